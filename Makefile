@@ -1,0 +1,39 @@
+# Everything sets itself up: only Python ≥ 3.11 and make are needed.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+
+.PHONY: demo test lint check install clean
+
+# The main job on a real local OpenSearch node.
+demo: $(VENV)/.node
+	$(BIN)/owpc-ltr demo
+
+# All tests, with the real node started once.
+test: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+check: lint test
+
+install: $(VENV)/.node
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+# An installation that already satisfies pyproject.toml is left alone, so that it works offline.
+$(VENV)/.node: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable '.[node]'
+	touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@ $(VENV)/.node
+
+clean:
+	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,42 @@
+"""What a user can mend: each error is one line, and knows its exit code.
+
+Anything else that is raised is a bug of ours and keeps its traceback.
+"""
+
+from typing import ClassVar
+
+
+class OwpcLtrError(Exception):
+    """A fault that the user can mend: what was asked, why not, what to do."""
+
+    exit_code: ClassVar[int] = 5
+
+
+class UsageError(OwpcLtrError):
+    """The command line, or a call, asks for something that does not exist or does not fit."""
+
+    exit_code: ClassVar[int] = 2
+
+
+class BadInput(OwpcLtrError):
+    """A file or an array holds something that cannot be right; it is named with its place."""
+
+    exit_code: ClassVar[int] = 3
+
+
+class EngineUnavailable(OwpcLtrError):
+    """The engine does not answer, or not in time; the work can be resumed."""
+
+    exit_code: ClassVar[int] = 4
+
+
+class Refused(OwpcLtrError):
+    """The work was done in part or not at all, because going on would give a wrong result."""
+
+    exit_code: ClassVar[int] = 5
+
+
+class PluginError(OwpcLtrError):
+    """A plugin is missing, broken, or breaks its contract; it is named."""
+
+    exit_code: ClassVar[int] = 2

@@ -1,0 +1,29 @@
+"""What all tests share: the seeded generator and the optional folder of real data."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+# A first call compiles, which takes a second; and a failure must come back in the next run.
+settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.load_profile("repeatable")
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(7)
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real data sets, which is not part of the project."""
+    default = Path(__file__).resolve().parents[1].parent / "shared" / "data"
+    folder = Path(os.environ.get("OWPC_LTR_DATA", default))
+    if not folder.is_dir():
+        pytest.skip(f"no real data at {folder}: set OWPC_LTR_DATA to use it")
+    return folder
