@@ -1,0 +1,151 @@
+"""Files as streams of bytes: plain, gzip, xz or zstandard, told by their content, and bounded."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import lzma
+import os
+import stat
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from owpc_ltr.errors import BadInput
+
+LARGEST_RATIO = 200
+"""Text that inflates more than this, beyond the first bytes, is taken for a bomb."""
+FREE_BYTES = 64 << 20
+"""What a compressed file may always inflate to."""
+
+_FOREIGN = (
+    (b"PK\x03\x04", "a zip archive: unpack it"),
+    (b"BZh", "compressed with bzip2: use gzip, xz or zstd, or unpack it"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive: unpack it"),
+    (b"\xff\xfe", "UTF-16 text: save it as UTF-8"),
+    (b"\xfe\xff", "UTF-16 text: save it as UTF-8"),
+    (b"PAR1", "a Parquet file, where text is asked for"),
+)
+
+
+class ByteSource:
+    """The inflated bytes of a file, and how far into the file they have come."""
+
+    def __init__(self, path: Path, raw: IO[bytes], size: int) -> None:
+        self.path = path
+        self.size = size
+        self.taken = 0
+        self._raw = raw
+        self._stream, self.compressed = _inflating(raw)
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Fill as much of the buffer as there is; 0 at the end of the file.
+
+        Raises BadInput where the compressed file is damaged or cut, or inflates out of proportion.
+        """
+        filled = 0
+        try:
+            while filled < len(buffer):
+                got = self._stream.readinto(buffer[filled:])
+                if not got:
+                    break
+                filled += got
+                self.taken += got
+                self._refuse_bomb()
+        except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
+            why = str(error).splitlines()[0] if str(error) else type(error).__name__
+            what = "the compressed file is cut or damaged" if self.compressed else "a disk error"
+            raise BadInput(f"cannot read {self.path}: {what} ({why}): fetch it again") from error
+        return filled
+
+    @property
+    def share(self) -> float:
+        """The share of the file that has been read, above 0."""
+        return max(self._raw.tell(), 1) / max(self.size, 1)
+
+    def _refuse_bomb(self) -> None:
+        if self.compressed and self.taken > max(FREE_BYTES, LARGEST_RATIO * self.size):
+            raise BadInput(
+                f"cannot read {self.path}: its {self.size} bytes inflate more than "
+                f"{LARGEST_RATIO}-fold, as a decompression bomb does: unpack it if it is right"
+            )
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[ByteSource]:
+    """The file as a `ByteSource`. Raises BadInput for what is no regular, readable text file."""
+    with open_regular(path) as raw:
+        head = raw.read(8)
+        for magic, what in _FOREIGN:
+            if head.startswith(magic):
+                raise BadInput(f"cannot read {path}: it is {what}")
+        raw.seek(0)
+        yield ByteSource(path, raw, os.fstat(raw.fileno()).st_size)
+
+
+def open_regular(path: Path) -> IO[bytes]:
+    """The file, open for reading. Raises BadInput where it is absent, or no regular file."""
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise BadInput(f"cannot read {path}: it is a folder; name a file in it")
+        if not stat.S_ISREG(mode):
+            raise BadInput(
+                f"cannot read {path}: it is a pipe or a device; write it to a file first"
+            )
+        return path.open("rb")
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise BadInput(f"cannot read {path}: {why.lower()}; check the name") from error
+
+
+def read_text(path: Path, largest: int = 1 << 30) -> str:
+    """The whole file as text; a byte order mark is left out.
+
+    Raises BadInput where it is no UTF-8 (naming the line), holds a NUL, or is larger than
+    `largest` bytes when inflated.
+    """
+    content = bytearray()
+    with open_bytes(path) as source:
+        block = memoryview(bytearray(1 << 20))
+        while got := source.readinto(block):
+            content += block[:got]
+            if len(content) > largest:
+                raise BadInput(f"cannot read {path}: it is larger than {largest >> 20} MiB; cut it")
+    if content.startswith(codecs.BOM_UTF8):
+        del content[:3]
+    bad = content.find(b"\0")
+    if bad < 0:
+        try:
+            return content.decode()
+        except UnicodeDecodeError as error:
+            bad = error.start
+    line = content.count(b"\n", 0, bad) + 1
+    raise BadInput(
+        f"cannot read {path}, line {line}: byte 0x{content[bad]:02x} is not UTF-8 text: save the "
+        "file as UTF-8"
+    )
+
+
+def shown(token: bytes | str, longest: int = 48) -> str:
+    """A value of a file as an error shows it: one line, printable, quoted, not too long."""
+    text = token if isinstance(token, str) else token.decode("utf-8", "backslashreplace")
+    cut = text[:longest]
+    safe = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
+    return f"'{safe}{'…' if len(text) > longest else ''}'"
+
+
+def _inflating(raw: IO[bytes]) -> tuple[Any, bool]:
+    head = raw.read(6)
+    raw.seek(0)
+    if head.startswith(b"\x1f\x8b"):
+        return gzip.GzipFile(fileobj=raw), True
+    if head == b"\xfd7zXZ\x00":
+        return lzma.LZMAFile(raw), True
+    if head.startswith(b"\x28\xb5\x2f\xfd"):
+        import pyarrow as pa
+
+        return pa.CompressedInputStream(raw, "zstd"), True
+    return raw, False
