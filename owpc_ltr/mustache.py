@@ -1,0 +1,193 @@
+"""Mustache as the LTR plugin renders it: variables, sections, inverted sections, `toJson`.
+
+What the plugin would insert without JSON escapes, or fetch from elsewhere, is refused: `{{{x}}}`,
+`{{&x}}`, partials, set delimiters, and the functions `join` and `url`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pystache
+
+from owpc_ltr.errors import BadInput
+
+Text = Callable[[Mapping[str, Any]], str]
+"""A compiled template: its text for given params."""
+
+_REFUSED = {
+    "{": "{{{…}}} inserts text without JSON escapes",
+    "&": "{{&…}} inserts text without JSON escapes",
+    ">": "{{>…}} inserts another template, and could read the server's files before 3.8.0",
+    "=": "{{=…}} changes the delimiters, and hides what follows from every check",
+}
+_TAG = re.compile(r"\{\{\s*([#^/!]?)\s*([^{}]*?)\s*\}\}")
+_NAME = re.compile(r"\.|[A-Za-z0-9_-]+(\.(?!size\b)[A-Za-z_][A-Za-z0-9_-]*)*")
+_TO_JSON = re.compile(r"\{\{\s*#\s*toJson\s*\}\}\s*([A-Za-z0-9_-]+)\s*\{\{\s*/\s*toJson\s*\}\}")
+_LISTED = "\0toJson "
+"""Prefix of the inner name under which a parameter's JSON is found; no tag can spell it."""
+
+
+def variables(template: str) -> set[str]:
+    """The parameters that a template names. Raises BadInput, in words, for what is refused.
+
+    >>> sorted(variables("{{keywords}} {{#tags}}{{.}}{{/tags}} {{place.lat}}"))
+    ['keywords', 'place', 'tags']
+    """
+    _refuse(template)
+    names = {match[1] for match in _TO_JSON.finditer(template)}
+    for sigil, name in _tags(_TO_JSON.sub("", template)):
+        if sigil != "!" and name != ".":
+            names.add(name.partition(".")[0])
+    return names
+
+
+def json_variables(template: str) -> set[str]:
+    """The parameters that a template inserts as JSON: only lists and objects are safe there."""
+    return {match[1] for match in _TO_JSON.finditer(template)}
+
+
+def compiled(template: str, escape: Callable[[str], str]) -> Text:
+    """A function that renders the template, `escape` applied to each value's text.
+
+    Raises BadInput for what is refused or unbalanced.
+
+    >>> compiled("{{query}} {{year}}", str)({"query": "alien", "year": 1979})
+    'alien 1979'
+    """
+    variables(template)
+    lists = json_variables(template)
+    tags = list(_tags(_TO_JSON.sub("", template)))
+    if not lists and all(not sigil and "." not in name for sigil, name in tags):
+        pieces = _pieces(template)
+        return lambda params: "".join(
+            text if name is None else escape(java_text(params.get(name))) for text, name in pieces
+        )
+    parsed = pystache.parse(_TO_JSON.sub(lambda m: "{{{" + _LISTED + m[1] + "}}}", template))
+    renderer = pystache.Renderer(escape=escape, missing_tags="ignore")
+    renderer.str_coerce = java_text
+
+    def render(params: Mapping[str, Any]) -> str:
+        listed = {_LISTED + name: _as_json(name, params.get(name)) for name in lists}
+        return str(renderer.render(parsed, {**_wrapped(params), **listed}))
+
+    return render
+
+
+def json_escape(text: str) -> str:
+    r"""Text as it stands between the quotes of a JSON string.
+
+    >>> json_escape('a "b"')
+    'a \\"b\\"'
+    """
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def java_text(value: Any) -> str:
+    """A parameter as Java writes it into a template, the engine being a Java program.
+
+    >>> [java_text(value) for value in (True, None, 3, 0.5, 1e7, 1e-05, ["a", "b"])]
+    ['true', '', '3', '0.5', '1.0E7', '1.0E-5', '{0=a, 1=b}']
+    """
+    if isinstance(value, str):
+        return str(value)
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return _java_double(value)
+    if isinstance(value, list | tuple):
+        return "{" + ", ".join(f"{i}={java_text(part)}" for i, part in enumerate(value)) + "}"
+    if isinstance(value, Mapping):
+        raise BadInput("an object cannot be inserted as text: name its parts, as {{place.lat}}")
+    return str(value)
+
+
+def _refuse(template: str) -> None:
+    for match in re.finditer(r"\{\{", template):
+        rest = template[match.end() :].lstrip()
+        if rest[:1] in _REFUSED:
+            raise BadInput(f"{_REFUSED[rest[:1]]}: it is refused; write {{{{name}}}}")
+        if not _TAG.match(template, match.start()):
+            raise BadInput(
+                f"'{template[match.start() :][:40]}' is no closed tag: write {{{{name}}}}"
+            )
+
+
+def _tags(template: str) -> Iterator[tuple[str, str]]:
+    """Sigil and name of each tag. Raises BadInput for what is not supported or not balanced."""
+    open_sections: list[str] = []
+    for match in _TAG.finditer(template):
+        sigil, name = match[1], match[2]
+        if sigil and sigil in "#^":
+            open_sections.append(name)
+        elif sigil == "/" and (not open_sections or open_sections.pop() != name):
+            raise BadInput(
+                f"the section end '{match[0]}' has no begin: write {{{{#{name}}}}} first"
+            )
+        if sigil != "!" and not _NAME.fullmatch(name):
+            raise BadInput(f"'{match[0]}' is not supported: write a parameter's name in the tag")
+        if sigil == "#" and name in {"toJson", "join", "url"}:
+            raise BadInput(
+                f"'{match[0]}' is refused: only {{{{#toJson}}}}name{{{{/toJson}}}} of a list or "
+                "object is safe"
+            )
+        yield sigil, name
+    if open_sections:
+        raise BadInput(f"the section '{open_sections[-1]}' is not closed: write its end too")
+
+
+def _pieces(template: str) -> list[tuple[str, str | None]]:
+    """Literal text and names of variables, in order."""
+    pieces: list[tuple[str, str | None]] = []
+    end = 0
+    for match in _TAG.finditer(template):
+        pieces.append((template[end : match.start()], None))
+        if match[1] != "!":
+            pieces.append(("", match[2]))
+        end = match.end()
+    return [*pieces, (template[end:], None)]
+
+
+def _wrapped(value: Any) -> Any:
+    """Numbers as their text: in a section Java takes every number for true, also 0."""
+    if isinstance(value, Mapping):
+        return {key: _wrapped(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_wrapped(part) for part in value]
+    return value if isinstance(value, str | bool) or value is None else java_text(value)
+
+
+def _as_json(name: str, value: Any) -> str:
+    if value is not None and not isinstance(value, list | tuple | Mapping):
+        raise BadInput(
+            f"the parameter '{name}' is inserted as JSON, so that it must be a list or an object, "
+            f"not {value!r}"
+        )
+    return "" if value is None else json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _java_double(value: float) -> str:
+    """Double.toString: plain from 1e-3 to 1e7, else a mantissa, E and an exponent."""
+    digits = repr(value)
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return digits
+    if value in {float("inf"), float("-inf")} or value != value:  # noqa: PLR0124
+        return {"inf": "Infinity", "-inf": "-Infinity"}.get(digits, "NaN")
+    sign, figures, exponent = _decimal(digits)
+    mantissa = f"{figures[0]}.{figures[1:] or '0'}"
+    return f"{sign}{mantissa}E{exponent}"
+
+
+def _decimal(digits: str) -> tuple[str, str, int]:
+    """Sign, significant figures and the exponent of the first, from Python's shortest repr."""
+    from decimal import Decimal
+
+    sign, figures, exponent = Decimal(digits).as_tuple()
+    text = "".join(map(str, figures))
+    stripped = text.rstrip("0") or "0"
+    return "-" if sign else "", stripped, int(exponent) + len(text) - 1

@@ -1,0 +1,291 @@
+"""Feature sets: what an engine would take in silence is refused, with the feature's name."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from owpc_ltr.engine.templates import check_params, compile_featureset, render
+from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.expressions import compile_expression, expression_variables
+from owpc_ltr.featureset import Feature, FeatureSet, load_featureset
+from owpc_ltr.mustache import java_text, variables
+
+SHIPPED = sorted((Path(__file__).resolve().parents[1] / "featuresets").glob("*.json"))
+TITLE = {"name": "title", "params": ["keywords"], "template": {"match": {"title": "{{keywords}}"}}}
+
+
+def text_of(*features: Any, **more: Any) -> str:
+    return json.dumps({"featureset": {"name": "fs", "features": list(features)}, **more})
+
+
+def fault(text: str) -> str:
+    with pytest.raises(BadInput) as error:
+        load_featureset(text)
+    line = str(error.value)
+    assert "\n" not in line
+    return line
+
+
+def with_template(template: Any, *params: str, **more: Any) -> dict[str, Any]:
+    return {"name": "f", "params": list(params), "template": template, **more}
+
+
+# --- files
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_the_shipped_sets_are_sound(path: Path) -> None:
+    featureset = load_featureset(path)
+    assert featureset.name == path.stem
+    assert len(featureset.features) >= 12
+    assert featureset.params == ("keywords",)
+    assert featureset.validation is not None
+    compile_featureset(featureset)
+
+
+def test_what_is_written_is_what_was_read() -> None:
+    validation = {"index": "docs", "params": {"keywords": "a"}}
+    featureset = load_featureset(text_of(TITLE, validation=validation))
+    again = load_featureset(json.dumps(featureset.to_body()))
+    assert again == featureset
+    assert again.hash == featureset.hash
+    assert again.validation == featureset.validation == validation
+
+
+def test_a_set_may_stand_bare_and_take_its_files_name(tmp_path: Path) -> None:
+    path = tmp_path / "films.json"
+    path.write_text(json.dumps({"features": [TITLE]}))
+    assert load_featureset(path).name == "films"
+    assert load_featureset(path, "other").name == "other"
+    with pytest.raises(BadInput, match="has no name"):
+        load_featureset(path.read_text())
+
+
+def test_the_hash_tells_features_and_their_order_and_nothing_else() -> None:
+    other = with_template({"match_all": {}})
+    one = load_featureset(text_of(TITLE, other))
+    assert load_featureset(text_of(other, TITLE)).hash != one.hash
+    assert (
+        load_featureset(text_of(TITLE, {**other, "template": {"match_none": {}}})).hash != one.hash
+    )
+    renamed = {"featureset": {"name": "x", "features": [TITLE, other]}}
+    reordered = json.dumps(renamed, sort_keys=True, indent=3)
+    assert load_featureset(reordered).hash == one.hash
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("", "not JSON"),
+        ("{", "line 1"),
+        ("[1]", "must be a JSON object"),
+        ("[" * 100_000, "nested too deep"),
+        ('{"featureset": {"name": "a", "name": "b", "features": []}}', "'name' stands twice"),
+        ('{"features": {}, "name": "a"}', "a list of features"),
+        (text_of(), "empty"),
+        (text_of(TITLE, TITLE), "'title' stands twice"),
+        (text_of(TITLE, foo=1), "unknown key 'foo'"),
+        (text_of({"name": "f", "params": []}), "template is missing"),
+        (text_of({**TITLE, "weight": 2}), "unknown key 'weight'"),
+        (text_of({**TITLE, "params": "keywords"}), "list of names"),
+        (text_of({**TITLE, "template": 3}), "query object"),
+        (text_of({**TITLE, "template": {}}), "empty"),
+        (text_of({**TITLE, "template_language": "nolang"}), "'nolang'"),
+        (text_of({**TITLE, "name": "a,b"}), "comma"),
+        (text_of({**TITLE, "name": ""}), "printable"),
+        (text_of({**TITLE, "name": " a"}), "outer spaces"),
+        (text_of({**TITLE, "name": "query_id"}), "column of that name"),
+        (text_of({**TITLE, "name": "label"}), "column of that name"),
+        (text_of({**TITLE, "params": []}), "'keywords'"),
+        (text_of(TITLE, validation={"index": "i"}), "no value for 'keywords'"),
+        (text_of(TITLE, validation={"params": {}}), "index is missing"),
+        (text_of(TITLE, validation={"index": "i", "size": 3}), "unknown key 'size'"),
+        (text_of(with_template("ln(title)", template_language="derived_expression")), "'title'"),
+        (
+            text_of(with_template("title", template_language="derived_expression"), TITLE),
+            "comes after it",
+        ),
+    ],
+)
+def test_a_broken_set_is_told_in_one_line(text: str, what: str) -> None:
+    assert what in fault(text)
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        *("{{{q}}}", "{{&q}}", "{{& q}}", "{{>q}}", "{{> file:///etc/passwd}}", "{{=<% %>=}}"),
+        *("{{ {q} }}", "{{#join}}q{{/join}}", "{{#url}}q{{/url}}", "{{q", "{{q}", "{{#q}}"),
+        *("{{/q}}", "{{q r}}", "{{q.size}}", "{{}}", "{{#a}}{{#q}}{{/a}}{{/q}}"),
+    ],
+)
+@pytest.mark.parametrize("as_text", [True, False])
+def test_tags_that_escape_checks_are_refused(tag: str, as_text: bool) -> None:
+    template: Any = {"match": {"title": tag}}
+    line = fault(text_of(with_template(json.dumps(template) if as_text else template, "q", "a")))
+    assert "feature 'f'" in line
+
+
+def test_to_json_is_for_templates_written_as_text() -> None:
+    tag = "{{#toJson}}tags{{/toJson}}"
+    assert "write the whole template as text" in fault(
+        text_of(with_template({"terms": {"tag": tag}}, "tags"))
+    )
+    featureset = load_featureset(text_of(with_template(f'{{"terms": {{"tag": {tag}}}}}', "tags")))
+    (query,) = compile_featureset(featureset).queries
+    assert query.query({"tags": ["a", 'b"']}) == {"terms": {"tag": ["a", 'b"']}}
+    for unsafe in ('"]}}', 3, True):
+        with pytest.raises(BadInput, match="'tags'"):
+            check_params(featureset, {"tags": unsafe})
+        with pytest.raises(BadInput, match="'tags'"):
+            query.query({"tags": unsafe})
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    for path in (tmp_path / "none.json", tmp_path):
+        with pytest.raises(BadInput, match=str(path)):
+            load_featureset(path)
+    (tmp_path / "latin.json").write_bytes(b'{"name": "\xe9"}')
+    with pytest.raises(BadInput, match="UTF-8"):
+        load_featureset(tmp_path / "latin.json")
+
+
+# --- rendering
+
+QUERY = {"bool": {"must": [{"match": {"title": {"query": "<{{q}}> {{q}}", "boost": 2.0}}}]}}
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text())
+def test_no_text_of_a_user_changes_the_structure_of_a_query(text: str) -> None:
+    built = render(QUERY, {"q": text})
+    (clause,) = built["bool"]["must"]
+    assert clause == {"match": {"title": {"query": f"<{text}> {text}", "boost": 2.0}}}
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text() | st.integers() | st.floats(allow_nan=False) | st.none() | st.booleans())
+def test_a_template_as_text_gives_the_same_query_as_one_written_as_an_object(value: Any) -> None:
+    as_text = json.dumps(QUERY).replace("{{q}}", "{{#z}}{{q}}{{/z}}")
+    assert render(as_text, {"q": value, "z": True}) == render(QUERY, {"q": value})
+
+
+@pytest.mark.parametrize(
+    "attack",
+    ['"}},{"match_all":{}}', "{{q}}", "{{>x}}", "OR *:*", '\\"', "\u2028", "a" * 100_000, "\0"],
+)
+def test_attacks_stay_text(attack: str) -> None:
+    assert render({"match": {"t": "{{q}}"}}, {"q": attack}) == {"match": {"t": attack}}
+    assert render('{"match": {"t": "{{q}}"}}', {"q": attack}) == {"match": {"t": attack}}
+
+
+def test_sections_follow_the_values() -> None:
+    template = {"match": {"t": "{{#on}}yes{{/on}}{{^on}}no{{/on}} {{#list}}[{{.}}]{{/list}}"}}
+    shown = render(template, {"on": True, "list": ["a", 2]})
+    assert shown == {"match": {"t": "yes [a][2]"}}
+    assert render(template, {"on": False, "list": []}) == {"match": {"t": "no "}}
+    # Java takes every number for true, also 0.
+    assert render({"match": {"t": "{{#n}}yes{{/n}}"}}, {"n": 0}) == {"match": {"t": "yes"}}
+
+
+def test_parts_of_an_object_are_named_with_dots() -> None:
+    assert variables("{{place.lat}}") == {"place"}
+    assert render({"t": "{{place.lat}}"}, {"place": {"lat": 1.5}}) == {"t": "1.5"}
+    with pytest.raises(BadInput, match="object"):
+        render({"t": "{{place}}"}, {"place": {"lat": 1.5}})
+
+
+def test_keys_and_lists_are_rendered_too() -> None:
+    template = {"terms": {"{{field}}": ["{{a}}", "b"]}}
+    assert render(template, {"field": "tag", "a": "x"}) == {"terms": {"tag": ["x", "b"]}}
+
+
+def test_a_variable_without_a_value_is_named() -> None:
+    with pytest.raises(BadInput, match=r"\{\{q\}\}"):
+        render(QUERY, {"keywords": "a"})
+
+
+def test_text_that_gives_no_query_is_told() -> None:
+    for template in ('{"a": {{q}}}', "[1]", "3"):
+        with pytest.raises(BadInput):
+            render(template, {"q": "x"})
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.001, "0.001"),
+        (0.00099, "9.9E-4"),
+        (9999999.0, "9999999.0"),
+        (12345678.9, "1.23456789E7"),
+        (-1e300, "-1.0E300"),
+        (0.0, "0.0"),
+        (10**30, str(10**30)),
+        (["alpha", "beta"], "{0=alpha, 1=beta}"),
+    ],
+)
+def test_numbers_and_lists_are_written_as_java_writes_them(value: Any, text: str) -> None:
+    assert java_text(value) == text
+
+
+# --- what runs without the plugin
+
+
+def test_what_needs_the_plugin_is_refused_by_name() -> None:
+    script = Feature("s", (), {"source": "1"}, "script_feature")
+    with pytest.raises(Refused, match="'s'"):
+        compile_featureset(FeatureSet("fs", (script,)))
+    inner = Feature("f", (), {"match": {"t": {"query": "a", "_name": "title"}}})
+    (query,) = compile_featureset(FeatureSet("fs", (inner,))).queries
+    with pytest.raises(BadInput, match="_name"):
+        query.query({})
+
+
+def test_derived_features_are_computed_in_order_with_zero_for_what_did_not_match() -> None:
+    features = (
+        Feature("a", (), {"match_all": {}}),
+        Feature("b", (), {"match_all": {}}),
+        Feature("c", (), "a * 2 + ln(1 + b)", "derived_expression"),
+        Feature("d", (), "-c / (a - 1)", "derived_expression"),
+    )
+    values = compile_featureset(FeatureSet("fs", features)).with_derived({"a": 0.5})
+    assert values == {"a": 0.5, "c": 1.0, "d": 2.0}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("a > 1", "a ? 1 : 2", "a ** 2", "__import__('os')", "a.b(1)", "max(a)", "'a'", "a[0]"),
+        *("(", "lambda: 1", "a if a else b", "not a", "a // 2", "True", "x" * 3000),
+        "(" * 900 + "a" + ")" * 900,
+    ],
+)
+def test_more_than_arithmetic_is_left_to_the_plugin(text: str) -> None:
+    with pytest.raises(BadInput):
+        compile_expression(text)({"a": 1.0, "b": 2.0})
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1 / 0", math.inf),
+        ("ln(0)", -math.inf),
+        ("sqrt(0 - 1)", math.nan),
+        ("pow(2, 10) - max(1, 2) * min(3, 4)", 1018.0),
+        ("logn(2, 8) + log10(100) + abs(-1) + floor(1.5) + ceil(1.5) + exp(0)", 10.0),
+        ("2 - 1 - 1", 0.0),
+    ],
+)
+def test_arithmetic_is_javas(text: str, value: float) -> None:
+    assert compile_expression(text)({}) == pytest.approx(value, nan_ok=True)
+
+
+def test_variables_of_any_expression_are_found() -> None:
+    assert expression_variables("a_1 > 2 ? max(b, 1e5) : c.d") == {"a_1", "b", "c.d"}
