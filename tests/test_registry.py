@@ -1,0 +1,142 @@
+"""Plugins: found by entry point, refused when two share a name, harmless when broken."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from owpc_ltr import registry
+from owpc_ltr.errors import PluginError
+from owpc_ltr.registry import Plugin, Registry, load
+
+EXAMPLE = Path(__file__).parents[1] / "docs" / "examples" / "owpc-ltr-worst-pairs"
+GOOD = (EXAMPLE / "worst_pairs.py").read_text()
+
+
+class FakeEntryPoint:
+    """An installed plugin line whose module is given, or fails."""
+
+    dist = None
+
+    def __init__(self, name: str, module: ModuleType | Exception) -> None:
+        self.name, self.value, self.module = name, f"{name}_module", module
+
+    def load(self) -> ModuleType:
+        if isinstance(self.module, Exception):
+            raise self.module
+        return self.module
+
+
+def write(folder: Path, text: str, name: str = "mine.py") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def module(source: str) -> ModuleType:
+    made = ModuleType("made")
+    sys.modules["made"] = made
+    exec(compile(source, "made.py", "exec"), made.__dict__)  # noqa: S102 - the test's own text
+    return made
+
+
+def install(monkeypatch: pytest.MonkeyPatch, *points: Any) -> None:
+    monkeypatch.setattr(registry, "entry_points", lambda **_: points)
+
+
+def test_shipped_plugins_are_found_by_their_entry_points() -> None:
+    names = {(plugin.kind, plugin.name) for plugin in load().all()}
+    assert {("loss", "owpc"), ("loss", "pairwise"), ("loss", "lambdarank")} <= names
+    assert {("optimizer", "larank"), ("optimizer", "gradient")} <= names
+    assert not load().failures
+
+
+def test_a_local_file_is_a_plugin(tmp_path: Path) -> None:
+    assert load([write(tmp_path, GOOD)]).find("loss", "worst-pairs")().name == "worst-pairs"
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(PluginError, match=r"no loss is named 'owcp'; installed: .*owpc"):
+        load().find("loss", "owcp")
+
+
+def test_two_plugins_of_one_name_are_refused_naming_both() -> None:
+    twin = [Plugin("loss", "twin", object, "first 1.0"), Plugin("loss", "twin", object, "second")]
+    with pytest.raises(PluginError, match=r"'twin': first 1\.0 and second"):
+        Registry(twin)
+
+
+def test_one_name_may_serve_two_kinds() -> None:
+    assert Registry([Plugin("loss", "x", int, "a"), Plugin("reranker", "x", str, "a")]).all()
+
+
+def test_a_broken_installed_plugin_stops_only_those_who_ask_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    install(
+        monkeypatch,
+        FakeEntryPoint("broken", ImportError("no module named torch")),
+        FakeEntryPoint("good", module(GOOD)),
+    )
+    found = load()
+    assert found.find("loss", "worst-pairs")
+    with pytest.raises(PluginError, match=r"'broken' .*ImportError: no module named torch"):
+        found.find("loss", "deep")
+
+
+def test_a_misspelt_hook_is_an_error_that_names_the_plugin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    misspelt = GOOD.replace("def ltr_losses", "def ltr_loses") + (
+        "\n@hookimpl\ndef ltr_optimizers():\n    return []\n"
+    )
+    install(monkeypatch, FakeEntryPoint("misspelt", module(misspelt)))
+    (failure,) = load().failures
+    assert failure.plugin == "misspelt"
+    assert "ltr_loses" in failure.reason
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("@hookimpl", ""), "none of the hooks"),
+        (('= "worst-pairs"', '= "Worst Pairs"'), "in lower case"),
+        (("@dataclass(frozen=True)", "@dataclass"), "frozen dataclass"),
+        (("import numpy", "import nonumpy"), "nonumpy"),
+        (("class WorstPairs:", "class WorstPairs"), "SyntaxError"),
+    ],
+)
+def test_a_broken_file_is_named_with_its_fault(
+    tmp_path: Path, change: tuple[str, str], message: str
+) -> None:
+    path = write(tmp_path, GOOD.replace(*change))
+    with pytest.raises(PluginError, match=message) as caught:
+        load([path])
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_named() -> None:
+    with pytest.raises(PluginError, match="no such file"):
+        load([Path("nowhere.py")])
+
+
+def test_the_example_distribution_is_found_once_it_is_installed(tmp_path: Path) -> None:
+    """A real installation, into a folder of its own, found by a fresh interpreter."""
+    options = ["--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
+    pip = [sys.executable, "-m", "pip", "install", *options, "--target", str(tmp_path)]
+    subprocess.run([*pip, str(EXAMPLE)], check=True)
+    listing = subprocess.run(
+        [sys.executable, "-m", "owpc_ltr", "plugins"],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin:/bin"},
+    ).stdout
+    (line,) = [line for line in listing.splitlines() if "worst-pairs" in line]
+    assert "share=20.0 margin=1.0" in line

@@ -1,0 +1,112 @@
+"""Settings and grids: text becomes plugin objects, and nonsense becomes one line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import pytest
+
+from owpc_ltr.errors import UsageError
+from owpc_ltr.grids import combinations, parse_grid
+from owpc_ltr.settings import configure, describe_settings, parse_settings, values_of
+
+
+@dataclass(frozen=True)
+class Example:
+    name: ClassVar[str] = "example"
+
+    kind: Literal["a", "b"] = "a"
+    C: float = 1.0
+    count: int = 3
+    exact: bool = False
+    limit: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.C <= 0:
+            raise ValueError("C must be positive")
+
+
+@dataclass(frozen=True)
+class Other:
+    name: ClassVar[str] = "other"
+
+    C: float = 1.0
+
+
+def test_text_is_converted_by_the_fields_types() -> None:
+    made = configure(
+        Example, {"kind": "b", "C": "1e-3", "count": "7", "exact": "yes", "limit": "2"}
+    )
+    assert made == Example("b", 0.001, 7, True, 2.0)
+    assert configure(Example, {"limit": "none"}).limit is None
+
+
+def test_settings_are_listed_with_their_defaults() -> None:
+    assert describe_settings(Example) == ["kind=a", "C=1.0", "count=3", "exact=False", "limit="]
+    assert values_of(Example(C=2.0))["C"] == 2.0
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"c": "1"}, "'example' has no setting 'c'; its settings: kind=a, C=1.0"),
+        ({"kind": "z"}, "cannot take kind=z: it must be one of a, b"),
+        ({"count": "2.5"}, "cannot take count=2.5: it must be a whole number"),
+        ({"exact": "maybe"}, "cannot take exact=maybe: it must be true or false"),
+        ({"C": "-1"}, "'example' refuses its settings: C must be positive"),
+    ],
+)
+def test_what_does_not_fit_is_named(values: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        configure(Example, values)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["generator=top", "loss.generator", "loss.=top", ""])
+def test_a_setting_that_cannot_be_read_is_shown(text: str) -> None:
+    with pytest.raises(UsageError, match="cannot read the setting"):
+        parse_settings([text])
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "values"),
+    [
+        ("C=1e-3..1e3", "optimizer.C", ("0.001", "0.01", "0.1", "1", "10", "100", "1000")),
+        ("C=.1..1*2", "optimizer.C", ("0.1", "0.316228", "1")),
+        ("kind=a,b", "loss.kind", ("a", "b")),
+        ("optimizer.C=5", "optimizer.C", ("5",)),
+    ],
+)
+def test_grids_count_in_decades_or_list_values(
+    text: str, name: str, values: tuple[str, ...]
+) -> None:
+    @dataclass(frozen=True)
+    class Loss:
+        name: ClassVar[str] = "loss"
+
+        kind: str = "a"
+
+    assert parse_grid(text, Loss, Other) == (name, values)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("C", "cannot read the grid"),
+        ("optimizer.C=1..x", "cannot read the grid"),
+        ("optimizer.C=-1..1", "small positive number"),
+        ("optimizer.C=10..1", "small positive number"),
+        ("C=1..10", "both have"),
+        ("nothing=1,2", "neither has"),
+    ],
+)
+def test_a_grid_that_cannot_be_read_is_shown(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        parse_grid(text, Example, Other)
+
+
+def test_the_innermost_setting_varies_fastest() -> None:
+    grid = {"C": (1, 2), "kind": ("a", "b")}
+    listed = [(row["kind"], row["C"]) for row in combinations(grid, "C")]
+    assert listed == [("a", 1), ("a", 2), ("b", 1), ("b", 2)]
