@@ -1,0 +1,197 @@
+"""What a metric's name says, what it refuses, and what it makes of extremes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.metrics import (
+    MEASURES,
+    Metric,
+    constant_queries,
+    parse_metric,
+    per_query,
+    tied_share,
+    zero_score_baseline,
+)
+
+Array = NDArray[Any]
+
+NAMES = (
+    "ndcg",
+    "ndcg@2,gain=linear",
+    "ndcg-letor@4",
+    "map@3",
+    "map,relevant-above=1",
+    "mrr",
+    "winner-takes-all",
+    "precision@3",
+    "recall@2",
+    "err@3,max-grade=3",
+    "pairwise-error",
+)
+
+
+def dataset(queries: list[tuple[list[float], list[int]]]) -> tuple[Array, Array, Array]:
+    scores = np.array([score for query in queries for score in query[0]], dtype=np.float64)
+    labels = np.array([label for query in queries for label in query[1]], dtype=np.float32)
+    offsets = np.cumsum([0] + [len(query[0]) for query in queries])
+    return scores, labels, offsets
+
+
+def test_queries_without_relevant_documents_count_as_asked() -> None:
+    data = dataset([([1.0, 2.0], [0, 0]), ([2.0, 1.0], [1, 0]), ([], [])])
+    for name in ("ndcg", "map", "mrr", "winner-takes-all", "precision@1", "recall@1"):
+        assert parse_metric(name).mean(*data) == pytest.approx(1 / 3)
+        assert parse_metric(f"{name},empty=one").mean(*data) == pytest.approx(1.0)
+        assert parse_metric(f"{name},empty=skip").mean(*data) == pytest.approx(1.0)
+    assert np.isnan(parse_metric("map,empty=skip").per_query(*data)).tolist() == [True, False, True]
+
+
+def test_errors_leave_queries_without_pairs_out() -> None:
+    data = dataset([([1.0, 2.0], [1, 0]), ([1.0, 1.0], [1, 1])])
+    assert parse_metric("pairwise-error").mean(*data) == 1.0
+    assert parse_metric("pairwise-error,empty=zero").mean(*data) == 0.5
+
+
+def test_letor_4_counts_short_lists_zero() -> None:
+    data = dataset([([3.0, 2.0, 1.0], [1, 0, 0]), ([2.0, 1.0], [1, 0])])
+    assert parse_metric("ndcg-letor@3").per_query(*data).tolist() == [1.0, 1.0]
+    assert parse_metric("ndcg-letor@3,short=zero").per_query(*data).tolist() == [1.0, 0.0]
+
+
+def test_no_mean_is_made_of_nothing() -> None:
+    with pytest.raises(BadInput, match="none of the 1 queries counts"):
+        parse_metric("map,empty=skip").mean(*dataset([([1.0], [0])]))
+    with pytest.raises(BadInput, match="none of the 0 queries counts"):
+        parse_metric("map").mean(*dataset([]))
+
+
+def test_infinite_scores_are_ranked() -> None:
+    data = dataset([([-math.inf, 0.0, math.inf], [0, 0, 1]), ([-math.inf, -math.inf], [1, 0])])
+    assert parse_metric("mrr").per_query(*data).tolist() == [1.0, 0.75]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ndgc@10", "there is no metric 'ndgc'; known: ndcg, ndcg-letor, map"),
+        ("ndcg@ten", "'ndcg@ten' is no metric: write a whole number after @"),
+        ("ndcg@0", "'ndcg@0' is no metric: 'ndcg' needs a cutoff from 1 up"),
+        ("precision", "'precision' needs a cutoff: write precision@10"),
+        ("winner-takes-all@3", "'winner-takes-all' takes no cutoff"),
+        ("map,gain=linear", "'map' has no option 'gain=linear'; write OPTION=VALUE with one of: "),
+        ("map,ties=none", "'map' cannot take ties=none; known: expected, pessimistic"),
+        ("map,relevant-above=x", "'map' cannot take relevant-above=nan: it must be a finite"),
+        ("err,max-grade=0", "'err' cannot take max-grade=0.0: it must lie between"),
+        ("map,ties=expected,ties=optimistic", "names an option twice"),
+        ("map-letor", "there is no metric 'map-letor'"),
+        ("map,short=zero", "'map' has no option 'short=zero'"),
+        ("", "there is no metric ''"),
+    ],
+)
+def test_a_metric_that_cannot_be_read_is_refused_in_one_line(text: str, message: str) -> None:
+    with pytest.raises(UsageError) as refusal:
+        parse_metric(text)
+    assert message in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_setting_that_a_measure_does_not_use_is_refused() -> None:
+    with pytest.raises(UsageError, match="'mrr' has no use for gain=linear"):
+        Metric("mrr", gain="linear")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("rest", ["", ",ties=file-order", ",ties=optimistic,empty=one"])
+def test_names_can_be_read_back_and_conventions_are_one_line(name: str, rest: str) -> None:
+    metric = parse_metric(name.upper() + rest)
+    assert str(metric) == name + rest
+    assert parse_metric(str(metric)) == metric
+    assert metric.convention.startswith(f"{metric}: ")
+    assert "\n" not in metric.convention
+
+
+def test_every_convention_shows_in_the_sentence() -> None:
+    settings_of = {"ties=optimistic", "empty=one", "short=zero", "gain=linear", "discount=letor"}
+    usual = parse_metric("ndcg@5").convention.partition(":")[2]
+    for setting in settings_of:
+        assert parse_metric(f"ndcg@5,{setting}").convention.partition(":")[2] != usual, setting
+    for name in MEASURES:
+        assert parse_metric(f"{name}@3" if MEASURES[name].cutoff == "needed" else name).convention
+
+
+@pytest.mark.parametrize(
+    ("scores", "labels", "offsets", "message"),
+    [
+        ([1, 2, math.nan], [0, 1, 0], [0, 2, 3], "query 1 .* has a score that is NaN"),
+        ([1, 2], [0, math.nan], [0, 1, 2], "query 1 .* has the label nan"),
+        ([1, 2], [0, math.inf], [0, 2], "query 0 .* has the label inf"),
+        ([1, 2], [0, 1, 1], [0, 3], "scores have shape"),
+        ([1, 2], [0, 1], [0, 1], "query offsets end at 1 but there are 2 documents"),
+        ([1, 2], [0, 1], [0, 2, 1], "never decrease"),
+        ([1, 2], [0, 1], [1, 2], "begin with 0"),
+        ([1, 2], [0, -1], [0, 2], "ndcg cannot count the label -1"),
+        ([1, 2], [0, 2000], [0, 2], "ndcg cannot count the label 2000: .*gain=linear"),
+    ],
+)
+def test_what_cannot_be_ranked_is_refused(
+    scores: list[float], labels: list[float], offsets: list[int], message: str
+) -> None:
+    with pytest.raises(BadInput, match=message):
+        parse_metric("ndcg").per_query(
+            np.array(scores, dtype=np.float64), np.array(labels, np.float32), np.array(offsets)
+        )
+
+
+def test_err_refuses_a_label_above_its_scale() -> None:
+    data = dataset([([1.0, 2.0], [5, 0])])
+    with pytest.raises(BadInput, match=r"err cannot count the label 5: .* max-grade="):
+        parse_metric("err").per_query(*data)
+    assert parse_metric("err,max-grade=5").mean(*data) == pytest.approx(31 / 32 / 2)
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_a_query_of_a_million_documents_and_many_queries_of_one(
+    constant: bool, rng: np.random.Generator
+) -> None:
+    n = 1_000_000
+    offsets = np.concatenate([[0, n], n + np.arange(1, 100_001)])
+    scores = np.zeros(offsets[-1]) if constant else rng.random(offsets[-1])
+    labels = np.zeros(offsets[-1], dtype=np.float32)
+    labels[rng.choice(n, size=20, replace=False)] = 1
+    labels[n::2] = 1
+    names = ("ndcg@10", "map", "mrr", "err@10", "pairwise-error")
+    values = per_query([parse_metric(name) for name in names], scores, labels, offsets)
+    ones = values[parse_metric("map")][1:]
+    np.testing.assert_array_equal(ones, np.resize([1.0, 0.0], 100_000))
+    error = values[parse_metric("pairwise-error")][0]
+    assert error == 0.5 if constant else 0.2 < error < 0.8
+    if constant:
+        # McSherry & Najork 2008, summed exactly: E[AP] of 20 relevant in random places.
+        terms = [(1 + (j - 1) * 19 / (n - 1)) / (n * j) for j in range(1, n + 1)]
+        assert values[parse_metric("map")][0] == pytest.approx(math.fsum(terms), abs=1e-12)
+
+
+def test_ties_are_counted_within_queries() -> None:
+    scores, _, offsets = dataset(
+        [([1.0, 1.0, 2.0], [0] * 3), ([2.0], [0]), ([5.0, 5.0], [0] * 2), ([], []), ([5.0], [0])]
+    )
+    assert tied_share(scores, offsets) == pytest.approx(4 / 7)
+    assert constant_queries(scores, offsets).tolist() == [2]
+    assert tied_share(np.zeros(0), np.array([0])) == 0.0
+    assert tied_share(np.arange(7.0), offsets) == 0.0
+    with pytest.raises(BadInput, match="NaN"):
+        tied_share(np.full(7, np.nan), offsets)
+
+
+def test_the_zero_score_baseline_is_the_mean_over_random_orders() -> None:
+    labels, offsets = np.array([1, 0, 1, 0], np.float32), np.array([0, 2, 4])
+    assert zero_score_baseline(parse_metric("mrr"), labels, offsets) == 0.75
+    assert zero_score_baseline(parse_metric("pairwise-error"), labels, offsets) == 0.5
+    assert zero_score_baseline(parse_metric("mrr,ties=file-order"), labels, offsets) == 1.0
