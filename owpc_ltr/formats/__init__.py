@@ -1,0 +1,1 @@
+"""Model formats of other tools and engines: one small pure converter per family."""

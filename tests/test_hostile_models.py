@@ -1,0 +1,215 @@
+"""Ten thousand damaged model files: each is refused in one line, or is a model that scores."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import xgboost
+
+from owpc_ltr.emulator import emulate, foresee
+from owpc_ltr.engine.stores import StoredModel
+from owpc_ltr.errors import BadInput
+from owpc_ltr.featureset import Feature, FeatureSet
+from owpc_ltr.formats.lightgbm_text import from_lightgbm
+from owpc_ltr.formats.ranklib import from_ranklib, to_ranklib
+from owpc_ltr.formats.strict_json import parse_json
+from owpc_ltr.formats.xgboost_json import from_dump
+from owpc_ltr.formats.xgboost_json_writer import to_dump
+from owpc_ltr.formats.xgboost_raw import from_raw
+from owpc_ltr.formats.xgboost_raw_writer import to_raw
+from owpc_ltr.interfaces import Model
+from owpc_ltr.logistic_network import Layer, LogisticNetwork
+from owpc_ltr.models import KINDS
+from owpc_ltr.profiles import LINEAR, RANKLIB, XGBOOST, XGBOOST_RAW, serving_profile
+from owpc_ltr.trees import TreeModel
+
+NAMES = ("a", "b", "c")
+ENGINE = serving_profile("opensearch", "3.8.0")
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+NASTY = (
+    *("-1", "0", "1", "2", "-0.0", "1e39", "-1e999", "1e400", "NaN", "Infinity", "-Infinity"),
+    *("2147483648", "-2147483649", "9" * 30, "0.5", "1e-46", "null", "true", '"x"', "[]", "{}"),
+    *("[[]]", "", " ", "0x1", "1_0", "٣", "inf", "1:2", "\x00", "</split>", "&amp;", "\n"),
+)
+ROWS = np.array([[0, 1, 2], [-1, 0.5, np.nan], [np.nan] * 3, [1e30, -1e30, 0]], np.float32)
+
+
+def a_tree_model(rng: np.random.Generator) -> TreeModel:
+    rows = rng.normal(size=(60, 3)).astype(np.float32)
+    matrix = xgboost.DMatrix(rows, rows[:, 0] * rows[:, 1], feature_names=list(NAMES))
+    booster = xgboost.train({"max_depth": 2, "nthread": 1}, matrix, 3)
+    return from_raw(json.loads(booster.save_raw("json"))).with_missing_as_zero()
+
+
+LIGHTGBM = """tree
+version=v4
+num_class=1
+num_tree_per_iteration=1
+max_feature_idx=2
+objective=lambdarank
+feature_names=a b c
+
+Tree=0
+num_leaves=4
+num_cat=0
+split_feature=0 1 2
+threshold=0.5 1.0000000180025095e-35 -0.25
+decision_type=10 6 0
+left_child=1 -1 -2
+right_child=2 -3 -4
+leaf_value=0.1 -0.2 0.3 0.4
+is_linear=0
+
+Tree=1
+num_leaves=1
+leaf_value=0.125
+
+end of trees
+"""
+
+
+def sources(rng: np.random.Generator) -> list[tuple[str, Callable[[str], Model | None]]]:
+    """Sound texts, each with what reads it."""
+    model = a_tree_model(rng)
+    network = LogisticNetwork(
+        NAMES, (Layer(np.ones((2, 3)), np.ones(2)), Layer(np.ones((1, 2)), np.ones(1)))
+    )
+    own = {"kind": "trees", **model.as_dict()}
+    return [
+        (json.dumps(to_raw(model, NAMES, ENGINE)), lambda t: from_raw(parse_json(t, "it"))),
+        (
+            json.dumps(to_dump(model, NAMES, ENGINE)),
+            lambda t: from_dump(parse_json(t, "it"), NAMES),
+        ),
+        (json.dumps(own), lambda t: TreeModel.from_dict(_complete(parse_json(t, "it")), NAMES, {})),
+        (LIGHTGBM, from_lightgbm),
+        (to_ranklib(model, NAMES, ENGINE), lambda t: from_ranklib(t, NAMES)),
+        (to_ranklib(network, NAMES, ENGINE), lambda t: from_ranklib(t, NAMES)),
+        ("## RankBoost\n1:0.5:1.5 2:-0.25:0.5", lambda t: from_ranklib(t, NAMES)),
+        ("## Linear Regression\n0:1.5 1:0.5 3:-2.5E-1", lambda t: from_ranklib(t, NAMES)),
+    ]
+
+
+def _complete(content: Any) -> dict[str, Any]:
+    """Refuse what `load_model` would before it lets a model read itself."""
+    wanted = {"kind", "link", "base", "roots", "feature", "threshold", "left"}
+    if not isinstance(content, dict) or not wanted | {"default_left", "value"} <= set(content):
+        raise BadInput("not a model")
+    return content
+
+
+def mutant(text: str, chance: random.Random) -> str:
+    """The text with one to three faults."""
+    for _ in range(chance.choice((1, 1, 2, 3))):
+        numbers = list(NUMBER.finditer(text))
+        kind = chance.randrange(7)
+        if kind <= 2 and numbers:
+            hit = chance.choice(numbers)
+            value = chance.choice((*NASTY, chance.choice(numbers)[0], str(chance.randrange(20))))
+            text = text[: hit.start()] + value + text[hit.end() :]
+            continue
+        start = chance.randrange(len(text) + 1)
+        end = min(len(text), start + chance.choice((1, 2, 5, 20, 100)))
+        if kind == 3:
+            text = text[:start] + text[end:]
+        elif kind == 4:
+            text = text[:end] + text[start:]
+        elif kind == 5:
+            text = text[:start] + chance.choice(NASTY) + text[start:]
+        else:
+            place = chance.randrange(len(text) + 1)
+            text = text[:place] + text[start:end] + text[place:]
+    return text
+
+
+def check_accepted(model: Model) -> None:
+    """A model that was taken must score, survive its own file, and export to the same scores."""
+    rows = np.resize(ROWS, (len(ROWS), len(model.feature_names)))
+    scores = model.score(rows)
+    assert np.isfinite(scores).all()
+    content = json.loads(json.dumps(model.as_dict(), allow_nan=False))
+    assert model.kind in KINDS
+    again = type(model).from_dict(content, model.feature_names, {})  # type: ignore[attr-defined]
+    assert (again.score(rows) == scores).all()
+    if isinstance(model, TreeModel):
+        features = tuple(Feature(name, (), {}) for name in model.feature_names)
+        definition = to_dump(model, model.feature_names, ENGINE)
+        stored = StoredModel("m", XGBOOST, definition, FeatureSet("f", features))
+        served = emulate(stored, rows, ENGINE)
+        tolerance = 1e-5 * max(1.0, abs(model.base), float(np.abs(model.forest.value).max()))
+        assert np.isfinite(served).all() or tolerance > 1e30
+        if np.isfinite(served).all():
+            assert np.abs(served - scores).max() <= tolerance
+
+
+def test_ten_thousand_damaged_models_are_refused_or_sound(rng: np.random.Generator) -> None:
+    chance = random.Random(11)  # noqa: S311
+    taken, messages = 0, []
+    readers = sources(rng)
+    for text, read in readers:
+        model = read(text)
+        assert model is not None
+        check_accepted(model)
+    for number in range(10_000):
+        text, read = readers[number % len(readers)]
+        try:
+            model = read(mutant(text, chance))
+        except BadInput as error:
+            messages.append(str(error))
+            continue
+        assert model is not None
+        taken += 1
+        if number % 3 == 0:  # each reader in its turn
+            check_accepted(model)
+    assert len(messages) > 5_000
+    assert [message for message in messages if not message.isprintable()] == []
+    assert max(map(len, messages)) < 300
+    assert taken > 500
+
+
+def test_damaged_definitions_are_foreseen_or_scored(rng: np.random.Generator) -> None:
+    chance = random.Random(12)  # noqa: S311
+    model = a_tree_model(rng)
+    texts = [
+        (XGBOOST, json.dumps(to_dump(model, NAMES, ENGINE))),
+        (XGBOOST_RAW, json.dumps(to_raw(model, NAMES, ENGINE))),
+        (RANKLIB, to_ranklib(model, NAMES, ENGINE)),
+        (LINEAR, '{"a": 0.5, "b": -1.25e0, "c": 3}'),
+    ]
+    features = FeatureSet("f", tuple(Feature(name, (), {}) for name in NAMES))
+    for number in range(1_000):
+        model_type, text = texts[number % len(texts)]
+        broken = mutant(text, chance)
+        message = foresee(broken, model_type, NAMES, ENGINE)
+        if message is None:
+            scores = emulate(StoredModel("m", model_type, broken, features), ROWS[:1], ENGINE)
+            assert len(scores) == 1
+        else:
+            assert message.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[" * 100_000, "nested deeper"),
+        ('{"a":' * 100_000, "nested deeper"),
+        ('{"a": "' + "[" * 1000 + '"', "not valid JSON"),
+        ('{"a": ' + "9" * 5000 + "}", "not valid JSON"),
+        ("\ud800", "not valid JSON"),
+        ('{"learner": 1, "learner": 2}', "'learner' stands twice"),
+        (" " * 50_000_001, "larger than 50000000 bytes"),
+    ],
+)
+def test_bombs_are_refused_before_they_are_built(text: str, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        parse_json(text, "it")
+
+
+def test_a_text_that_only_quotes_brackets_is_not_deep() -> None:
+    assert parse_json('{"a": "' + "[" * 1000 + '"}', "it") == {"a": "[" * 1000}

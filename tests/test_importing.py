@@ -1,0 +1,257 @@
+"""Importing models by what their files hold; upgrades and what they would do."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import lightgbm
+import numpy as np
+import pytest
+import xgboost
+from scipy.stats import kendalltau
+
+from owpc_ltr.engine.stores import StoredModel
+from owpc_ltr.errors import BadInput
+from owpc_ltr.featureset import Feature, FeatureSet
+from owpc_ltr.formats.ranklib import to_ranklib
+from owpc_ltr.formats.xgboost_json_writer import to_dump
+from owpc_ltr.formats.xgboost_raw import from_raw
+from owpc_ltr.importing import import_model
+from owpc_ltr.models import LinearModel, Normaliser, load_model, save_model
+from owpc_ltr.profiles import LINEAR, XGBOOST, serving_profile
+from owpc_ltr.trees import TreeModel
+from owpc_ltr.upgrades import bm25_scaled, upgrade_effect
+
+NAMES = ("title", "pop", "n")
+NEW = serving_profile("opensearch", "3.8.0")
+
+
+def rows_and_labels(rng: np.random.Generator) -> tuple[Any, Any]:
+    rows = rng.normal(size=(300, 3)).astype(np.float32)
+    rows[rng.random(rows.shape) < 0.3] = np.nan
+    return rows, (np.nan_to_num(rows[:, 0]) > np.nan_to_num(rows[:, 1])).astype(float)
+
+
+def boosted(rng: np.random.Generator, names: list[str] | None) -> tuple[xgboost.Booster, Any]:
+    rows, labels = rows_and_labels(rng)
+    matrix = xgboost.DMatrix(rows, labels, feature_names=names)
+    return xgboost.train({"max_depth": 3, "nthread": 1}, matrix, 6), rows
+
+
+def test_each_kind_of_file_is_known_by_its_content(
+    rng: np.random.Generator, tmp_path: Path
+) -> None:
+    booster, rows = boosted(rng, list(NAMES))
+    wanted = booster.predict(xgboost.DMatrix(rows, feature_names=list(NAMES)))
+    path = tmp_path / "model"  # a name that tells nothing
+
+    booster.save_model(tmp_path / "m.json")
+    path.write_bytes((tmp_path / "m.json").read_bytes())
+    whole = import_model(path)
+    assert isinstance(whole, TreeModel)
+    assert whole.score(rows) == pytest.approx(wanted, abs=1e-6)
+    assert whole.record["imported"]["format"] == "model/xgboost+json+raw"
+    save_model(whole, tmp_path / "own.json")
+    assert import_model(tmp_path / "own.json").as_dict() == whole.as_dict()
+
+    dump = booster.get_dump(dump_format="json")
+    path.write_text("[" + ",\n".join(dump) + "]")
+    assert import_model(path, NAMES).score(rows) + whole.base == pytest.approx(wanted, abs=1e-6)
+
+    zeros = whole.with_missing_as_zero()
+    path.write_text(to_ranklib(zeros, NAMES, NEW))
+    assert import_model(path, NAMES).score(rows) == pytest.approx(zeros.score(rows), abs=1e-6)
+
+    labels = rows_and_labels(rng)[1]
+    light = lightgbm.train(
+        {"objective": "regression", "verbosity": -1, "num_threads": 1},
+        lightgbm.Dataset(rows, labels, feature_name=list(NAMES)),
+        5,
+    )
+    light.save_model(path)
+    assert import_model(path).score(rows) == pytest.approx(light.predict(rows), abs=1e-9)
+
+
+def test_numbered_features_take_the_names_in_order(
+    rng: np.random.Generator, tmp_path: Path
+) -> None:
+    booster, rows = boosted(rng, None)
+    wanted = booster.predict(xgboost.DMatrix(rows))
+    path = tmp_path / "m.json"
+    booster.save_model(path)
+    whole = import_model(path, NAMES)
+    assert isinstance(whole, TreeModel)
+    assert whole.feature_names == NAMES
+    assert whole.score(rows) == pytest.approx(wanted, abs=1e-6)
+    with pytest.raises(BadInput, match="has no feature names"):
+        import_model(path)
+    path.write_text("[" + ",".join(booster.get_dump(dump_format="json")) + "]")
+    numbered = import_model(path, NAMES)
+    assert numbered.feature_names == NAMES
+    assert numbered.score(rows) + whole.base == pytest.approx(wanted, abs=1e-6)
+    with pytest.raises(BadInput, match="does not name its features"):
+        import_model(path)
+
+
+def test_trees_trained_on_zeros_can_be_told_so(rng: np.random.Generator, tmp_path: Path) -> None:
+    booster, rows = boosted(rng, list(NAMES))
+    booster.save_model(tmp_path / "m.json")
+    model = import_model(tmp_path / "m.json", missing="zero")
+    zeros = np.nan_to_num(rows)
+    assert (model.score(rows) == model.score(zeros)).all()
+    assert model.record["imported"]["missing"] == "zero"
+
+
+def test_a_stored_model_brings_its_feature_set(rng: np.random.Generator, tmp_path: Path) -> None:
+    features = [{"name": name, "params": [], "template": {"match_all": {}}} for name in NAMES]
+    normalisers = {"pop": {"standard": {"mean": 1.5, "standard_deviation": 2.0}}}
+    model = {
+        "type": LINEAR,
+        "definition": json.dumps({"title": 0.5, "pop": 2}),
+        "feature_normalizers": normalisers,
+    }
+    inner = {"name": "m", "feature_set": {"name": "f", "features": features}, "model": model}
+    wanted = LinearModel(
+        NAMES, np.array([0.5, 2.0, 0.0]), {"pop": Normaliser("standard", 1.5, 2.0)}
+    )
+    path = tmp_path / "m.json"
+    for content in ({"_source": {"type": "model", "model": inner}}, {"model": inner}, inner):
+        path.write_text(json.dumps(content))
+        found = import_model(path)
+        assert isinstance(found, LinearModel)
+        assert found.feature_names == NAMES
+        assert found.as_dict() == wanted.as_dict()
+    path.write_text(json.dumps({"type": LINEAR, "definition": {"a": 1}}))
+    assert import_model(path).feature_names == ("a",)
+
+    trees = from_raw(json.loads(boosted(rng, list(NAMES))[0].save_raw("json")))
+    path.write_text(json.dumps({"type": XGBOOST, "definition": to_dump(trees, NAMES, NEW)}))
+    rows, _ = rows_and_labels(rng)
+    assert import_model(path, NAMES).score(rows) == pytest.approx(trees.score(rows), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "no model that we know"),
+        (b"hello", "no model that we know"),
+        (b"{}", "has no 'model'"),
+        (b"[]", "does not name its features"),
+        (b'{"learner": {}}', "has no feature names"),
+        (b'{"type": "model/x", "definition": {}}', "no LTR plugin has"),
+        (b'{"format": "owpc-ltr model", "kind": "x"}', "kind 'x'"),
+        (pickle.dumps({"a": 1}), "is binary"),
+        (b"{L\x00\x00learner", "save_model"),
+        (b"\xff\xfe\xfdtext", "neither JSON nor text"),
+        (b"## LambdaMART\n", "does not name its features"),
+        (b"tree\nversion=v4\n", "cut short"),
+    ],
+)
+def test_a_file_that_is_no_model_is_named_in_one_line(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    path = tmp_path / "some.file"
+    path.write_bytes(content)
+    with pytest.raises(BadInput, match=message) as caught:
+        import_model(path)
+    assert str(path) in str(caught.value)
+    assert str(caught.value).isprintable()
+
+
+def test_an_xgboost_file_in_ubjson_is_told_from_json(
+    rng: np.random.Generator, tmp_path: Path
+) -> None:
+    boosted(rng, list(NAMES))[0].save_model(tmp_path / "m.ubj")
+    with pytest.raises(BadInput, match=r"save_model\('model\.json'\)"):
+        import_model(tmp_path / "m.ubj")
+    with pytest.raises(BadInput, match="No such file"):
+        import_model(tmp_path / "absent")
+
+
+def stored_trees(rng: np.random.Generator) -> StoredModel:
+    model = from_raw(json.loads(boosted(rng, list(NAMES))[0].save_raw("json")))
+    definition = to_dump(model, NAMES, NEW)
+    templates = (
+        {"match": {"title": "{{q}}"}},
+        {"function_score": {"field_value_factor": {"field": "pop"}, "boost_mode": "replace"}},
+        {"script_score": {"query": {"match_all": {}}, "script": {"source": "1"}}},
+    )
+    features = tuple(Feature(n, (), t) for n, t in zip(NAMES, templates, strict=True))
+    return StoredModel("m", XGBOOST, definition, FeatureSet("f", features))
+
+
+def test_an_upgrade_that_changes_where_missing_values_go_is_seen(rng: np.random.Generator) -> None:
+    stored, (rows, _) = stored_trees(rng), rows_and_labels(rng)
+    offsets = np.arange(0, 301, 20)
+    old, middle = serving_profile("opensearch", "3.0.0"), serving_profile("opensearch", "3.5.0")
+    same = upgrade_effect(stored, rows, NEW, serving_profile("opensearch", "3.9.0"), offsets)
+    assert (same.rescored, same.reordered, same.mean_tau) == (0, 0, 1.0)
+    moved = upgrade_effect(stored, rows, old, middle, offsets)
+    assert moved.queries == 15
+    assert moved.rescored > 100
+    assert moved.reordered > 10
+    assert 0 < moved.mean_tau < 0.95
+    assert moved.missing_values == int(np.isnan(rows).sum())
+    assert json.loads(json.dumps(moved.as_dict()))["refused"] is None
+    full = upgrade_effect(stored, np.nan_to_num(rows), old, middle, offsets)
+    assert full.rescored == 0
+
+
+def test_tau_is_scipys(rng: np.random.Generator) -> None:
+    from owpc_ltr.emulator import emulate
+
+    stored, (rows, _) = stored_trees(rng), rows_and_labels(rng)
+    middle = serving_profile("opensearch", "3.5.0")
+    effect = upgrade_effect(stored, rows, middle, NEW)
+    wanted = kendalltau(emulate(stored, rows, middle), emulate(stored, rows, NEW)).statistic
+    assert effect.mean_tau == pytest.approx(wanted, abs=1e-12)
+
+
+def test_an_upgrade_across_bm25s_change_rescales_text_scores(rng: np.random.Generator) -> None:
+    stored, (rows, _) = stored_trees(rng), rows_and_labels(rng)
+    linear = replace(stored, type=LINEAR, definition={"title": 1.0, "pop": 1.0})
+    old = serving_profile("opensearch", "2.19.6")
+    effect = upgrade_effect(linear, np.abs(np.nan_to_num(rows)), old, NEW)
+    assert effect.bm25_features == ("title",)
+    assert effect.bm25_factor == pytest.approx(1 / 2.2)
+    assert effect.rescored > 100
+    plain = replace(linear, definition={"pop": 1.0})
+    assert upgrade_effect(plain, rows, old, NEW).rescored == 0
+
+
+def test_a_model_that_the_new_version_refuses_is_reported(rng: np.random.Generator) -> None:
+    stored, (rows, _) = stored_trees(rng), rows_and_labels(rng)
+    flagged = replace(stored, definition={**stored.definition, "missing_as_zero": True})
+    newest = serving_profile("opensearch", "3.9.0")
+    effect = upgrade_effect(flagged, rows, newest, NEW)
+    assert "does not know 'missing_as_zero'" in str(effect.refused)
+
+
+@pytest.mark.parametrize(
+    ("template", "scaled"),
+    [
+        ({"match": {"t": "{{q}}"}}, True),
+        ({"dis_max": {"queries": [{"match": {"a": "x"}}, {"multi_match": {"query": "x"}}]}}, True),
+        ({"bool": {"must": {"match": {"a": "x"}}, "filter": {"term": {"b": 1}}}}, True),
+        ({"constant_score": {"filter": {"match": {"a": "x"}}}}, False),
+        ({"function_score": {"query": {"match": {"a": "x"}}, "boost_mode": "replace"}}, False),
+        ({"function_score": {"query": {"match": {"a": "x"}}}}, None),
+        ({"bool": {"should": [{"match": {"a": "x"}}, {"constant_score": {}}]}}, None),
+        ("{{#a}}{}{{/a}}", None),
+    ],
+)
+def test_text_scores_are_told_by_their_queries(template: Any, scaled: bool | None) -> None:
+    assert bm25_scaled(Feature("f", (), template)) is scaled
+
+
+def test_an_imported_model_survives_its_own_file(rng: np.random.Generator, tmp_path: Path) -> None:
+    boosted(rng, list(NAMES))[0].save_model(tmp_path / "m.json")
+    model = import_model(tmp_path / "m.json")
+    save_model(model, tmp_path / "own.json")
+    again = load_model(tmp_path / "own.json")
+    assert again.as_dict() == model.as_dict()
+    assert again.record == model.record
