@@ -1,0 +1,157 @@
+"""Features for their price: none given up for nothing, none kept that is not worth its time."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from owpc_ltr_losses.owpc import OWPC
+from owpc_ltr_optimizers.boosting import Boosting
+from owpc_ltr_optimizers.larank import LaRank
+
+from owpc_ltr import cli
+from owpc_ltr.data import RankingDataset, make_dataset
+from owpc_ltr.dataset_file import save_dataset
+from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.feature_selection import Costs, train_at_cost
+from owpc_ltr.interfaces import Run
+from owpc_ltr.metrics import parse_metric
+from owpc_ltr.models import LinearModel, load_model
+from owpc_ltr.training import Plan, train
+
+NAMES = ("strong", "copy", "weak", "noise", "more_noise")
+Both = tuple[RankingDataset, RankingDataset]
+LINEAR = Plan(OWPC, LaRank, {"optimizer.C": 10.0}, select="ndcg@10")
+TREES = Plan(
+    OWPC,
+    Boosting,
+    {"optimizer.trees": 10, "optimizer.depth": 3, "optimizer.leaf": 1.0},
+    select="ndcg@10",
+)
+RUN = Run()
+
+
+def made(rng: np.random.Generator, queries: int) -> RankingDataset:
+    """A strong feature and a noisy copy of it, a weak one, and two that say nothing."""
+    rows = rng.normal(size=(20 * queries, 5)).astype(np.float32)
+    rows[:, 1] = rows[:, 0] + 0.3 * rows[:, 1]
+    labels = rows[:, 0] + 0.4 * rows[:, 2] + 0.3 * rng.normal(size=len(rows)) > 1
+    return make_dataset(rows, labels, np.repeat(np.arange(queries), 20), feature_names=NAMES)
+
+
+@pytest.fixture
+def both(rng: np.random.Generator) -> Both:
+    return made(rng, 60), made(rng, 60)
+
+
+@pytest.mark.parametrize("plan", [LINEAR, TREES])
+def test_what_is_left_out_is_never_looked_at(both: Both, plan: Plan) -> None:
+    training, validation = both
+    costs = Costs({"strong": 5.0, "weak": 1.0, "noise": 1.0, "more_noise": 1.0}, 0.01)
+    selected = train_at_cost(training, plan, RUN, validation, costs)
+    model = selected.trained.model
+    assert model.feature_names == NAMES
+    assert 0 < len(selected.kept) < 5
+    changed = validation.features.copy()
+    gone = [name not in selected.kept for name in NAMES]
+    changed[:, gone] = np.nan
+    assert (model.score(changed) == model.score(validation.features)).all()
+    (chosen,) = [step for step in selected.path if step.features == len(selected.kept)]
+    assert chosen.worth == max(step.worth for step in selected.path)
+    value = parse_metric("ndcg@10").mean(
+        model.score(validation.features), validation.labels, validation.offsets
+    )
+    assert chosen.validation == pytest.approx(value, abs=1e-12)
+    assert chosen.worth == pytest.approx(value - 0.01 * chosen.milliseconds, abs=1e-12)
+    assert [step.features for step in selected.path] == sorted(
+        {step.features for step in selected.path}, reverse=True
+    )
+
+
+def test_a_dear_feature_gives_way_to_its_cheap_copy(both: Both) -> None:
+    training, validation = both
+    dear = Costs({"strong": 100.0}, 0.01)
+    assert "strong" not in train_at_cost(training, LINEAR, RUN, validation, dear).kept
+    assert "copy" in train_at_cost(training, LINEAR, RUN, validation, dear).kept
+    other = Costs({"copy": 100.0}, 0.01)
+    assert "copy" not in train_at_cost(training, LINEAR, RUN, validation, other).kept
+
+
+def test_without_a_price_no_quality_is_given_up(both: Both) -> None:
+    training, validation = both
+    whole = train(training, LINEAR, RUN, validation).model
+    metric = parse_metric("ndcg@10")
+    free = train_at_cost(training, LINEAR, RUN, validation, Costs({"strong": 9.0}, 0.0))
+    scores = [m.score(validation.features) for m in (whole, free.trained.model)]
+    before, after = (metric.mean(s, validation.labels, validation.offsets) for s in scores)
+    assert after >= before
+    assert "strong" in free.kept
+    ruin = train_at_cost(training, LINEAR, RUN, validation, Costs(dict.fromkeys(NAMES, 1.0), 10.0))
+    assert len(ruin.kept) == 1
+
+
+def test_the_record_is_of_the_data_as_it_was_given(both: Both) -> None:
+    training, validation = both
+    selected = train_at_cost(training, LINEAR, RUN, validation, Costs({"strong": 100.0}, 0.01))
+    record = selected.trained.model.record
+    assert record["fingerprint"] == training.fingerprint
+    assert record["feature_ranges"][1][0] == training.features[:, 0].max()
+    assert record["feature_cost"]["kept"] == list(selected.kept)
+    json.dumps(record, allow_nan=False)
+
+
+def test_costs_that_make_no_sense_are_refused(both: Both) -> None:
+    training, validation = both
+    with pytest.raises(BadInput, match="'absent'"):
+        train_at_cost(training, LINEAR, RUN, validation, Costs({"absent": 1.0}, 0.1))
+    with pytest.raises(UsageError, match="validation queries"):
+        train_at_cost(training, LINEAR, RUN, None, Costs({}, 0.1))
+    with pytest.raises(UsageError, match="0 or more"):
+        Costs({}, -1.0)
+    assert Costs({"noise": -3.0, "weak": 2.0}, 0.1).of(frozenset(NAMES)) == 2.0
+
+
+@pytest.fixture
+def run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Callable[..., tuple[int, str, str]]:
+    monkeypatch.chdir(tmp_path)
+
+    def command(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["owpc-ltr", *words])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        captured = capsys.readouterr()
+        return int(str(ended.value.code or 0)), captured.out, captured.err
+
+    return command
+
+
+def test_train_takes_what_profile_printed(both: Both, run: Callable[..., Any]) -> None:
+    save_dataset(both[0], Path("d.parquet"))
+    printed = {"features": [{"feature": "strong", "without": 100.0, "low": 1.0}]}
+    Path("profile.json").write_text(json.dumps(printed))
+    Path("plain.json").write_text('{"strong": 100}')
+    Path("bad.json").write_text('{"strong": "much"}')
+    words = ("train", "d.parquet", "--out", "m.json", "--select", "ndcg@10")
+    more = ("--set", "optimizer.C=10", "--feature-price", "0.01", "--feature-cost")
+    models = []
+    for costs in ("profile.json", "plain.json"):
+        code, out, err = run(*words, *more, costs)
+        assert (code, err) == (0, "")
+        assert "LEFT OUT" in out
+        assert "features: copy" in out
+        model = load_model(Path("m.json"))
+        assert isinstance(model, LinearModel)
+        models.append(model.weights.tolist())
+    assert models[0] == models[1]
+    assert models[0][0] == 0
+    assert run("evaluate", "m.json", "d.parquet")[0] == 0
+    code, _, err = run(*words, *more, "bad.json")
+    assert code == 3
+    assert "the cost of 'strong' is 'much'" in err

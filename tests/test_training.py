@@ -1,0 +1,253 @@
+"""Training: candidates, honest selection, refusals, and a model that knows how it was made."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from owpc_ltr.data import RankingDataset, make_dataset
+from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.evaluation import compare, measure, model_data, score_warnings
+from owpc_ltr.interfaces import Run
+from owpc_ltr.metrics import parse_metric
+from owpc_ltr.models import LinearModel, load_model, save_model
+from owpc_ltr.registry import load
+from owpc_ltr.scaling import deviation_within_queries, with_scales
+from owpc_ltr.splits import HashSplit, fold_of_queries
+from owpc_ltr.training import Plan, train
+
+REGISTRY = load()
+OWPC = REGISTRY.find("loss", "owpc")
+LAMBDARANK = REGISTRY.find("loss", "lambdarank")
+LARANK = REGISTRY.find("optimizer", "larank")
+
+
+def dataset(queries: int = 60, documents: int = 12, seed: int = 0) -> RankingDataset:
+    generator = np.random.default_rng(seed)
+    rows = queries * documents
+    X = generator.normal(size=(rows, 5)).astype(np.float32)
+    X[:, 4] *= 1000
+    utility = X[:, 0] - 0.5 * X[:, 1] + generator.normal(size=rows)
+    labels = (utility > 1.2).astype(np.float32)
+    ids = np.repeat([f"query {i}" for i in range(queries)], documents)
+    return make_dataset(
+        X,
+        labels,
+        ids,
+        document_ids=pa.array([f"d{i}" for i in range(rows)]),
+        query_params=pa.array([json.dumps({"keywords": f"q{i}"}) for i in range(queries)]),
+        featureset_hash="a" * 64,
+    )
+
+
+def split(data: RankingDataset) -> tuple[RankingDataset, RankingDataset]:
+    halves = HashSplit(validation=0.3, test=0.0)
+    return halves.part(data, "train"), halves.part(data, "validation")
+
+
+def test_the_best_candidate_by_validation_is_kept() -> None:
+    training, validation = split(dataset())
+    trained = train(training, Plan(OWPC, LARANK), Run(), validation)
+    values = [row["validation"] for row in trained.table]
+    assert len(values) == 7
+    scores = trained.model.score(validation.features)
+    chosen = parse_metric("map").mean(scores, validation.labels, validation.offsets)
+    assert chosen == pytest.approx(max(values))
+    assert trained.table[int(np.argmax(values))]["optimizer.C"] == trained.settings["optimizer.C"]
+
+
+def test_an_error_is_selected_by_its_smallest_value() -> None:
+    training, validation = split(dataset())
+    plan = Plan(OWPC, LARANK, select="pairwise-error")
+    trained = train(training, plan, Run(), validation)
+    values = [row["validation"] for row in trained.table]
+    assert trained.model.record["validation"] == min(values)
+
+
+def test_warm_starts_do_not_change_the_fits() -> None:
+    training, validation = split(dataset())
+    grid = {"optimizer.C": (0.1, 1.0, 10.0)}
+    settings_ = {"optimizer.tolerance": 1e-5}
+    warm = train(training, Plan(OWPC, LARANK, settings_, grid), Run(), validation)
+    for row in warm.table:
+        plan = Plan(OWPC, LARANK, {**settings_, "optimizer.C": row["optimizer.C"]})
+        cold = train(training, plan, Run(), validation)
+        assert cold.fit.certificate.objective == pytest.approx(row["objective"], rel=1e-3)
+
+
+def test_the_same_seed_gives_the_same_file(tmp_path: Path) -> None:
+    training, validation = split(dataset())
+    for name in ("one.json", "two.json"):
+        trained = train(training, Plan(OWPC, LARANK), Run(seed=3), validation)
+        save_model(trained.model, tmp_path / name)
+    assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
+
+
+def test_a_model_file_tells_how_it_was_made_and_reads_back(tmp_path: Path) -> None:
+    training, validation = split(dataset())
+    trained = train(training, Plan(OWPC, LARANK, {"loss.generator": "inverse"}), Run(), validation)
+    save_model(trained.model, tmp_path / "m.json")
+    model = load_model(tmp_path / "m.json")
+    assert model.record["loss"] == {
+        "name": "owpc",
+        "settings": {**model.record["loss"]["settings"], "generator": "inverse"},
+    }
+    assert model.record["featureset_hash"] == "a" * 64
+    assert model.record["certificate"]["relative_gap"] <= 1e-3
+    assert len(model.record["probes"]) == min(20, validation.n_queries)
+    assert np.array_equal(model.score(training.features), trained.model.score(training.features))
+
+
+def test_candidates_without_validation_queries_are_refused() -> None:
+    with pytest.raises(UsageError, match="7 candidates need validation queries"):
+        train(dataset(), Plan(OWPC, LARANK), Run())
+
+
+def test_a_loss_that_is_not_convex_is_refused_by_larank_before_any_work() -> None:
+    with pytest.raises(UsageError, match="'larank' needs a convex loss, and 'lambdarank'"):
+        train(dataset(), Plan(LAMBDARANK, LARANK, {"optimizer.C": 1.0}), Run())
+
+
+def test_data_without_an_order_is_refused() -> None:
+    data = replace(dataset(), labels=np.zeros(720, dtype=np.float32))
+    with pytest.raises(Refused, match="no order to learn"):
+        train(data, Plan(OWPC, LARANK, {"optimizer.C": 1.0}), Run())
+
+
+def test_an_infinite_feature_is_named() -> None:
+    data = dataset()
+    data.features[13, 2] = np.inf
+    with pytest.raises(Refused, match="feature '3' is infinite for query 'query 1', document 2"):
+        train(data, Plan(OWPC, LARANK, {"optimizer.C": 1.0}), Run())
+
+
+def test_missing_values_train_as_zeros() -> None:
+    data = dataset()
+    holes = data.features.copy()
+    holes[::3, 0] = np.nan
+    zeros = np.nan_to_num(holes)
+    plan = Plan(OWPC, LARANK, {"optimizer.C": 1.0})
+    one = train(replace(data, features=holes), plan, Run()).model
+    other = train(replace(data, features=zeros), plan, Run()).model
+    assert one.as_dict() == other.as_dict()
+    assert np.array_equal(one.score(holes), other.score(zeros))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 1000), st.lists(st.floats(1e-3, 1e3), min_size=5, max_size=5))
+def test_units_of_features_do_not_matter_when_scaled(seed: int, units: list[float]) -> None:
+    data = dataset(queries=20, seed=seed)
+    other = replace(data, features=(data.features * np.array(units)).astype(np.float32))
+    plan = Plan(OWPC, LARANK, {"optimizer.C": 1.0, "optimizer.tolerance": 1e-6})
+    one, two = train(data, plan, Run()).model, train(other, plan, Run()).model
+    assert one.score(data.features) == pytest.approx(two.score(other.features), abs=2e-2)
+
+
+def test_a_feature_that_never_differs_within_a_query_gets_scale_zero() -> None:
+    data = dataset()
+    features = data.features.copy()
+    features[:, 3] = np.repeat(np.arange(60), 12)
+    scaled = with_scales(replace(data, features=features), "scale")
+    assert scaled.scales[3] == 0.0
+    assert (scaled.scales[[0, 1, 2, 4]] > 0).all()
+
+
+def test_deviations_are_numpys_within_each_query() -> None:
+    data = dataset()
+    blocks = data.features.reshape(60, 12, 5).astype(np.float64)
+    expected = np.sqrt(((blocks - blocks.mean(axis=1, keepdims=True)) ** 2).mean(axis=(0, 1)))
+    assert deviation_within_queries(data) == pytest.approx(expected)
+
+
+def test_the_sides_of_a_split_are_disjoint_and_stable_when_queries_leave() -> None:
+    data, cut = dataset(), HashSplit()
+    sides = cut.sides(data)
+    assert {"train", "validation", "test"} == set(sides)
+    fewer = data.select(np.arange(0, 60, 2))
+    assert np.array_equal(cut.sides(fewer), sides[::2])
+
+
+def test_folds_have_equal_sizes() -> None:
+    assert sorted(np.bincount(fold_of_queries(dataset(), 7, "x"))) == [8, 8, 8, 9, 9, 9, 9]
+
+
+def test_evaluation_uses_the_queries_that_were_held_out() -> None:
+    data, cut = dataset(), HashSplit()
+    source = {"fingerprint": data.fingerprint, "split": cut.as_dict()}
+    training, validation = cut.part(data, "train"), cut.part(data, "validation")
+    model = train(training, Plan(OWPC, LARANK), Run(), validation, source).model
+    chosen, side = model_data(model, data)
+    assert side == "test"
+    assert chosen.query_ids == cut.part(data, "test").query_ids
+    assert model_data(model, data, "all")[1] == "all"
+    other = replace(data, labels=1 - data.labels)
+    assert model_data(model, other)[1] == "all"
+    with pytest.raises(Refused, match="does not know the test queries"):
+        model_data(model, other, "test")
+
+
+def test_data_of_other_features_is_refused_naming_one() -> None:
+    model = LinearModel(("1", "2", "x"), np.ones(3))
+    with pytest.raises(BadInput, match=r"lacks 'x' and has '3' \(3 features against 5\)"):
+        model_data(model, dataset())
+
+
+def test_equal_scores_are_told() -> None:
+    data = dataset()
+    assert "all scores are equal" in score_warnings(np.zeros(720), data)[0]
+    assert not score_warnings(np.arange(720.0), data)
+
+
+def test_a_ranking_equals_itself_in_a_comparison() -> None:
+    data = dataset()
+    (one,) = measure(data.features[:, 0].astype(float), data, [parse_metric("map")])
+    assert compare(one, one).p_permutation == 1.0
+    assert one.zero_baseline < one.mean
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "is not a model file"),
+        ("[]", "is not a model file of owpc-ltr"),
+        ('{"format": "owpc-ltr model", "kind": "magic"}', "of kind 'magic'"),
+        ('{"format": "owpc-ltr model", "kind": "linear"}', "damaged model file"),
+        ('{"a": 1, "a": 2}', "stands twice"),
+        (
+            '{"format": "owpc-ltr model", "kind": "linear", "feature_names": ["a"],'
+            ' "weights": [1, 2]}',
+            "1 features has 2 weights",
+        ),
+        (
+            '{"format": "owpc-ltr model", "kind": "linear", "feature_names": ["a"],'
+            ' "weights": [1e39]}',
+            "'a' is not a finite float32",
+        ),
+        ("[" * 100_000, "is not a model file"),
+    ],
+)
+def test_a_file_that_is_no_model_is_named(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "m.json"
+    path.write_text(content)
+    with pytest.raises(BadInput, match=message) as caught:
+        load_model(path)
+    assert str(path) in str(caught.value)
+
+
+def test_trees_are_trained_on_missing_values_as_they_are() -> None:
+    """A tree that was shown zeros in their place would be served NaN by the engine."""
+    data = dataset()
+    holes = data.features.copy()
+    holes[data.labels > 0, 0] = np.nan
+    plan = Plan(OWPC, REGISTRY.find("optimizer", "boosting"), {"optimizer.trees": 5})
+    model = train(replace(data, features=holes), plan, Run()).model
+    shown = holes[:1].copy(), holes[:1].copy()
+    shown[0][0, 0], shown[1][0, 0] = np.nan, 0.0
+    assert model.score(shown[0]) > model.score(shown[1])
