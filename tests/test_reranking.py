@@ -1,0 +1,262 @@
+"""Reorderings: learned with the base as a candidate, kept in one file, applied to whole lists."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from owpc_ltr_losses.pairwise import Pairwise
+from owpc_ltr_rerankers.exchangeable import Exchangeable
+
+from owpc_ltr.data import RankingDataset, make_dataset
+from owpc_ltr.document_fields import fields_of, with_document_fields
+from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.interfaces import Loss, Run, Vector
+from owpc_ltr.models import LinearModel, load_model, save_model
+from owpc_ltr.rerank_training import PENALTIES, RerankingPlan, fit_reranker
+from owpc_ltr.reranking import (
+    ReorderingModel,
+    dataset_scores,
+    feature_ranker,
+    load_ranker,
+    read_base,
+)
+from owpc_ltr.splits import HashSplit
+from tests.list_samples import crowded, weights
+
+KERNEL = {"reranker.kernels": "rbf"}
+LOGISTIC = {"loss.inner": "logistic"}
+
+
+@pytest.fixture(scope="module")
+def learned() -> ReorderingModel:
+    plan = RerankingPlan(Pairwise, Exchangeable, {**KERNEL, **LOGISTIC})
+    reranked = fit_reranker(crowded(), weights(1, 0, 0), plan, Run(), crowded(seed=4))
+    assert reranked.settings is not None
+    return reranked.model
+
+
+@dataclass(frozen=True)
+class Backwards:
+    """A loss that wants irrelevant documents on top."""
+
+    name: ClassVar[str] = "backwards"
+    convex: ClassVar[bool] = True
+    conservative: ClassVar[bool] = True
+    smooth: ClassVar[bool] = True
+
+    def value_and_gradient(self, scores: Vector, labels: Any, weights: Any) -> Any:
+        return Pairwise(inner="logistic").value_and_gradient(scores, 1 - labels, weights)
+
+
+def test_what_no_pointwise_score_tells_is_learned(learned: ReorderingModel) -> None:
+    record = learned.record
+    base, *others = record["table"]
+    assert [row["reranker.penalty"] for row in others] == list(PENALTIES)
+    assert record["validation"] == max(row["validation"] for row in others)
+    assert record["validation"] > base["validation"] + 0.3
+    assert record["select"] == "ndcg@10"
+
+
+def test_the_base_stays_where_nothing_is_better_than_it() -> None:
+    data = crowded()
+    labels = (data.features[:, 0] > 1).astype(np.float32)
+    perfect = make_dataset(data.features, labels, np.repeat(data.query_ids.to_pylist(), 16))
+    plan = RerankingPlan(Backwards, Exchangeable, KERNEL)
+    reranked = fit_reranker(perfect, weights(1, 0, 0), plan, Run(), perfect)
+    assert reranked.settings is None
+    assert reranked.model.reordering is None
+    scores = reranked.model.rerank_dataset(data)
+    assert scores.tobytes() == weights(1, 0, 0).score(data.features).tobytes()
+
+
+def test_a_metric_that_is_an_error_is_made_small() -> None:
+    plan = RerankingPlan(Pairwise, Exchangeable, {**KERNEL, **LOGISTIC}, select="pairwise-error")
+    reranked = fit_reranker(crowded(), weights(1, 0, 0), plan, Run(), crowded(seed=4))
+    assert reranked.model.record["validation"] == min(row["validation"] for row in reranked.table)
+    assert reranked.settings is not None
+
+
+def test_a_file_scores_as_what_was_saved(learned: ReorderingModel, tmp_path: Path) -> None:
+    data = crowded(seed=5)
+    save_model(learned, tmp_path / "r.json")
+    again = load_ranker(tmp_path / "r.json")
+    assert isinstance(again, ReorderingModel)
+    assert again.rerank_dataset(data).tobytes() == learned.rerank_dataset(data).tobytes()
+    assert again.record == json.loads(json.dumps(learned.record))
+    assert isinstance(again.base, LinearModel)
+
+
+def test_a_dataset_is_reranked_list_by_list(learned: ReorderingModel) -> None:
+    data = crowded(seed=5)
+    together = learned.rerank_dataset(data)
+    alone = np.concatenate([learned.rerank(query.features) for query in data])
+    np.testing.assert_array_equal(together, alone)
+
+
+def test_a_reordering_without_a_reranker_needs_no_plugin(tmp_path: Path) -> None:
+    model = ReorderingModel(weights(1, 2, 3), "nobody", None)
+    save_model(model, tmp_path / "r.json")
+    data = crowded()
+    np.testing.assert_array_equal(
+        dataset_scores(load_ranker(tmp_path / "r.json"), data),
+        weights(1, 2, 3).score(data.features),
+    )
+
+
+def test_a_plain_model_is_a_ranker_and_a_reordering_is_no_plain_model(
+    learned: ReorderingModel, tmp_path: Path
+) -> None:
+    save_model(weights(1, 2, 3), tmp_path / "m.json")
+    assert isinstance(load_ranker(tmp_path / "m.json"), LinearModel)
+    save_model(learned, tmp_path / "r.json")
+    with pytest.raises(BadInput, match="ranks whole lists"):
+        load_model(tmp_path / "r.json")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"base": None}, "damaged"),
+        ({"base": {"kind": "linear"}}, "damaged"),
+        ({"base": {"kind": "reordering"}}, "ranks whole lists"),
+        ({"reordering": {"weights": []}}, "damaged"),
+        ({"reordering": []}, "damaged"),
+    ],
+)
+def test_a_damaged_file_is_refused_by_name(
+    change: dict[str, Any], message: str, learned: ReorderingModel, tmp_path: Path
+) -> None:
+    path = tmp_path / "r.json"
+    save_model(learned, path)
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(BadInput, match=message) as caught:
+        load_ranker(path)
+    assert str(path) in str(caught.value)
+
+
+def test_two_parts_that_read_other_features_are_refused(
+    learned: ReorderingModel, tmp_path: Path
+) -> None:
+    other = LinearModel(("1", "2", "4"), np.ones(3))
+    save_model(ReorderingModel(other, learned.reranker, learned.reordering), tmp_path / "r.json")
+    with pytest.raises(BadInput, match="other features"):
+        load_ranker(tmp_path / "r.json")
+
+
+def test_a_feature_is_a_base_bit_for_bit() -> None:
+    data = crowded()
+    data.features[3, 1] = np.nan
+    scores = feature_ranker("feature:2", data).score(data.features)
+    np.testing.assert_array_equal(scores, np.nan_to_num(data.features[:, 1].astype(np.float64)))
+    with pytest.raises(UsageError, match="no feature is called '9'"):
+        read_base("feature:9", data)
+
+
+def test_several_candidates_need_validation_queries() -> None:
+    plan = RerankingPlan(Pairwise, Exchangeable, KERNEL)
+    with pytest.raises(UsageError, match="8 candidates need validation"):
+        fit_reranker(crowded(), weights(1, 0, 0), plan, Run())
+    fixed = RerankingPlan(Pairwise, Exchangeable, {**KERNEL, "reranker.penalty": "0.1"})
+    assert fit_reranker(crowded(), weights(1, 0, 0), fixed, Run()).settings is not None
+
+
+def test_a_base_of_other_features_is_refused() -> None:
+    plan: RerankingPlan = RerankingPlan(Pairwise, Exchangeable, {"reranker.penalty": 0.1})
+    other = LinearModel(("1", "2", "4"), np.ones(3))
+    with pytest.raises(BadInput, match="other features"):
+        fit_reranker(crowded(), other, plan, Run())
+
+
+def test_a_setting_of_no_part_is_refused() -> None:
+    plan = RerankingPlan(Pairwise, Exchangeable, {"optimizer.C": 1})
+    with pytest.raises(UsageError, match="use loss or reranker"):
+        plan.make(plan.settings)
+
+
+def corpus(path: Path, data: RankingDataset, **fields: Callable[[int], Any]) -> Path:
+    assert data.document_ids is not None
+    ids = sorted(set(data.document_ids.to_pylist()), reverse=True)
+    lines = [
+        json.dumps({"key": one, **{name: of(int(one[1:])) for name, of in fields.items()}})
+        for one in [*ids, "d99999"]
+    ]
+    path.write_bytes(gzip.compress("\n".join(lines).encode()))
+    return path
+
+
+def test_fields_are_joined_by_document_id(tmp_path: Path) -> None:
+    data = crowded()
+    path = corpus(
+        tmp_path / "c.jsonl.gz", data, site=lambda i: {"name": f"s{i % 3}"}, vector=lambda i: [i, 1]
+    )
+    fields = fields_of(with_document_fields(data, ["site.name", "vector", "_id"], path, "key"))
+    assert fields["site.name"][:4] == ["s0", "s1", "s2", "s0"]
+    assert fields["vector"][7] == [7, 1]
+    assert fields["_id"][5] == "d5"
+    chosen = with_document_fields(data, ["vector"], path, "key").select(np.array([2]))
+    assert fields_of(chosen)["vector"][0] == [32, 1]
+
+
+def test_what_cannot_be_joined_is_refused(tmp_path: Path) -> None:
+    data = crowded()
+    path = corpus(tmp_path / "c.jsonl", data, site=lambda i: i if i % 2 else f"s{i}")
+    with pytest.raises(BadInput, match="several kinds"):
+        with_document_fields(data, ["site"], path, "key")
+    with pytest.raises(BadInput, match="does not hold document 'd0'"):
+        with_document_fields(data, ["site"], path, None)
+    with pytest.raises(BadInput, match="--documents FILE"):
+        with_document_fields(data, ["site"], None)
+    nameless = make_dataset(np.ones((2, 1)), [0, 1], ["a", "a"])
+    with pytest.raises(BadInput, match="no document ids"):
+        with_document_fields(nameless, ["site"], path)
+    assert with_document_fields(data, [], None) is data
+
+
+@pytest.mark.parametrize("kernel", ["same:site", "similarity:text", "link:links"])
+def test_a_kernel_of_a_field_learns_what_features_do_not_tell(kernel: str, tmp_path: Path) -> None:
+    """Relevant documents share a site, words and links, each list its own; features are noise."""
+    rng = np.random.default_rng(0)
+    labels = np.tile([1, 1, 1, 0, 0, 0, 0, 0], 40)
+    data = make_dataset(
+        rng.normal(size=(320, 3)),
+        labels,
+        np.repeat([f"q{q}" for q in range(40)], 8),
+        document_ids=pa.array([f"d{i}" for i in range(320)]),
+    )
+
+    def shared(i: int) -> str:
+        return f"w{i // 8}" if i < 320 and labels[i] else f"x{i}"
+
+    path = corpus(
+        tmp_path / "c.jsonl", data, site=shared, text=lambda i: f"the {shared(i)} thing {i}",
+        links=lambda i: [f"d{8 * (i // 8)}"] if shared(i) < "x" else [f"d{i}"],
+    )  # fmt: skip
+    plan = RerankingPlan(Pairwise, Exchangeable, {**LOGISTIC, "reranker.kernels": kernel})
+    data = with_document_fields(data, plan.field_names, path, "key")
+    training, validation = data.select(np.arange(20)), data.select(np.arange(20, 40))
+    reranked = fit_reranker(training, weights(1, 0, 0), plan, Run(), validation)
+    assert reranked.model.record["validation"] > 0.99
+    assert reranked.model.field_names == plan.field_names
+
+
+def test_the_held_out_side_is_remembered() -> None:
+    data = crowded(60)
+    split = HashSplit()
+    losses: type[Loss] = Pairwise
+    reranked = fit_reranker(
+        split.part(data, "train"),
+        weights(1, 0, 0),
+        RerankingPlan(losses, Exchangeable, KERNEL),
+        Run(),
+        split.part(data, "validation"),
+        {"split": split.as_dict(), "fingerprint": data.fingerprint},
+    )
+    assert reranked.model.record["source"]["split"] == split.as_dict()
