@@ -1,0 +1,17 @@
+"""What every plugin must promise, as checks that a plugin author calls from a test.
+
+    from owpc_ltr.testing import check_loss
+
+    def test_my_loss_keeps_its_promises() -> None:
+        check_loss(MyLoss())
+
+A broken promise raises AssertionError with one sentence: the plugin, what was promised, and the
+numbers. All samples are seeded: a check gives the same answer every time.
+"""
+
+from owpc_ltr.testing.losses import check_loss
+from owpc_ltr.testing.optimizers import check_optimizer
+from owpc_ltr.testing.report import LossReport, describe_loss
+from owpc_ltr.testing.rerankers import check_reranker
+
+__all__ = ["LossReport", "check_loss", "check_optimizer", "check_reranker", "describe_loss"]

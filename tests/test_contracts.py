@@ -1,0 +1,59 @@
+"""Every installed plugin keeps its promises: a new one is tested here without a new line."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import pytest
+
+from owpc_ltr import registry
+from owpc_ltr.interfaces import Loss, Optimizer
+from owpc_ltr.testing import check_loss, check_optimizer, check_reranker
+
+INSTALLED = registry.load()
+LOSSES = [plugin.cls for plugin in INSTALLED.all("loss")]
+OPTIMIZERS = [plugin.cls for plugin in INSTALLED.all("optimizer")]
+RERANKERS = [plugin.cls for plugin in INSTALLED.all("reranker")]
+
+
+def variants(cls: type[Any]) -> list[Any]:
+    """The defaults, and each choice of each setting that has a list of choices."""
+    hints = get_type_hints(cls)
+    return [cls()] + [
+        cls(**{field.name: choice})
+        for field in dataclasses.fields(cls)
+        if get_origin(hints[field.name]) is Literal
+        for choice in get_args(hints[field.name])
+        if choice != field.default
+    ]
+
+
+VARIANTS = [loss for cls in LOSSES for loss in variants(cls)]
+PAIRS = [
+    (optimizer(), loss())
+    for optimizer in OPTIMIZERS
+    for loss in LOSSES
+    if loss().convex or not optimizer().needs_convex
+]
+
+
+def test_all_shipped_plugins_are_found() -> None:
+    assert not INSTALLED.failures
+    assert {"owpc", "pairwise", "lambdarank"} <= {cls.name for cls in LOSSES}
+
+
+@pytest.mark.parametrize("loss", VARIANTS, ids=str)
+def test_every_loss_keeps_its_promises(loss: Loss) -> None:
+    check_loss(loss)
+
+
+@pytest.mark.parametrize(("optimizer", "loss"), PAIRS, ids=lambda plugin: plugin.name)
+def test_every_pair_keeps_its_promises(optimizer: Optimizer, loss: Loss) -> None:
+    check_optimizer(optimizer, loss)
+
+
+@pytest.mark.parametrize("reranker", RERANKERS, ids=lambda cls: cls.name)
+@pytest.mark.parametrize("loss", [cls() for cls in LOSSES if cls().conservative], ids=str)
+def test_every_reranker_keeps_its_promises(reranker: type[Any], loss: Loss) -> None:
+    check_reranker(reranker(), loss)
