@@ -1,0 +1,143 @@
+"""Pairwise classification: RankSVM (Joachims 2002) and RankNet's cost (Burges et al. 2005).
+
+loss = Σ_{i,j: label_i > label_j} c_ij ℓ(s_i − s_j), with ℓ the hinge, its square, or the
+logistic cost log(1 + exp(−t)). For the hinges O(m log m) for each grade above the lowest, by
+one sort and cumulated sums (as Joachims 2006; Lee & Lin 2014); for the logistic all pairs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+from numba import njit
+
+from owpc_ltr import hookimpl
+from owpc_ltr.interfaces import KernelLoss, Loss, Vector
+from owpc_ltr.kernels import Kernel, kernel
+from owpc_ltr.pair_sums import Inner, add_pairs, has_nan, inner_code, lowest_grade, next_grade
+
+Normalise = Literal["pairs", "relevant", "none"]
+
+_PAIRS, _RELEVANT, _NONE = range(3)
+
+
+@kernel
+def _pairwise(
+    scores: Any, labels: Any, weights: Any, parameters: Any, gradient: Any, curvature: Any
+) -> float:
+    gradient[:] = 0.0
+    curvature[:] = 0.0
+    if has_nan(scores):
+        gradient[:] = np.nan
+        return np.nan
+    inner, margin, normalise = int(parameters[0]), parameters[1], int(parameters[2])
+    documents, shares = np.empty(len(scores) + 1, dtype=np.int64), np.empty(len(scores))
+    lowest = lowest_grade(labels, weights)
+    pairs, relevant = _count_pairs(labels, weights, lowest)
+    value = 0.0
+    grade = next_grade(labels, weights, lowest)
+    while grade < np.inf:
+        n_upper = _split(labels, weights, grade, documents, shares)
+        upper, lower = documents[:n_upper], _lower_of(labels, weights, grade, documents, n_upper)
+        n_below = 0.0
+        for j in lower:
+            n_below += shares[j]
+        scale = 1.0
+        if normalise == _PAIRS:
+            scale = 1.0 / pairs
+        elif normalise == _RELEVANT:
+            scale = 1.0 / (relevant * n_below)
+        for i in upper:
+            shares[i] *= scale
+        value += add_pairs(inner, margin, scores, upper, lower, shares, gradient, curvature)
+        grade = next_grade(labels, weights, grade)
+    return value
+
+
+@dataclass(frozen=True)
+class Pairwise(KernelLoss):
+    """mean over pairs (label_i > label_j) of ℓ(s_i − s_j), ℓ(t) = [margin − t]₊.
+
+    `inner` is ℓ: hinge, squared hinge or logistic (RankNet's cost, which has no margin).
+    `normalise`: pairs (the mean over all pairs of the query); relevant (for each document the
+    mean over those of lower grade, then the mean over documents: with two grades, the same);
+    none (the plain sum, as in SVM-rank, where long lists count more). A document of weight k
+    counts as k copies.
+    """
+
+    name: ClassVar[str] = "pairwise"
+    kernel: ClassVar[Kernel] = _pairwise
+    has_curvature: ClassVar[bool] = True
+    weights_are_copies: ClassVar[bool] = True
+    convex: ClassVar[bool] = True
+    conservative: ClassVar[bool] = True
+
+    inner: Inner = "hinge"
+    margin: float = 1.0
+    normalise: Normalise = "pairs"
+
+    def __post_init__(self) -> None:
+        inner_code(self.inner)
+        if self.normalise not in get_args(Normalise):
+            raise ValueError(f"normalise must be one of {', '.join(get_args(Normalise))}")
+        if not 0 < self.margin < math.inf:
+            raise ValueError(f"margin must be positive and finite, not {self.margin}")
+
+    @property
+    def smooth(self) -> bool:
+        """Whether the gradient is continuous."""
+        return self.inner != "hinge"
+
+    def parameters(self) -> Vector:
+        """ℓ, its margin, and how the sum is normalised."""
+        normalise = get_args(Normalise).index(self.normalise)
+        return np.array([inner_code(self.inner), self.margin, normalise])
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _split(labels: Any, weights: Any, grade: float, documents: Any, shares: Any) -> int:
+    """Put the documents of this grade first; all shares become the weights; how many."""
+    count = 0
+    for i in range(len(labels)):
+        shares[i] = weights[i]
+        if labels[i] == grade and weights[i] > 0.0:
+            documents[count] = i
+            count += 1
+    return count
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _lower_of(labels: Any, weights: Any, grade: float, documents: Any, start: int) -> Any:
+    """The documents of lower grade, written to `documents` from `start` on."""
+    end = start
+    for j in range(len(labels)):
+        documents[end] = j
+        if labels[j] < grade and weights[j] > 0.0:
+            end += 1
+    return documents[start:end]
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _count_pairs(labels: Any, weights: Any, lowest: float) -> tuple[float, float]:
+    """Weight of all pairs of different grade, and of all documents above the lowest grade."""
+    below, pairs, relevant = 0.0, 0.0, 0.0
+    grade = lowest
+    while grade < np.inf:
+        level = 0.0
+        for i in range(len(labels)):
+            if labels[i] == grade:
+                level += weights[i]
+        pairs += level * below
+        relevant += level if grade > lowest else 0.0
+        below += level
+        grade = next_grade(labels, weights, grade)
+    return pairs, relevant
+
+
+@hookimpl
+def ltr_losses() -> list[type[Loss]]:
+    """Offer `--loss pairwise`."""
+    return [Pairwise]

@@ -1,0 +1,263 @@
+"""The further losses of the papers against enumeration and against their formulas."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from owpc_ltr_losses.average_precision import AveragePrecision
+from owpc_ltr_losses.bregman import Bregman
+from owpc_ltr_losses.cosine import Cosine
+from owpc_ltr_losses.listnet import ListNet
+from owpc_ltr_losses.pairwise import Pairwise
+from owpc_ltr_losses.position_sensitive import PositionSensitive
+from scipy.optimize import minimize
+from scipy.special import logsumexp, softmax
+
+from owpc_ltr.interfaces import Loss
+from owpc_ltr.kernels import bind, evaluate_query
+from tests.plugins.loss_oracles import Array
+
+
+@st.composite
+def queries(draw: Any, largest: int = 7, grades: int = 3) -> tuple[Array, Any]:
+    n = draw(st.integers(2, largest))
+    scores = draw(arrays(np.float64, n, elements=st.integers(-12, 12).map(lambda k: k / 4)))
+    labels = draw(arrays(np.int64, n, elements=st.integers(0, grades)))
+    return scores, labels.astype(np.float32)
+
+
+def average_precision(relevant: Any) -> float:
+    precision = np.cumsum(relevant) / np.arange(1, len(relevant) + 1)
+    return float(precision[relevant].mean())
+
+
+def svm_map_by_enumeration(scores: Array, relevant: Any) -> float:
+    """Yue et al. (2007): max over all rankings of Δ + ⟨w, Ψ(π)⟩ − ⟨w, Ψ(right)⟩."""
+    if relevant.all() or not relevant.any():
+        return 0.0
+    pairs = relevant.sum() * (~relevant).sum()
+    best = -np.inf
+    for ranking in permutations(range(len(scores))):
+        place = np.argsort(ranking)
+        margin = sum(
+            2 * (scores[i] - scores[j])
+            for i in np.flatnonzero(relevant)
+            for j in np.flatnonzero(~relevant)
+            if place[j] < place[i]
+        )
+        best = max(best, 1 - average_precision(relevant[list(ranking)]) - margin / pairs)
+    return float(best)
+
+
+@given(queries(largest=6, grades=1))
+def test_the_best_ranking_is_found_without_enumeration(query: Any) -> None:
+    scores, labels = query
+    value, gradient = AveragePrecision().value_and_gradient(scores, labels)
+    assert value == pytest.approx(svm_map_by_enumeration(scores, labels > 0), abs=1e-12)
+    assert gradient.sum() == pytest.approx(0.0, abs=1e-12)
+
+
+@given(queries(largest=30, grades=1))
+def test_the_average_precision_loss_bounds_one_minus_ap(query: Any) -> None:
+    scores, labels = query
+    relevant = labels > 0
+    if relevant.all() or not relevant.any():
+        return
+    worst = np.lexsort((relevant, -scores))
+    value, _ = AveragePrecision().value_and_gradient(scores, labels)
+    assert value >= 1 - average_precision(relevant[worst]) - 1e-12
+
+
+def test_halving_finds_what_trying_each_place_finds(rng: np.random.Generator) -> None:
+    """The value of long lists, by the O(|R| |N|) search of Yue et al."""
+    for size in (0.01, 1.0, 30.0):
+        scores = size * rng.normal(size=120)
+        labels = (rng.random(120) < 0.3).astype(np.float32)
+        r, n = np.sort(scores[labels > 0])[::-1], np.sort(scores[labels == 0])[::-1]
+        i, j = np.arange(1, len(r) + 1)[:, None], np.arange(1, len(n) + 1)[None, :]
+        gains = (j / (i + j) - (j - 1) / (i + j - 1) + 2 * (n - r[:, None]) / len(n)) / len(r)
+        above = np.vstack((np.zeros(len(n)), np.cumsum(gains[::-1], axis=0)))
+        value, _ = AveragePrecision().value_and_gradient(scores, labels)
+        assert value == pytest.approx(above.max(axis=0).sum())
+
+
+@given(queries())
+def test_position_sensitive_is_the_sum_over_pairs(query: Any) -> None:
+    scores, labels = query
+    levels = np.unique(labels)[::-1]
+    rank = 1 + np.searchsorted(-levels, -labels)
+    r = len(levels)
+    expected = sum(
+        max(0.0, abs(r / rank[i] - r / rank[j]) - (scores[i] - scores[j]))
+        for i in range(len(labels))
+        for j in range(len(labels))
+        if rank[i] < rank[j]
+    )
+    value, _ = PositionSensitive().value_and_gradient(scores, labels)
+    assert value == pytest.approx(expected)
+
+
+@given(queries(grades=1))
+def test_with_two_grades_position_does_not_matter(query: Any) -> None:
+    scores, labels = query
+    mine = PositionSensitive(normalise="pairs").value_and_gradient(scores, labels)
+    other = Pairwise().value_and_gradient(scores, labels)
+    assert mine[0] == pytest.approx(other[0])
+    assert mine[1] == pytest.approx(other[1], abs=1e-12)
+
+
+@given(queries())
+def test_position_sensitive_bounds_the_number_of_wrong_pairs(query: Any) -> None:
+    """Riezler & De Bona (2009), Def. 2; margins are at least 1 / (r − 1), so up to that factor."""
+    scores, labels = query
+    wrong = sum(
+        scores[i] < scores[j]
+        for i in range(len(labels))
+        for j in range(len(labels))
+        if labels[i] > labels[j]
+    )
+    value, _ = PositionSensitive().value_and_gradient(scores, labels)
+    assert value >= wrong / max(len(np.unique(labels)) - 1, 1) - 1e-9
+
+
+@given(queries())
+def test_listnet_is_the_cross_entropy_less_the_entropy(query: Any) -> None:
+    scores, labels = query
+    if len(set(labels)) == 1:
+        return
+    wanted = softmax(labels.astype(np.float64))
+    expected = float(wanted @ (np.log(wanted) - scores + logsumexp(scores)))
+    value, gradient = ListNet().value_and_gradient(scores, labels)
+    assert value == pytest.approx(expected, abs=1e-9)
+    assert gradient == pytest.approx(softmax(scores) - wanted, abs=1e-9)
+    assert ListNet().value_and_gradient(labels.astype(float), labels)[0] == pytest.approx(
+        0, abs=1e-9
+    )
+
+
+@given(queries())
+def test_cosine_is_one_minus_the_cosine_halved(query: Any) -> None:
+    scores, labels = query
+    if not (labels.any() and scores.any()):
+        return
+    for target, y in (("label", labels.astype(float)), ("gain", 2.0 ** labels.astype(float) - 1)):
+        cosine = y @ scores / np.linalg.norm(y) / np.linalg.norm(scores)
+        value, _ = Cosine(target).value_and_gradient(scores, labels)  # type: ignore[arg-type]
+        assert value == pytest.approx((1 - cosine) / 2, abs=1e-9)
+        assert Cosine(target).value_and_gradient(1e200 * scores, labels)[0] == pytest.approx(value)  # type: ignore[arg-type]
+
+
+def best_gains(labels: Array) -> Array:
+    gains = 2.0**labels - 1
+    return np.asarray(gains / (np.sort(gains)[::-1] / np.log2(np.arange(len(labels)) + 2)).sum())
+
+
+def divergence(psi: str, x: Array, y: Array) -> float:
+    """D_ψ(x, y) = ψ(x) − ψ(y) − ⟨∇ψ(y), x − y⟩, straight from its definition."""
+    if psi == "square":
+        return float(((x - y) ** 2).sum())
+    if psi == "cross-entropy":
+        logs = np.where(x > 0, x * np.log(np.where(x > 0, x, 1.0) / y), 0.0)
+        return float(0.01 * (logs - x + y).sum())
+    q = np.log(len(x)) + 2
+
+    def norm(v: Array) -> float:
+        return float((np.abs(v) ** q).sum() ** (1 / q))
+
+    slope = 2 * norm(y) ** (2 - q) * np.abs(y) ** (q - 1) * np.sign(y)
+    return float(norm(x) ** 2 - norm(y) ** 2 - slope @ (x - y))
+
+
+def scores_of(psi: str, y: Array) -> Array:
+    """∇ψ(y)."""
+    if psi == "square":
+        return np.asarray(2 * y)
+    if psi == "cross-entropy":
+        return np.asarray(0.01 * np.log(y))
+    q = np.log(len(y)) + 2
+    norm = (np.abs(y) ** q).sum() ** (1 / q)
+    return np.asarray(2 * norm ** (2 - q) * np.abs(y) ** (q - 1) * np.sign(y))
+
+
+@pytest.mark.parametrize("psi", ["cross-entropy", "square", "q-norm"])
+def test_bregman_is_the_divergence_of_its_definition(psi: str, rng: np.random.Generator) -> None:
+    for _ in range(20):
+        n = rng.integers(2, 12)
+        y = rng.uniform(0.05, 1.5, n)
+        labels = rng.integers(0, 4, n)
+        labels[0] = 1
+        value, _ = Bregman(psi).value_and_gradient(scores_of(psi, y), labels.astype(np.float32))  # type: ignore[arg-type]
+        assert value == pytest.approx(divergence(psi, best_gains(labels.astype(float)), y))
+
+
+@pytest.mark.parametrize("psi", ["square", "q-norm"])
+def test_bregman_is_zero_at_the_normalised_gains(psi: str) -> None:
+    labels = np.array([2, 0, 1, 3, 0], np.float32)
+    scores = scores_of(psi, best_gains(labels.astype(float)))
+    value, gradient = Bregman(psi).value_and_gradient(scores, labels)  # type: ignore[arg-type]
+    assert value == pytest.approx(0.0, abs=1e-12)
+    assert gradient == pytest.approx(np.zeros(5), abs=1e-9)
+
+
+@pytest.mark.parametrize("psi", ["cross-entropy", "square", "q-norm"])
+def test_bregman_orders_by_expected_gain(psi: str) -> None:
+    """Consistency with NDCG: two equally likely judgments of one list are averaged as Ḡ."""
+    loss = Bregman(psi, scale=1.0)  # type: ignore[arg-type]
+    judged = [np.array([3, 0, 1, 0], np.float32), np.array([0, 1, 1, 0], np.float32)]
+
+    def mean(scores: Array) -> tuple[float, Array]:
+        parts = [loss.value_and_gradient(scores, labels) for labels in judged]
+        return sum(part[0] for part in parts) / 2, (parts[0][1] + parts[1][1]) / 2
+
+    found = minimize(mean, np.zeros(4), jac=True, options={"gtol": 1e-8})
+    expected = np.mean([best_gains(labels.astype(float)) for labels in judged], axis=0)
+    assert np.argsort(-found.x[:3]).tolist() == np.argsort(-expected[:3]).tolist()
+    assert found.x[:3].min() > found.x[3]
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [ListNet(), Bregman(scale=1.0), Bregman("square"), Bregman("q-norm")],
+    ids=str,
+)
+def test_the_curvature_is_the_second_derivative(loss: Loss, rng: np.random.Generator) -> None:
+    scores = rng.permutation(np.linspace(-1.9, 2.0, 8))
+    labels = rng.integers(0, 3, 8).astype(np.float32)
+    _, _, curvature = evaluate_query(bind(loss), scores, labels)
+    for i in range(8):
+        step = 1e-6 * np.eye(8)[i]
+        _, above, _ = evaluate_query(bind(loss), scores + step, labels)
+        _, below, _ = evaluate_query(bind(loss), scores - step, labels)
+        assert curvature[i] == pytest.approx((above[i] - below[i]) / 2e-6, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "loss", [PositionSensitive(), AveragePrecision(), ListNet(), Cosine(), Bregman()], ids=str
+)
+def test_large_scores_stay_numbers(loss: Loss) -> None:
+    labels, weights = np.array([1, 0, 2, 0], np.float32), np.ones(4, np.float32)
+    for scores in ([1e6, -1e6, 3.0, 0.0], [-1e6, 1e6, 1e6, 1e6]):
+        value, gradient = loss.value_and_gradient(np.array(scores), labels, weights)
+        assert np.isfinite(value)
+        assert np.isfinite(gradient).all()
+    value, gradient = loss.value_and_gradient(np.array([0.0, np.nan, 0, 0]), labels, weights)
+    assert np.isnan(value)
+    assert np.isnan(gradient).all()
+
+
+def test_weights_between_two_numbers_lie_between(rng: np.random.Generator) -> None:
+    """Bregman's ideal DCG takes a fraction of a document as a fraction of its place."""
+    scores, labels = rng.normal(size=5), np.array([2, 1, 1, 0, 0], np.float32)
+    values = [
+        Bregman("square").value_and_gradient(scores, labels, np.array([w, 1, 1, 1, 1], np.float32))[
+            0
+        ]
+        for w in (1.0, 1.5, 2.0)
+    ]
+    assert min(values[0], values[2]) < values[1] < max(values[0], values[2])
