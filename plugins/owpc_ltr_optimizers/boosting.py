@@ -1,0 +1,241 @@
+"""Boosting: XGBoost's trees on any loss of ours, or on XGBoost's own rank objectives.
+
+Each tree is a Newton step of the loss in the scores (Chen & Guestrin 2016): a leaf's output is
+−eta Σ g / (Σ h + l2). A loss without a curvature h gets the largest |g| that the document has had
+so far: a step then moves a document by 1 (the usual margin) at most, and vanishes with g.
+
+Losses are means over documents or pairs, so that g and h shrink with the length of a query. Both
+are multiplied by what makes the mean h of a document 1 at the start: `leaf` and `l2` then count
+documents, whatever the loss. They are rounded to multiples of 2⁻²⁴ of the largest, whose sums in
+float64 are exact: the trees are the same for any number of threads.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from owpc_ltr import hookimpl
+from owpc_ltr.data import RankingDataset
+from owpc_ltr.errors import Refused
+from owpc_ltr.formats.xgboost_raw import from_raw
+from owpc_ltr.interfaces import Certificate, Fit, Loss, Matrix, Optimizer, Run, Vector
+from owpc_ltr.kernels import bind
+from owpc_ltr.linear import losses_of_scores
+from owpc_ltr.trees import TreeModel
+from owpc_ltr_optimizers.measured import Judge
+
+_NOTHING = 1e-30  # beside a mean curvature of 1; float32 has no finer grid much below it
+_HIGHEST_GRADE = 31  # that XGBoost's gain 2^grade − 1 takes
+
+
+@dataclass(frozen=True)
+class Boosting:
+    """Gradient-boosted trees (XGBoost) on the chosen loss, or with objective=rank:ndcg and so on.
+
+    Missing values stay missing: each split learns where they go. Trees do not depend on the
+    units of the features, so feature scales are not looked at. `patience` is the number of trees
+    without a better validation metric after which it stops; the best number is kept.
+    """
+
+    name: ClassVar[str] = "boosting"
+    needs_convex: ClassVar[bool] = False
+    uses_loss: ClassVar[bool] = True
+
+    objective: Literal["loss", "rank:ndcg", "rank:map", "rank:pairwise"] = "loss"
+    trees: int = 300
+    depth: int = 6
+    eta: float = 0.1
+    leaf: float = 10.0
+    l2: float = 1.0
+    subsample: float = 1.0
+    colsample: float = 1.0
+    bins: int = 256
+    patience: int = 50
+
+    def __post_init__(self) -> None:
+        if min(self.trees, self.depth, self.patience) < 1 or self.bins < 2:
+            raise ValueError("trees, depth and patience must be 1 or more, bins 2 or more")
+        if not (self.eta > 0 and self.leaf >= 0 and self.l2 >= 0):
+            raise ValueError("eta must be positive, leaf and l2 not negative")
+        if not (0 < self.subsample <= 1 and 0 < self.colsample <= 1):
+            raise ValueError("subsample and colsample are shares: above 0, and 1 at most")
+
+    def minimise(self, loss: Loss, data: RankingDataset, run: Run, start: Fit | None = None) -> Fit:
+        """Grow trees until the validation metric has not risen for `patience` of them."""
+        del start
+
+        growth = _Growth(self, loss, data, run)
+        judge: Judge[int] = Judge(run, self.patience)
+        history: list[dict[str, float]] = []
+        reason = f"stopped after {self.trees} trees"
+        for number in range(1, self.trees + 1):
+            row = {"pass": number} | growth.add_tree() | judge.see(number, growth.score_validation)
+            history.append(row)
+            shown = ", ".join(f"{name} {value:.4g}" for name, value in row.items())
+            run.progress(f"boosting {shown}", number / self.trees)
+            if judge.lost_patience:
+                reason = f"{judge.verdict} tree {judge.best_number}"
+                break
+        assert judge.best is not None  # noqa: S101 - there is one tree at least
+        model = growth.model(judge.best)
+        certificate = growth.certificate(model, judge.best, reason)
+        return Fit(model, certificate, tuple(history))
+
+    def parameters(self, run: Run) -> dict[str, Any]:
+        """The settings as XGBoost calls them."""
+        own = {} if self.objective == "loss" else {"objective": self.objective}
+        return own | {
+            "tree_method": "hist",
+            "max_depth": self.depth,
+            "eta": self.eta,
+            "min_child_weight": self.leaf,
+            "reg_lambda": self.l2,
+            "subsample": self.subsample,
+            "colsample_bytree": self.colsample,
+            "max_bin": self.bins,
+            "base_score": 0.0,
+            "seed": run.seed,
+            "nthread": run.threads,
+            "disable_default_eval_metric": True,
+            "verbosity": 0,
+        }
+
+
+class _Growth:
+    """XGBoost's booster, its binned matrices, and the loss that it follows."""
+
+    def __init__(self, settings: Boosting, loss: Loss, data: RankingDataset, run: Run) -> None:
+        import xgboost
+
+        self.data, self.conservative = data, loss.conservative
+        own = settings.objective != "loss"
+        self.newton = None if own else _Newton(loss, data, run.threads)
+        known = _what_own_objectives_need(settings.objective, data) if own else {}
+        bins: dict[str, Any] = {
+            "max_bin": settings.bins,
+            "nthread": run.threads,
+            "missing": np.nan,
+        }
+        try:
+            self.matrix = xgboost.QuantileDMatrix(data.features, **known, **bins)
+            self.validation = (
+                None
+                if run.validation is None
+                else xgboost.QuantileDMatrix(run.validation.features, ref=self.matrix, **bins)
+            )
+        except xgboost.core.XGBoostError as error:
+            raise Refused(f"XGBoost refuses the data: {str(error).splitlines()[-1]}") from error
+        # XGBoost keeps the scores of the matrices it knows: each tree is added to them once.
+        cached = [matrix for matrix in (self.matrix, self.validation) if matrix is not None]
+        self.booster = xgboost.Booster(settings.parameters(run), cached)
+
+    def add_tree(self) -> dict[str, float]:
+        """Grow one more tree; the risk that it started from."""
+        self.booster.update(self.matrix, self.booster.num_boosted_rounds(), self.newton)
+        return {} if self.newton is None else {"risk_before": self.newton.risks[-1]}
+
+    def score_validation(self, _features: Matrix) -> Vector:
+        """The scores of the validation queries, from XGBoost's own bins of their features."""
+        scores: Vector = self.booster.predict(self.validation, output_margin=True)
+        return scores
+
+    def model(self, trees: int) -> TreeModel:
+        """The first trees, as a model of ours."""
+        content = json.loads(self.booster[:trees].save_raw("json"))
+        return from_raw(content, self.data.feature_names, slice_best=False)
+
+    def certificate(self, model: TreeModel, trees: int, reason: str) -> Certificate:
+        """The risk, where the loss is the gradient's own; trees have no gap."""
+        if self.newton is None or not self.conservative:
+            return Certificate(float("nan"), passes=trees, stop_reason=reason)
+        risk = self.newton.risk_of(model.score(self.data.features))
+        at_zero = self.newton.risks[0]
+        return Certificate(risk, passes=trees, risk=risk, risk_at_zero=at_zero, stop_reason=reason)
+
+
+class _Newton:
+    """A loss as XGBoost's objective: gradient and curvature of every document."""
+
+    def __init__(self, loss: Loss, data: RankingDataset, threads: int) -> None:
+        self.loss, self.data, self.threads = loss, data, threads
+        self.bound = bind(loss)
+        self.importance = (
+            None
+            if data.query_weights is None
+            else np.repeat(data.query_importance, np.diff(data.offsets))
+        )
+        self.largest = np.zeros(0 if self.bound.has_curvature else data.n_documents)
+        self.unit = 0.0
+        self.risks: list[float] = []
+
+    def __call__(self, scores: NDArray[np.float32], _matrix: Any) -> tuple[Vector, Vector]:
+        """The gradient and the curvature at these scores."""
+        values, gradient, curvature = losses_of_scores(
+            self.data, self.bound, scores.astype(np.float64), self.threads
+        )
+        self.risks.append(float(values @ self.data.query_importance))
+        if not np.isfinite(self.risks[-1]):
+            raise Refused(
+                f"loss '{self.loss.name}' became {self.risks[-1]} at tree {len(self.risks)}: use "
+                "a smaller eta, or a larger leaf"
+            )
+        if not self.bound.has_curvature:
+            np.maximum(self.largest, np.abs(gradient), out=self.largest)
+            curvature = self.largest
+        if self.importance is not None:
+            gradient, curvature = gradient * self.importance, curvature * self.importance
+        if not self.unit:
+            mean = float(curvature.mean())
+            self.unit = 1.0 / mean if mean > 0 else 1.0
+        return _on_grid(gradient * self.unit), _on_grid(curvature * self.unit)
+
+    def risk_of(self, scores: Vector) -> float:
+        """The weighted sum of the losses."""
+        values, _, _ = losses_of_scores(self.data, self.bound, scores, self.threads)
+        return float(values @ self.data.query_importance)
+
+
+def _on_grid(values: Vector) -> Vector:
+    """Values rounded to multiples of 2⁻²⁴ of a power of two that bounds them: float32 exactly."""
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest < _NOTHING:
+        return np.zeros_like(values)
+    step = np.exp2(np.ceil(np.log2(largest)) - 24)
+    rounded: Vector = np.rint(values / step) * step
+    return rounded
+
+
+def _what_own_objectives_need(objective: str, data: RankingDataset) -> dict[str, Any]:
+    """Labels, queries and their weights, as XGBoost's own objectives take them.
+
+    Raises Refused where they cannot.
+    """
+    labels = data.labels
+    if data.document_weights is not None:
+        raise Refused(
+            f"XGBoost's {objective} weighs queries, not documents, and the data has document "
+            "weights: leave them out, or use objective=loss"
+        )
+    strange = (labels != np.floor(labels)) | (labels > _HIGHEST_GRADE)
+    if objective == "rank:ndcg" and strange.any():
+        raise Refused(
+            f"XGBoost's rank:ndcg takes whole grades up to {_HIGHEST_GRADE}, not "
+            f"{labels[strange][0]:g}: use objective=loss with --loss lambdarank"
+        )
+    sizes = np.diff(data.offsets)
+    known = {
+        "label": (labels > 0).astype(np.float32) if objective == "rank:map" else labels,
+        "qid": np.repeat(np.arange(data.n_queries), sizes),
+    }
+    return known if data.query_weights is None else known | {"weight": data.query_weights}
+
+
+@hookimpl
+def ltr_optimizers() -> list[type[Optimizer]]:
+    """Offer `--optimizer boosting`."""
+    return [Boosting]

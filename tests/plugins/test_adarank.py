@@ -1,0 +1,121 @@
+"""AdaRank: its rounds against the paper's formulas, and what a metric cannot do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from owpc_ltr_losses.owpc import OWPC
+from owpc_ltr_optimizers.adarank import AdaRank
+
+from owpc_ltr.data import RankingDataset, make_dataset
+from owpc_ltr.errors import Refused
+from owpc_ltr.interfaces import Fit, Run, Vector
+from owpc_ltr.metrics import parse_metric
+
+METRIC = parse_metric("ndcg@5")
+
+
+def problem(seed: int, queries: int = 12, documents: int = 10) -> RankingDataset:
+    generator = np.random.default_rng(seed)
+    rows = queries * documents
+    X = generator.normal(size=(rows, 4)).astype(np.float32)
+    utility = X[:, 0] - X[:, 1] + 0.5 * X[:, 2] + generator.normal(size=rows)
+    labels = np.clip(np.floor(utility), 0, 2).astype(np.float32)
+    weights = generator.random(queries) + 0.5
+    return make_dataset(X, labels, np.repeat(np.arange(queries), documents), query_weights=weights)
+
+
+def fit(data: RankingDataset, run: Run | None = None, **options: Any) -> Fit:
+    return AdaRank(**options).minimise(OWPC(), data, run or Run(metric=str(METRIC)))
+
+
+def values(data: RankingDataset, scores: Any) -> Vector:
+    return METRIC.per_query(scores, data.labels, data.offsets)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_first_rounds_are_those_of_the_paper(seed: int) -> None:
+    data = problem(seed)
+    P = data.query_importance / data.query_importance.sum()
+    w = np.zeros(4)
+    for row in fit(data, rounds=2).history:
+        E = {
+            (k, sign): values(data, sign * data.features[:, k])
+            for k in range(4)
+            for sign in (1, -1)
+        }
+        k, sign = max(E, key=lambda weak: float(P @ E[weak]))
+        best = E[k, sign]
+        w[k] += sign * 0.5 * np.log(P @ (1 + best) / (P @ (1 - best)))
+        reached = values(data, data.features @ w)
+        P = data.query_importance * np.exp(-reached)
+        P /= P.sum()
+        assert row["feature"] == k
+        assert row["metric"] == pytest.approx(
+            np.average(reached, weights=data.query_importance), abs=1e-12
+        )
+
+
+def test_the_model_has_the_metric_that_the_certificate_names() -> None:
+    data = problem(5)
+    found = fit(data)
+    measured = np.average(
+        values(data, found.model.score(data.features)), weights=data.query_importance
+    )
+    assert found.certificate.objective == pytest.approx(measured, abs=1e-6)
+    assert found.certificate.objective == max(row["metric"] for row in found.history)
+
+
+def test_it_does_not_take_one_feature_for_ever() -> None:
+    data = problem(6, queries=40)
+    taken = {row["feature"] for row in fit(data, rounds=20).history}
+    assert len(taken) > 1
+    best_alone = max(float(np.mean(values(data, data.features[:, k]))) for k in range(4))
+    assert fit(data).certificate.objective > best_alone
+
+
+def test_features_that_say_nothing_end_it() -> None:
+    data = problem(7)
+    found = fit(replace(data, features=np.ones_like(data.features)))
+    assert found.certificate.stop_reason == "no feature changes any query's metric"
+
+
+def test_the_round_of_the_best_validation_metric_is_kept() -> None:
+    data, validation = problem(8), problem(9)
+    found = fit(data, Run(validation=validation, metric="ndcg@5"), patience=5)
+    history = [row["validation"] for row in found.history]
+    kept = METRIC.mean(
+        found.model.score(validation.features), validation.labels, validation.offsets
+    )
+    assert kept == pytest.approx(max(history), abs=1e-6)
+    assert "has not risen since round" in found.certificate.stop_reason
+
+
+def test_scaled_features_are_the_same_problem_as_multiplied_ones() -> None:
+    data, scales = problem(10), np.array([0.5, 2.0, 0.0, 4.0])
+    multiplied = replace(data, features=(data.features * scales).astype(np.float32))
+    one, other = fit(replace(data, feature_scales=scales)), fit(multiplied)
+    assert one.history == other.history
+    assert one.model.score(data.features) == pytest.approx(other.model.score(multiplied.features))
+
+
+def test_document_weights_are_refused_in_a_line() -> None:
+    data = problem(11)
+    weighted = replace(data, document_weights=np.ones(data.n_documents, np.float32))
+    with pytest.raises(Refused, match="cannot weigh documents"):
+        fit(weighted)
+
+
+def test_data_on_which_no_query_counts_is_refused_in_a_line() -> None:
+    data = replace(problem(12), labels=np.zeros(120, np.float32))
+    with pytest.raises(Refused, match="no query counts"):
+        fit(data, Run(metric="map,empty=skip"))
+
+
+@pytest.mark.parametrize("setting", [{"rounds": 0}, {"patience": 0}])
+def test_settings_that_cannot_work_are_refused(setting: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        AdaRank(**setting)

@@ -1,0 +1,250 @@
+"""Boosting: the same trees as XGBoost's own objectives where these exist, and honest ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import xgboost
+from hypothesis import given
+from hypothesis import strategies as st
+from owpc_ltr_losses.lambdarank import LambdaRank
+from owpc_ltr_losses.owpc import OWPC
+from owpc_ltr_losses.pairwise import Pairwise
+from owpc_ltr_optimizers import boosting
+from owpc_ltr_optimizers.boosting import Boosting
+
+from owpc_ltr.data import RankingDataset, make_dataset
+from owpc_ltr.errors import Refused
+from owpc_ltr.interfaces import KernelLoss, Labels, Loss, Run, Vector
+from owpc_ltr.kernels import Kernel, kernel
+from owpc_ltr.metrics import parse_metric
+from owpc_ltr.models import load_model, save_model
+
+
+def problem(seed: int, queries: int = 20, documents: int = 25) -> RankingDataset:
+    """Graded documents; relevance depends on a product of features, and on one being missing."""
+    generator = np.random.default_rng(seed)
+    rows = queries * documents
+    X = generator.normal(size=(rows, 5)).astype(np.float32)
+    missing = generator.random(rows) < 0.2
+    utility = X[:, 0] * X[:, 1] + X[:, 2] + 2 * missing + 0.3 * generator.normal(size=rows)
+    X[missing, 3] = np.nan
+    labels = np.clip(np.floor(utility), 0, 2).astype(np.float32)
+    return make_dataset(X, labels, np.repeat(np.arange(queries), documents))
+
+
+def fit(
+    data: RankingDataset, loss: Loss | None = None, run: Run | None = None, **options: Any
+) -> Any:
+    settings = {"trees": 20, "leaf": 1.0} | options
+    return Boosting(**settings).minimise(loss or LambdaRank(), data, run or Run())
+
+
+@kernel
+def _squared(
+    scores: Any, labels: Any, weights: Any, _parameters: Any, gradient: Any, curvature: Any
+) -> float:
+    value = 0.0
+    for i in range(len(scores)):
+        gradient[i] = weights[i] * (scores[i] - labels[i])
+        value += 0.5 * weights[i] * (scores[i] - labels[i]) ** 2
+        if len(curvature):
+            curvature[i] = weights[i]
+    return value
+
+
+@dataclass(frozen=True)
+class Squared(KernelLoss):
+    """Half the squared distance of the scores from the labels."""
+
+    name: ClassVar[str] = "squared"
+    kernel: ClassVar[Kernel] = _squared
+    has_curvature: ClassVar[bool] = True
+    convex: ClassVar[bool] = True
+    conservative: ClassVar[bool] = True
+    smooth: ClassVar[bool] = True
+
+
+def test_squares_give_the_trees_of_xgboosts_own_regression() -> None:
+    data = problem(0)
+    found = fit(data, Squared(), depth=4)
+    matrix = xgboost.QuantileDMatrix(data.features, label=data.labels, max_bin=256, nthread=1)
+    own = {"objective": "reg:squarederror", "base_score": 0.0, "max_depth": 4, "eta": 0.1}
+    booster = xgboost.train(own | {"nthread": 1}, matrix, 20)
+    assert found.model.score(data.features) == pytest.approx(
+        booster.predict(xgboost.DMatrix(data.features)).astype(float), abs=1e-5
+    )
+
+
+@pytest.mark.parametrize("objective", ["rank:ndcg", "rank:map", "rank:pairwise"])
+def test_the_model_scores_as_xgboost_predicts(objective: Any) -> None:
+    data = replace(problem(1), query_weights=np.random.default_rng(0).random(20))
+    found = fit(data, objective=objective, subsample=0.8, depth=3)
+    labels = data.labels if objective != "rank:map" else (data.labels > 0).astype(float)
+    matrix = xgboost.QuantileDMatrix(
+        data.features,
+        label=labels,
+        qid=np.repeat(np.arange(20), 25),
+        weight=data.query_weights,
+        nthread=1,
+    )
+    own = {"objective": objective, "subsample": 0.8, "max_depth": 3, "eta": 0.1, "base_score": 0.0}
+    booster = xgboost.train(own | {"nthread": 1, "seed": 0}, matrix, 20)
+    predicted = booster.predict(xgboost.DMatrix(data.features)).astype(float)
+    assert np.isnan(data.features).any()
+    assert found.model.score(data.features) == pytest.approx(predicted, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "loss", [LambdaRank(), OWPC(), OWPC(generator="inverse"), Pairwise(inner="logistic")]
+)
+def test_trees_learn_what_no_single_feature_says(loss: Loss) -> None:
+    data, unseen, metric = problem(2), problem(3), parse_metric("ndcg@10")
+    found = fit(data, loss, trees=60, leaf=10.0)
+    learned = metric.mean(found.model.score(unseen.features), unseen.labels, unseen.offsets)
+    single = metric.mean(unseen.features[:, 2], unseen.labels, unseen.offsets)
+    assert learned > single + 0.1
+
+
+@dataclass(frozen=True)
+class NoCurvature:
+    """A stranger's loss in NumPy, which knows its gradient alone."""
+
+    factor: float = 1.0
+    name: ClassVar[str] = "no-curvature"
+    convex: ClassVar[bool] = True
+    conservative: ClassVar[bool] = True
+    smooth: ClassVar[bool] = True
+
+    def value_and_gradient(
+        self, scores: Vector, labels: Labels, weights: Labels
+    ) -> tuple[float, Vector]:
+        error = scores - labels
+        return 0.5 * self.factor * float(error @ error), self.factor * error
+
+
+def test_the_units_of_a_loss_do_not_matter() -> None:
+    data = problem(4)
+    one, other = (fit(data, NoCurvature(factor)).model.as_dict() for factor in (1.0, 1024.0))
+    assert one == other
+
+
+def test_a_loss_without_curvature_comes_down_and_no_document_moves_faster_than_eta() -> None:
+    data = problem(5)
+    found = fit(data, NoCurvature(), trees=10, l2=0.0)
+    assert found.certificate.risk < 0.7 * found.certificate.risk_at_zero
+    assert np.abs(found.model.score(data.features)).max() <= 10 * 0.1 + 1e-6
+
+
+def test_importance_multiplies_gradient_and_curvature() -> None:
+    weights = np.array([2.0, 0.0, 1.0])
+    data = replace(problem(6, queries=3), query_weights=weights)
+    scores = np.random.default_rng(0).normal(size=75)
+    gradient, curvature = boosting._Newton(Squared(), data, 1)(scores.astype(np.float32), None)
+    rows = np.repeat(weights, 25)
+    assert gradient == pytest.approx(rows * (scores - data.labels), abs=1e-6)
+    assert curvature == pytest.approx(rows, abs=1e-6)
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=200), st.randoms())
+def test_sums_of_rounded_values_do_not_depend_on_their_order(
+    numbers: list[float], random: Any
+) -> None:
+    values = boosting._on_grid(np.array(numbers))
+    shuffled = values.tolist()
+    random.shuffle(shuffled)
+    total = 0.0
+    for value in shuffled:
+        total += value
+    assert total == sum(values.tolist())
+    assert np.array_equal(values, values.astype(np.float32))
+    assert np.abs(values - numbers).max() <= max(2.0**-24 * np.abs(numbers).max(), 1e-30)
+
+
+@pytest.mark.parametrize("objective", ["loss", "rank:ndcg"])
+def test_the_seed_repeats_a_fit_and_threads_change_nothing(objective: Any) -> None:
+    data = problem(7, queries=200)
+    runs = (Run(seed=1), Run(seed=1, threads=2), Run(seed=2))
+    one, two, other = (
+        fit(data, run=run, objective=objective, subsample=0.5, colsample=0.5).model.as_dict()
+        for run in runs
+    )
+    assert one == two
+    assert one != other
+
+
+def test_the_number_of_trees_of_the_best_validation_metric_is_kept() -> None:
+    data, validation = problem(8, queries=5), problem(9, queries=10)
+    run = Run(validation=validation, metric="ndcg@5")
+    found = fit(data, run=run, trees=200, patience=5)
+    values = [row["validation"] for row in found.history]
+    kept = parse_metric("ndcg@5").mean(
+        found.model.score(validation.features), validation.labels, validation.offsets
+    )
+    assert kept == pytest.approx(max(values), abs=1e-9)
+    assert found.certificate.passes == int(np.argmax(values)) + 1
+    assert len(values) == found.certificate.passes + 5
+    assert "has not risen since tree" in found.certificate.stop_reason
+    assert len(found.model.forest.roots) == found.certificate.passes
+
+
+def test_an_error_is_brought_down_where_the_metric_is_one() -> None:
+    data, validation = problem(8, queries=5), problem(9, queries=10)
+    run = Run(validation=validation, metric="pairwise-error")
+    found = fit(data, run=run, trees=50, patience=5)
+    values = [row["validation"] for row in found.history]
+    assert found.certificate.passes == int(np.argmin(values)) + 1
+
+
+def test_a_model_scores_the_same_after_its_file(tmp_path: Path) -> None:
+    data = problem(10)
+    model = fit(data).model
+    save_model(model, tmp_path / "trees.json")
+    again = load_model(tmp_path / "trees.json")
+    assert np.array_equal(again.score(data.features), model.score(data.features))
+
+
+def test_data_without_an_order_gives_a_model_without_one() -> None:
+    data = replace(problem(11), labels=np.ones(500, dtype=np.float32))
+    assert len(np.unique(fit(data).model.score(data.features))) == 1
+
+
+def weighted(data: RankingDataset) -> RankingDataset:
+    return replace(data, document_weights=np.ones(data.n_documents, dtype=np.float32))
+
+
+def halved(data: RankingDataset) -> RankingDataset:
+    return replace(data, labels=data.labels / np.float32(2))
+
+
+def infinite(data: RankingDataset) -> RankingDataset:
+    return replace(data, features=np.where(data.features > 2, np.inf, data.features))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (weighted, "weighs queries, not documents"),
+        (halved, "not 0.5"),
+        (infinite, "refuses the data"),
+    ],
+)
+def test_what_xgboosts_own_objectives_cannot_take_is_refused_in_a_line(
+    change: Callable[[RankingDataset], RankingDataset], message: str
+) -> None:
+    with pytest.raises(Refused, match=message) as refusal:
+        fit(change(problem(12)), objective="rank:ndcg")
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "setting", [{"trees": 0}, {"eta": 0.0}, {"subsample": 1.5}, {"bins": 1}, {"leaf": -1.0}]
+)
+def test_settings_that_cannot_work_are_refused(setting: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"must be|shares"):
+        Boosting(**setting)

@@ -1,0 +1,113 @@
+"""Coordinate ascent: what it reaches is a maximum along every weight."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from owpc_ltr_losses.owpc import OWPC
+from owpc_ltr_optimizers.coordinate_ascent import _STEPS, CoordinateAscent
+
+from owpc_ltr.data import RankingDataset, make_dataset
+from owpc_ltr.interfaces import Fit, Run, Vector
+from owpc_ltr.metrics import parse_metric
+
+METRIC = parse_metric("map")
+
+
+def problem(seed: int, queries: int = 12, documents: int = 10) -> RankingDataset:
+    generator = np.random.default_rng(seed)
+    rows = queries * documents
+    X = generator.normal(size=(rows, 4)).astype(np.float32)
+    utility = X[:, 0] - 2 * X[:, 1] + 0.5 * generator.normal(size=rows)
+    labels = (utility > 1).astype(np.float32)
+    weights = generator.random(queries) + 0.5
+    return make_dataset(X, labels, np.repeat(np.arange(queries), documents), query_weights=weights)
+
+
+def fit(data: RankingDataset, run: Run | None = None, **options: Any) -> Fit:
+    return CoordinateAscent(**options).minimise(OWPC(), data, run or Run())
+
+
+def value(data: RankingDataset, w: Vector) -> float:
+    per_query = METRIC.per_query(data.features @ w, data.labels, data.offsets)
+    return float(np.average(per_query, weights=data.query_importance))
+
+
+def weights_of(found: Fit) -> Vector:
+    return np.array(found.model.as_dict()["weights"])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_step_along_one_weight_gains_anything(seed: int) -> None:
+    data = problem(seed)
+    found = fit(data, restarts=1, passes=200, tolerance=0.0)
+    w = weights_of(found)
+    reached = value(data, w)
+    assert reached == pytest.approx(found.certificate.objective, abs=1e-9)
+    for k in range(4):
+        for step in (*_STEPS / 4, *-_STEPS / 4, -w[k]):
+            assert value(data, w + step * np.eye(4)[k]) <= reached + 1e-9
+
+
+def test_weights_sum_to_one_and_find_the_signs() -> None:
+    w = weights_of(fit(problem(3, queries=40)))
+    assert np.abs(w).sum() == pytest.approx(1, abs=1e-6)
+    assert w[0] > 0 > w[1]
+    assert abs(w[1]) > abs(w[0]) > abs(w[2:]).max()
+
+
+def test_each_pass_gains_and_more_restarts_never_lose() -> None:
+    data = problem(4)
+    history = fit(data, restarts=4, tolerance=0.0).history
+    for restart in range(4):
+        climbed = [row["metric"] for row in history if row["restart"] == restart]
+        assert np.all(np.diff(climbed) >= -1e-12)
+    reached = [fit(data, restarts=n).certificate.objective for n in (1, 2, 4)]
+    assert reached == sorted(reached)
+
+
+def test_the_climb_of_the_best_validation_metric_is_kept() -> None:
+    data, validation = problem(5), problem(6)
+    found = fit(data, Run(validation=validation), restarts=5)
+    seen = [row["validation"] for row in found.history if "validation" in row]
+    kept = METRIC.mean(
+        found.model.score(validation.features), validation.labels, validation.offsets
+    )
+    assert len(seen) == 5
+    assert kept == pytest.approx(max(seen), abs=1e-6)
+
+
+def test_an_error_is_brought_down() -> None:
+    data, error = problem(7), parse_metric("pairwise-error")
+    found = fit(data, Run(metric="pairwise-error"))
+    start = error.mean(data.features.sum(axis=1), data.labels, data.offsets)
+    assert error.mean(found.model.score(data.features), data.labels, data.offsets) < start
+
+
+def test_scaled_features_are_the_same_problem_as_multiplied_ones() -> None:
+    data, scales = problem(8), np.array([0.5, 2.0, 0.0, 4.0])
+    multiplied = replace(data, features=(data.features * scales).astype(np.float32))
+    one, other = fit(replace(data, feature_scales=scales)), fit(multiplied)
+    assert one.history == other.history
+
+
+def test_the_seed_repeats_a_fit() -> None:
+    data = problem(9)
+    one, two, other = (fit(data, Run(seed=seed)).model.as_dict() for seed in (1, 1, 2))
+    assert one == two
+    assert one != other
+
+
+def test_features_that_say_nothing_leave_the_model_where_it_started() -> None:
+    data = problem(10)
+    found = fit(replace(data, features=np.zeros_like(data.features)), restarts=1)
+    assert weights_of(found) == pytest.approx(np.full(4, 0.25))
+
+
+@pytest.mark.parametrize("setting", [{"restarts": 0}, {"passes": 0}, {"tolerance": -1.0}])
+def test_settings_that_cannot_work_are_refused(setting: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        CoordinateAscent(**setting)
