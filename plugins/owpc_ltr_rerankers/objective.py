@@ -1,0 +1,152 @@
+"""The price of a reranker's parameters, and its gradient.
+
+With term number t the scores are f = b · (F + v · exp(Σ_k w_k K_k)), where F = Σ_{s<t} p_s
+exp(w_s · K) is what the earlier terms multiply b by (none: F = 0, v = 1). A loss prices scores on a
+scale of its own, which an order does not have; so it is given α f + β, and the increasing line is
+fitted along with w and then forgotten. Without it w would grow only to make all scores smaller.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from owpc_ltr.data import RankingDataset
+from owpc_ltr.errors import Refused
+from owpc_ltr.interfaces import Loss, Vector
+from owpc_ltr.kernels import BoundLoss, bind
+from owpc_ltr.linear import losses_of_scores
+
+_LARGEST = 100.0  # exponents beyond are cut: e^100 is far beyond any sensible score
+_BARRIER = 1e6
+
+
+@dataclass(frozen=True)
+class Found:
+    """Where the descent ended: w, v (1 for a first term), and how many steps it took."""
+
+    w: Vector
+    v: float
+    value: float
+    steps: int
+
+
+@dataclass(frozen=True, eq=False)
+class Objective:
+    """Σ_q v_q loss_q(α f + β) + penalty · ‖w‖², for one term; v_q is the weight of query q.
+
+    `logarithms` are log b, `sums` K (n_documents, n_kernels), `earlier` is F. The parameters are
+    w (one a kernel), log v (where there are earlier terms), log α, β.
+    """
+
+    loss: Loss
+    data: RankingDataset
+    logarithms: Vector
+    sums: Vector
+    penalty: float = 0.0
+    earlier: Vector | None = None
+    threads: int = 1
+
+    @cached_property
+    def _bound(self) -> BoundLoss:
+        return bind(self.loss)
+
+    @cached_property
+    def _weights(self) -> Vector:
+        """The weight of each document's query."""
+        return np.repeat(self.data.query_importance, np.diff(self.data.offsets))
+
+    def value_and_gradient(self, parameters: Vector) -> tuple[float, Vector]:
+        """The price, and its gradient in the parameters; not finite where a score overflows."""
+        w, log_v, log_alpha, beta = self._parts(parameters)
+        with np.errstate(over="ignore", invalid="ignore"):
+            exponents = self.logarithms + self.sums @ w + log_v
+            term = np.exp(np.clip(exponents, -_LARGEST, _LARGEST))
+            whole = term if self.earlier is None else term + self._earlier_scores
+            alpha = np.exp(log_alpha)
+            scores = alpha * whole + beta
+            values, slopes, _ = losses_of_scores(self.data, self._bound, scores, self.threads)
+            slopes *= self._weights
+            along_term = alpha * slopes * term * (np.abs(exponents) < _LARGEST)
+            own = [] if self.earlier is None else [along_term.sum()]
+            line = [alpha * float(slopes @ whole), float(slopes.sum())]
+            along_w = along_term @ self.sums + 2 * self.penalty * w
+            value = float(values @ self.data.query_importance) + self.penalty * float(w @ w)
+        return value, np.concatenate((along_w, own, line))
+
+    def start(self) -> Vector:
+        """The place w = 0, v = 1, β = 0, with the α that suits the loss best.
+
+        Raises Refused where the loss has no finite price at any.
+        """
+        best, value = None, np.inf
+        for log_alpha in np.arange(-10.0, 5.0):
+            parameters = np.zeros(self.n_kernels + (2 if self.earlier is None else 3))
+            parameters[-2] = log_alpha
+            price, gradient = self.value_and_gradient(parameters)
+            if price < value and np.isfinite(gradient).all():
+                best, value = parameters, price
+        if best is None:
+            raise Refused(f"loss '{self.loss.name}' has no finite value on the base scores")
+        return best
+
+    def descend(self, iterations: int) -> Found:
+        """L-BFGS (Liu & Nocedal 1989) from w = 0; a later term also from other places.
+
+        A later term of the same w as an earlier one adds nothing, and w = 0 often leads there.
+        """
+        start = self.start()
+        # In units of each kernel's size, so that raw sums are as easy as means.
+        sizes = np.sqrt(np.mean(self.sums**2, axis=0))
+        units = np.ones(len(start))
+        units[: self.n_kernels] = np.where(sizes > 0, sizes, 1.0)
+        starts = [start * units]
+        if self.earlier is not None:
+            starts += [starts[0] + step for step in _steps(self.n_kernels, len(start))]
+        found = [self._descend_from(place, units, iterations) for place in starts]
+        return min(found, key=lambda one: one.value)
+
+    def _descend_from(self, start: Vector, units: Vector, iterations: int) -> Found:
+        barrier = _BARRIER * (1.0 + abs(self.value_and_gradient(start / units)[0]))
+
+        def priced(scaled: Vector) -> tuple[float, Vector]:
+            value, gradient = self.value_and_gradient(scaled / units)
+            if np.isfinite(value) and np.isfinite(gradient).all():
+                return value, gradient / units
+            # A step too far: the line search turns back from a wall.
+            return barrier, np.zeros(len(scaled))
+
+        found: Any = minimize(
+            priced,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": iterations, "ftol": 1e-12, "gtol": 1e-9},
+        )
+        w, log_v, _, _ = self._parts(found.x / units)
+        return Found(w, float(np.exp(log_v)), float(found.fun), int(found.nit))
+
+    @property
+    def n_kernels(self) -> int:
+        """How many kernels there are: the length of w."""
+        return int(self.sums.shape[1])
+
+    @cached_property
+    def _earlier_scores(self) -> Vector:
+        base = np.exp(np.clip(self.logarithms, -_LARGEST, _LARGEST))
+        return base if self.earlier is None else self.earlier * base
+
+    def _parts(self, parameters: Vector) -> tuple[Vector, float, float, float]:
+        k = self.n_kernels
+        log_v = float(parameters[k]) if self.earlier is not None else 0.0
+        return parameters[:k], log_v, float(parameters[-2]), float(parameters[-1])
+
+
+def _steps(kernels: int, length: int) -> list[Vector]:
+    """Two units up and down each kernel's axis."""
+    axes = 2.0 * np.eye(kernels, length)
+    return [*axes, *-axes]

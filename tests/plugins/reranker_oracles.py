@@ -1,0 +1,111 @@
+"""What a reranker is compared with: kernels pair by pair, and symmetric tensors."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from owpc_ltr.interfaces import Labels, Vector
+
+Pair = Callable[[Any, Any], float]
+
+
+def double_loop(documents: Any, pair: Pair) -> Vector:
+    """Σ_{j≠i} S(x_i, x_j), pair by pair, as the paper writes it."""
+    m = len(documents)
+    return np.array(
+        [sum(pair(documents[i], documents[j]) for j in range(m) if j != i) for i in range(m)],
+        dtype=np.float64,
+    )
+
+
+def query_normalised(features: Any) -> Vector:
+    """Each column mapped to [0, 1] within the list; constant ones to 0; NaN read as 0."""
+    filled = np.nan_to_num(features.astype(np.float64), nan=0.0)
+    low, span = filled.min(axis=0), np.ptp(filled, axis=0)
+    normalised: Vector = np.divide(filled - low, span, out=np.zeros_like(filled), where=span > 0)
+    return normalised
+
+
+def cosine(x: Vector, z: Vector) -> float:
+    lengths = float(np.linalg.norm(x) * np.linalg.norm(z))
+    return float(x @ z) / lengths if lengths > 0 else 0.0
+
+
+def rbf(x: Vector, z: Vector) -> float:
+    return math.exp(-float(((x - z) ** 2).sum()) / len(x))
+
+
+def word_vectors(texts: list[str]) -> Vector:
+    """tf · log((1 + m) / df) of every word of the list."""
+    counts = [Counter(text.split()) for text in texts]
+    words = sorted({word for count in counts for word in count})
+    having = np.array([sum(word in count for count in counts) for word in words])
+    return np.array([[count[word] for word in words] for count in counts]) * np.log(
+        (1 + len(texts)) / having
+    )
+
+
+@dataclass(frozen=True)
+class SoftMax:
+    """−log of the share of e^score that relevant documents have: smooth, convex, plain NumPy."""
+
+    name: ClassVar[str] = "soft-max"
+    convex: ClassVar[bool] = True
+    conservative: ClassVar[bool] = True
+    smooth: ClassVar[bool] = True
+
+    def value_and_gradient(
+        self, scores: Vector, labels: Labels, weights: Labels
+    ) -> tuple[float, Vector]:
+        wanted = weights * labels.astype(np.float64)
+        if not wanted.any():
+            return 0.0, np.zeros(len(scores))
+        wanted = wanted / wanted.sum()
+        top = scores.max()
+        shares = np.exp(scores - top)
+        total = shares.sum()
+        return float(top + np.log(total) - wanted @ scores), shares / total - wanted
+
+
+def symmetric_tensor(values: int, order: int, rng: np.random.Generator) -> Vector:
+    """A random symmetric tensor: its entries depend on the sorted indices alone."""
+    tensor = np.empty((values,) * order)
+    drawn: dict[tuple[int, ...], float] = {}
+    for index in itertools.product(range(values), repeat=order):
+        tensor[index] = drawn.setdefault(tuple(sorted(index)), float(rng.normal()))
+    return tensor
+
+
+def product_terms(tensor: Vector, rng: np.random.Generator) -> tuple[Vector, Vector]:
+    """Coefficients c (T,) and positive g (T, values): tensor = Σ_t c_t g_t ⊗ … ⊗ g_t.
+
+    Powers of as many generic vectors as there are sorted indices span the symmetric tensors
+    (Comon et al. 2008), so that the coefficients solve a linear system.
+    """
+    values, order = tensor.shape[0], tensor.ndim
+    entries = list(itertools.combinations_with_replacement(range(values), order))
+    factors = np.exp(rng.normal(size=(len(entries), values)))
+    products = np.array([[factors[t, list(index)].prod() for t in range(len(entries))]
+                         for index in entries])  # fmt: skip
+    coefficients = np.linalg.solve(products, np.array([tensor[index] for index in entries]))
+    return coefficients, factors
+
+
+def slope_error(price: Callable[[Vector], tuple[float, Vector]], at: Vector) -> float:
+    """The largest difference between the gradient and central differences, relative."""
+    _, gradient = price(at)
+    steps = 1e-6 * np.eye(len(at))
+    slopes = np.array([(price(at + step)[0] - price(at - step)[0]) / 2e-6 for step in steps])
+    return float(np.abs(slopes - gradient).max() / (1e-3 + np.abs(gradient).max()))
+
+
+def offsets_of(*sizes: int) -> NDArray[np.int64]:
+    return np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
