@@ -1,0 +1,16 @@
+"""Hidden: text that is sent, and never shown."""
+
+from __future__ import annotations
+
+
+class Hidden(str):
+    """A password, a key, or a header that carries one: its repr does not tell it.
+
+    >>> Hidden("s3cret")
+    '***'
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'***'"

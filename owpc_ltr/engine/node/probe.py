@@ -1,0 +1,70 @@
+"""Questions to the machine and to the node: is the port free, how is the node."""
+
+from __future__ import annotations
+
+import json
+import socket
+from http.client import HTTPConnection, HTTPException
+from typing import Any
+
+from owpc_ltr.errors import EngineUnavailable
+
+LTR_PLUGIN = "opensearch-ltr"
+
+
+def check_free(port: int, option: str) -> None:
+    """Raise EngineUnavailable where another program listens on the port, and name it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise EngineUnavailable(
+                f"port {port} is taken by {_holder(port)}: end it, or choose another with {option}"
+            ) from error
+
+
+def ask(port: int, path: str, timeout: float = 5.0) -> Any:
+    """What the node answers to a GET, as JSON; None if it does not answer, or not with that."""
+    # No proxy must come between us and our own machine.
+    connection = HTTPConnection("127.0.0.1", port, timeout=timeout)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        content = answer.read()
+        return json.loads(content) if answer.status == 200 else None
+    except (OSError, HTTPException, ValueError):
+        return None
+    finally:
+        connection.close()
+
+
+def health(port: int) -> str | None:
+    """The health of the node that we started there: green, yellow, red; None without an answer."""
+    answer = ask(port, "/_cluster/health")
+    if not isinstance(answer, dict) or answer.get("cluster_name") != f"owpc-ltr-{port}":
+        return None
+    return str(answer.get("status"))
+
+
+def has_ltr_plugin(port: int) -> bool | None:
+    """Whether the node runs the LTR plugin; None without an answer."""
+    answer = ask(port, "/_cat/plugins?format=json")
+    if not isinstance(answer, list):
+        return None
+    return any(plugin.get("component") == LTR_PLUGIN for plugin in answer)
+
+
+def _holder(port: int) -> str:
+    import psutil
+
+    try:
+        for connection in psutil.net_connections("tcp"):
+            if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port:
+                if connection.pid is None:
+                    break
+                process = psutil.Process(connection.pid)
+                return f"'{process.name()}' (pid {connection.pid})"
+    except psutil.Error:
+        pass  # another user's process is not ours to look at
+    return "another program"

@@ -1,0 +1,138 @@
+"""Retrying: what may pass is tried again, later each time, within a deadline and a budget."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TypeVar
+
+import tenacity
+
+T = TypeVar("T")
+FIRST_PAUSE = 0.2
+LONGEST_PAUSE = 30.0
+
+
+class Passing(Exception):
+    """A fault that may pass. `wait`: seconds that the engine asks for.
+
+    `harmless`: the request was certainly not carried out, so that even one that must not be
+    carried out twice can be sent again. `unreachable`: there was not even a connection.
+    """
+
+    def __init__(
+        self, why: str, *, harmless: bool = False, unreachable: bool = False, wait: float = 0.0
+    ) -> None:
+        super().__init__(why)
+        self.harmless = harmless or unreachable
+        self.unreachable = unreachable
+        self.wait = wait
+
+
+@dataclass
+class RetryBudget:
+    """How many retries all requests of an engine share: a small burst, then a tenth more.
+
+    A cluster in trouble must not be met with a multiple of its load. A token comes back with
+    every ten requests, or every ten seconds, so that one slow retry is always allowed.
+    """
+
+    burst: float = 10.0
+    share: float = 0.1
+    tokens_per_second: float = 0.1
+    clock: Callable[[], float] = time.monotonic
+    _tokens: float = field(default=math.inf, init=False)
+    _filled: float = field(default=0.0, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+
+    def count_request(self) -> None:
+        """Every new request earns its share of a retry."""
+        with self._lock:
+            self._fill()
+            self._tokens = min(self.burst, self._tokens + self.share)
+
+    def take(self) -> float:
+        """Reserve one retry; the seconds after which it is within the budget."""
+        with self._lock:
+            self._fill()
+            self._tokens -= 1
+            return max(0.0, -self._tokens / self.tokens_per_second)
+
+    def _fill(self) -> None:
+        now = self.clock()
+        earned = (now - self._filled) * self.tokens_per_second
+        self._tokens = min(self.burst, self._tokens + earned)
+        self._filled = now
+
+
+@dataclass(frozen=True)
+class Retrying:
+    """Carries out one request at a time until it succeeds or nothing is left to try.
+
+    Pauses are drawn evenly from nothing up to 0.2 s, doubled each time, at most 30 s ("full
+    jitter", Brooker 2015); an engine's Retry-After is a lower bound. Time is monotonic.
+    """
+
+    budget: RetryBudget = field(default_factory=RetryBudget)
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+    def run(self, attempt: Callable[[float], T], seconds: float, *, idempotent: bool) -> T:
+        """What `attempt`, called with the seconds that are left, returns.
+
+        The last Passing is raised when the deadline is near, or at once where the request may
+        have been carried out and is not idempotent.
+        """
+        end = self.clock() + seconds
+        # The last attempt keeps some time for its answer.
+        margin = min(1.0, seconds / 10)
+        self.budget.count_request()
+
+        def pause(state: tenacity.RetryCallState) -> float:
+            fault = state.outcome.exception() if state.outcome else None
+            asked = fault.wait if isinstance(fault, Passing) else 0.0
+            least = max(asked, self.budget.take())
+            left = end - self.clock() - margin
+            drawn = tenacity.wait_random_exponential(multiplier=FIRST_PAUSE, max=LONGEST_PAUSE)
+            return max(least, min(drawn(state), left))
+
+        def is_over(state: tenacity.RetryCallState) -> bool:
+            left = end - self.clock()
+            return left - margin < 1e-3 or state.upcoming_sleep >= left
+
+        def is_worth_it(fault: BaseException) -> bool:
+            return isinstance(fault, Passing) and (idempotent or fault.harmless)
+
+        return tenacity.Retrying(
+            retry=tenacity.retry_if_exception(is_worth_it),
+            wait=pause,
+            stop=is_over,
+            sleep=self.sleep,
+            reraise=True,
+        )(lambda: attempt(max(end - self.clock(), 0.001)))
+
+
+def seconds_asked(retry_after: str | None) -> float:
+    """Retry-After in seconds, given as a number or a date; 0 where there is none to be read.
+
+    >>> seconds_asked("5"), seconds_asked("soon"), seconds_asked(None)
+    (5.0, 0.0, 0.0)
+    """
+    if not retry_after:
+        return 0.0
+    try:
+        seconds = float(retry_after)
+    except ValueError:
+        try:
+            date = parsedate_to_datetime(retry_after)
+        except ValueError:
+            return 0.0
+        # A date without a zone is in universal time, as HTTP has it.
+        date = date if date.tzinfo else date.replace(tzinfo=UTC)
+        seconds = (date - datetime.now(UTC)).total_seconds()
+    return max(0.0, seconds) if math.isfinite(seconds) else 0.0

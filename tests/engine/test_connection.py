@@ -1,0 +1,168 @@
+"""Settings: the right cluster gets the right credentials, and nobody else sees them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from owpc_ltr.engine.connection import ConnectionSettings, find_settings, split_url
+from owpc_ltr.engine.names import check_index, check_name, check_store
+from owpc_ltr.errors import BadInput, OwpcLtrError, UsageError
+
+CANARY = "c4n4ry-s3cret"
+URL = "https://search.example.org:9200"
+FILE = f"""url = "{URL}"
+user = "anna"
+password = "{CANARY}"
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "config.toml"
+    write(path, FILE)
+    return path
+
+
+def write(path: Path, text: str, mode: int = 0o600) -> None:
+    path.write_text(text)
+    path.chmod(mode)
+
+
+def find(url: str | None, config: Path, **environ: str) -> ConnectionSettings:
+    return find_settings(url, environ=environ, config=config)
+
+
+def refused(url: str | None, config: Path, **environ: str) -> str:
+    with pytest.raises(OwpcLtrError) as error:
+        find(url, config, **environ)
+    text = str(error.value)
+    assert "\n" not in text
+    assert CANARY not in text
+    return text
+
+
+def test_the_call_goes_before_the_environment_and_that_before_the_file(config: Path) -> None:
+    assert find(None, config).url == URL
+    assert find(None, config, OWPC_LTR_URL="http://a:1").url == "http://a:1"
+    assert find("http://b:2/", config, OWPC_LTR_URL="http://a:1").url == "http://b:2"
+
+
+def test_without_anything_it_is_the_local_node(tmp_path: Path) -> None:
+    settings = find(None, tmp_path / "none.toml")
+    assert settings.url.startswith("http://127.0.0.1:")
+    assert settings.credentials is None
+
+
+def test_credentials_of_the_file_go_to_its_cluster_only(config: Path) -> None:
+    assert find(None, config).credentials is not None
+    assert find(f"{URL}/", config).credentials is not None
+    for other in ("https://evil.example.org:9200", "http://search.example.org:9200"):
+        assert find(other, config).credentials is None
+
+
+def test_no_secret_is_in_any_form_of_the_settings(config: Path) -> None:
+    for settings in (find(None, config), find(URL, config, OWPC_LTR_API_KEY=CANARY)):
+        assert CANARY not in repr(settings)
+        assert CANARY not in str(asdict(settings))
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660])
+def test_a_file_that_others_can_read_is_refused(mode: int, config: Path) -> None:
+    config.chmod(mode)
+    assert f"chmod 600 {config}" in refused(None, config)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (f'{FILE}\npasswort = "x"', "unknown key 'passwort'"),
+        (f'url = "{URL}"\nuser = "anna"', "password"),
+        (f'user = "anna"\npassword = "{CANARY}"', "url is missing"),
+        (f'url = "{URL}"\npassword = "{CANARY}', "not TOML"),
+        (f'url = "{URL}"\npassword = 7', "must be text"),
+        (f'{FILE}api_key = "{CANARY}"', "more than one way"),
+        (f'url = "{URL}"\naws_region = "x"\naws_service = "s3"', "es or aoss"),
+        (f'url = "{URL}"\napi_key = "{CANARY}\\n"', "no API key"),
+        (f'url = "{URL}"\nca = "/no/such.pem"', "/no/such.pem"),
+    ],
+)
+def test_a_wrong_file_is_named_in_one_line(text: str, what: str, config: Path) -> None:
+    write(config, text)
+    assert what in refused(None, config)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"https://anna:{CANARY}@search.example.org",
+        f"https://{CANARY}@search.example.org",
+        f"anna:{CANARY}@search.example.org",
+        f"https://anna:{CANARY}@[::1",
+        f"http://anna:{CANARY}@host:notaport",
+    ],
+)
+def test_a_password_in_the_address_is_refused_and_not_echoed(url: str, config: Path) -> None:
+    refused(url, config)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["localhost:9200", "ftp://a", "http://", "https://a?x=1", "https://a/#x", "a b", "http://a:0"],
+)
+def test_what_is_no_address_is_refused(url: str) -> None:
+    with pytest.raises(UsageError):
+        split_url(url)
+
+
+def test_credentials_do_not_travel_readable(config: Path) -> None:
+    key = {"OWPC_LTR_API_KEY": CANARY}
+    assert "use https" in refused("http://search.example.org", config, **key)
+    assert find("http://127.0.0.1:9200", config, **key).credentials is not None
+    assert find("http://[::1]:9200", config, **key).credentials is not None
+    open_settings = find_settings(
+        "http://search.example.org", insecure=True, environ=key, config=config
+    )
+    assert open_settings.cautions
+
+
+def test_half_of_user_and_password_is_refused(config: Path) -> None:
+    assert "OWPC_LTR_PASSWORD" in refused(URL, config, OWPC_LTR_USER="anna")
+    assert "OWPC_LTR_USER" in refused(URL, config, OWPC_LTR_PASSWORD=CANARY)
+
+
+def test_a_directory_in_place_of_the_file_is_told(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    with pytest.raises(BadInput):
+        find(None, tmp_path)
+
+
+# --- names
+
+BAD = [
+    *("", " ", "a b", "../a", "a/../b", "..", "a..b", "*", "a*", "a,b", "a/b", "a?b", "a#b", "-a"),
+    *("_all", "_ltr", "a\n", "a\0", "a%2f", "é", "\u202ea", "a" * 300, "{{a}}", "a:b"),
+]
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_name_that_could_mean_more_is_refused(name: str) -> None:
+    for check in (check_index, check_store, lambda name: check_name("model", name)):
+        with pytest.raises(UsageError) as error:
+            check(name)
+        assert str(error.value).isprintable()
+
+
+@pytest.mark.parametrize("name", ["movies", "movies-owpc@1f3a9c", "v1.2", "Fs_1", "a" * 128, "0"])
+def test_a_plain_name_is_good(name: str) -> None:
+    assert check_name("model", name) == name
+    assert check_index(name) == name
+
+
+def test_stores_are_in_lower_case_and_hidden_indices_can_be_read() -> None:
+    assert check_store("other") == "other"
+    with pytest.raises(UsageError, match="lower case"):
+        check_store("Other")
+    assert check_index(".ds-logs-2026.01.01") == ".ds-logs-2026.01.01"

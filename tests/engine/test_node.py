@@ -1,0 +1,158 @@
+"""The real local node: that it analyses English, and is told from every other process."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+import urllib3
+from typer.testing import CliRunner
+
+from owpc_ltr.cli.engine import app
+from owpc_ltr.engine.node import LocalNode, default_url, start, status
+from owpc_ltr.engine.node.record import live_process, read_record
+from owpc_ltr.errors import EngineUnavailable, UsageError
+from tests.engine.conftest import SessionNode
+
+pytestmark = pytest.mark.node
+
+
+class Listener:
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+    def advance(self, task: str, done: float, total: float) -> None: ...
+
+
+def analyse(url: str, analyzer: str, text: str) -> list[str]:
+    body = {"analyzer": analyzer, "text": text}
+    answer = urllib3.request("POST", f"{url}/_analyze", json=body, retries=False).json()
+    return [token["token"] for token in answer["tokens"]]
+
+
+def test_english_analysis_stems_and_drops_stop_words(node_url: str) -> None:
+    assert analyse(node_url, "english", "the foxes were running") == ["fox", "were", "run"]
+
+
+def test_thai_is_broken_before_a_leading_vowel_at_the_least(node_url: str) -> None:
+    assert analyse(node_url, "thai", "ภาษาไทย") == ["ภาษา", "ไทย"]
+
+
+def test_an_index_with_an_english_field_can_be_made_and_searched(node_url: str) -> None:
+    index = f"{node_url}/node-test"
+    mapping = {"mappings": {"properties": {"title": {"type": "text", "analyzer": "english"}}}}
+    made = urllib3.request("PUT", index, json=mapping, retries=False)
+    try:
+        assert made.status == 200, made.data
+        document = {"title": "ranking functions"}
+        urllib3.request("PUT", f"{index}/_doc/1?refresh=true", json=document, retries=False)
+        query = {"query": {"match": {"title": {"query": "rank", "_name": "title"}}}}
+        search = f"{index}/_search?include_named_queries_score=true"
+        answer = urllib3.request("POST", search, json=query, retries=False).json()
+        (hit,) = answer["hits"]["hits"]
+        assert hit["matched_queries"] == {"title": hit["_score"]}
+    finally:
+        urllib3.request("DELETE", index, retries=False)
+
+
+def test_a_nearly_full_disk_does_not_turn_indices_read_only(node_url: str) -> None:
+    path = "/_cluster/settings?include_defaults=true&flat_settings=true"
+    settings = urllib3.request("GET", node_url + path, retries=False).json()
+    merged = {**settings["defaults"], **settings["persistent"], **settings["transient"]}
+    assert merged["cluster.routing.allocation.disk.threshold_enabled"] == "false"
+
+
+def test_the_node_listens_on_loopback_only(node_url: str) -> None:
+    nodes = urllib3.request("GET", f"{node_url}/_nodes/http,transport", retries=False).json()
+    (node,) = nodes["nodes"].values()
+    for layer in ("http", "transport"):
+        assert [each.split(":")[0] for each in node[layer]["bound_address"]] == ["127.0.0.1"]
+
+
+def test_a_second_start_finds_the_node_running(session_node: SessionNode) -> None:
+    listener = Listener()
+    again = start(session_node.config, listener, session_node.places)
+    assert (again.pid, again.url) == (session_node.status.pid, session_node.status.url)
+    assert again.health in ("green", "yellow")
+    assert "already runs" in listener.lines[0]
+
+
+def test_a_second_start_with_another_heap_says_that_the_first_is_kept(
+    session_node: SessionNode,
+) -> None:
+    listener = Listener()
+    other = LocalNode(port=session_node.config.port, heap="256m")
+    assert start(other, listener, session_node.places).heap == "512m"
+    assert "keeps heap 512m" in listener.lines[1]
+
+
+def test_status_tells_the_node_as_json(
+    session_node: SessionNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OWPC_LTR_HOME", str(session_node.home))
+    port = str(session_node.config.port)
+    told = json.loads(CliRunner().invoke(app, ["status", "--port", port, "--json"]).stdout)
+    assert told["state"] == "running"
+    assert told["url"] == session_node.status.url == default_url()
+    assert (told["version"], told["heap"], told["pid"]) == (
+        "3.8.0",
+        "512m",
+        session_node.status.pid,
+    )
+    assert told["health"] in ("green", "yellow")
+    assert told["data_bytes"] > 0
+    assert told["ltr_plugin"] in (True, False)
+    listed = json.loads(CliRunner().invoke(app, ["status", "--json"]).stdout)
+    assert [node["port"] for node in listed["nodes"]] == [session_node.config.port]
+
+
+def test_status_in_words_is_one_line_per_node(
+    session_node: SessionNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OWPC_LTR_HOME", str(session_node.home))
+    (line,) = CliRunner().invoke(app, ["status"]).stdout.splitlines()
+    assert line.startswith(session_node.status.url)
+    assert "opensearch 3.8.0" in line
+
+
+def test_the_log_is_printed_from_its_end(
+    session_node: SessionNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OWPC_LTR_HOME", str(session_node.home))
+    port = str(session_node.config.port)
+    printed = CliRunner().invoke(app, ["logs", "--port", port, "-n", "3"]).stdout
+    assert len(printed.splitlines()) == 3
+    assert CliRunner().invoke(app, ["logs", "--port", port, "-n", "0"]).stdout == ""
+
+
+def test_a_node_is_started_on_a_free_port_only(session_node: SessionNode) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(EngineUnavailable, match=f"port {port} is taken by .*--port"):
+            start(LocalNode(port=port), places=session_node.places)
+        assert status(port, session_node.places).state == "stopped"
+
+
+def test_two_nodes_cannot_share_a_folder(session_node: SessionNode) -> None:
+    assert session_node.status.folder is not None
+    other = LocalNode(port=1 + session_node.config.port, folder=Path(session_node.status.folder))
+    with pytest.raises(UsageError, match="in use by the node on port"):
+        start(other, places=session_node.places)
+
+
+def test_the_session_node_is_recognised_by_its_token(session_node: SessionNode) -> None:
+    path = session_node.places.nodes / f"{session_node.config.port}.json"
+    record = read_record(path)
+    assert record is not None
+    process = live_process(record)
+    assert process is not None
+    assert process.pid == session_node.status.pid

@@ -1,0 +1,83 @@
+"""Cutting artifacts into lib/ and modules/: nothing twice, nothing lost, nothing unused."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from owpc_ltr.engine.node.layout import MODULES, UNUSED, coordinates, cut, log4j_core
+from owpc_ltr.engine.node.maven import Jar
+
+names = st.sampled_from(["lucene-core", "jackson-core", "netty-buffer", "asm", UNUSED[1]])
+groups = st.sampled_from(["com.fasterxml", "tools.jackson", "org.ow2", UNUSED[0]])
+jars = st.lists(st.builds(Jar, groups, names, st.sampled_from(["1.0", "2.0"])), max_size=8)
+modules = st.dictionaries(st.sampled_from(["painless", "netty", "reindex"]), jars)
+
+
+@given(jars, jars, modules)
+def test_no_class_loader_sees_an_artifact_twice(
+    server: list[Jar], singles: list[Jar], own: dict[str, list[Jar]]
+) -> None:
+    folders = cut(server, singles, own)
+    for name in own:
+        seen = [jar.identity for jar in (*folders["lib"], *folders[f"modules/{name}"])]
+        assert len(seen) == len(set(seen))
+
+
+@given(jars, jars, modules)
+def test_every_artifact_is_in_reach_of_the_module_that_needs_it(
+    server: list[Jar], singles: list[Jar], own: dict[str, list[Jar]]
+) -> None:
+    folders = cut(server, singles, own)
+    for name, needed in own.items():
+        reach = {jar.identity for jar in (*folders["lib"], *folders[f"modules/{name}"])}
+        assert {jar.identity for jar in needed if (jar.group, jar.name) != UNUSED} <= reach
+
+
+@given(jars, jars, modules)
+def test_quic_is_nowhere(server: list[Jar], singles: list[Jar], own: dict[str, list[Jar]]) -> None:
+    everywhere = itertools.chain.from_iterable(cut(server, singles, own).values())
+    assert all((jar.group, jar.name) != UNUSED for jar in everywhere)
+
+
+def test_lib_wins_over_another_version_in_a_module() -> None:
+    asm = Jar("org.ow2.asm", "asm", "9.7")
+    folders = cut([asm], [], {"lang-painless": [Jar("org.ow2.asm", "asm", "9.10")]})
+    assert folders == {"lib": [asm], "modules/lang-painless": []}
+
+
+def test_artifacts_of_one_name_and_two_groups_both_stay() -> None:
+    both = [
+        Jar("com.fasterxml.jackson.core", "jackson-core", "2.22.1"),
+        Jar("tools.jackson.core", "jackson-core", "3.2.1"),
+    ]
+    assert cut(both, [], {})["lib"] == both
+
+
+def test_a_classifier_makes_another_artifact() -> None:
+    plain = Jar("net.java.dev.jna", "jna", "5.16.0")
+    native = Jar("net.java.dev.jna", "jna", "5.16.0", "natives")
+    assert native.filename == "jna-5.16.0-natives.jar"
+    assert cut([plain, native], [], {})["lib"] == [plain, native]
+
+
+def test_the_logging_backend_has_the_version_of_its_interface() -> None:
+    api = Jar("org.apache.logging.log4j", "log4j-api", "2.25.4")
+    assert str(log4j_core([api])) == "org.apache.logging.log4j:log4j-core:2.25.4"
+
+
+def test_each_coordinate_is_of_the_version_asked_for() -> None:
+    asked = coordinates("3.7.0")
+    assert asked[0] == "org.opensearch:opensearch:3.7.0"
+    assert all(each.endswith(":3.7.0") for each in asked)
+    assert len(asked) == 3 + len(MODULES)
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.name)
+def test_a_descriptor_has_no_empty_value(module: object) -> None:
+    lines = module.descriptor("3.8.0").splitlines()  # type: ignore[attr-defined]
+    assert all(value for _, _, value in (line.partition("=") for line in lines))
+    assert "version=3.8.0" in lines

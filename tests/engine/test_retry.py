@@ -1,0 +1,125 @@
+"""Retries: jittered, bounded by a deadline, and a tenth of the requests at most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from owpc_ltr.engine.retry import Passing, RetryBudget, Retrying, seconds_asked
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 50.0
+        self.pauses: list[float] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.now += seconds
+
+
+def always_busy(wait: float, cost: float, clock: Clock) -> Callable[[float], None]:
+    """An attempt that takes some time and fails."""
+
+    def attempt(left: float) -> None:
+        clock.now += min(cost, left)
+        raise Passing("busy", wait=wait)
+
+    return attempt
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    seconds=st.floats(0.1, 600),
+    wait=st.sampled_from([0.0, 0.0, 1.0, 40.0, 1000.0]),
+    cost=st.floats(0, 20),
+)
+def test_pauses_keep_within_their_bounds_and_the_deadline(
+    seconds: float, wait: float, cost: float
+) -> None:
+    clock = Clock()
+    started = clock.now
+    retrying = Retrying(RetryBudget(burst=1e9, clock=clock), clock, clock.sleep)
+    with pytest.raises(Passing):
+        retrying.run(always_busy(wait, cost, clock), seconds, idempotent=True)
+    assert clock.now - started <= seconds + 1e-6
+    for number, pause in enumerate(clock.pauses):
+        assert 0 <= pause <= max(wait, min(30.0, 0.2 * 2**number))
+        assert pause >= min(wait, seconds)
+
+
+def test_a_thousand_busy_answers_cost_a_tenth_more_requests() -> None:
+    clock = Clock()
+    budget = RetryBudget(clock=clock)
+    sent = 0
+
+    def attempt(_: float) -> None:
+        nonlocal sent
+        sent += 1
+        raise Passing("busy")
+
+    for _ in range(1000):
+        with pytest.raises(Passing):
+            Retrying(budget, clock, lambda _: None).run(attempt, 1.0, idempotent=True)
+    assert 1000 < sent <= 1000 * 1.1 + budget.burst + 1
+
+
+def test_one_slow_retry_is_always_left() -> None:
+    """An outage of minutes is survived, though the burst is long used up."""
+    clock = Clock()
+    attempts = 0
+
+    def attempt(_: float) -> str:
+        nonlocal attempts
+        attempts += 1
+        if clock.now < 650:
+            raise Passing("busy")
+        return "done"
+
+    retrying = Retrying(RetryBudget(burst=3, clock=clock), clock, clock.sleep)
+    assert retrying.run(attempt, 900, idempotent=True) == "done"
+    assert attempts < 3 + 600 / 10 + 2
+
+
+def test_what_does_not_pass_is_not_repeated() -> None:
+    calls = []
+
+    def attempt(_: float) -> None:
+        calls.append(1)
+        raise KeyError("a bug")
+
+    with pytest.raises(KeyError):
+        Retrying().run(attempt, 5, idempotent=True)
+    assert calls == [1]
+
+
+@pytest.mark.parametrize("harmless", [True, False])
+def test_a_write_is_repeated_only_where_it_was_not_done(harmless: bool) -> None:
+    clock = Clock()
+    calls = []
+
+    def attempt(_: float) -> None:
+        calls.append(1)
+        raise Passing("lost", harmless=harmless)
+
+    with pytest.raises(Passing):
+        Retrying(RetryBudget(clock=clock), clock, clock.sleep).run(attempt, 5, idempotent=False)
+    assert (len(calls) > 1) == harmless
+
+
+def test_retry_after_is_read_as_seconds_and_as_a_date() -> None:
+    assert seconds_asked("2.5") == 2.5
+    assert seconds_asked("-3") == 0
+    assert seconds_asked("nan") == 0
+    assert seconds_asked("Tue, 99 Foo") == 0
+    later = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
+    assert 95 < seconds_asked(later) <= 100
+    assert seconds_asked(format_datetime(datetime(2020, 1, 1, tzinfo=UTC))) == 0
