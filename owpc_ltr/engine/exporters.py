@@ -1,0 +1,177 @@
+"""Exporters: models of ours as the JSON that engines keep, one small converter a family."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from owpc_ltr.engine.client_scoring import store_for_client
+from owpc_ltr.engine.stores import Store, StoredModel
+from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.featureset import FeatureSet
+from owpc_ltr.formats.ranklib import to_ranklib
+from owpc_ltr.formats.xgboost_json_writer import to_dump
+from owpc_ltr.formats.xgboost_raw_writer import to_raw
+from owpc_ltr.interfaces import Model
+from owpc_ltr.models import LinearModel, Normaliser
+from owpc_ltr.profiles import (
+    LINEAR,
+    RANKLIB,
+    XGBOOST,
+    XGBOOST_RAW,
+    ServingProfile,
+    serving_profile,
+)
+from owpc_ltr.trees import TreeModel
+
+if TYPE_CHECKING:
+    from owpc_ltr.engine.client import Engine
+
+
+def export_for(
+    engine: Engine, store: Store, model: Model, featureset: FeatureSet, name: str
+) -> StoredModel:
+    """The model as this store keeps it, in the form that this version of the engine runs."""
+    profile = None
+    if store.kind == "ltr-plugin" and not isinstance(model, LinearModel):
+        identity = engine.identity()
+        profile = serving_profile(identity.distribution, identity.version)
+    return export_model(model, featureset, name, store.kind, profile)
+
+
+def export_model(
+    model: Model,
+    featureset: FeatureSet,
+    name: str,
+    store_kind: str,
+    profile: ServingProfile | None = None,
+) -> StoredModel:
+    """The model as a store of this kind keeps it. Refused where such a store cannot run it.
+
+    What the LTR plugin makes of anything but a linear model depends on its version: `profile`.
+    Without the plugin, anything but a linear model is scored by the client.
+    """
+    if isinstance(model, LinearModel):
+        return export_linear(model, featureset, name)
+    if store_kind == "plugin-free":
+        return store_for_client(model, featureset, name)
+    if profile is None:
+        raise Refused(
+            f"a {model.kind} model cannot run in a {store_kind} store of an unknown version: only "
+            "linear ones are exported"
+        )
+    return export_other(model, featureset, name, profile)
+
+
+def export_other(
+    model: Model, featureset: FeatureSet, name: str, profile: ServingProfile
+) -> StoredModel:
+    """Trees or a network in the first of the plugin's formats that scores it exactly.
+
+    Raises the Refused of the first format where none does.
+    """
+    writers: list[tuple[str, Any]] = [(RANKLIB, to_ranklib)]
+    if isinstance(model, TreeModel):
+        writers = [(XGBOOST, to_dump), (XGBOOST_RAW, to_raw), *writers]
+    refusals = []
+    for model_type, write in writers:
+        try:
+            definition = write(model, featureset.feature_names, profile)
+        except Refused as refusal:
+            refusals.append(refusal)
+            continue
+        return StoredModel(name, model_type, definition, featureset)
+    raise refusals[0]
+
+
+def export_linear(
+    model: LinearModel, featureset: FeatureSet, name: str, *, folded: bool = False
+) -> StoredModel:
+    """A linear model as `model/linear` with `feature_normalizers`.
+
+    `folded` multiplies the normalisers into the weights, for engines that know none (before the
+    plugin of 2.19): Refused where that leaves an intercept, which `model/linear` does not have.
+    """
+    if model.feature_names != featureset.feature_names:
+        raise BadInput(
+            f"the model's features are not those of '{featureset.name}', or in another order: use "
+            "the feature set that it was trained on"
+        )
+    weights, normalisers = model.weights, model.normalisers
+    if folded:
+        weights, intercept = model.folded()
+        normalisers = {}
+        if intercept != 0.0:
+            raise Refused(
+                f"folding the normalisers leaves an intercept of {intercept:.6g}, and linear "
+                "models in an engine have none: export it with its normalisers"
+            )
+    _check_float32(weights, model.feature_names)
+    return StoredModel(
+        name,
+        LINEAR,
+        dict(zip(model.feature_names, map(float, weights), strict=True)),
+        featureset,
+        {feature: _normaliser(normaliser) for feature, normaliser in normalisers.items()},
+    )
+
+
+def import_linear(stored: StoredModel) -> LinearModel:
+    """The linear model that a store keeps. Refused for other types, BadInput where it is broken.
+
+    A feature that the definition does not name has the weight 0, as in the plugin.
+    """
+    if stored.type != LINEAR:
+        raise Refused(
+            f"the model '{stored.name}' is a {stored.type}, and only {LINEAR} can run here: use a "
+            "cluster with the LTR plugin"
+        )
+    names = stored.featureset.feature_names
+    try:
+        definition = stored.definition
+        definition = json.loads(definition) if isinstance(definition, str) else definition
+        unknown = sorted(set(definition) - set(names))
+        if unknown:
+            raise BadInput(f"the model '{stored.name}' weighs '{unknown[0]}', which is no feature")
+        weights = np.array([float(definition.get(name, 0.0)) for name in names])
+        normalisers = {
+            name: _parsed(content) for name, content in stored.feature_normalizers.items()
+        }
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
+        raise BadInput(f"the stored model '{stored.name}' is damaged: {error}") from error
+    return LinearModel(names, weights, normalisers)
+
+
+def _normaliser(normaliser: Normaliser) -> dict[str, Any]:
+    """The plugin's form. Both kinds compute (value − shift) / scale, in float32.
+
+    The plugin takes no negative minimum, and computes the scale from minimum and maximum: where
+    that loses digits, `standard` says the same exactly.
+    """
+    low, high = np.float32(normaliser.shift), np.float32(normaliser.shift + normaliser.scale)
+    exact = low >= 0 and high - low == np.float32(normaliser.scale)
+    if normaliser.kind == "min_max" and exact:
+        return {"min_max": {"minimum": float(low), "maximum": float(high)}}
+    return {"standard": {"mean": normaliser.shift, "standard_deviation": normaliser.scale}}
+
+
+def _parsed(content: dict[str, Any]) -> Normaliser:
+    ((kind, values),) = content.items()
+    if kind == "standard":
+        return Normaliser(kind, float(values["mean"]), float(values["standard_deviation"]))
+    if kind == "min_max":
+        low, high = float(values["minimum"]), float(values["maximum"])
+        return Normaliser(kind, low, high - low)
+    raise ValueError(f"unknown normaliser '{kind}'")
+
+
+def _check_float32(weights: Any, names: tuple[str, ...]) -> None:
+    with np.errstate(over="ignore"):
+        bad = np.flatnonzero(~np.isfinite(np.asarray(weights, dtype=np.float32)))
+    if len(bad):
+        raise Refused(
+            f"the weight of '{names[bad[0]]}' is {weights[bad[0]]:g}, more than a float32 holds: "
+            "scale the feature"
+        )

@@ -1,0 +1,168 @@
+"""Feature sets and models as they lie in a store: the LTR plugin's JSON, in both stores."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from owpc_ltr.engine.client import EngineRefusal
+from owpc_ltr.engine.names import check_name
+from owpc_ltr.engine.stores import StoredModel
+from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused
+from owpc_ltr.featureset import FeatureSet, parse_featureset
+
+if TYPE_CHECKING:
+    from owpc_ltr.engine.stores import Store
+
+TAKEN = {405, 409}
+"""HTTP statuses that say: there is something of this name."""
+
+
+def model_source(model: StoredModel) -> dict[str, Any]:
+    """A model with its own copy of the feature set."""
+    return {
+        "name": model.name,
+        "feature_set": model.featureset.to_body()["featureset"],
+        "model": ranker_source(model),
+    }
+
+
+def ranker_source(model: StoredModel) -> dict[str, Any]:
+    """The part of a model that scores."""
+    normalisers = model.feature_normalizers
+    return {
+        "type": model.type,
+        "definition": model.definition,
+        **({"feature_normalizers": normalisers} if normalisers else {}),
+    }
+
+
+def read_featureset(source: Any, place: str) -> FeatureSet:
+    """The feature set of a stored document."""
+    return parse_featureset(_part(source, "featureset", place), place)
+
+
+def read_model(source: Any, place: str) -> StoredModel:
+    """The model of a stored document."""
+    content = _part(source, "model", place)
+    ranker = _part(content, "model", place)
+    featureset = parse_featureset(_part(content, "feature_set", place), place)
+    try:
+        return StoredModel(
+            str(content["name"]),
+            str(ranker["type"]),
+            ranker["definition"],
+            featureset,
+            dict(ranker.get("feature_normalizers") or {}),
+        )
+    except (KeyError, TypeError) as error:
+        raise BadInput(f"{place} is damaged: {type(error).__name__} {error}") from error
+
+
+def same_model(one: StoredModel, other: StoredModel) -> bool:
+    """Whether two models score alike: their features, definition and normalisers are equal."""
+    return (
+        one.type == other.type
+        and one.featureset.hash == other.featureset.hash
+        and one.feature_normalizers == other.feature_normalizers
+        and _decoded(one.definition) == _decoded(other.definition)
+    )
+
+
+def keep_featureset(store: Store, featureset: FeatureSet, create: Callable[[], None]) -> None:
+    """Create a set; an equal one of that name is success, another one Refused."""
+    try:
+        create()
+    except EngineRefusal as refusal:
+        if refusal.status not in TAKEN:
+            raise
+        # Also what a retry sees after its first answer was lost.
+        if store.get_featureset(featureset.name).hash != featureset.hash:
+            raise Refused(
+                f"there is another feature set '{featureset.name}' already: take another name, or "
+                "replace it: --replace"
+            ) from refusal
+
+
+def keep_model(store: Store, model: StoredModel, create: Callable[[], None]) -> None:
+    """Create a model and read it back: what counts is what lies in the store.
+
+    An answer can be lost after the model was stored, and the set that the engine copies can be
+    changed by somebody else in between.
+    """
+    check_name("model", model.name)
+    _check_featureset(store, model)
+    taken: OwpcLtrError | None = None
+    try:
+        create()
+    except EngineRefusal as refusal:
+        if refusal.status not in TAKEN:
+            raise
+        taken = refusal
+    except EngineUnavailable as fault:
+        if not _is_there(store, model):
+            raise fault from fault.__cause__
+        return
+    if same_model(store.get_model(model.name), model):
+        return
+    if taken is not None:
+        raise Refused(
+            f"there is another model '{model.name}' already, and a name is never used again: take "
+            "another one"
+        ) from taken
+    store.delete_model(model.name)
+    raise Refused(
+        f"the feature set '{model.featureset.name}' was changed while the model '{model.name}' was "
+        "stored, so that it was taken out again: try once more"
+    )
+
+
+def absent(what: str, name: str, place: str) -> BadInput:
+    """The error for something that is not in a store."""
+    return BadInput(f"there is no {what} '{name}' in {place}: check the name, or the --store")
+
+
+def check_whole(answer: Any, what: str) -> Any:
+    """The answer of a search, if every shard gave its part in time."""
+    shards = answer.get("_shards") if isinstance(answer, dict) else None
+    if not isinstance(shards, dict) or answer.get("timed_out") or shards.get("failed"):
+        raise EngineUnavailable(f"the engine gave {what} in part only: try again")
+    return answer
+
+
+def _check_featureset(store: Store, model: StoredModel) -> None:
+    """Refuse a model whose features are not those that lie in the store under that name."""
+    kept = store.get_featureset(model.featureset.name)
+    if kept.hash == model.featureset.hash:
+        return
+    old, new = ({f.name: f for f in each.features} for each in (model.featureset, kept))
+    changed = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+    what = ", ".join(f"'{name}'" for name in changed[:5]) or "the order of features"
+    raise Refused(
+        f"the stored feature set '{kept.name}' is not the one of the model '{model.name}' "
+        f"({what} changed): push the model's set under another name, or log and train again"
+    )
+
+
+def _is_there(store: Store, model: StoredModel) -> bool:
+    try:
+        return same_model(store.get_model(model.name), model)
+    except OwpcLtrError:
+        return False
+
+
+def _part(source: Any, key: str, place: str) -> Any:
+    part = source.get(key) if isinstance(source, dict) else None
+    if not isinstance(part, dict):
+        raise BadInput(f"{place} is damaged: it has no '{key}'")
+    return part
+
+
+def _decoded(definition: Any) -> Any:
+    if isinstance(definition, str):
+        try:
+            return json.loads(definition)
+        except ValueError:
+            return definition
+    return definition

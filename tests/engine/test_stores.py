@@ -1,0 +1,250 @@
+"""Both stores keep the same promises.
+
+OWPC_LTR_TEST_URL names a node with the LTR plugin: the contract is then tested on it too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from owpc_ltr.engine.client import Engine, EngineRefusal
+from owpc_ltr.engine.connection import ConnectionSettings
+from owpc_ltr.engine.exporters import export_linear, export_model, import_linear
+from owpc_ltr.engine.ltr_plugin import LtrPluginStore
+from owpc_ltr.engine.plugin_free import PluginFreeStore
+from owpc_ltr.engine.stores import Store, StoredModel, choose_store
+from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
+from owpc_ltr.featureset import FeatureSet
+from owpc_ltr.models import LinearModel, Normaliser
+from tests.engine.documents import QUERIES, featureset_of
+from tests.engine.fake_engine import FakeEngine, Reply
+
+
+@pytest.fixture(scope="module")
+def engine(node_url: str) -> Iterator[Engine]:
+    made = Engine(ConnectionSettings(node_url))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def free(engine: Engine) -> Iterator[PluginFreeStore]:
+    name = uuid.uuid4().hex[:8]
+    yield PluginFreeStore(engine, name)
+    with contextlib.suppress(EngineRefusal):
+        engine.request("DELETE", f"/owpc-ltr-store-{name}")
+
+
+# --- the contract, of both stores
+
+
+@pytest.fixture(params=["plugin-free", "ltr-plugin"])
+def store(request: pytest.FixtureRequest) -> Iterator[Store]:
+    if request.param == "plugin-free":
+        free: PluginFreeStore = request.getfixturevalue("free")
+        free.prepare()
+        yield free
+        return
+    url = os.environ.get("OWPC_LTR_TEST_URL")
+    if not url:
+        pytest.skip("no node with the LTR plugin: set OWPC_LTR_TEST_URL to test on one")
+    engine, name = Engine(ConnectionSettings(url)), uuid.uuid4().hex[:8]
+    plugin = LtrPluginStore(engine, name)
+    plugin.prepare()
+    yield plugin
+    engine.request("DELETE", f"/_ltr/{name}")
+    engine.close()
+
+
+@pytest.fixture
+def small() -> FeatureSet:
+    return featureset_of({"match": QUERIES["match"], "popularity": QUERIES["popularity"]})
+
+
+def model_of(featureset: FeatureSet, name: str, *weights: float) -> StoredModel:
+    normalisers = {"popularity": Normaliser("standard", 2.0, 0.5)}
+    model = LinearModel(featureset.feature_names, np.array(weights), normalisers)
+    return export_linear(model, featureset, name)
+
+
+def test_preparing_again_changes_nothing(store: Store, small: FeatureSet) -> None:
+    store.put_featureset(small)
+    store.prepare()
+    assert store.list_featuresets() == ["fs"]
+
+
+def test_feature_sets_come_back_as_they_were_put(store: Store, small: FeatureSet) -> None:
+    assert store.list_featuresets() == []
+    store.put_featureset(small)
+    store.put_featureset(small)
+    store.put_featureset(replace(small, name="another"))
+    assert store.get_featureset("fs") == small
+    assert store.get_featureset("fs").hash == small.hash
+    assert store.list_featuresets() == ["another", "fs"]
+    store.delete_featureset("fs")
+    assert store.list_featuresets() == ["another"]
+    for act in (store.get_featureset, store.delete_featureset):
+        with pytest.raises(BadInput, match="'fs'"):
+            act("fs")
+
+
+def test_another_set_of_that_name_needs_a_word(store: Store, small: FeatureSet) -> None:
+    store.put_featureset(small)
+    other = FeatureSet("fs", small.features[:1])
+    with pytest.raises(Refused, match="--replace"):
+        store.put_featureset(other)
+    assert store.get_featureset("fs") == small
+    store.put_featureset(other, replace=True)
+    assert store.get_featureset("fs") == other
+    store.put_featureset(replace(other, name="new"), replace=True)
+    assert store.list_featuresets() == ["fs", "new"]
+
+
+def test_models_come_back_as_they_were_put(store: Store, small: FeatureSet) -> None:
+    store.put_featureset(small)
+    model = model_of(small, "movies@1a2b", 0.25, -1.5)
+    assert store.list_models() == []
+    store.put_model(model)
+    store.put_model(model)
+    assert store.get_model("movies@1a2b") == model
+    assert store.list_models() == ["movies@1a2b"]
+    with pytest.raises(Refused, match="another model"):
+        store.put_model(model_of(small, "movies@1a2b", 0.25, 1.5))
+    assert store.get_model("movies@1a2b") == model
+    store.delete_featureset("fs")
+    assert store.get_model("movies@1a2b").featureset == small
+    store.delete_model("movies@1a2b")
+    for act in (store.get_model, store.delete_model):
+        with pytest.raises(BadInput, match="'movies@1a2b'"):
+            act("movies@1a2b")
+
+
+def test_a_model_goes_with_the_set_it_was_trained_on(store: Store, small: FeatureSet) -> None:
+    model = model_of(small, "m", 1.0, 2.0)
+    with pytest.raises(BadInput, match="'fs'"):
+        store.put_model(model)
+    changed = (small.features[0], replace(small.features[1], template={"match_all": {}}))
+    store.put_featureset(FeatureSet("fs", changed))
+    with pytest.raises(Refused, match="'popularity' changed"):
+        store.put_model(model)
+    assert store.list_models() == []
+
+
+@pytest.mark.parametrize("name", ["", "*", "a,b", "../x", "a b", "_all"])
+def test_names_are_checked_in_every_method(name: str, store: Store, small: FeatureSet) -> None:
+    for act in (
+        lambda: store.get_featureset(name),
+        lambda: store.delete_featureset(name),
+        lambda: store.get_model(name),
+        lambda: store.delete_model(name),
+        lambda: store.put_featureset(replace(small, name=name)),
+        lambda: store.put_model(model_of(small, name, 1.0, 2.0)),
+    ):
+        with pytest.raises(UsageError):
+            act()
+
+
+# --- the index of the plugin-free store
+
+
+def test_stores_of_one_cluster_do_not_mix(engine: Engine, small: FeatureSet) -> None:
+    names = [uuid.uuid4().hex[:8] for _ in range(2)]
+    one, other = (PluginFreeStore(engine, name) for name in names)
+    one.put_featureset(small)
+    assert other.list_featuresets() == []
+    with pytest.raises(BadInput):
+        other.get_featureset("fs")
+    engine.request("DELETE", f"/owpc-ltr-store-{names[0]}")
+
+
+def test_an_index_of_somebody_else_is_left_alone(engine: Engine, small: FeatureSet) -> None:
+    name = uuid.uuid4().hex[:8]
+    engine.request("PUT", f"/owpc-ltr-store-{name}")
+    with pytest.raises(Refused, match="not a store"):
+        PluginFreeStore(engine, name).put_featureset(small)
+    engine.request("DELETE", f"/owpc-ltr-store-{name}")
+
+
+def test_a_cluster_without_the_plugin_gets_the_store_without_it(engine: Engine) -> None:
+    if engine.identity().has_ltr:
+        pytest.skip("this node has the plugin")
+    assert choose_store(engine).kind == "plugin-free"
+    with pytest.raises(UsageError, match="--store-kind plugin-free"):
+        choose_store(engine, "ltr-plugin")
+    with pytest.raises(UsageError, match="solr"):
+        choose_store(engine, "solr")
+
+
+def test_of_two_writers_one_is_told(small: FeatureSet) -> None:
+    """Between reading a set and writing over it, somebody else wrote."""
+    with FakeEngine() as fake:
+        store = PluginFreeStore(Engine(ConnectionSettings(fake.url)))
+        fake.on("PUT", "/owpc-ltr-store", {"acknowledged": True})
+        path = "/owpc-ltr-store/_doc/featureset-fs"
+        fake.on("GET", path, {"_seq_no": 4, "_primary_term": 1, "_source": {"type": "other"}})
+        conflict = {"error": {"type": "version_conflict_engine_exception", "reason": "conflict"}}
+        fake.on("PUT", path, Reply(conflict, 409))
+        with pytest.raises(EngineRefusal):
+            store.put_featureset(small, replace=True)
+        (written,) = fake.asked("PUT", path)
+        assert (written.params["if_seq_no"], written.params["if_primary_term"]) == ("4", "1")
+
+
+def test_a_list_from_a_part_of_the_shards_is_no_list() -> None:
+    with FakeEngine() as fake:
+        store = PluginFreeStore(Engine(ConnectionSettings(fake.url)))
+        for shards in ({"total": 2, "failed": 1}, None):
+            fake.on("POST", "/owpc-ltr-store/_search", {"_shards": shards, "hits": {"hits": []}})
+            with pytest.raises(EngineUnavailable):
+                store.list_models()
+
+
+# --- exporters
+
+
+def test_what_is_exported_comes_back(small: FeatureSet, rng: np.random.Generator) -> None:
+    normalisers = {
+        "match": Normaliser("min_max", 0.5, 2.5),
+        "popularity": Normaliser("min_max", -1.0, 0.1),
+    }
+    model = LinearModel(small.feature_names, rng.normal(size=2), normalisers)
+    stored = export_model(model, small, "m", "ltr-plugin")
+    assert stored.feature_normalizers["match"] == {"min_max": {"minimum": 0.5, "maximum": 3.0}}
+    # The plugin takes no negative minimum; the same normaliser has another name too.
+    assert "standard" in stored.feature_normalizers["popularity"]
+    features = rng.normal(size=(50, 2)).astype(np.float32)
+    np.testing.assert_allclose(import_linear(stored).score(features), model.score(features))
+
+
+def test_folding_is_refused_where_it_leaves_an_intercept(small: FeatureSet) -> None:
+    scaled = LinearModel(
+        small.feature_names, np.array([1.0, 2.0]), {"match": Normaliser("standard", 0.0, 4.0)}
+    )
+    stored = export_linear(scaled, small, "m", folded=True)
+    assert (stored.definition["match"], stored.feature_normalizers) == (0.25, {})
+    shifted = LinearModel(
+        small.feature_names, np.array([1.0, 2.0]), {"match": Normaliser("standard", 1.0, 4.0)}
+    )
+    with pytest.raises(Refused, match="intercept"):
+        export_linear(shifted, small, "m", folded=True)
+
+
+def test_a_model_of_other_features_is_not_exported(small: FeatureSet) -> None:
+    with pytest.raises(BadInput, match="'fs'"):
+        export_linear(LinearModel(("popularity", "match"), np.ones(2)), small, "m")
+
+
+@pytest.mark.parametrize(
+    "definition", ["not json", [1, 2], {"nosuch": 1.0}, {"match": "x"}, {"match": None}, 3]
+)
+def test_a_damaged_stored_model_is_told(definition: Any, small: FeatureSet) -> None:
+    with pytest.raises(BadInput, match="'m'"):
+        import_linear(StoredModel("m", "model/linear", definition, small))
