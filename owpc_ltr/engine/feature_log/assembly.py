@@ -1,0 +1,89 @@
+"""Assembly: chunks → the dataset, with a manifest that tells what it is made of."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from owpc_ltr.data import RankingDataset
+from owpc_ltr.engine.feature_log.accounting import Account
+from owpc_ltr.engine.feature_log.chunks import Chunk, Fate, from_bytes
+from owpc_ltr.engine.feature_log.circumstances import Circumstances
+from owpc_ltr.engine.feature_log.folder import RunFolder
+from owpc_ltr.errors import Refused
+
+if TYPE_CHECKING:
+    from owpc_ltr.judgments import Judgments
+
+
+def assemble(
+    folder: RunFolder,
+    chunks: Sequence[Chunk],
+    judgments: Judgments,
+    params: Sequence[dict[str, Any]],
+    circumstances: Circumstances,
+    job: dict[str, Any],
+) -> RankingDataset:
+    """The dataset of all logged documents; queries without one are left out.
+
+    Nothing in it depends on time, on the machine, or on how often the run was resumed.
+    """
+    judged, account = chunks[-1].rows.stop, Account()
+    columns = len(circumstances.featureset.features)
+    fates = np.zeros(judged, np.uint8)
+    features = np.full((judged, columns), np.nan, np.float32)
+    for chunk in chunks:
+        values = from_bytes(folder.read(chunk.number))
+        fates[chunk.rows.start : chunk.rows.stop] = values.fates
+        features[chunk.rows.start : chunk.rows.stop] = values.features
+        account += values.account(len(chunk.rows))
+    logged = fates == Fate.LOGGED
+    queries = judgments.queries
+    starts = np.cumsum([0, *(len(query.document_ids) for query in queries)])
+    sizes = np.add.reduceat(logged, starts[:-1], dtype=np.int64)
+    ranked: list[int] = np.flatnonzero(sizes).tolist()
+    if not ranked:
+        raise Refused(f"none of the {judged} judged documents could be logged")
+    features = features[logged]
+    return RankingDataset(
+        features=features,
+        labels=np.concatenate([query.grades for query in queries])[logged],
+        offsets=np.concatenate(([0], np.cumsum(sizes[ranked]))).astype(np.int64),
+        query_ids=pa.array([queries[q].query_id for q in ranked], pa.string()),
+        feature_names=circumstances.featureset.feature_names,
+        document_ids=pa.array(
+            [document for query in queries for document in query.document_ids], pa.string()
+        ).filter(pa.array(logged)),
+        featureset_hash=circumstances.featureset.hash,
+        query_params=pa.array([_canonical(params[q]) for q in ranked], pa.string()),
+        manifest={
+            **account.as_json(),
+            "queries": {"judged": len(queries), "logged": len(ranked)},
+            **job,
+            "missing": dict(
+                zip(
+                    circumstances.featureset.feature_names,
+                    np.isnan(features).sum(axis=0).tolist(),
+                    strict=True,
+                )
+            ),
+        },
+    )
+
+
+def fingerprint(judgments: Judgments) -> str:
+    """Hex SHA-256 of everything that the judgments say, however their file is written."""
+    digest = hashlib.sha256()
+    for query in judgments.queries:
+        digest.update(_canonical([query.query_id, query.params, query.document_ids]).encode())
+        digest.update(np.ascontiguousarray(query.grades, dtype="<f4").data)
+    return digest.hexdigest()
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

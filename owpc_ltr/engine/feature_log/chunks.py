@@ -1,0 +1,121 @@
+"""Chunks: cuts of the judgments that are logged, checked and kept as one file each."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import accumulate
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from owpc_ltr.engine.feature_log.accounting import Account
+from owpc_ltr.errors import Refused
+from owpc_ltr.interfaces import Matrix
+
+
+class Fate(IntEnum):
+    """What became of a judged document."""
+
+    UNKNOWN = 0
+    LOGGED = 1
+    ABSENT = 2
+    REJECTED = 3
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Consecutive queries, and the rows that their documents have among all judged documents."""
+
+    number: int
+    queries: range
+    rows: range
+
+
+def cut(sizes: Sequence[int], documents: int) -> list[Chunk]:
+    """Chunks of whole queries with at least so many documents each; the last may have fewer."""
+    chunks: list[Chunk] = []
+    ends = list(accumulate(sizes))
+    first, row = 0, 0
+    for query, end in enumerate(ends):
+        if end - row >= documents or query == len(ends) - 1:
+            chunks.append(Chunk(len(chunks), range(first, query + 1), range(row, end)))
+            first, row = query + 1, end
+    return chunks
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """What became of some judged documents, in their order; nothing is known at first."""
+
+    fates: NDArray[np.uint8]
+    features: Matrix
+    """float32 (n_documents, n_features), NaN where there is no value."""
+    reasons: dict[int, str]
+    """Why a rejected document (by position) was rejected."""
+
+    @classmethod
+    def unknown(cls, documents: int, features: int) -> Values:
+        """Room for the values of some documents."""
+        return cls(
+            np.zeros(documents, np.uint8), np.full((documents, features), np.nan, np.float32), {}
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Values]) -> Values:
+        """The parts one after the other."""
+        starts = accumulate((len(part.fates) for part in parts), initial=0)
+        return cls(
+            np.concatenate([part.fates for part in parts]),
+            np.concatenate([part.features for part in parts]),
+            {
+                start + position: reason
+                for start, part in zip(starts, parts, strict=False)
+                for position, reason in sorted(part.reasons.items())
+            },
+        )
+
+    def account(self, judged: int) -> Account:
+        """The account of these documents, of which so many were judged; Refused if it fails."""
+        counts = np.bincount(self.fates, minlength=len(Fate))
+        if counts[Fate.REJECTED] != len(self.reasons):
+            raise Refused("a document was rejected without a reason; please report this")
+        return Account(
+            judged,
+            int(counts[Fate.LOGGED]),
+            int(counts[Fate.ABSENT]),
+            dict(sorted(Counter(self.reasons.values()).items())),
+        )
+
+
+def to_bytes(values: Values) -> bytes:
+    """The values as an Arrow file."""
+    columns = values.features.shape[1]
+    flat = pa.array(np.ascontiguousarray(values.features).reshape(-1), pa.float32())
+    features = pa.FixedSizeListArray.from_arrays(flat, columns)
+    fates = pa.array(values.fates, pa.uint8())
+    table = pa.table({"fate": fates, "features": features})
+    table = table.replace_schema_metadata(
+        {"reasons": json.dumps(sorted(values.reasons.items()), ensure_ascii=True)}
+    )
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def from_bytes(content: bytes) -> Values:
+    """What `to_bytes` wrote."""
+    with pa.ipc.open_file(pa.py_buffer(content)) as reader:
+        table = reader.read_all().combine_chunks()
+    features = table.column("features").combine_chunks()
+    flat = features.flatten().to_numpy(zero_copy_only=True)
+    return Values(
+        table.column("fate").combine_chunks().to_numpy(zero_copy_only=True),
+        flat.reshape(-1, features.type.list_size),
+        dict(json.loads(table.schema.metadata[b"reasons"])),
+    )

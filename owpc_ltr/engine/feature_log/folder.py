@@ -1,0 +1,215 @@
+"""RunFolder: half-done work beside its output, whole after any crash."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from owpc_ltr.engine.feature_log.lock import locked
+from owpc_ltr.errors import OwpcLtrError, Refused, UsageError
+from owpc_ltr.files import write_atomically
+
+if TYPE_CHECKING:
+    from owpc_ltr.data import RankingDataset
+
+
+class DiskFault(OwpcLtrError):
+    """A file could not be read or written; what was kept before stays good."""
+
+    exit_code: ClassVar[int] = 4
+
+
+class RunFolder:
+    """`OUT.run/`: the job, a journal of finished chunks, and their files named by content.
+
+    A chunk counts once its file is on the disk and its line in the journal is; a torn last line
+    and files that no line names are as if they had never been.
+    """
+
+    def __init__(self, path: Path, job: dict[str, Any], journal: int) -> None:
+        """Take over a folder whose lock is held; see `open_run`."""
+        self.path = path
+        # Each line names its job: whatever order a crash leaves files in, jobs never mix.
+        self._job = hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest()
+        self._journal = journal
+        self._kept = self._read_journal()
+
+    def has(self, number: int) -> bool:
+        """Whether a chunk is kept."""
+        return number in self._kept
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def keep(self, number: int, content: bytes) -> None:
+        """Make a chunk durable."""
+        digest = hashlib.sha256(content).hexdigest()
+        with _disk(self.path):
+            write_atomically(self.path / "chunks" / digest, content)
+            self._append({"job": self._job, "chunk": number, "sha256": digest})
+        self._kept[number] = digest
+
+    def read(self, number: int) -> bytes:
+        """A kept chunk, as it was kept."""
+        with _disk(self.path):
+            content = (self.path / "chunks" / self._kept[number]).read_bytes()
+        if hashlib.sha256(content).hexdigest() != self._kept[number]:
+            raise Refused(f"{self.path} was changed from outside: start over with --restart")
+        return content
+
+    def _append(self, entry: dict[str, Any]) -> None:
+        line = json.dumps(entry).encode() + b"\n"
+        if os.write(self._journal, line) != len(line):
+            raise OSError("the disk took only part of a line")
+        os.fsync(self._journal)
+
+    def _read_journal(self) -> dict[int, str]:
+        """The chunks whose line and file are whole; the rest of the journal is cut off."""
+        kept: dict[int, str] = {}
+        good = 0
+        for line in (self.path / "journal").read_bytes().splitlines(keepends=True):
+            entry = _entry(line, self._job)
+            if entry is None or not _is_whole(self.path / "chunks" / entry[1], entry[1]):
+                break
+            kept[entry[0]] = entry[1]
+            good += len(line)
+        os.ftruncate(self._journal, good)
+        return kept
+
+
+@contextmanager
+def open_run(out: Path, job: dict[str, Any], *, restart: bool) -> Iterator[RunFolder]:
+    """The run folder of an output, held by this process alone.
+
+    Raises Refused when another process has it or it belongs to another job. It stays behind when
+    the work fails, unless nothing was kept; `publish` ends it.
+    """
+    if out.is_dir():
+        raise UsageError(f"cannot write {out}: it is a folder")
+    path = out.with_name(out.name + ".run")
+    with _disk(path):
+        lock = locked(path, out)
+    journal = None
+    try:
+        with _disk(path):
+            _settle(path, job, restart=restart)
+            journal = os.open(path / "journal", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            _sync(path)
+            folder = RunFolder(path, job, journal)
+        yield folder
+    except BaseException:
+        if not _holds_work(path):
+            _remove(path)
+        raise
+    finally:
+        if journal is not None:
+            os.close(journal)
+        os.close(lock)  # which also unlocks
+
+
+def publish(folder: RunFolder, dataset: RankingDataset, out: Path) -> None:
+    """Write the dataset in the run folder, move it to its place, and take the folder away."""
+    from owpc_ltr.dataset_file import save_dataset
+
+    finished = folder.path / "dataset.parquet"
+    with _disk(out):
+        save_dataset(dataset, finished)
+        finished.replace(out)
+        _sync(out.parent)
+    _remove(folder.path)
+
+
+def _settle(path: Path, job: dict[str, Any], *, restart: bool) -> None:
+    """Make the folder hold this job: what it holds of it stays, other work only goes if told."""
+    description = path / "job.json"
+    other = _read_description(description)
+    if other == job and not restart:
+        return
+    if other is not None and _holds_work(path) and not restart:
+        raise Refused(
+            f"{path} holds half-done work of another job ({_difference(other, job)}): finish "
+            "that one, or throw it away with --restart"
+        )
+    # Without its description the folder is nobody's: a crash in here leaves nothing to resume.
+    description.unlink(missing_ok=True)
+    (path / "journal").unlink(missing_ok=True)
+    shutil.rmtree(path / "chunks", ignore_errors=True)
+    (path / "chunks").mkdir(exist_ok=True)
+    write_atomically(description, json.dumps(job, indent=1).encode())
+
+
+def _holds_work(path: Path) -> bool:
+    try:
+        return (path / "journal").stat().st_size > 0
+    except FileNotFoundError:
+        return False
+    except OSError:  # what cannot be looked at is left alone
+        return True
+
+
+def _read_description(path: Path) -> dict[str, Any] | None:
+    """The job that a folder is for: none where nothing stands there, {} where it is unreadable."""
+    try:
+        description = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        return {}
+    return description if isinstance(description, dict) else {}
+
+
+def _difference(other: dict[str, Any], job: dict[str, Any]) -> str:
+    return "other " + ", ".join(name for name in job if other.get(name) != job[name])
+
+
+def _entry(line: bytes, job: str) -> tuple[int, str] | None:
+    """The chunk and digest of a journal's line; None where it is torn, or of another job."""
+    try:
+        entry = json.loads(line)
+        number, digest, of_job = entry["chunk"], entry["sha256"], entry["job"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    if not line.endswith(b"\n") or of_job != job or not isinstance(number, int):
+        return None
+    return (number, digest) if isinstance(digest, str) and digest.isalnum() else None
+
+
+def _is_whole(path: Path, digest: str) -> bool:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest() == digest
+    except FileNotFoundError:
+        return False
+
+
+def _remove(path: Path) -> None:
+    """Take the folder away; the journal first, so that a crash leaves nothing half-true."""
+    with suppress(OSError):  # what cannot be removed is no reason to fail: it holds no work
+        for name in ("journal", "job.json"):
+            (path / name).unlink(missing_ok=True)
+        shutil.rmtree(path)
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _disk(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise DiskFault(
+            f"cannot keep work in {error.filename or path}: {reason}; mend that and run the same "
+            "command again: it goes on where it was"
+        ) from error

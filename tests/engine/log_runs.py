@@ -1,0 +1,96 @@
+"""Runs of feature logging in memory, and ways to spoil them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from owpc_ltr.engine.feature_log import LogOptions, LogReport
+from tests.engine.memory_engine import MemoryEngine, is_log_search
+from tests.engine.memory_engine import log as log_in_memory
+
+QUICK = LogOptions(pause=0, chunk=10, in_flight=2)
+
+
+def log(engine: MemoryEngine, out: Path, **changes: Any) -> LogReport:
+    return log_in_memory(engine, out, **{"options": QUICK, **changes})
+
+
+def without(*documents: str) -> MemoryEngine:
+    engine = MemoryEngine()
+    engine.documents -= set(documents)
+    return engine
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def assert_nothing_published(out: Path, *, kept: bool | None = None) -> None:
+    """No output, and besides it at most the run folder."""
+    names = {path.name for path in out.parent.iterdir()}
+    assert names <= {out.name + ".run"}
+    if kept is not None:
+        assert bool(names) is kept
+
+
+def assert_only(out: Path) -> None:
+    assert [path.name for path in out.parent.iterdir()] == [out.name]
+
+
+def lenient(**changes: Any) -> LogOptions:
+    return replace(QUICK, max_absent=1.0, allow_rejected=True, **changes)
+
+
+Change = Callable[[Any], Any]
+"""What happens to an answer."""
+
+
+def first(answer: Any) -> Any:
+    return answer["hits"]["hits"][0]
+
+
+def edited(edit: Callable[[Any], Any]) -> Change:
+    """The answer with an edit made in it."""
+
+    def change(answer: Any) -> Any:
+        edit(answer)
+        return answer
+
+    return change
+
+
+def replaced(other: Any) -> Change:
+    return lambda _: other
+
+
+def title(value: Any) -> Change:
+    return edited(lambda answer: first(answer).update(matched_queries={"title": value}))
+
+
+class Spoiler:
+    """Changes the answers of log searches, from the `start`-th on; id-only searches stay true."""
+
+    def __init__(self, change: Change, start: int = 1, times: int = 10**9) -> None:
+        self.change, self.start, self.times, self.searches = change, start, times, 0
+
+    def __call__(self, _number: int, _path: str, body: Any, answer: Any) -> Any:
+        if not is_log_search(body):
+            return answer
+        self.searches += 1
+        wanted = self.start <= self.searches < self.start + self.times
+        return self.change(answer) if wanted else answer
+
+
+def timed_out() -> Change:
+    return edited(lambda answer: answer.update(timed_out=True))
+
+
+def clean_digest(folder: Path) -> str:
+    """The digest of an undisturbed run."""
+    path = folder / "clean.parquet"
+    log(MemoryEngine(), path)
+    return digest(path)

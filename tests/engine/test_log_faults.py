@@ -1,0 +1,241 @@
+"""An answer is data only when it is whole: each fault is named, and publishes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from owpc_ltr.dataset_file import load_dataset
+from owpc_ltr.errors import Refused
+from tests.engine.log_runs import (
+    QUICK,
+    Change,
+    Spoiler,
+    assert_nothing_published,
+    assert_only,
+    clean_digest,
+    digest,
+    edited,
+    first,
+    lenient,
+    log,
+    replaced,
+    timed_out,
+    title,
+)
+from tests.engine.memory_engine import (
+    MemoryEngine,
+)
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    folder = tmp_path / "results"
+    folder.mkdir()
+    return folder / "movies.parquet"
+
+
+@pytest.fixture
+def clean(tmp_path: Path) -> str:
+    return clean_digest(tmp_path)
+
+
+def shards(**counts: int) -> Change:
+    full = {"total": 2, "successful": 2, "skipped": 0, "failed": 0}
+    return edited(lambda answer: answer.update(_shards={**full, **counts}))
+
+
+def repeat_hit(answer: Any) -> None:
+    answer["hits"]["hits"].append(first(answer))
+    answer["hits"]["total"]["value"] += 1
+
+
+def lose_hit_silently(answer: Any) -> None:
+    answer["hits"]["hits"].pop()
+    answer["hits"]["total"]["value"] -= 1
+
+
+FAULTS: dict[str, tuple[Change, str]] = {
+    "timed out": (edited(lambda a: a.update(timed_out=True)), "timed_out"),
+    "no word of timing out": (edited(lambda a: a.pop("timed_out")), "timed_out"),
+    "timed out is text": (edited(lambda a: a.update(timed_out="false")), "timed_out"),
+    "terminated early": (edited(lambda a: a.update(terminated_early=True)), "cut short"),
+    "a shard failed": (shards(successful=1, failed=1), "1 failed"),
+    "a shard failed, the count is whole": (shards(failed=1), "1 failed"),
+    "a shard is silent": (shards(successful=1), "1 of 2 shards"),
+    "no shard at all": (shards(total=0, successful=0), "0 of 0 shards"),
+    "no word of shards": (edited(lambda a: a.pop("_shards")), "its shards"),
+    "shards are text": (edited(lambda a: a.update(_shards="all")), "its shards"),
+    "shards are counted in text": (shards(total="2"), "its shards"),  # type: ignore[arg-type]
+    "no hits": (edited(lambda a: a.pop("hits")), "no list of hits"),
+    "hits without a list": (edited(lambda a: a["hits"].pop("hits")), "no list of hits"),
+    "no total": (edited(lambda a: a["hits"].pop("total")), "no list of hits"),
+    "total a bound": (edited(lambda a: a["hits"]["total"].update(relation="gte")), "exactly"),
+    "total is text": (edited(lambda a: a["hits"]["total"].update(value="5")), "exactly"),
+    "a hit too few": (
+        edited(lambda a: a["hits"]["hits"].pop()),
+        "found 5 documents and returned 4",
+    ),
+    "a hit dropped in silence": (edited(lose_hit_silently), "was left out of the answer"),
+    "a hit twice": (edited(repeat_hit), "twice"),
+    "a stranger": (edited(lambda a: first(a).update(_id="x")), "'x', which was not asked for"),
+    "a hit without an id": (edited(lambda a: first(a).pop("_id")), "None, which was not asked for"),
+    "a hit is text": (edited(lambda a: a["hits"]["hits"].insert(0, "hit")), "not asked for"),
+    "another index": (edited(lambda a: first(a).update(_index="other")), "the index 'other'"),
+    "an unknown feature": (
+        edited(lambda a: first(a).update(matched_queries={"stranger": 1.0})),
+        "came with .stranger., which is no feature",
+    ),
+    "features are no object": (edited(lambda a: first(a).update(matched_queries=7)), "d0"),
+    "a value is NaN in text": (title("NaN"), "title"),
+    "a value is null": (title(None), "title"),
+    "a value is a boolean": (title(True), "title"),
+    "a value is a list": (title([1.0]), "title"),
+    "text": (replaced("busy"), "text in place of an object"),
+    "a list": (replaced([]), "a list in place of an object"),
+    "nothing": (replaced(None), "nothing in place of an object"),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), FAULTS.values(), ids=FAULTS.keys())
+def test_an_answer_that_stays_wrong_ends_the_run_with_nothing_published(
+    out: Path, change: Change, message: str
+) -> None:
+    engine = MemoryEngine(fault=Spoiler(change))
+    with pytest.raises(Refused, match=message) as caught:
+        log(engine, out, options=replace(QUICK, in_flight=1))
+    assert caught.value.exit_code == 5
+    assert "query 'q0'" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert_nothing_published(out, kept=False)
+
+
+@pytest.mark.parametrize(("change", "message"), FAULTS.values(), ids=FAULTS.keys())
+def test_an_answer_that_is_wrong_once_is_asked_for_again(
+    out: Path, clean: str, change: Change, message: str
+) -> None:
+    engine = MemoryEngine(fault=Spoiler(change, start=3, times=1))
+    log(engine, out, options=replace(QUICK, in_flight=1))
+    assert digest(out) == clean, message
+    assert_only(out)
+
+
+def logged(change: Callable[[list[dict[str, Any]]], Any]) -> Change:
+    """The plugin's log of the first hit, changed."""
+    return edited(lambda answer: change(first(answer)["fields"]["_ltrlog"][0]["main"]))
+
+
+PLUGIN_FAULTS: dict[str, tuple[Change, str]] = {
+    "no fields": (edited(lambda a: first(a).pop("fields")), "without logged features"),
+    "no log": (edited(lambda a: first(a).update(fields={"_ltrlog": []})), "without logged"),
+    "a log of another name": (
+        edited(lambda a: first(a)["fields"].update(_ltrlog=[{"other": []}])),
+        "without logged features",
+    ),
+    "a feature too few": (logged(lambda log: log.pop()), "title, body, year, not with those"),
+    "a feature too many": (logged(lambda log: log.append({"name": "x", "value": 1})), "not with"),
+    "a feature renamed": (logged(lambda log: log[0].update(name="x")), "x, body, year"),
+    "features reordered": (logged(lambda log: log.reverse()), "popularity, year, body, title"),
+    "a feature twice": (logged(lambda log: log.append(log[0])), "popularity, title, not with"),
+    "a feature is text": (logged(lambda log: log.insert(0, "title")), "not with those"),  # type: ignore[arg-type]
+    "NaN in text": (logged(lambda log: log[0].update(value="NaN")), "'title' of document 'd0'"),
+    "null": (logged(lambda log: log[0].update(value=None)), "'title' of document 'd0' is None"),
+    "a number in text": (
+        logged(lambda log: log[0].update(value="1.5")),
+        "'title' of document 'd0'",
+    ),
+    "a boolean": (
+        logged(lambda log: log[0].update(value=True)),
+        "'title' of document 'd0' is True",
+    ),
+    "infinite in text": (logged(lambda log: log[0].update(value="Infinity")), "title is inf"),
+    "too large": (logged(lambda log: log[0].update(value=1e39)), r"title is 1e\+39"),
+    "too large for JSON": (logged(lambda log: log[0].update(value=1e400)), "title is inf"),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), PLUGIN_FAULTS.values(), ids=PLUGIN_FAULTS.keys())
+def test_a_log_of_the_plugin_that_stays_wrong_is_named_with_document_and_query(
+    out: Path, change: Change, message: str
+) -> None:
+    engine = MemoryEngine(fault=Spoiler(change))
+    with pytest.raises(Refused, match=message) as caught:
+        log(engine, out, kind="ltr-plugin", options=replace(QUICK, in_flight=1))
+    assert "document 'd0' of query 'q0' cannot be logged" in str(caught.value)
+    assert_nothing_published(out, kept=False)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        fault
+        for name, fault in PLUGIN_FAULTS.items()
+        if "infinite" not in name and "large" not in name
+    ],
+)
+def test_a_log_of_the_plugin_that_is_wrong_once_is_asked_for_again(
+    out: Path, tmp_path: Path, change: Change, message: str
+) -> None:
+    undisturbed = tmp_path / "undisturbed.parquet"
+    log(MemoryEngine(), undisturbed, kind="ltr-plugin")
+    engine = MemoryEngine(fault=Spoiler(change, start=3, times=1))
+    log(engine, out, kind="ltr-plugin", options=replace(QUICK, in_flight=1))
+    assert digest(out) == digest(undisturbed), message
+
+
+def test_both_stores_log_the_same_values(out: Path, tmp_path: Path) -> None:
+    log(MemoryEngine(), out)
+    log(MemoryEngine(), tmp_path / "plugin.parquet", kind="ltr-plugin")
+    ours, theirs = load_dataset(out), load_dataset(tmp_path / "plugin.parquet")
+    np.testing.assert_array_equal(ours.features, theirs.features)
+    assert theirs.manifest is not None
+    assert theirs.manifest["engine"]["store"] == "ltr-plugin"
+
+
+def test_a_fault_in_a_later_chunk_keeps_the_earlier_ones(out: Path, clean: str) -> None:
+    spoiler = Spoiler(timed_out(), start=5)
+    with pytest.raises(Refused, match="query 'q4'"):
+        log(MemoryEngine(fault=spoiler), out, options=replace(QUICK, in_flight=1))
+    assert_nothing_published(out, kept=True)
+    engine = MemoryEngine()
+    report = log(engine, out)
+    assert report.resumed == 20
+    assert digest(out) == clean
+    assert_only(out)
+
+
+@pytest.mark.parametrize("wrong", [float("inf"), float("-inf"), 1e39, 1e400])
+def test_a_value_that_is_not_finite_is_named_with_document_and_feature(
+    out: Path, wrong: float
+) -> None:
+    engine = MemoryEngine(fault=Spoiler(title(wrong), start=2))
+    with pytest.raises(Refused, match=r"document 'd\d+' of query 'q1' .*title is ") as caught:
+        log(engine, out, options=replace(QUICK, in_flight=1))
+    assert "--allow-rejected" in str(caught.value)
+    assert_nothing_published(out)
+
+
+def test_a_rejected_document_can_be_left_out_and_is_counted(out: Path) -> None:
+    engine = MemoryEngine(fault=Spoiler(title(1e39), start=2, times=2))
+    report = log(engine, out, options=lenient(in_flight=1))
+    assert report.account.rejected == {"title is not a finite number": 2}
+    assert load_dataset(out).n_documents == 28
+
+
+def test_what_was_rejected_with_leave_is_refused_when_the_run_goes_on_without(out: Path) -> None:
+    spoiler = Spoiler(title(1e39), start=1, times=1)
+    later = Spoiler(timed_out(), start=5)
+    engine = MemoryEngine(
+        fault=lambda n, path, body, a: later(n, path, body, spoiler(n, path, body, a))
+    )
+    with pytest.raises(Refused, match="query 'q4'"):
+        log(engine, out, options=lenient(in_flight=1))
+    with pytest.raises(Refused, match=r"1 \(title is not a finite number\)"):
+        log(MemoryEngine(), out)
+    assert_nothing_published(out, kept=True)
+    assert log(MemoryEngine(), out, options=lenient()).account.n_rejected == 1

@@ -1,0 +1,280 @@
+"""Feature logging on a real node: the values are the queries' own scores, and kills do no harm."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from owpc_ltr.dataset_file import load_dataset
+from owpc_ltr.engine.client import Engine, connect
+from owpc_ltr.engine.connection import ConnectionSettings
+from owpc_ltr.engine.feature_log import LogOptions, LogReport, log_features
+from owpc_ltr.engine.indexing import create_index, index_documents
+from owpc_ltr.engine.plugin_free import PluginFreeStore
+from owpc_ltr.engine.templates import render
+from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.featureset import Feature, FeatureSet
+from owpc_ltr.judgments import JudgedQuery, Judgments
+from owpc_ltr.mustache import variables
+
+pytestmark = pytest.mark.node
+
+INDEX = "feature-log-test"
+WORDS = ("apple", "pear", "plum", "fig", "quince", "medlar", "sloe")
+DOCUMENTS = 60
+OPTIONS = LogOptions(pause=0, chunk=20, in_flight=2)
+
+
+def some(words: tuple[str, ...], number: int) -> str:
+    return " ".join(word for place, word in enumerate(words) if (number * 7 + place) % 3)
+
+
+def featureset() -> FeatureSet:
+    def factor(field: str) -> dict[str, Any]:
+        return {"function_score": {"field_value_factor": {"field": field}, "boost_mode": "replace"}}
+
+    templates: dict[str, Any] = {
+        "title": {"match": {"title": "{{query}}"}},
+        "all": {"match": {"body": {"query": "{{query}}", "operator": "and"}}},
+        "phrase": {"match_phrase": {"body": "{{query}}"}},
+        "both": {"multi_match": {"query": "{{query}}", "fields": ["title^2", "body"]}},
+        "recent": {"range": {"year": {"gte": "{{year}}"}}},
+        "year": factor("year"),
+        "zero": {"constant_score": {"filter": {"match_all": {}}, "boost": 0.0}},
+    }
+    return FeatureSet(
+        "feature-log-test",
+        tuple(
+            Feature(name, tuple(sorted(variables(json.dumps(template)))), template)
+            for name, template in templates.items()
+        ),
+    )
+
+
+def judgments() -> Judgments:
+    """Six queries of twelve documents; two of the seventy-two are not in the index."""
+    return Judgments(
+        [
+            JudgedQuery(
+                f"q{number}",
+                {"query": some(WORDS[number : number + 3], number), "year": str(1990 + 5 * number)},
+                [str((number * 11 + 5 * place) % (DOCUMENTS + 2)) for place in range(12)],
+                np.array([place % 3 for place in range(12)], np.float32),
+            )
+            for number in range(6)
+        ]
+    )
+
+
+@pytest.fixture(scope="module")
+def engine(node_url: str) -> Iterator[Engine]:
+    engine = connect(node_url)
+    text = {"type": "text", "analyzer": "english"}
+    properties = {"title": text, "body": text, "year": {"type": "integer"}}
+    create_index(
+        engine,
+        INDEX,
+        {"settings": {"number_of_shards": 2}, "mappings": {"properties": properties}},
+        existing="recreate",
+    )
+    index_documents(
+        engine,
+        INDEX,
+        (
+            (
+                str(number),
+                {
+                    "title": some(WORDS, number),
+                    "body": f"{some(WORDS[::-1], number + 1)} {some(WORDS, number * 3)}",
+                    "year": 1980 + number,
+                },
+            )
+            for number in range(DOCUMENTS)
+        ),
+        lambda _message, _done: None,
+    )
+    store = PluginFreeStore(engine)
+    store.prepare()
+    store.put_featureset(featureset(), replace=True)
+    yield engine
+    engine.request("DELETE", f"/{INDEX}")
+    store.delete_featureset(featureset().name)
+    engine.close()
+
+
+def log(engine: Engine, out: Path, options: LogOptions = OPTIONS, **changes: Any) -> LogReport:
+    store = PluginFreeStore(engine)
+    given: dict[str, Any] = {"judgments": judgments(), "index": INDEX, **changes}
+    return log_features(
+        engine,
+        store,
+        store.get_featureset("feature-log-test"),
+        given["judgments"],
+        given["index"],
+        out,
+        options=options,
+    )
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def lenient(**changes: Any) -> LogOptions:
+    return LogOptions(**{"pause": 0, "chunk": 20, "in_flight": 2, "max_absent": 0.5, **changes})
+
+
+def own_score(
+    engine: Engine, feature: Feature, params: dict[str, str], document: str
+) -> float | None:
+    """The score of one document under one feature's query, asked for by itself."""
+    query = {
+        "bool": {
+            "filter": [{"ids": {"values": [document]}}],
+            "must": [render(feature.template, params)],
+        }
+    }
+    hits = engine.request("POST", f"/{INDEX}/_search", body={"query": query})["hits"]["hits"]
+    return float(hits[0]["_score"]) if hits else None
+
+
+def test_every_value_is_the_score_of_the_query_asked_by_itself(
+    engine: Engine, tmp_path: Path
+) -> None:
+    report = log(engine, tmp_path / "out.parquet", lenient())
+    data = load_dataset(tmp_path / "out.parquet")
+    assert data.document_ids is not None
+    row = 0
+    seen = set()
+    params = {query.query_id: query.params for query in judgments().queries}
+    for number, query_id in enumerate(data.query_ids.to_pylist()):
+        for _ in range(int(np.diff(data.offsets)[number])):
+            document = data.document_ids[row].as_py()
+            for column, feature in enumerate(featureset().features):
+                score = own_score(engine, feature, params[query_id], document)
+                logged = float(data.features[row, column])
+                assert (math.isnan(logged) and score is None) or logged == np.float32(score)
+                seen.add("none" if score is None else "zero" if score == 0 else "value")
+            row += 1
+    assert seen == {"none", "zero", "value"}
+    assert report.account.absent > 0
+    assert row == report.account.logged == 72 - report.account.absent
+
+
+def test_a_document_that_is_deleted_is_absent_and_nothing_else_changes(
+    engine: Engine, tmp_path: Path
+) -> None:
+    before = log(engine, tmp_path / "before.parquet", lenient()).account
+    source = engine.request("GET", f"/{INDEX}/_doc/5")["_source"]
+    judged = sum("5" in query.document_ids for query in judgments().queries)
+    assert judged > 0
+    engine.request("DELETE", f"/{INDEX}/_doc/5", params={"refresh": "true"})
+    after = log(engine, tmp_path / "after.parquet", lenient()).account
+    engine.request("PUT", f"/{INDEX}/_doc/5", params={"refresh": "true"}, body=source)
+    assert after.absent == before.absent + judged
+    assert after.logged == before.logged - judged
+    with pytest.raises(Refused, match="is it the right index"):
+        log(engine, tmp_path / "strict.parquet")
+
+
+def test_batches_and_searches_in_flight_change_nothing(engine: Engine, tmp_path: Path) -> None:
+    outs = []
+    for number, changes in enumerate([{}, {"batch": 1}, {"in_flight": 8}, {"chunk": 1}]):
+        outs.append(tmp_path / f"{number}.parquet")
+        log(engine, outs[-1], lenient(**changes))
+    assert len({digest(out) for out in outs}) == 1
+
+
+def test_an_alias_stands_for_its_index(engine: Engine, tmp_path: Path) -> None:
+    alias = f"{INDEX}-alias"
+    engine.request("PUT", f"/{INDEX}/_alias/{alias}")
+    log(engine, tmp_path / "alias.parquet", lenient(), index=alias)
+    manifest = load_dataset(tmp_path / "alias.parquet").manifest
+    engine.request("DELETE", f"/{INDEX}/_alias/{alias}")
+    assert manifest is not None
+    assert manifest["index"]["name"] == alias
+    assert list(manifest["index"]["indices"]) == [INDEX]
+
+
+def test_an_index_that_is_not_there_is_one_line(engine: Engine, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="there is no index 'feature-log-nowhere'") as caught:
+        log(engine, tmp_path / "out.parquet", index="feature-log-nowhere")
+    assert "\n" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_search_with_too_many_clauses_is_named(engine: Engine, tmp_path: Path) -> None:
+    long = judgments()
+    long.queries[0].params["query"] = " ".join(f"word{n}" for n in range(1100))
+    with pytest.raises(Refused, match=r"document '0' of query 'q0' cannot be logged: .*too_many"):
+        log(engine, tmp_path / "out.parquet", judgments=long)
+
+
+@dataclass
+class Doomed:
+    """A cluster whose client is killed, like by a power cut, at the request of this number."""
+
+    engine: Engine
+    last: int
+    answered: bool
+    requests: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def settings(self) -> ConnectionSettings:
+        return self.engine.settings
+
+    def request(self, method: str, path: str, **given: Any) -> Any:
+        with self.lock:
+            self.requests += 1
+            doomed = self.requests == self.last
+        if doomed and not self.answered:
+            os.kill(os.getpid(), signal.SIGKILL)
+        answer = self.engine.request(method, path, **given)
+        if doomed:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return answer
+
+
+def log_until(url: str, out: Path, last: int, answered: bool) -> None:
+    """The target of child processes."""
+    log(cast(Engine, Doomed(connect(url), last, answered)), out, lenient())
+
+
+def test_a_run_killed_on_a_real_node_goes_on_to_the_same_bytes(
+    engine: Engine, node_url: str, tmp_path: Path, rng: np.random.Generator
+) -> None:
+    log(engine, tmp_path / "undisturbed.parquet", lenient())
+    undisturbed = digest(tmp_path / "undisturbed.parquet")
+    out = tmp_path / "out.parquet"
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.engine.test_log_on_node"])
+    counted = Doomed(engine, last=0, answered=False)
+    log(cast(Engine, counted), tmp_path / "counted.parquet", lenient())
+    kills = 0
+    while kills < 20:
+        last, answered = int(rng.integers(1, counted.requests + 1)), bool(rng.integers(2))
+        child = context.Process(target=log_until, args=(node_url, out, last, answered))
+        child.start()
+        child.join()
+        if child.exitcode == -signal.SIGKILL:
+            kills += 1
+            continue
+        # A run that goes on asks for less than a whole one, so it may end before its last request.
+        assert child.exitcode == 0
+        assert digest(out) == undisturbed
+        out.unlink()
+    log(engine, out, lenient())
+    assert digest(out) == undisturbed

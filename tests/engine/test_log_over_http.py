@@ -1,0 +1,321 @@
+"""Feature logging over a real connection that breaks, and as a command that is stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from owpc_ltr.engine.client import Engine
+from owpc_ltr.engine.connection import ConnectionSettings
+from owpc_ltr.engine.feature_log import LogOptions, LogReport, log_features
+from owpc_ltr.engine.plugin_free import PluginFreeStore
+from owpc_ltr.errors import EngineUnavailable, OwpcLtrError
+from owpc_ltr.judgments import read_judgments, write_judgments
+from tests.engine.fake_engine import Asked, FakeEngine, Reply
+from tests.engine.memory_engine import MemoryEngine, is_log_search, small_judgments
+
+OPTIONS = LogOptions(pause=0, chunk=10, in_flight=2)
+Fault = Callable[[Reply], Reply]
+
+
+@dataclass
+class Cluster:
+    """A MemoryEngine behind HTTP; `faults` meet the log searches from the third on, in turn."""
+
+    url: str = ""
+    memory: MemoryEngine = field(default_factory=MemoryEngine)
+    faults: list[Fault] = field(default_factory=list)
+    for_ever: bool = False
+    pause: float = 0.0
+    searches: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __call__(self, asked: Asked) -> Reply:
+        time.sleep(self.pause)
+        try:
+            reply = Reply(self.memory.answer(asked.method, asked.path, asked.params, asked.body))
+        except KeyError:
+            return Reply({"found": False}, 404)
+        if not is_log_search(asked.body):
+            return reply
+        with self._lock:
+            self.searches += 1
+            if self.searches < 3 or not self.faults:
+                return reply
+            fault = self.faults[0] if self.for_ever else self.faults.pop(0)
+        return fault(reply)
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with FakeEngine() as fake:
+        cluster = Cluster(fake.url)
+        fake.on("GET", "*", cluster)
+        fake.on("POST", "*", cluster)
+        yield cluster
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    folder = tmp_path / "results"
+    folder.mkdir()
+    return folder / "movies.parquet"
+
+
+@pytest.fixture
+def judgments(tmp_path: Path) -> Path:
+    path = tmp_path / "judgments.tsv"
+    write_judgments(small_judgments(), path)
+    return path
+
+
+def log(cluster: Cluster, out: Path, *, deadline: float = 20.0, timeout: float = 5.0) -> LogReport:
+    engine = Engine(ConnectionSettings(cluster.url, deadline=deadline, timeout=timeout))
+    store = PluginFreeStore(engine)
+    try:
+        featureset = store.get_featureset("movies")
+        return log_features(
+            engine, store, featureset, small_judgments(), "movies", out, options=OPTIONS
+        )
+    finally:
+        engine.close()
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def status(code: int, body: Any = None, **headers: str) -> Fault:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return lambda _: Reply(body if body is not None else {}, code, named)
+
+
+def cut(share: float, *, announced: bool = True) -> Fault:
+    return lambda reply: Reply(reply.body, cut=share, announced=announced)
+
+
+def text(body: bytes, content_type: str = "application/json") -> Fault:
+    return lambda _: Reply(body, content_type=content_type)
+
+
+PASSING: dict[str, list[Fault]] = {
+    "503 twice": [status(503), status(503)],
+    "503, asked to wait": [status(503, Retry_After="1")],
+    "429 twice": [status(429), status(429)],
+    "502": [status(502)],
+    "504": [status(504)],
+    "reset": [lambda _: Reply(reset=True)],
+    "not JSON": [text(b"{]")],
+    "nothing": [text(b"")],
+    "NaN as a bare word": [text(b'{"timed_out": NaN}')],
+    **{f"cut at {n}/16": [cut(n / 16)] for n in range(16)},
+    **{f"cut unnoticed at {n}/16": [cut(n / 16, announced=False)] for n in range(0, 16, 3)},
+}
+
+
+@pytest.mark.parametrize("faults", PASSING.values(), ids=PASSING.keys())
+def test_a_fault_that_passes_leaves_no_trace_in_the_bytes(
+    cluster: Cluster, out: Path, faults: list[Fault]
+) -> None:
+    log(cluster, out)
+    undisturbed = digest(out)
+    out.unlink()
+    cluster.searches, cluster.faults = 0, list(faults)
+    log(cluster, out)
+    assert not cluster.faults
+    assert digest(out) == undisturbed
+
+
+LASTING: dict[str, tuple[Fault, int, str]] = {
+    "503": (status(503), 4, "busy or not there"),
+    "429": (status(429), 4, "busy or not there"),
+    "reset": (lambda _: Reply(reset=True), 4, "broke"),
+    "cut": (cut(0.5), 4, "cut off"),
+    "a byte a second": (lambda reply: Reply(reply.body, drip=1.0), 4, "in 1.. s"),
+    "headers without end": (lambda reply: Reply(reply.body, drip_headers=1.0), 4, "in 1.. s"),
+    "another address": (status(307, location="http://127.0.0.1:1/"), 4, "not followed"),
+    "a web page": (text(b"<html>", "text/html"), 4, "in place of JSON"),
+    "who are you": (status(401), 4, "401"),
+    "not allowed": (status(403), 4, "403"),
+    "no index": (status(404, {"error": {"type": "index_not_found_exception"}}), 5, "404"),
+    "half the JSON": (text(b'{"timed_out": false'), 4, "not whole JSON"),
+    "deep JSON": (text(b"[" * 100_000), 4, "not whole JSON"),
+    "a number": (text(b"7"), 5, "in place of an object"),
+}
+
+
+@pytest.mark.parametrize(("fault", "code", "message"), LASTING.values(), ids=LASTING.keys())
+def test_a_fault_that_lasts_ends_the_run_in_time_with_nothing_published(
+    cluster: Cluster, out: Path, fault: Fault, code: int, message: str
+) -> None:
+    cluster.faults, cluster.for_ever = [fault], True
+    started = time.monotonic()
+    with pytest.raises(OwpcLtrError, match=message) as caught:
+        log(cluster, out, deadline=1.5, timeout=1.0)
+    assert time.monotonic() - started < 30
+    assert caught.value.exit_code == code
+    assert "\n" not in str(caught.value)
+    assert not out.exists()
+    cluster.faults, cluster.for_ever = [], False
+    log(cluster, out)
+
+
+def test_an_engine_that_goes_away_keeps_what_is_done(cluster: Cluster, out: Path) -> None:
+    cluster.faults, cluster.for_ever, cluster.searches = [status(503)], True, -2
+    with pytest.raises(EngineUnavailable, match="2 of 3 chunks are kept"):
+        log(cluster, out, deadline=1.0)
+    cluster.faults = []
+    assert log(cluster, out).resumed == 20
+
+
+# ---------------------------------------------------------------- as a command
+
+
+def command(cluster: Cluster, judgments: Path, out: Path, *more: str) -> list[str]:
+    line = [sys.executable, "-m", "owpc_ltr", "log-features", "--index", "movies"]
+    line += ["--featureset", "movies", "--judgments", str(judgments), "--out", str(out)]
+    return [*line, "--url", cluster.url, "--store-kind", "plugin-free", *more]
+
+
+def run(line: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        line, capture_output=True, text=True, check=False, timeout=300, env=environment(folder)
+    )
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """No configuration file or credentials of the person who runs the tests."""
+    kept = {name: value for name, value in os.environ.items() if "OWPC_LTR" not in name}
+    return {**kept, "OWPC_LTR_HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}
+
+
+def test_the_command_tells_in_words_what_became_of_every_judgment(
+    cluster: Cluster, judgments: Path, out: Path
+) -> None:
+    done = run(command(cluster, judgments, out), out.parent)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert f"{out}: 30 documents of 6 queries, 4 features" in done.stdout
+    assert "30 judged = 30 logged + 0 absent + 0 rejected" in done.stdout
+
+
+def test_the_command_prints_one_json_object(cluster: Cluster, judgments: Path, out: Path) -> None:
+    done = run(command(cluster, judgments, out, "--json"), out.parent)
+    summary = json.loads(done.stdout)
+    assert summary["judged"] == summary["logged"] == 30
+    assert summary["dataset"] == str(out)
+    assert summary["judgments"]["sha256"] == digest(judgments)
+    assert summary["pairs_per_second"] > 0
+
+
+def test_a_feature_without_a_single_value_is_warned_of(
+    cluster: Cluster, judgments: Path, out: Path
+) -> None:
+    def no_title(reply: Reply) -> Reply:
+        for hit in reply.body["hits"]["hits"]:
+            hit.get("matched_queries", {}).pop("title", None)
+        return reply
+
+    cluster.faults, cluster.for_ever, cluster.searches = [no_title], True, 3
+    done = run(command(cluster, judgments, out), out.parent)
+    assert done.returncode == 0
+    assert "warning: no document has a value for title" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "message"),
+    [
+        (["--batch", "501"], 2, "batch must be from 1 to 500"),
+        (["--index", "no*"], 2, "cannot name an index"),
+        (["--featureset", "other"], 3, "other"),
+        (["--judgments", "/nowhere.tsv"], 3, "nowhere.tsv"),
+        (["--url", "http://127.0.0.1:1"], 4, "127.0.0.1:1"),
+        (["--in-flight", "0"], 2, "in-flight"),
+        (["--duplicates", "all"], 2, "all"),
+    ],
+)
+def test_what_cannot_be_is_one_line_and_an_exit_code(
+    cluster: Cluster, judgments: Path, out: Path, more: list[str], code: int, message: str
+) -> None:
+    cluster.memory.documents = set()
+    line = command(cluster, judgments, out, *more)
+    done = run(line, out.parent)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert list(out.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_stopped_command_ends_at_once_and_goes_on_to_the_same_bytes(
+    cluster: Cluster, judgments: Path, out: Path, tmp_path: Path, sent: signal.Signals, code: int
+) -> None:
+    undisturbed = tmp_path / "undisturbed.parquet"
+    run(command(cluster, judgments, undisturbed), tmp_path)
+    released = threading.Event()
+
+    def hang(reply: Reply) -> Reply:
+        released.wait(300)
+        return reply
+
+    cluster.searches, cluster.faults, cluster.for_ever = 0, [hang], True
+    child = subprocess.Popen(
+        command(cluster, judgments, out),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(tmp_path),
+    )
+    while cluster.searches < 3 and child.poll() is None:
+        time.sleep(0.01)
+    child.send_signal(sent)
+    # Each search hangs for minutes: a run that waited for one would not end in time.
+    stdout, stderr = child.communicate(timeout=60)
+    assert child.returncode == code
+    assert stdout == ""
+    assert "the same command goes on" in stderr
+    assert stderr.count("\n") == 1
+    assert not out.exists()
+    released.set()
+    cluster.faults = []
+    assert run(command(cluster, judgments, out), tmp_path).returncode == 0
+    assert digest(out) == digest(undisturbed)
+
+
+def test_a_killed_command_goes_on_to_the_same_bytes(
+    cluster: Cluster, judgments: Path, out: Path, rng: np.random.Generator
+) -> None:
+    log_file = out.parent / "undisturbed.parquet"
+    assert run(command(cluster, judgments, log_file), out.parent).returncode == 0
+    cluster.pause = 0.03
+    line = command(cluster, judgments, out, "--in-flight", "1")
+    for _ in range(4):
+        cluster.searches = 0
+        child = subprocess.Popen(line, env=environment(out.parent), stdout=subprocess.DEVNULL)
+        wanted = int(rng.integers(1, 6))
+        while cluster.searches < wanted and child.poll() is None:
+            time.sleep(0.005)
+        child.kill()
+        child.wait()
+    assert run(line, out.parent).returncode == 0
+    assert digest(out) == digest(log_file)
+
+
+def test_judgments_survive_the_way_through_a_file(judgments: Path) -> None:
+    read = read_judgments(judgments)
+    assert [q.document_ids for q in read.queries] == [
+        q.document_ids for q in small_judgments().queries
+    ]
