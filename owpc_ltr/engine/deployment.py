@@ -1,0 +1,231 @@
+"""Deployment: a model goes into an engine, proves itself there, and only then gets its name."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from owpc_ltr.engine.certificates import Certificate, Certificates
+from owpc_ltr.engine.client import Engine
+from owpc_ltr.engine.exporters import export_for
+from owpc_ltr.engine.feature_log.circumstances import observe
+from owpc_ltr.engine.gate import Gate, GateResult, pass_gate
+from owpc_ltr.engine.names import check_name
+from owpc_ltr.engine.parity import Answered, Parity, check_parity
+from owpc_ltr.engine.pointers import CHALLENGER, CHAMPION, ROLES, Pointer, Pointers
+from owpc_ltr.engine.stores import Store, StoredModel
+from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
+from owpc_ltr.featureset import FeatureSet
+from owpc_ltr.interfaces import Matrix, Model
+from owpc_ltr.intervals import ScoreInterval, score_interval
+from owpc_ltr.models import content_of
+
+TOLERANCE = 1e-5
+
+
+@dataclass(frozen=True)
+class Uploaded:
+    """A model in an engine: its immutable name, the pointer that means it, and the proof.
+
+    `gate` is None where none was asked for, or there was no other model to compare with.
+    """
+
+    model: str
+    pointer: Pointer
+    parity: Parity
+    store_kind: str
+    gate: GateResult | None = None
+    type: str = ""
+
+
+def upload(
+    engine: Engine,
+    store: Store,
+    model: Model,
+    featureset: FeatureSet,
+    index: str,
+    name: str,
+    tolerance: float = TOLERANCE,
+    *,
+    role: str = CHAMPION,
+    gate: Gate | None = None,
+    probes: list[dict[str, Any]] | None = None,
+) -> Uploaded:
+    """Store the model as `name@hash`, check its scores on real documents, then move the pointer.
+
+    `role` says whether the name, or its challenger, means it then. `probes` are used where the
+    model remembers none. Raises Refused, with the model taken out again and the pointer where it
+    was, if the gate does not let it through or a score differs by more than the tolerance.
+    """
+    check_features(model, featureset)
+    asked = model.record.get("probes") or probes or []
+    if not asked:
+        raise Refused(
+            "the model remembers no judged documents to compare scores on: train on a dataset that "
+            "log-features wrote"
+        )
+    stored = export_for(engine, store, model, featureset, check_name("model", name))
+    stored = replace(stored, name=immutable_name(name, stored))
+    pointers = Pointers(engine)
+    _check_role(pointers, name, stored.name, role)
+    gated = pass_gate(engine, gate, model, featureset, name) if gate else None
+    deploying = _Deploying(engine, store, stored)
+    store.prepare()
+    was_there = stored.name in store.list_models()
+    certificate: Certificate | None = None
+    try:
+        deploying.put()
+        parity, answered = check_parity(engine, store, stored, model, index, asked)
+        refusal = parity.refusal(tolerance)
+        if refusal:
+            raise Refused(f"{refusal}; the model was taken out again")
+        certificate = _certificate(engine, store, stored, model, index, parity, answered, gated)
+        deploying.certificates.keep(certificate)
+        pointer = pointers.move(name, stored.name, role)
+    except BaseException as error:
+        if not was_there:
+            deploying.take_out(error, certificate)
+        raise
+    deploying.mend(certificate)
+    return Uploaded(stored.name, pointer, parity, store.kind, gated, stored.type)
+
+
+def immutable_name(name: str, stored: StoredModel) -> str:
+    """`name@hash`: the same content always gets the same name, another content another."""
+    content = [stored.type, stored.definition, stored.feature_normalizers, stored.featureset.hash]
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return f"{name}@{digest[:8]}"
+
+
+def check_features(model: Model, featureset: FeatureSet) -> None:
+    """Refuse a feature set that is not the one the model was trained on."""
+    if model.feature_names != featureset.feature_names:
+        missing = sorted(set(model.feature_names) - set(featureset.feature_names))
+        what = f"lacks '{missing[0]}'" if missing else "has others, or another order"
+        raise BadInput(
+            f"feature set '{featureset.name}' {what}: use the one that the model was trained on"
+        )
+    trained = model.record.get("featureset_hash")
+    if trained and trained != featureset.hash:
+        raise Refused(
+            f"feature set '{featureset.name}' has changed since the model's features were logged "
+            f"(hash {featureset.hash[:12]}, then {trained[:12]}): log and train again, or push the "
+            "old feature set"
+        )
+
+
+def interval_of(model: Model, featureset: FeatureSet, answered: list[Answered]) -> ScoreInterval:
+    """The interval of the model's scores, by what its features can be.
+
+    Where that is not bounded it is by twice what they ever were: in training, and now.
+    """
+    # What queries score is never negative; a script or expression can be.
+    scores = {f.name for f in featureset.features if f.template_language == "mustache"}
+    seen = np.vstack([np.nan_to_num(one.features) for one in answered])
+    ranges: Matrix = np.vstack([seen.min(axis=0), seen.max(axis=0)])
+    trained = model.record.get("feature_ranges")
+    if trained is not None and np.shape(trained) == ranges.shape:
+        ranges[0] = np.minimum(ranges[0], trained[0])
+        ranges[1] = np.maximum(ranges[1], trained[1])
+    return score_interval(model, scores, 2 * ranges)
+
+
+@dataclass(frozen=True)
+class _Deploying:
+    """A model on its way, which others may be uploading too."""
+
+    engine: Engine
+    store: Store
+    stored: StoredModel
+
+    @property
+    def certificates(self) -> Certificates:
+        return Certificates(self.engine)
+
+    def put(self) -> None:
+        """Store the model, once more where a failing upload of the same one took it out."""
+        try:
+            self.store.put_model(self.stored)
+        except BadInput:
+            self.store.put_model(self.stored)
+
+    def take_out(self, because: BaseException, certificate: Certificate | None) -> None:
+        """Leave nothing behind, unless somebody else's pointer means the same model by now.
+
+        A certificate is taken out only by who wrote one: another's may be on its way.
+        """
+        name = self.stored.name
+        try:
+            if name in Pointers(self.engine).meant():
+                return
+            with suppress(BadInput):
+                self.store.delete_model(name)
+            if certificate is not None:
+                self.certificates.delete(name)
+            if name in Pointers(self.engine).meant():
+                self.mend(certificate)
+        except OwpcLtrError as fault:
+            if isinstance(because, OwpcLtrError):
+                raise EngineUnavailable(
+                    f"{because}; nothing means '{name}', but it could not be taken out ({fault}): "
+                    f"take it out later: owpc-ltr models prune {name}"
+                ) from because
+
+    def mend(self, certificate: Certificate | None) -> None:
+        """Put back what another upload of the same model, that failed, may have taken out."""
+        # The upload is done, or has failed: a fault in this last look must not say otherwise.
+        with suppress(OwpcLtrError):
+            try:
+                self.store.get_model(self.stored.name)
+            except BadInput:
+                self.store.put_model(self.stored)
+            if certificate and self.certificates.find(self.stored.name, whole=False) is None:
+                self.certificates.keep(certificate)
+
+
+def _check_role(pointers: Pointers, name: str, model: str, role: str) -> None:
+    """Refuse, before anything is stored, a challenger of nothing or of itself."""
+    if role not in ROLES:
+        raise UsageError(f"no role is called '{role}': use {' or '.join(ROLES)}")
+    if role != CHALLENGER:
+        return
+    pointer = pointers.find(name)
+    if pointer is None:
+        raise Refused(
+            f"there is no '{name}' to challenge yet: upload the first model without --as challenger"
+        )
+    pointer.challenged_by(model)
+
+
+def _certificate(
+    engine: Engine,
+    store: Store,
+    stored: StoredModel,
+    model: Model,
+    index: str,
+    parity: Parity,
+    answered: list[Answered],
+    gated: GateResult | None,
+) -> Certificate:
+    now = observe(engine, store, stored.featureset.name, index)
+    content = content_of(model)
+    record = {key: part for key, part in content.pop("record").items() if key != "probes"}
+    return Certificate(
+        model=stored.name,
+        content=content,
+        featureset=stored.featureset,
+        type=stored.type,
+        index=index,
+        engine=now.engine,
+        indices=now.indices,
+        parity=parity.as_dict(),
+        interval=interval_of(model, stored.featureset, answered),
+        gate=gated.as_dict() if gated else None,
+        record=record,
+        probes=tuple(one.remembered() for one in answered),
+    )

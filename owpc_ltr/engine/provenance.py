@@ -1,0 +1,98 @@
+"""Provenance: what a certificate tells of a model, in few words, and how two models differ."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from owpc_ltr.engine.certificates import Certificate, Certificates
+from owpc_ltr.engine.client import Engine
+from owpc_ltr.engine.pointers import Pointers
+from owpc_ltr.engine.stores import Store
+from owpc_ltr.errors import BadInput, Refused
+
+_OURS = re.compile(r".+@[0-9a-f]{8}")
+_RECORD = ("loss", "optimizer", "normalise", "seed", "select", "validation", "queries", "documents",
+           "imported", "source", "fingerprint", "featureset_hash", "owpc_ltr")  # fmt: skip
+_FIT = ("objective", "risk", "gap", "relative_gap", "passes", "stop")
+
+
+def provenance(certificate: Certificate) -> dict[str, Any]:
+    """What was trained, on what, with what, and what was proven where; one flat fact a line."""
+    record = certificate.record
+    facts: dict[str, Any] = {"model": certificate.model, "type": certificate.type}
+    facts |= {key: record[key] for key in _RECORD if record.get(key) is not None}
+    fit = record.get("certificate") or {}
+    facts["fit"] = {key: fit[key] for key in _FIT if key in fit}
+    facts["featureset"] = certificate.featureset.name
+    facts["featureset_hash"] = certificate.featureset.hash
+    facts["engine"] = certificate.engine
+    facts["index"] = certificate.index
+    facts["indices"] = certificate.indices
+    facts["parity"] = certificate.parity
+    facts["interval"] = certificate.interval.as_dict()
+    if certificate.gate:
+        facts["gate"] = certificate.gate
+    return dict(flattened(facts))
+
+
+def differences(one: Certificate, other: Certificate) -> list[tuple[str, Any, Any]]:
+    """Every fact in which two models differ, and for linear ones every weight."""
+    facts, others = (
+        {**provenance(each), **dict(flattened(_weights(each)))} for each in (one, other)
+    )
+    names = [*facts, *(name for name in others if name not in facts)]
+    return [
+        (name, facts.get(name), others.get(name))
+        for name in names
+        if facts.get(name) != others.get(name)
+    ]
+
+
+def prunable(engine: Engine, store: Store) -> list[str]:
+    """Models of ours in the store that no name means, meant, or may come to mean."""
+    meant = Pointers(engine).meant()
+    return [name for name in store.list_models() if name not in meant and _OURS.fullmatch(name)]
+
+
+def prune(engine: Engine, store: Store, names: Sequence[str]) -> None:
+    """Take out these models and their certificates; nothing is, if a name means one of them."""
+    there = set(store.list_models())
+    for name in names:
+        if name not in there:
+            raise BadInput(f"there is no model '{name}' in the store: type its exact name")
+        _check_unused(engine, name)
+    certificates = Certificates(engine)
+    for name in names:
+        # Looked at again: another upload of the same model may have given it a name meanwhile.
+        _check_unused(engine, name)
+        store.delete_model(name)
+        certificates.delete(name)
+
+
+def flattened(content: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Facts by dotted names: `{"loss": {"name": "owpc"}}` as `loss.name`."""
+    for key, value in content.items():
+        name = f"{before}{key}"
+        if isinstance(value, dict):
+            yield from flattened(value, f"{name}.")
+        else:
+            yield name, value
+
+
+def _weights(certificate: Certificate) -> dict[str, Any]:
+    weights = certificate.content.get("weights")
+    if weights is None:
+        return {}
+    names = certificate.content["feature_names"]
+    return {"weight": dict(zip(names, weights, strict=True))}
+
+
+def _check_unused(engine: Engine, name: str) -> None:
+    users = [p.name for p in Pointers(engine).all() if name in p.models]
+    if users:
+        raise Refused(
+            f"'{users[0]}' means '{name}', or can go back to it: nothing that a name means is "
+            "taken out"
+        )

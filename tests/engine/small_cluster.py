@@ -1,0 +1,138 @@
+"""A small index on a real node, a feature set for it, and models with probes: what deploys need."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from owpc_ltr.engine.client import Engine, EngineRefusal
+from owpc_ltr.engine.connection import ConnectionSettings
+from owpc_ltr.engine.plugin_free import PluginFreeStore
+from owpc_ltr.featureset import Feature, FeatureSet
+from owpc_ltr.models import LinearModel
+
+WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"]
+FEATURESET = FeatureSet(
+    "small",
+    (
+        Feature("title", ("keywords",), {"match": {"title": "{{keywords}}"}}),
+        Feature("body", ("keywords",), {"match": {"body": "{{keywords}}"}}),
+        Feature(
+            "size",
+            (),
+            {"function_score": {"field_value_factor": {"field": "size"}, "boost_mode": "replace"}},
+        ),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Small:
+    """An index, a store of its own, and a name for models that nobody else uses."""
+
+    engine: Engine
+    store: PluginFreeStore
+    index: str
+    name: str
+    documents: int
+
+
+@contextlib.contextmanager
+def small_cluster(url: str, documents: int = 60, shards: int = 1) -> Iterator[Small]:
+    """The index filled, the feature set pushed; all of it is taken away afterwards."""
+    engine = Engine(ConnectionSettings(url))
+    own = uuid.uuid4().hex[:8]
+    store = PluginFreeStore(engine, own)
+    fill(engine, f"small-{own}", documents, shards)
+    store.put_featureset(FEATURESET)
+    try:
+        yield Small(engine, store, f"small-{own}", f"m-{own}", documents)
+    finally:
+        for path in (f"/small-{own}", f"/owpc-ltr-store-{own}"):
+            with contextlib.suppress(EngineRefusal):
+                engine.request("DELETE", path)
+        with contextlib.suppress(EngineRefusal):
+            engine.request(
+                "POST",
+                "/owpc-ltr-pointers/_delete_by_query",
+                params={"refresh": "true", "conflicts": "proceed"},
+                body={"query": {"prefix": {"name": f"m-{own}"}}},
+            )
+        engine.close()
+
+
+def fill(engine: Engine, index: str, documents: int, shards: int = 1, seed: int = 7) -> None:
+    """An index of short texts and sizes."""
+    rng = np.random.default_rng(seed)
+    text = {"type": "text"}
+    engine.request(
+        "PUT",
+        f"/{index}",
+        body={
+            "settings": {"number_of_shards": shards, "number_of_replicas": 0},
+            "mappings": {"properties": {"title": text, "body": text, "size": {"type": "float"}}},
+        },
+    )
+    lines: list[Any] = []
+    for number in range(documents):
+        lines += [
+            {"index": {"_id": f"d{number}"}},
+            {
+                "title": " ".join(rng.choice(WORDS, 3)),
+                "body": " ".join(rng.choice(WORDS, int(rng.integers(4, 20)))),
+                "size": float(rng.uniform(0.5, 9)),
+            },
+        ]
+    answer = engine.request("POST", f"/{index}/_bulk", ndjson=lines, params={"refresh": "true"})
+    assert not answer["errors"]
+
+
+def probes(documents: int = 60, queries: int = 4) -> list[dict[str, Any]]:
+    """Judged documents as a trained model remembers them."""
+    return [
+        {
+            "query_id": f"q{number}",
+            "params": {"keywords": f"{WORDS[number]} {WORDS[number + 2]}"},
+            "document_ids": [f"d{(7 * number + step) % documents}" for step in range(12)],
+        }
+        for number in range(queries)
+    ]
+
+
+def linear(weights: tuple[float, ...] = (1.0, 0.5, -0.2), **record: Any) -> LinearModel:
+    """A linear model of the small feature set."""
+    known = {"probes": probes(), "featureset_hash": FEATURESET.hash, **record}
+    return LinearModel(FEATURESET.feature_names, np.array(weights), record=known)
+
+
+@dataclass
+class Unreliable:
+    """An engine whose n-th request fails (counted from 1), before or after it was carried out."""
+
+    engine: Engine
+    fail_at: int
+    fault: Callable[[], BaseException]
+    lost_answer: bool = False
+    calls: int = 0
+    again: bool = True
+    """Whether every request after it fails too, as when the process was killed."""
+    asked: list[str] = field(default_factory=list)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)
+
+    def request(self, method: str, path: str, **given: Any) -> Any:
+        self.calls += 1
+        self.asked.append(f"{method} {path}")
+        if self.calls == self.fail_at:
+            if self.lost_answer:
+                self.engine.request(method, path, **given)
+            raise self.fault()
+        if self.again and self.calls > self.fail_at:
+            raise self.fault()
+        return self.engine.request(method, path, **given)

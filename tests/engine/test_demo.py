@@ -1,0 +1,68 @@
+"""The whole demo, small, on the real node."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from owpc_ltr.dataset_file import read_dataset
+from owpc_ltr.demo.main_job import go_on_with
+from owpc_ltr.demo.narration import Silent
+from owpc_ltr.demo.walk import INDEX, STEPS, DemoOptions, Walk
+from owpc_ltr.engine.client import connect
+from owpc_ltr.engine.pointers import Pointers
+from owpc_ltr.evaluation import measure, model_data
+from owpc_ltr.metrics import parse_metric
+from owpc_ltr.models import load_model
+
+pytestmark = pytest.mark.node
+
+
+class Listening(Silent):
+    """Keeps the steps and lines that it is told."""
+
+    def __init__(self) -> None:
+        self.steps: list[tuple[int, int]] = []
+        self.lines: list[str] = []
+
+    def step(self, number: int, total: int, _title: str) -> None:
+        self.steps.append((number, total))
+
+    def line(self, text: str = "") -> None:
+        self.lines.append(text)
+
+
+def test_the_demo_goes_all_the_way_and_its_figures_can_be_had_again(
+    node_url: str, tmp_path: Path
+) -> None:
+    heard = Listening()
+    (tmp_path / "demo").mkdir()
+    walk = Walk(DemoOptions(folder=tmp_path / "demo", queries=300), heard)
+    engine = connect(node_url)
+    walk.figures["seconds"]["node"] = 0.0
+    go_on_with(walk, engine)
+
+    figures = walk.figures
+    assert heard.steps == [(number, STEPS) for number in range(2, STEPS + 1)]
+    assert figures["pairs"] > 10_000
+    assert figures["upload"]["parity"]["largest_difference"] <= 1e-5
+    assert 0.3 < figures["pool_recall"] < 1.0
+    assert set(figures["contest"]["rankers"]) == {
+        "OWPC (linear)",
+        "BM25, tuned",
+        "LambdaMART",
+        "BM25, untuned",
+    }
+    assert Pointers(engine).resolve("python-docs-owpc") == figures["upload"]["model"]
+    assert json.loads((tmp_path / "demo" / f"{INDEX}-bm25.json").read_text())["multi_match"]
+
+    # What `owpc-ltr evaluate` prints for the files that the demo leaves.
+    model = load_model(tmp_path / "demo" / f"{INDEX}-owpc.json")
+    held_out, side = model_data(model, read_dataset(tmp_path / "demo" / f"{INDEX}.parquet"))
+    assert side == "test"
+    (again,) = measure(model.score(held_out.features), held_out, [parse_metric("ndcg@10")])
+    told = figures["contest"]["rankers"]["OWPC (linear)"]["ndcg@10"]
+    assert again.mean == pytest.approx(told)
+    assert figures["contest"]["queries"] == held_out.n_queries

@@ -1,0 +1,132 @@
+"""A model gets in only where held-out queries show it to be better; otherwise nothing changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from owpc_ltr.data import RankingDataset, make_dataset
+from owpc_ltr.engine.deployment import Uploaded, upload
+from owpc_ltr.engine.gate import Gate, NotBetter
+from owpc_ltr.engine.pointers import Pointers
+from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.featureset import Feature
+from owpc_ltr.metrics import parse_metric
+from owpc_ltr.models import LinearModel
+from owpc_ltr.splits import HashSplit
+from tests.engine.small_cluster import FEATURESET, Small, linear, small_cluster
+
+GOOD, BAD = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0)
+SPLIT = HashSplit(0.2, 0.3)
+
+
+@pytest.fixture
+def small(node_url: str) -> Iterator[Small]:
+    with small_cluster(node_url) as made:
+        yield made
+
+
+def judged(queries: int = 80, noise: float = 0.3) -> RankingDataset:
+    """Queries whose labels follow the first feature."""
+    rng = np.random.default_rng(3)
+    features = rng.uniform(0, 5, (queries * 8, 3)).astype(np.float32)
+    truth = features[:, 0] + noise * rng.normal(size=len(features))
+    labels = np.clip(np.round(truth - 1), 0, 3).astype(np.float32)
+    ids = [f"q{number}" for number in range(queries) for _ in range(8)]
+    data = make_dataset(features, labels, ids, feature_names=FEATURESET.feature_names)
+    params = pa.array([f'{{"keywords": "words of {n}"}}' for n in range(queries)])
+    return replace(data, query_params=params, featureset_hash=FEATURESET.hash)
+
+
+DATA = judged()
+
+
+def trained(weights: tuple[float, ...], split: HashSplit | None = SPLIT) -> LinearModel:
+    source = {"fingerprint": DATA.fingerprint, "split": split.as_dict() if split else None}
+    return linear(weights, source=source)
+
+
+def put(small: Small, model: LinearModel, **gate: Any) -> Uploaded:
+    options = {"metric": parse_metric("ndcg@10"), "data": DATA, **gate}
+    return upload(
+        small.engine, small.store, model, FEATURESET, small.index, small.name,
+        gate=Gate(**options),
+    )  # fmt: skip
+
+
+def test_the_first_model_has_nothing_to_be_better_than(small: Small) -> None:
+    assert put(small, trained(BAD)).gate is None
+
+
+def test_a_better_model_gets_in_with_the_comparison_and_its_losers(small: Small) -> None:
+    old = put(small, trained(BAD))
+    done = put(small, trained(GOOD))
+    assert done.pointer.previous == (old.model,)
+    assert done.gate is not None
+    assert done.gate.over == old.model
+    found = done.gate.comparison
+    assert 0 < found.low < found.mean_difference < found.high
+    assert found.n_queries == SPLIT.part(DATA, "test").n_queries
+    assert found.detectable > 0
+    assert all(one["new"] < one["old"] for one in done.gate.losers)
+    assert all(one["keywords"].startswith("words of") for one in done.gate.losers)
+
+
+def test_a_worse_or_equal_model_is_refused_and_nothing_is_stored(small: Small) -> None:
+    old = put(small, trained(GOOD))
+    for weights in (BAD, (2.0, 0.0, 0.0)):
+        with pytest.raises(NotBetter, match="nothing was uploaded") as raised:
+            put(small, trained(weights))
+        assert raised.value.exit_code == 5
+        assert len(raised.value.result.losers) == (10 if weights == BAD else 0)
+    assert small.store.list_models() == [old.model]
+    assert Pointers(small.engine).find(small.name) == old.pointer
+
+
+def test_a_metric_that_should_fall_must_fall(small: Small) -> None:
+    put(small, trained(GOOD))
+    metric = parse_metric("pairwise-error")
+    with pytest.raises(NotBetter):
+        put(small, trained(BAD), metric=metric)
+    other = replace(small, name=f"{small.name}-b")
+    put(other, trained(BAD))
+    assert put(other, trained(GOOD), metric=metric).gate is not None
+
+
+def test_only_queries_held_out_from_both_models_count(small: Small) -> None:
+    other = HashSplit(0.2, 0.3, salt="another")
+    put(small, trained(BAD, other))
+    done = put(small, trained(GOOD))
+    both = (SPLIT.sides(DATA) == "test") & (other.sides(DATA) == "test")
+    assert done.gate is not None
+    assert done.gate.comparison.n_queries == int(both.sum())
+
+
+def test_a_comparison_on_training_queries_is_refused(small: Small) -> None:
+    put(small, trained(BAD))
+    with pytest.raises(Refused, match="trained on all queries"):
+        put(small, trained(GOOD, None))
+
+
+def test_features_that_mean_something_else_are_not_compared(small: Small) -> None:
+    put(small, trained(BAD))
+    changed = replace(
+        FEATURESET,
+        name="other",
+        features=(Feature("title", (), {"match_all": {}}), *FEATURESET.features[1:]),
+    )
+    small.store.put_featureset(changed)
+    model = linear(GOOD, featureset_hash=changed.hash)
+    with pytest.raises(Refused, match="reads the feature 'title'"):
+        upload(
+            small.engine, small.store, model, changed, small.index, small.name,
+            gate=Gate(parse_metric("ndcg@10"), DATA),
+        )  # fmt: skip
+    fewer = replace(DATA, features=DATA.features[:, :2].copy(), feature_names=("title", "body"))
+    with pytest.raises(BadInput, match="other features"):
+        put(small, trained(GOOD), data=fewer)

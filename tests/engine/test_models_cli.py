@@ -1,0 +1,195 @@
+"""Models from the command line: uploaded, challenged, promoted, shown, verified, taken out."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from owpc_ltr import cli
+from owpc_ltr.data import RankingDataset, make_dataset
+from owpc_ltr.dataset_file import save_dataset
+from owpc_ltr.engine.parity import logged
+from owpc_ltr.models import save_model
+from tests.engine.small_cluster import FEATURESET, WORDS, Small, linear, small_cluster
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def small(node_url: str) -> Iterator[Small]:
+    with small_cluster(node_url) as made:
+        yield made
+
+
+@pytest.fixture
+def run(
+    small: Small, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> Run:  # fmt: skip
+    """Run a command against the node's own store: exit code, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OWPC_LTR_URL", small.engine.settings.url)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+    def command(*words: str) -> tuple[int, str, str]:
+        places = ["--store", small.name.removeprefix("m-"), "--store-kind", "plugin-free"]
+        stored = words[:2] not in {("models", word) for word in ("show", "diff", "promote",
+                                                                  "rollback")}  # fmt: skip
+        local = words[0] == "train"
+        given = [*words, *(places if stored and not local else [])]
+        monkeypatch.setattr(sys, "argv", ["owpc-ltr", *given])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        captured = capsys.readouterr()
+        return int(str(ended.value.code or 0)), captured.out, captured.err
+
+    return command
+
+
+def judged(small: Small) -> RankingDataset:
+    """Features logged from the node for every pair of words; labels follow the title and size."""
+    pairs = [f"{a} {b}" for a in WORDS for b in WORDS if a != b]
+    rng = np.random.default_rng(4)
+    rows, labels, ids, documents = [], [], [], []
+    for number, words in enumerate(pairs):
+        chosen = [f"d{n}" for n in rng.choice(small.documents, 10, replace=False)]
+        probe = {"params": {"keywords": words}, "document_ids": chosen}
+        found, features = logged(small.engine, small.store, FEATURESET, small.index, probe)
+        rows.append(features)
+        value = np.nan_to_num(features)
+        labels.append(np.round(np.clip(2 * value[:, 0] + 0.2 * value[:, 2] - 1, 0, 3)))
+        ids += [f"q{number}"] * len(found)
+        documents += found
+    data = make_dataset(
+        np.concatenate(rows),
+        np.concatenate(labels),
+        ids,
+        feature_names=FEATURESET.feature_names,
+        document_ids=pa.array(documents),
+    )
+    params = pa.array([json.dumps({"keywords": words}) for words in pairs])
+    return replace(data, query_params=params, featureset_hash=FEATURESET.hash)
+
+
+def test_a_model_walks_from_challenger_to_champion_and_back(run: Run, small: Small) -> None:
+    save_model(linear((1.0, 0.0, 0.0)), Path("one.json"))
+    save_model(linear((1.0, 0.0, 0.5)), Path("two.json"))
+    at = ("--index", small.index, "--featureset", "small", "--name", small.name)
+    code, out, _ = run("upload", "one.json", *at)
+    assert code == 0
+    assert out.startswith(f"stored '{small.name}@")
+    assert f"(plugin-free); '{small.name}' now means it\n" in out
+    assert "engine against laptop: 48 documents of 4 queries, largest relative difference" in out
+    _, out, _ = run("upload", "two.json", *at, "--as", "challenger")
+    assert f"it challenges '{small.name}'" in out
+
+    _, out, _ = run("models", "list", "--json")
+    (pointer,) = [p for p in json.loads(out)["pointers"] if p["name"] == small.name]
+    assert pointer["challenger"] != pointer["current"]
+    _, out, _ = run("models", "list")
+    assert "CHALLENGER" in out
+    _, out, _ = run("models", "diff", small.name, f"{small.name}:challenger")
+    assert "weight.size" in out
+    assert "weight.title" not in out
+    code, out, _ = run("verify", f"{small.name}:challenger", "--index", small.index)
+    assert code == 0
+    assert f"'{pointer['challenger']}' is what it was when it was uploaded" in out
+
+    _, out, _ = run("models", "promote", small.name)
+    assert out == f"'{small.name}' now means '{pointer['challenger']}'\n"
+    _, out, _ = run("models", "rollback", small.name)
+    assert out == f"'{small.name}' now means '{pointer['current']}'\n"
+    _, out, _ = run("models", "prune")
+    assert f"no name means '{pointer['challenger']}'" in out
+    code, _, err = run("models", "prune", pointer["current"])
+    assert code == 5
+    assert "nothing that a name means is taken out" in err
+    _, out, _ = run("models", "prune", "--yes")
+    assert out == f"took out '{pointer['challenger']}'\n"
+    assert small.store.list_models() == [pointer["current"]]
+    _, out, _ = run("models", "show", small.name)
+    assert "parity.largest_difference" in out
+
+
+def test_drift_is_one_line_and_exit_code_5(run: Run, small: Small) -> None:
+    save_model(linear(), Path("one.json"))
+    run("upload", "one.json", "--index", small.index, "--featureset", "small", "--name", small.name)
+    triple = {"script": {"source": "ctx._source.size *= 3"}, "query": {"match_all": {}}}
+    small.engine.request(
+        "POST", f"/{small.index}/_update_by_query", params={"refresh": "true"}, body=triple
+    )
+    code, out, err = run("verify", small.name, "--index", small.index)
+    assert code == 5
+    assert "MOVED BY" in out
+    assert err.count("\n") == 1
+    assert "has drifted since it was uploaded: feature 'size' moved by" in err
+    code, out, _ = run("verify", small.name, "--index", small.index, "--json")
+    assert code == 5
+    assert json.loads(out)["features"][0]["feature"] == "size"
+
+
+def test_trained_models_pass_the_gate_only_where_they_are_better(run: Run, small: Small) -> None:
+    """From logged features to trees that the client scores, by the commands alone."""
+    save_dataset(judged(small), Path("data.parquet"))
+    words = ("--loss", "lambdarank", "--optimizer", "boosting", "--set", "optimizer.trees=20")
+    code, _, err = run("train", "data.parquet", "--out", "trees.json", *words)
+    assert code == 0, err
+    at = ("--index", small.index, "--featureset", "small", "--name", small.name)
+    save_model(replace(linear((0.0, 1.0, -1.0)), record=record_of("trees.json")), Path("poor.json"))
+    code, _, err = run("upload", "poor.json", *at)
+    assert code == 0, err
+    gate = ("--require-gain", "ndcg@10", "--over", "champion", "--data", "data.parquet")
+    code, out, err = run("upload", "trees.json", *at, *gate)
+    assert code == 0, err
+    assert "the client scores it: features of" in out
+    assert "gain in ndcg@10 over" in out
+    code, out, err = run("upload", "poor.json", *at, *gate)
+    assert code == 5
+    assert "nothing was uploaded" in err
+    assert "LOSES MOST" in out
+    code, out, err = run("search", "alpha beta", "--index", small.index, "--model", small.name)
+    assert code == 0, err
+    assert "the client scored the window" in out
+    code, _, err = run("rescore-body", "--index", small.index, "--model", small.name)
+    assert code == 5
+    assert "scored by the client" in err
+    code, out, _ = run("verify", small.name, "--index", small.index)
+    assert code == 0
+    assert "features of" in out
+
+
+def record_of(path: str) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads(Path(path).read_text())["record"]
+    return record
+
+
+def test_the_body_for_applications_is_safe_beyond_its_window(run: Run, small: Small) -> None:
+    save_model(linear((1.0, -0.5, 0.0)), Path("one.json"))
+    run("upload", "one.json", "--index", small.index, "--featureset", "small", "--name", small.name)
+    code, out, err = run("rescore-body", "--index", small.index, "--model", small.name, "alpha")
+    assert (code, err) == (0, "")
+    clauses = json.loads(out)["rescore"]
+    assert clauses[0]["query"]["rescore_query"] == {"match_all": {}}
+    assert clauses[0]["query"]["rescore_query_weight"] > 0
+    assert {clause["window_size"] for clause in clauses} == {100}
+
+
+def test_a_gain_without_data_or_in_no_metric_is_a_fault_of_usage(run: Run, small: Small) -> None:
+    save_model(linear(), Path("one.json"))
+    at = ("--index", small.index, "--featureset", "small", "--name", small.name)
+    code, _, err = run("upload", "one.json", *at, "--require-gain", "ndcg@10")
+    assert code == 2
+    assert "give --data FILE" in err
+    code, _, err = run("upload", "one.json", *at, "--require-gain", "nosuch")
+    assert code == 2
+    code, _, err = run("upload", "one.json", *at, "--as", "winner")
+    assert code == 2
+    assert "champion or challenger" in err

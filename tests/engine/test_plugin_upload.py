@@ -1,0 +1,168 @@
+"""Trees into a scripted LTR plugin: in a format of its version, proven by its scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from owpc_ltr.emulator import emulate
+from owpc_ltr.engine.certificates import Certificates
+from owpc_ltr.engine.client import Engine
+from owpc_ltr.engine.connection import ConnectionSettings
+from owpc_ltr.engine.deployment import upload
+from owpc_ltr.engine.ltr_plugin import LtrPluginStore
+from owpc_ltr.engine.pointers import Pointers
+from owpc_ltr.engine.stored import read_model
+from owpc_ltr.errors import Refused
+from owpc_ltr.forests import Forest
+from owpc_ltr.profiles import RANKLIB, XGBOOST, serving_profile
+from owpc_ltr.trees import TreeModel
+from tests.engine.fake_engine import Asked, FakeEngine, Reply
+from tests.engine.memory_engine import find
+from tests.engine.small_cluster import FEATURESET, probes
+
+ABSENT = Reply({"found": False}, 404)
+
+
+@dataclass
+class Plugin:
+    """An engine with the LTR plugin, whose scores are those of the emulator (or a little off)."""
+
+    version: str
+    off: float = 0.0
+    documents: dict[str, Any] = field(default_factory=dict)
+    models: dict[str, Any] = field(default_factory=dict)
+
+    def answer(self, asked: Asked) -> Reply:
+        """What the real one would say to the requests of an upload."""
+        path = asked.path.replace("%2F", "/")
+        about = {"number": self.version, "distribution": "opensearch"}
+        if path == "/":
+            return Reply({"version": about, "cluster_name": "c", "cluster_uuid": "u"})
+        if path == "/_cat/plugins":
+            return Reply([{"component": "opensearch-ltr"}])
+        if path == "/small":
+            index = {"mappings": {}, "settings": {"index": {"uuid": "u"}}}
+            return Reply({"small": index})
+        if path == "/small/_search":
+            return Reply(self.search(asked.body))
+        if path.startswith("/owpc-ltr-pointers"):
+            return self.pointers(asked, path)
+        return self.ltr(asked, path)
+
+    def pointers(self, asked: Asked, path: str) -> Reply:
+        if path.endswith("/_search"):
+            hits = [{"_source": d} for d in self.documents.values() if "name" in d]
+            return Reply({"timed_out": False, "_shards": {"failed": 0}, "hits": {"hits": hits}})
+        if asked.method == "GET":
+            found = self.documents.get(path)
+            place = {"_seq_no": 1, "_primary_term": 1, "_source": found}
+            return Reply(place) if found else ABSENT
+        if asked.method == "PUT":
+            self.documents[path] = asked.body
+            return Reply({})
+        return Reply({}) if self.documents.pop(path, None) else ABSENT
+
+    def ltr(self, asked: Asked, path: str) -> Reply:
+        name = path.rpartition("/")[2]
+        if path.endswith("/_createmodel"):
+            made = asked.body["model"]
+            body = FEATURESET.to_body()["featureset"]
+            self.models[made["name"]] = {
+                "model": {"name": made["name"], "feature_set": body, "model": made["model"]}
+            }
+            return Reply({}, 201)
+        if "/_featureset/" in path:
+            return Reply({"_source": FEATURESET.to_body()})
+        if asked.method == "PUT":
+            return Reply({})
+        if path.endswith("/_model"):
+            hits = [{"_source": {"name": each}} for each in self.models]
+            return Reply({"timed_out": False, "_shards": {"failed": 0},
+                          "hits": {"total": {"value": len(hits)}, "hits": hits}})  # fmt: skip
+        if asked.method == "DELETE":
+            return Reply({}) if self.models.pop(name, None) else ABSENT
+        return Reply({"_source": self.models[name]}) if name in self.models else ABSENT
+
+    def search(self, body: dict[str, Any]) -> dict[str, Any]:
+        ids = find(body, "ids")["values"]
+        values = np.array([features_of(document) for document in ids], np.float32)
+        hits: list[dict[str, Any]] = [{"_id": document, "_score": 0.0} for document in ids]
+        if "rescore" in body:
+            name = find(body["rescore"], "sltr")["model"]
+            stored = read_model(self.models[name], name)
+            scores = emulate(stored, values, serving_profile("opensearch", self.version))
+            for hit, score in zip(hits, scores.tolist(), strict=True):
+                hit["_score"] = score + self.off
+        for hit, row in zip(hits, values.tolist(), strict=True):
+            entries = [
+                {"name": feature} if np.isnan(value) else {"name": feature, "value": value}
+                for feature, value in zip(FEATURESET.feature_names, row, strict=True)
+            ]
+            hit["fields"] = {"_ltrlog": [{"main": entries}]}
+        return {"timed_out": False, "_shards": {"failed": 0}, "hits": {"hits": hits}}
+
+
+def features_of(document: str) -> list[float]:
+    """A missing title for every third document."""
+    row = np.random.default_rng(int(document[1:])).uniform(0, 6, 3)
+    return [float("nan") if int(document[1:]) % 3 == 0 else row[0], row[1], row[2]]
+
+
+def trees() -> TreeModel:
+    """size < 4 ? (body < 1 ? −1 : 2) : 0.25, and title < 1.2 ? 0 : 1, a missing title as 0."""
+    forest = Forest(
+        np.array([0, 5], np.int32),
+        np.array([2, 1, -1, -1, -1, 0, -1, -1], np.int32),
+        np.array([4, 1, 0, 0, 0, 1.2, 0, 0], np.float32),
+        np.array([1, 3, 0, 0, 0, 6, 0, 0], np.int32),
+        np.array([True, True, False, False, False, True, False, False]),
+        np.array([0, 0, 0.25, -1, 2, 0, 0, 1.0]),
+    )
+    record = {"probes": probes(), "featureset_hash": FEATURESET.hash}
+    return TreeModel(FEATURESET.feature_names, forest, 0.5, record=record)
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeEngine]:
+    with FakeEngine() as made:
+        yield made
+
+
+def connected(fake: FakeEngine, plugin: Plugin) -> Engine:
+    for method in ("GET", "PUT", "POST", "DELETE"):
+        fake.on(method, "*", plugin.answer)
+    return Engine(ConnectionSettings(fake.url))
+
+
+@pytest.mark.parametrize(
+    ("version", "format_"), [("2.19.0", XGBOOST), ("3.3.0", RANKLIB), ("3.8.0", XGBOOST)]
+)
+def test_trees_are_proven_in_a_format_that_each_version_scores_exactly(
+    version: str, format_: str, fake: FakeEngine
+) -> None:
+    plugin = Plugin(version)
+    engine = connected(fake, plugin)
+    done = upload(engine, LtrPluginStore(engine), trees(), FEATURESET, "small", "m")
+    assert done.type == format_
+    assert done.parity.compared == "scores"
+    assert done.parity.largest_difference <= 1e-6
+    assert done.parity.documents == 48
+    certificate = Certificates(engine).get(done.model)
+    assert certificate.interval.proven
+    assert certificate.interval.low == pytest.approx(-0.5, abs=1e-5)
+    assert certificate.interval.high == pytest.approx(3.5, abs=1e-5)
+
+
+def test_trees_that_the_engine_scores_otherwise_are_taken_out(fake: FakeEngine) -> None:
+    plugin = Plugin("3.8.0", off=0.01)
+    engine = connected(fake, plugin)
+    with pytest.raises(Refused, match="scores differently"):
+        upload(engine, LtrPluginStore(engine), trees(), FEATURESET, "small", "m")
+    assert plugin.models == {}
+    assert Pointers(engine).find("m") is None
+    assert not any("certificate" in path for path in plugin.documents)

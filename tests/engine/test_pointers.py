@@ -1,0 +1,183 @@
+"""A name means one model at a time, moves in one step, and goes back; nobody's move is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import uuid
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+
+from owpc_ltr.engine.client import Engine, EngineRefusal
+from owpc_ltr.engine.connection import ConnectionSettings
+from owpc_ltr.engine.pointers import CHALLENGER, INDEX, Pointer, Pointers
+from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
+from tests.engine.fake_engine import FakeEngine, Reply
+from tests.engine.small_cluster import Unreliable
+
+
+@pytest.fixture(scope="module")
+def engine(node_url: str) -> Iterator[Engine]:
+    made = Engine(ConnectionSettings(node_url))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def name(engine: Engine) -> Iterator[str]:
+    own = f"p-{uuid.uuid4().hex[:8]}"
+    yield own
+    with contextlib.suppress(EngineRefusal):
+        engine.request("DELETE", f"/{INDEX}/_doc/{own}", params={"refresh": "true"})
+
+
+def test_a_name_without_a_pointer_means_itself(engine: Engine, name: str) -> None:
+    assert Pointers(engine).find(name) is None
+    assert Pointers(engine).resolve(name) == name
+
+
+def test_a_name_means_the_last_model_it_was_moved_to_and_remembers_the_others(
+    engine: Engine, name: str
+) -> None:
+    pointers = Pointers(engine)
+    pointers.move(name, "a")
+    pointers.move(name, "b")
+    assert pointers.move(name, "c") == Pointer(name, "c", ("a", "b"))
+    assert pointers.find(name) == Pointer(name, "c", ("a", "b"))
+    assert pointers.resolve(name) == "c"
+    assert Pointer(name, "c", ("a", "b")) in pointers.all()
+
+
+def test_moving_to_the_same_model_leaves_the_history_as_it_is(engine: Engine, name: str) -> None:
+    pointers = Pointers(engine)
+    pointers.move(name, "a")
+    pointers.move(name, "b")
+    assert pointers.move(name, "b") == Pointer(name, "b", ("a",))
+
+
+def test_a_roll_back_goes_one_step_at_a_time_to_the_first_model_and_no_further(
+    engine: Engine, name: str
+) -> None:
+    pointers = Pointers(engine)
+    for model in ("a", "b", "c"):
+        pointers.move(name, model)
+    assert pointers.roll_back(name) == Pointer(name, "b", ("a",))
+    assert pointers.roll_back(name) == Pointer(name, "a")
+    with pytest.raises(Refused, match="no earlier model"):
+        pointers.roll_back(name)
+    assert pointers.find(name) == Pointer(name, "a")
+
+
+def test_a_name_that_was_never_uploaded_cannot_be_rolled_back(engine: Engine, name: str) -> None:
+    with pytest.raises(BadInput, match="upload it first"):
+        Pointers(engine).roll_back(name)
+
+
+def test_a_challenger_stands_beside_the_champion_until_it_is_promoted(
+    engine: Engine, name: str
+) -> None:
+    pointers = Pointers(engine)
+    pointers.move(name, "a")
+    assert pointers.move(name, "b", CHALLENGER) == Pointer(name, "a", (), "b")
+    assert pointers.resolve(name) == pointers.resolve(f"{name}:champion") == "a"
+    assert pointers.resolve(f"{name}:challenger") == "b"
+    assert pointers.meant() >= {"a", "b"}
+    assert pointers.promote(name) == Pointer(name, "b", ("a",))
+    assert pointers.roll_back(name) == Pointer(name, "a")
+
+
+def test_a_champion_that_is_replaced_otherwise_keeps_its_challenger(
+    engine: Engine, name: str
+) -> None:
+    pointers = Pointers(engine)
+    pointers.move(name, "a")
+    pointers.move(name, "b", CHALLENGER)
+    assert pointers.move(name, "c") == Pointer(name, "c", ("a",), "b")
+    assert pointers.move(name, "b") == Pointer(name, "b", ("a", "c"))
+
+
+def test_what_makes_no_sense_of_roles_is_refused(engine: Engine, name: str) -> None:
+    pointers = Pointers(engine)
+    with pytest.raises(BadInput, match="upload it first"):
+        pointers.move(name, "b", CHALLENGER)
+    with pytest.raises(BadInput, match="upload it first"):
+        pointers.resolve(f"{name}:challenger")
+    pointers.move(name, "a")
+    with pytest.raises(Refused, match="challenge itself"):
+        pointers.move(name, "a", CHALLENGER)
+    with pytest.raises(Refused, match="no challenger"):
+        pointers.promote(name)
+    with pytest.raises(Refused, match="no challenger"):
+        pointers.resolve(f"{name}:challenger")
+    with pytest.raises(UsageError, match="champion or challenger"):
+        pointers.resolve(f"{name}:winner")
+
+
+def test_of_moves_at_once_each_one_wins_whole_or_is_refused(engine: Engine, name: str) -> None:
+    """Whoever is refused changed nothing; whoever was not is in the history."""
+    Pointers(engine).move(name, "first")
+    moved: list[str] = []
+    refused: list[str] = []
+    gate = threading.Barrier(6)
+
+    def move(model: str) -> None:
+        gate.wait()
+        try:
+            Pointers(engine).move(name, model)
+            moved.append(model)
+        except Refused as refusal:
+            refused.append(str(refusal))
+
+    threads = [threading.Thread(target=move, args=(f"m{i}",)) for i in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = Pointers(engine).find(name)
+    assert found is not None
+    assert len(moved) + len(refused) == 6
+    assert all("somebody else moved" in words for words in refused)
+    assert sorted([*found.previous, found.current]) == sorted(["first", *moved])
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["not sent", "answer lost"])
+@pytest.mark.parametrize("fail_at", range(1, 6))
+def test_a_fault_at_any_request_leaves_the_name_as_it_was_or_as_it_should_be(
+    fail_at: int, lost: bool, engine: Engine, name: str
+) -> None:
+    Pointers(engine).move(name, "a")
+    unreliable = Unreliable(
+        engine, fail_at, lambda: EngineUnavailable("gone"), lost_answer=lost, again=False
+    )
+    try:
+        Pointers(cast(Engine, unreliable)).move(name, "b")
+        expected = {Pointer(name, "b", ("a",))}
+    except EngineUnavailable:
+        expected = {Pointer(name, "a")}
+    assert Pointers(engine).find(name) in expected
+
+
+def pointer_document(**content: Any) -> dict[str, Any]:
+    return {"_seq_no": 3, "_primary_term": 1, "found": True, "_source": content}
+
+
+def test_a_conflict_that_another_made_is_refused_and_one_of_its_own_is_success() -> None:
+    ours = pointer_document(name="m", current="b", previous=["a"])
+    theirs = pointer_document(name="m", current="z", previous=["a"])
+    before = pointer_document(name="m", current="a", previous=[])
+    conflict = Reply({"error": {"type": "version_conflict_engine_exception"}}, 409)
+    for after, succeeds in ((ours, True), (theirs, False)):
+        with FakeEngine() as fake:
+            fake.on("GET", f"/{INDEX}/_doc/m", before, after)
+            fake.on("PUT", f"/{INDEX}", {"acknowledged": True})
+            fake.on("PUT", f"/{INDEX}/_doc/m", conflict)
+            pointers = Pointers(Engine(ConnectionSettings(fake.url)))
+            if succeeds:
+                assert pointers.move("m", "b") == Pointer("m", "b", ("a",))
+            else:
+                with pytest.raises(Refused, match="somebody else moved 'm'"):
+                    pointers.move("m", "b")
+            (write,) = fake.asked("PUT", f"/{INDEX}/_doc/m")
+            assert (write.params["if_seq_no"], write.params["if_primary_term"]) == ("3", "1")

@@ -1,0 +1,258 @@
+"""Profiling: known costs are found again on an engine with a clock, and a real node is measured.
+
+No test asserts how long a real search takes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from owpc_ltr import cli
+from owpc_ltr.engine import profiling
+from owpc_ltr.engine.capacity import capacity
+from owpc_ltr.engine.exporters import export_linear
+from owpc_ltr.engine.ltr_plugin import LtrPluginStore
+from owpc_ltr.engine.plugin_free import PluginFreeStore
+from owpc_ltr.engine.profiling import Subject, feature_costs, timed, window_latencies
+from owpc_ltr.engine.stores import Search, Store, StoredModel
+from owpc_ltr.errors import Refused, UsageError
+from owpc_ltr.featureset import DERIVED, Feature, FeatureSet
+from tests.engine.small_cluster import FEATURESET, WORDS, Small, linear, small_cluster
+
+QUERY = {"match": {"body": "{{keywords}}"}}
+PARAMS = [{"keywords": f"{word} {WORDS[0]}", "other": "x"} for word in WORDS]
+COSTS = {"title": 2.0, "body": 0.5, "size": 7.0}
+WEIGHTS = {"title": 1.0, "body": 0.5, "size": -0.2}
+
+
+@dataclass
+class Clocked:
+    """An engine on which each feature takes its own time, every search 3 ms, and all get slower.
+
+    A search's features are told by what the request holds, as an engine would.
+    """
+
+    settings: ClassVar[Any] = SimpleNamespace(url="memory:")
+    drift: float = 0.0
+    now: float = 0.0
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    answers: dict[str, Any] = field(default_factory=dict)
+    shards: ClassVar[dict[str, int]] = {"total": 1, "failed": 0}
+
+    def request(self, method: str, path: str, **given: Any) -> Any:
+        if path in self.answers:
+            return self.answers[path]
+        body = given["body"]
+        self.asked.append(body)
+        passed = 3.0 + 0.01 * body["size"] + self.drift * len(self.asked)
+        passed += sum(COSTS[name] for name in self.features(body))
+        self.now += passed / 1000
+        return {"took": int(passed), "timed_out": False, "_shards": self.shards, "hits": {}}
+
+    def features(self, body: dict[str, Any]) -> list[str]:
+        text = json.dumps(body.get("rescore", []))
+        for step in body.get("rescore", []):
+            sltr = step["query"]["rescore_query"].get("sltr")
+            if sltr is not None:
+                return list(sltr.get("active_features", COSTS))
+        fields = {"title": '"title":', "body": '"body":', "size": "field_value_factor"}
+        return [name for name, sign in fields.items() if sign in text]
+
+
+@pytest.fixture
+def clocked(monkeypatch: pytest.MonkeyPatch) -> Clocked:
+    engine = Clocked()
+    clock = SimpleNamespace(perf_counter=lambda: engine.now)
+    monkeypatch.setattr(profiling, "time", clock)
+    return engine
+
+
+def subject(model: StoredModel | None = None) -> Subject:
+    return Subject("docs", QUERY, FEATURESET, model)
+
+
+STORES: dict[str, Callable[[Any], Store]] = {
+    "ltr-plugin": LtrPluginStore,
+    "plugin-free": PluginFreeStore,
+}
+
+
+@pytest.mark.parametrize("kind", STORES)
+@pytest.mark.parametrize("modelled", [False, True])
+def test_the_cost_of_each_feature_is_found_again(
+    clocked: Clocked, kind: str, modelled: bool
+) -> None:
+    engine: Any = clocked
+    model = StoredModel("m", "model/linear", WEIGHTS, FEATURESET) if modelled else None
+    found, whole = feature_costs(engine, STORES[kind](engine), subject(model), PARAMS, repeat=9)
+    assert [cost.feature for cost in found] == ["size", "title", "body"]
+    for cost in found:
+        assert cost.without == pytest.approx(COSTS[cost.feature])
+        assert cost.alone == pytest.approx(COSTS[cost.feature])
+        assert cost.low <= cost.without <= cost.high
+    difference = whole["all"].wall - whole["none"].wall
+    assert difference == pytest.approx(sum(COSTS.values()))
+
+
+def test_an_engine_that_slows_down_does_not_change_which_feature_is_dear(clocked: Clocked) -> None:
+    engine: Any = clocked
+    clocked.drift = 0.2
+    found, _ = feature_costs(engine, PluginFreeStore(engine), subject(), PARAMS, repeat=60)
+    for cost in found:
+        # 500 searches later everything takes 100 ms more; the differences are off by a few of one
+        # repeat's eight searches.
+        assert cost.without == pytest.approx(COSTS[cost.feature], abs=0.8)
+
+
+def test_windows_and_order_are_as_asked(clocked: Clocked) -> None:
+    engine: Any = clocked
+    store = PluginFreeStore(engine)
+    found = window_latencies(engine, store, subject(), PARAMS, windows=(10, 500), repeat=4)
+    assert list(found) == [10, 500]
+    assert found[500].as_dict()["wall_median_ms"] == pytest.approx(17.5)
+    assert found[10].as_dict()["wall_p95_ms"] == pytest.approx(12.6)
+    asked = [body["size"] for body in clocked.asked[-8:]]
+    assert sorted(asked) == [10] * 4 + [500] * 4
+    again = Clocked()
+    other: Any = again
+    window_latencies(other, PluginFreeStore(other), subject(), PARAMS, windows=(10, 500), repeat=4)
+    assert [body["size"] for body in again.asked[-8:]] == asked
+
+
+def test_derived_features_are_not_asked_for_one_by_one(clocked: Clocked) -> None:
+    engine: Any = clocked
+    twice = Feature("twice", (), "title * 2", DERIVED)
+    both = FeatureSet("d", (*FEATURESET.features, twice))
+    found, _ = feature_costs(
+        engine, PluginFreeStore(engine), Subject("docs", QUERY, both), PARAMS, repeat=2
+    )
+    assert {cost.feature for cost in found} == set(COSTS)
+
+
+def test_what_cannot_be_timed_is_refused(clocked: Clocked) -> None:
+    engine: Any = clocked
+    ways = {"a": lambda _: Search({"query": {}, "size": 1})}
+    with pytest.raises(UsageError, match="no query"):
+        timed(engine, "docs", ways, [], 3)
+    with pytest.raises(UsageError, match="--repeat"):
+        timed(engine, "docs", ways, PARAMS, 0)
+    with pytest.raises(UsageError, match="'sort'"):
+        feature_costs(
+            engine, PluginFreeStore(engine), Subject("docs", {"sort": []}, FEATURESET), PARAMS
+        )
+    engine.shards = {"total": 2, "failed": 1}
+    with pytest.raises(Refused, match="part of the index"):
+        timed(engine, "docs", ways, PARAMS, 3)
+
+
+@pytest.mark.parametrize(
+    ("limit", "wanted"), [("10mb", 10 << 20), ("5%", 25_000), ("1.5gb", 3 << 29), ("much", None)]
+)
+def test_the_engines_cache_is_read_as_the_plugin_tells_it(limit: str, wanted: int | None) -> None:
+    engine: Any = Clocked()
+    engine.answers = {
+        "/_cluster/settings": {"persistent": {}, "defaults": {"ltr.caches.max_mem": limit}},
+        "/_nodes/stats/jvm": {"nodes": {"n": {"jvm": {"mem": {"heap_max_in_bytes": 500_000}}}}},
+        "/_ltr/_cachestats": {"all": {"models": {"ram": 567683, "count": 43}}},
+    }
+    model = StoredModel("m", "model/linear", WEIGHTS, FEATURESET)
+    found = capacity(engine, LtrPluginStore(engine), FEATURESET, model, PARAMS[0])
+    assert found.cache_bytes == wanted
+    assert (found.cache_used_bytes, found.cached_models) == (567683, 43)
+    assert found.model_bytes == len('{"title":1.0,"body":0.5,"size":-0.2}')
+    free = capacity(engine, PluginFreeStore(engine), FEATURESET, model, PARAMS[0])
+    # The third feature is a function of a field, which is no clause.
+    assert (free.clauses, free.most_clauses, free.cache_bytes) == (2, 1024, None)
+    less = StoredModel("m", "model/linear", {"title": 1.0}, FEATURESET)
+    assert capacity(engine, PluginFreeStore(engine), FEATURESET, less, PARAMS[0]).clauses == 1
+
+
+@pytest.fixture(scope="module")
+def small(node_url: str) -> Iterator[Small]:
+    with small_cluster(node_url, documents=400) as made:
+        fuzzy = {"match": {"body": {"query": "{{keywords}}", "fuzziness": 2}}}
+        dear = Feature("fuzzy", ("keywords",), fuzzy)
+        made.store.put_featureset(FeatureSet("dear", (*FEATURESET.features, dear)))
+        made.store.put_model(export_linear(linear(), FEATURESET, made.name))
+        yield made
+
+
+def profile(
+    small: Small,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *words: str,
+) -> tuple[int, str, str]:
+    where = ("--url", small.engine.settings.url, "--store-kind", "plugin-free")
+    named = ("--store", small.name.removeprefix("m-"), "--index", small.index)
+    monkeypatch.setattr(sys, "argv", ["owpc-ltr", "profile", *where, *named, *words])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    captured = capsys.readouterr()
+    return int(str(ended.value.code or 0)), captured.out, captured.err
+
+
+@pytest.mark.node
+def test_a_real_node_is_profiled_for_people_and_machines(
+    small: Small,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    judged = tmp_path / "judged.csv"
+    judged.write_text("query,docid,rating\nalpha beta,d1,1\ngamma zeta,d2,0\n")
+    words = ("--featureset", "dear", "--queries", str(judged), "--repeat", "4", "--json")
+    code, out, err = profile(small, monkeypatch, capsys, *words)
+    assert (code, err) == (0, "")
+    told = json.loads(out)
+    assert {cost["feature"] for cost in told["features"]} == {"title", "body", "size", "fuzzy"}
+    without = [cost["without"] for cost in told["features"]]
+    assert without == sorted(without, reverse=True)
+    assert np.isfinite(without).all()
+    assert [row["window"] for row in told["windows"]] == [10, 50, 100, 200, 500, 1000]
+    for row in (*told["windows"], *told["searches"].values()):
+        assert 0 < row["wall_median_ms"] <= row["wall_p95_ms"]
+        # The engine's clock runs within ours, and counts whole milliseconds.
+        assert row["took_median_ms"] <= row["wall_p95_ms"] + 1
+    assert told["capacity"]["clauses"] == 3
+    assert told["queries"] == 2
+
+    less = ("--model", small.name, "--keywords", "alpha beta", "--repeat", "2")
+    code, out, _ = profile(small, monkeypatch, capsys, *less)
+    assert code == 0
+    assert "with all features" in out
+    assert "of 1024 clauses" in out
+    assert "WINDOW" in out
+
+
+@pytest.mark.node
+@pytest.mark.parametrize(
+    ("words", "code", "fragment"),
+    [
+        (("--featureset", "dear"), 2, "give --keywords or --queries"),
+        (("--keywords", "a"), 2, "say what to profile"),
+        (("--keywords", "a", "--featureset", "absent"), 3, "no feature set 'absent'"),
+        (("--keywords", "a", "--featureset", "dear", "--model", "MODEL"), 2, "'small', not 'dear'"),
+    ],
+)
+def test_a_profile_without_its_parts_is_refused_in_one_line(
+    small: Small,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    code: int,
+    fragment: str,
+) -> None:
+    words = tuple(small.name if word == "MODEL" else word for word in words)
+    ended, out, err = profile(small, monkeypatch, capsys, *words)
+    assert (ended, out, err.count("\n")) == (code, "", 1)
+    assert fragment in err

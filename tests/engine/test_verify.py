@@ -1,0 +1,186 @@
+"""The proof of an uploaded model repeats from the cluster alone, and names what drifted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from owpc_ltr.engine.certificates import Certificates
+from owpc_ltr.engine.deployment import TOLERANCE, Uploaded, upload
+from owpc_ltr.engine.drift import Verified, moved_features, verify
+from owpc_ltr.engine.parity import Answered
+from owpc_ltr.engine.pointers import Pointers
+from owpc_ltr.engine.provenance import differences, provenance, prunable, prune
+from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.featureset import Feature
+from tests.engine.small_cluster import FEATURESET, Small, fill, linear, small_cluster
+
+
+@pytest.fixture
+def small(node_url: str) -> Iterator[Small]:
+    with small_cluster(node_url) as made:
+        yield made
+
+
+def put(small: Small, *weights: float, **record: Any) -> Uploaded:
+    model = linear(weights or (1.0, 0.5, -0.2), **record)
+    return upload(small.engine, small.store, model, FEATURESET, small.index, small.name)
+
+
+def look(small: Small, model: str, **options: Any) -> Verified:
+    return verify(
+        small.engine, small.store, model, small.index, **{"tolerance": TOLERANCE, **options}
+    )
+
+
+def test_a_model_that_nothing_happened_to_verifies_from_the_cluster_alone(small: Small) -> None:
+    done = put(small)
+    found = look(small, done.model)
+    assert found.drift == ()
+    assert found.parity is not None
+    assert found.parity.documents == 48
+    assert found.parity.largest_difference <= TOLERANCE
+    assert [one.by for one in found.features] == [0.0] * 3
+
+
+def test_the_certificate_gives_back_the_very_model(small: Small) -> None:
+    done = put(small, 1 / 3, -2e-7, 5.5, loss={"name": "owpc", "settings": {}})
+    certificate = Certificates(small.engine).get(done.model)
+    ranker = certificate.ranker()
+    features = np.random.default_rng(1).normal(size=(9, 3)).astype(np.float32)
+    np.testing.assert_array_equal(
+        ranker.score(features), linear((1 / 3, -2e-7, 5.5)).score(features)
+    )
+    assert ranker.record["loss"]["name"] == "owpc"
+    assert certificate.featureset == FEATURESET
+    assert certificate.parity == done.parity.as_dict()
+    assert len(certificate.probes) == 4
+    assert all(len(p["scores"]) == len(p["document_ids"]) == 12 for p in certificate.probes)
+    brief = Certificates(small.engine).find(done.model, whole=False)
+    assert brief is not None
+    assert (brief.content, brief.probes) == ({}, ())
+    assert brief.interval == certificate.interval
+
+
+def test_a_model_without_a_certificate_is_named(small: Small) -> None:
+    with pytest.raises(BadInput, match="no certificate"):
+        look(small, "never@00000000")
+
+
+def test_features_that_moved_are_named_with_how_far(small: Small) -> None:
+    done = put(small)
+    small.engine.request(
+        "POST",
+        f"/{small.index}/_update_by_query",
+        params={"refresh": "true"},
+        body={"script": {"source": "ctx._source.size *= 3"}, "query": {"match_all": {}}},
+    )
+    found = look(small, done.model)
+    (words,) = found.drift
+    assert words.startswith("feature 'size' moved by")
+    assert found.features[0].feature == "size"
+    assert found.features[0].mean_now == pytest.approx(3 * found.features[0].mean_before)
+    assert found.parity is not None
+    assert found.parity.largest_difference <= TOLERANCE
+    assert look(small, done.model, feature_drift=1e3).drift == ()
+
+
+def test_an_index_made_anew_is_drift_and_so_is_another_mapping(small: Small) -> None:
+    done = put(small)
+    small.engine.request("DELETE", f"/{small.index}")
+    fill(small.engine, small.index, small.documents)
+    (words,) = look(small, done.model).drift
+    assert "made anew" in words
+    small.engine.request(
+        "PUT", f"/{small.index}/_mapping", body={"properties": {"new": {"type": "keyword"}}}
+    )
+    assert any("mapping" in words for words in look(small, done.model).drift)
+
+
+def test_documents_that_are_gone_are_counted(small: Small) -> None:
+    done = put(small)
+    gone = {"query": {"ids": {"values": ["d0", "d1"]}}}
+    small.engine.request(
+        "POST", f"/{small.index}/_delete_by_query", params={"refresh": "true"}, body=gone
+    )
+    assert any("of 48 documents are gone" in words for words in look(small, done.model).drift)
+
+
+def test_an_edited_feature_set_and_one_that_is_gone_are_drift(small: Small) -> None:
+    done = put(small)
+    edited = replace(
+        FEATURESET,
+        features=(Feature("title", (), {"match_all": {}}), *FEATURESET.features[1:]),
+    )
+    small.store.put_featureset(edited, replace=True)
+    assert look(small, done.model).drift == ("'title' of the feature set 'small' changed",)
+    small.store.delete_featureset("small")
+    assert look(small, done.model).drift == ("the feature set 'small' is gone",)
+
+
+def test_another_engine_version_is_drift(small: Small) -> None:
+    done = put(small)
+    certificates = Certificates(small.engine)
+    old = certificates.get(done.model)
+    certificates.keep(replace(old, engine={**old.engine, "version": "2.19.0"}))
+    (words,) = look(small, done.model).drift
+    assert words.startswith("the engine's version changed from 2.19.0 to ")
+
+
+def test_scores_that_no_longer_agree_are_drift(
+    small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = put(small)
+    monkeypatch.setattr("owpc_ltr.engine.parity._engine_scores", lambda *a: np.zeros(len(a[-1])))
+    (words,) = look(small, done.model).drift
+    assert words.startswith("the engine scores differently")
+
+
+def test_how_far_a_feature_moved_is_its_mean_step_in_standard_deviations() -> None:
+    before = np.array([[0.0, 1.0], [2.0, 1.0]], np.float32)
+    now = np.array([[0.5, 1.0], [2.5, np.nan]], np.float32)
+    scores = np.zeros(2)
+    one = Answered({}, ("a", "b"), None, now, before, scores, scores, scores)
+    by = {each.feature: each for each in moved_features(("x", "y"), [one])}
+    assert by["x"].by == pytest.approx(0.5)
+    assert by["y"].by == pytest.approx(0.5)
+    assert by["y"].newly_missing == 0.5
+
+
+# --- what is known of models, and which can go
+
+
+def test_two_models_differ_in_what_they_were_made_of_and_in_their_weights(small: Small) -> None:
+    one = put(small, 1.0, 0.5, 0.0, seed=1)
+    two = put(small, 1.0, 0.25, 0.0, seed=2)
+    certificates = Certificates(small.engine)
+    found = {
+        name: (a, b)
+        for name, a, b in differences(certificates.get(one.model), certificates.get(two.model))
+    }
+    assert found["seed"] == (1, 2)
+    assert found["weight.body"] == (0.5, 0.25)
+    assert "weight.title" not in found
+    assert "index" not in found
+    facts = provenance(certificates.get(one.model))
+    assert facts["parity.documents"] == 48
+    assert facts["featureset_hash"] == FEATURESET.hash
+
+
+def test_only_models_that_no_name_means_are_taken_out(small: Small) -> None:
+    first, second, third = (put(small, 1.0, weight, 0.0) for weight in (0.1, 0.2, 0.3))
+    assert prunable(small.engine, small.store) == []
+    for name in (first.model, third.model):
+        with pytest.raises(Refused, match="nothing that a name means"):
+            prune(small.engine, small.store, [name])
+    Pointers(small.engine).roll_back(small.name)
+    assert prunable(small.engine, small.store) == [third.model]
+    with pytest.raises(BadInput, match="exact name"):
+        prune(small.engine, small.store, [third.model, "m@00000000"])
+    prune(small.engine, small.store, [third.model])
+    assert sorted(small.store.list_models()) == sorted([first.model, second.model])
+    assert Certificates(small.engine).find(third.model) is None

@@ -1,0 +1,123 @@
+"""No document beyond a rescored window passes one inside it, and no page repeats a document."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from owpc_ltr.engine.exporters import export_linear
+from owpc_ltr.engine.search import request_body
+from owpc_ltr.engine.window import FLOOR, KEEP, lift, window_safe
+from owpc_ltr.intervals import UNKNOWN, ScoreInterval, score_interval
+from owpc_ltr.models import LinearModel
+from tests.engine.small_cluster import FEATURESET, Small, small_cluster
+
+# Every document matches, so that there are many beyond a small window.
+QUERY: dict[str, Any] = {
+    "bool": {"must": [{"match_all": {}}], "should": [{"match": {"body": "{{keywords}}"}}]}
+}
+PARAMS = {"keywords": "alpha gamma"}
+WINDOW, PAGE, DOCUMENTS = 20, 7, 240
+NAMES = set(FEATURESET.feature_names)
+SEEN = np.array([[0.0, 0.0, 0.0], [9.0, 9.0, 9.0]])
+
+
+@pytest.fixture(scope="module", params=[1, 3], ids=["one shard", "three shards"])
+def small(node_url: str, request: pytest.FixtureRequest) -> Iterator[Small]:
+    with small_cluster(node_url, documents=DOCUMENTS, shards=request.param) as made:
+        yield made
+
+
+def model(*weights: float) -> LinearModel:
+    return LinearModel(FEATURESET.feature_names, np.array(weights))
+
+
+def pages(
+    small: Small, ranker: LinearModel, interval: ScoreInterval | None
+) -> list[tuple[str, float]]:
+    """All documents in the order of pages of seven, as an application turns them."""
+    stored = export_linear(ranker, FEATURESET, "m")
+    body = request_body(small.store, stored, QUERY, PARAMS, PAGE, WINDOW, interval)
+    found: list[tuple[str, float]] = []
+    while True:
+        answer = small.engine.request(
+            "POST", f"/{small.index}/_search", body={**body, "from": len(found), "_source": False}
+        )
+        hits = answer["hits"]["hits"]
+        if not hits:
+            return found
+        found += [(hit["_id"], hit["_score"]) for hit in hits]
+
+
+MODELS = {
+    "above zero": model(1.0, 0.5, 0.1),
+    "below zero": model(-1.0, -0.5, -0.1),
+    "both": model(1.0, -0.7, 0.3),
+    "zero": model(0.0, 0.0, 0.0),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_pages_never_repeat_a_document_and_scores_never_rise(name: str, small: Small) -> None:
+    ranker = MODELS[name]
+    interval = score_interval(ranker, NAMES, SEEN)
+    found = pages(small, ranker, interval)
+    assert len(found) == len({document for document, _ in found}) == DOCUMENTS
+    scores = [score for _, score in found]
+    assert scores == sorted(scores, reverse=True)
+    inside = [score for score in scores if score >= FLOOR / 2]
+    assert max(scores[len(inside) :]) < FLOOR * 2.0**-40
+    # Each shard rescores its own window.
+    assert len(inside) in {WINDOW, 3 * WINDOW}
+
+
+def test_the_request_as_it_was_does_repeat_documents(small: Small) -> None:
+    """The liar: without the constants, pages of a model with scores below zero are no order."""
+    found = pages(small, MODELS["below zero"], None)
+    scores = [score for _, score in found]
+    documents = {document for document, _ in found}
+    assert len(documents) < DOCUMENTS or scores != sorted(scores, reverse=True)
+
+
+@pytest.mark.parametrize("name", ["below zero", "both"])
+def test_the_order_within_the_window_is_the_models_and_beyond_it_the_searchs(
+    name: str, small: Small
+) -> None:
+    ranker = MODELS[name]
+    safe = [document for document, _ in pages(small, ranker, score_interval(ranker, NAMES, SEEN))]
+    stored = export_linear(ranker, FEATURESET, "m")
+    first = request_body(small.store, stored, QUERY, PARAMS, WINDOW, WINDOW)
+    plain = request_body(small.store, None, QUERY, PARAMS, DOCUMENTS)
+    assert safe[:WINDOW] == ids_of(small, first)
+    beyond = safe[3 * WINDOW :]
+    assert [document for document in ids_of(small, plain) if document in set(beyond)] == beyond
+
+
+def ids_of(small: Small, body: dict[str, Any]) -> list[str]:
+    answer = small.engine.request("POST", f"/{small.index}/_search", body=body)
+    return [hit["_id"] for hit in answer["hits"]["hits"]]
+
+
+def test_a_lift_comes_first_and_where_none_is_needed_or_known_there_is_none() -> None:
+    query = {"query_weight": 0, "rescore_query_weight": 1}
+    clauses: list[dict[str, Any]] = [{"window_size": 5, "query": query} for _ in range(2)]
+    lifted = window_safe(clauses, ScoreInterval(-3.0, 2.0, proven=True))
+    assert [each["query"]["query_weight"] for each in lifted] == [KEEP, 1.0, 0]
+    assert lifted[0]["query"]["rescore_query_weight"] == 4.0
+    positive = window_safe(clauses, ScoreInterval(1.0, 2.0, proven=True))
+    assert [each["query"]["query_weight"] for each in positive] == [KEEP, 0]
+    assert window_safe(clauses, UNKNOWN) == clauses
+    assert clauses[0]["query"]["query_weight"] == 0
+
+
+@pytest.mark.parametrize("low", [-1e6, -3.0, -1.0, -1e-9, 0.0, FLOOR / 3, FLOOR, 1.0])
+def test_the_lifted_lowest_score_is_at_the_floor_or_above_and_the_constant_is_small(
+    low: float,
+) -> None:
+    assert low + lift(low) >= FLOOR
+    assert lift(low) == 0.0 or math.log2(lift(low)).is_integer()
+    assert lift(low) <= 2 * max(FLOOR, abs(low) + FLOOR)
