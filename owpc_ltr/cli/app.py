@@ -1,0 +1,75 @@
+"""The commands, mounted: one file each beside this one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from owpc_ltr import __version__
+from owpc_ltr.cli import engine, featureset, models
+from owpc_ltr.cli.average import average
+from owpc_ltr.cli.bounds import bounds
+from owpc_ltr.cli.check_loss import check_loss
+from owpc_ltr.cli.demo import demo
+from owpc_ltr.cli.doctor import doctor
+from owpc_ltr.cli.evaluate import evaluate
+from owpc_ltr.cli.import_model import import_model
+from owpc_ltr.cli.index import index
+from owpc_ltr.cli.log_features import log_features
+from owpc_ltr.cli.plugins import plugins
+from owpc_ltr.cli.profile import profile
+from owpc_ltr.cli.search import rescore_body, search
+from owpc_ltr.cli.select import select
+from owpc_ltr.cli.train import train
+from owpc_ltr.cli.upload import upload
+from owpc_ltr.cli.verify import verify
+
+app = typer.Typer(
+    name="owpc-ltr",
+    help=(
+        "Learning to rank for OpenSearch and Elasticsearch.\n\n"
+        "The road: engine start → index → featureset push → log-features → train → evaluate → "
+        "upload → search. `owpc-ltr demo` walks it by itself."
+    ),
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+# In the order of the road, which --help then shows.
+app.command()(demo)
+app.add_typer(engine.app, name="engine")
+app.command()(index)
+app.add_typer(featureset.app, name="featureset")
+app.command()(log_features)
+app.command()(train)
+app.command()(select)
+app.command("import")(import_model)
+app.command()(evaluate)
+app.command()(average)
+app.command()(doctor)
+app.command()(upload)
+app.command()(verify)
+app.command()(search)
+app.command()(rescore_body)
+app.command()(profile)
+app.add_typer(models.app, name="models")
+app.command()(plugins)
+app.command()(check_loss)
+app.command()(bounds)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"owpc-ltr {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Hold what stands before the command."""

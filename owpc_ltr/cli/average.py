@@ -1,0 +1,33 @@
+"""`owpc-ltr average`: several models as one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from owpc_ltr.cli.options import Json
+from owpc_ltr.cli.output import print_json
+
+
+def average(
+    models: Annotated[list[Path], typer.Argument(help="Model files of the same features.")],
+    out: Annotated[Path, typer.Option(help="Where the mean goes (JSON).")],
+    weight: Annotated[
+        list[float] | None, typer.Option(help="One weight a model, in order; default: equal.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Average the scores of models; the mean of linear models is one linear model."""
+    from owpc_ltr.averages import average as mean_of
+    from owpc_ltr.cli.train import check_writable
+    from owpc_ltr.models import load_model, save_model
+
+    check_writable(out)
+    mean = mean_of([load_model(path) for path in models], weight)
+    save_model(mean, out)
+    if as_json:
+        print_json({"model": str(out), "kind": mean.kind, "models": len(models)})
+    else:
+        typer.echo(f"wrote {out}: a {mean.kind} model, the mean of {len(models)}")

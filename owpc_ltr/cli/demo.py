@@ -1,0 +1,57 @@
+"""`owpc-ltr demo`: the main job on text that everybody has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from owpc_ltr.cli.options import Json
+from owpc_ltr.cli.output import Progress, print_json, print_table, progress
+
+
+def demo(
+    port: Annotated[int, typer.Option(help="Where the demo's own node answers.")] = 9270,
+    folder: Annotated[
+        Path, typer.Option(help="Where judgments, dataset, model and baseline go.")
+    ] = Path("owpc-ltr-demo"),
+    queries: Annotated[
+        int, typer.Option(min=200, help="How many queries; a fifth of them is held out.")
+    ] = 2500,
+    threads: Annotated[int, typer.Option(min=1, help="Threads for training.")] = 1,
+    seed: Annotated[int, typer.Option(help="Same seed, same model.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Search Python's own documentation, learn to rank it, and prove it on held-out queries.
+
+    Starts a node of its own, indexes the standard library's documentation, logs features, trains
+    OWPC, compares it with tuned BM25 and LambdaMART, uploads it and searches live. Each docstring's
+    summary is the query that should find its object. The node is left running.
+    """
+    from owpc_ltr.demo.main_job import run_demo
+    from owpc_ltr.demo.narration import Silent
+    from owpc_ltr.demo.walk import DemoOptions
+
+    options = DemoOptions(port, folder, queries, threads, seed)
+    figures = run_demo(options, Silent() if as_json else _Terminal())
+    if as_json:
+        print_json(figures)
+
+
+class _Terminal:
+    """Tells the demo's news on standard output, and progress on a terminal."""
+
+    def step(self, number: int, total: int, title: str) -> None:
+        typer.echo(f"\n[{number}/{total}] {title}")
+
+    def line(self, text: str = "") -> None:
+        typer.echo(f"  {text}" if text else "")
+
+    def table(self, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+        print_table(headers, rows)
+
+    def working(self) -> AbstractContextManager[Progress]:
+        return progress()

@@ -1,0 +1,88 @@
+"""`owpc-ltr doctor`: what an upgrade of the engine would do to rankings, before it is done."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from owpc_ltr.cli.cluster import CaFile, Insecure, Url, open_engine
+from owpc_ltr.cli.options import Json
+from owpc_ltr.cli.output import print_json
+
+
+class Distribution(StrEnum):
+    """The engines that the LTR plugin runs in."""
+
+    opensearch = "opensearch"
+    elasticsearch = "elasticsearch"
+
+
+def doctor(
+    model: Annotated[
+        Path, typer.Option(help="A model file, or a stored model (GET _ltr/_model/NAME).")
+    ],
+    data: Annotated[
+        Path, typer.Option(help="Judged queries, logged on the old version: Parquet, or LETOR.")
+    ],
+    after: Annotated[str, typer.Option("--to", help="The new version, as 3.8.")],
+    before: Annotated[
+        str | None, typer.Option("--from", help="The old version; default: the cluster's own.")
+    ] = None,
+    distribution: Annotated[
+        Distribution | None, typer.Option(help="Default: the cluster's, or opensearch.")
+    ] = None,
+    featureset: Annotated[
+        Path | None,
+        typer.Option(help="Its feature set (JSON), which tells the features that are text scores."),
+    ] = None,
+    url: Url = None,
+    ca: CaFile = None,
+    insecure: Insecure = False,
+    as_json: Json = False,
+) -> None:
+    """Score judged documents as both versions of the engine would, and compare the rankings.
+
+    Exit code 5 if the order of a query changes, or the new version does not take the model.
+    """
+    from owpc_ltr.dataset_file import read_dataset
+    from owpc_ltr.doctor import diagnose, read_deployed
+    from owpc_ltr.errors import Refused
+    from owpc_ltr.featureset import load_featureset
+    from owpc_ltr.profiles import serving_profile
+
+    kind = distribution.value if distribution is not None else None
+    if before is None:
+        kind, before = _running(url, ca, insecure, kind)
+    kind = kind or "opensearch"
+    old, new = serving_profile(kind, before), serving_profile(kind, after)
+    named = None if featureset is None else load_featureset(featureset)
+    judged = read_dataset(data)
+    diagnosis = diagnose(read_deployed(model, old, named), judged, old, new)
+    if as_json:
+        print_json({"model": str(model), "data": str(data), **diagnosis.as_dict()})
+    else:
+        typer.echo(f"{model} on {judged.n_queries} queries of {data}, from {old} to {new}:")
+        for sentence in diagnosis.sentences():
+            typer.echo(f"- {sentence}")
+    if diagnosis.changes_rankings:
+        raise Refused(
+            f"the upgrade from {old} to {new} changes rankings: train and upload for {new}, and "
+            "measure it, before you upgrade"
+        )
+
+
+def _running(url: str | None, ca: Path | None, insecure: bool, kind: str | None) -> tuple[str, str]:
+    """What the cluster runs. Raises UsageError where it is another engine than said."""
+    from owpc_ltr.errors import UsageError
+
+    engine = open_engine(url, ca, insecure)
+    identity = engine.identity()
+    if kind not in {None, identity.distribution}:
+        raise UsageError(
+            f"{engine.settings.url} runs {identity.distribution}, not {kind}: leave --distribution "
+            "out, or say --from"
+        )
+    return identity.distribution, identity.version

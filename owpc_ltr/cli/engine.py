@@ -1,0 +1,174 @@
+"""`owpc-ltr engine`: a real OpenSearch node on this machine."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from owpc_ltr.errors import EngineUnavailable
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from owpc_ltr.engine.node import NodeStatus, Report
+
+app = typer.Typer(
+    help="Start, stop and look at a real OpenSearch node on this machine (127.0.0.1 only).",
+    no_args_is_help=True,
+)
+
+Port = Annotated[
+    int | None, typer.Option(help="The port that names the node; may be left out for the only one.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+@app.command()
+def start(
+    *,
+    port: Annotated[int, typer.Option(help="Where the node answers; it names the node.")] = 9200,
+    transport_port: Annotated[
+        int | None, typer.Option(help="Its second port; a free one from 9300 on if left out.")
+    ] = None,
+    heap: Annotated[str, typer.Option(help="Memory for the node, as 512m or 2g.")] = "512m",
+    data: Annotated[
+        Path | None, typer.Option(help="Folder for its indices, logs and temporary files.")
+    ] = None,
+    home: Annotated[
+        Path | None, typer.Option(help="Folder of the assembled OpenSearch; made if need be.")
+    ] = None,
+    java: Annotated[
+        Path | None,
+        typer.Option(help="A Java 21 or later; found on JAVA_HOME or PATH, or bundled."),
+    ] = None,
+    version: Annotated[str, typer.Option(help="The OpenSearch 3 to start.")] = "3.8.0",
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Read every file of the home against its SHA-256.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Start a node, or find it running, and wait until it is healthy.
+
+    The first start downloads about 60 MB; later ones need no network and take seconds.
+    """
+    from owpc_ltr.engine import node as local
+
+    wanted = local.LocalNode(
+        port=port,
+        transport_port=transport_port,
+        heap=heap,
+        folder=data,
+        home=home,
+        java=java,
+        version=version,
+        verify=verify,
+    )
+    with _reporting() as report:
+        found = local.start(wanted, report)
+    _print([found], as_json=as_json, single=True)
+
+
+@app.command()
+def stop(port: Port = None, as_json: Json = False) -> None:
+    """End the node, and no other process. Its indices stay for the next start."""
+    from owpc_ltr.engine import node as local
+
+    with _reporting() as report:
+        stopped = local.stop(port, report)
+    _print([stopped], as_json=as_json, single=True)
+
+
+@app.command()
+def status(port: Port = None, as_json: Json = False) -> None:
+    """Tell how the node is; without a port, how every node is.
+
+    With a port, exit code 4 tells that the node does not run.
+    """
+    from owpc_ltr.engine import node as local
+
+    found = local.statuses() if port is None else [local.status(port)]
+    _print(found, as_json=as_json, single=port is not None)
+    if port is not None and not found[0].running:
+        raise typer.Exit(EngineUnavailable.exit_code)
+
+
+@app.command()
+def logs(
+    port: Annotated[int, typer.Option(help="The port that names the node.")] = 9200,
+    lines: Annotated[int, typer.Option("-n", "--lines", min=0, help="How many lines.")] = 50,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with new lines until Ctrl-C.")
+    ] = False,
+) -> None:
+    """Print the end of a node's log, also of one that has ended."""
+    from owpc_ltr.engine import node as local
+
+    with local.log_file(port).open(errors="replace") as log:
+        for line in log.readlines()[-lines or sys.maxsize :]:
+            sys.stdout.write(line)
+        while follow:
+            sys.stdout.write(log.read())
+            sys.stdout.flush()
+            time.sleep(0.3)
+
+
+def _print(nodes: list[NodeStatus], *, as_json: bool, single: bool) -> None:
+    if as_json:
+        listed = [asdict(node) for node in nodes]
+        typer.echo(json.dumps(listed[0] if single else {"nodes": listed}, indent=2))
+    elif not nodes:
+        typer.echo("no local node; start one: owpc-ltr engine start")
+    for node in [] if as_json else nodes:
+        typer.echo(_line(node))
+
+
+def _line(node: NodeStatus) -> str:
+    if node.state == "stopped":
+        return f"{node.url}  stopped"
+    if node.state == "died":
+        return f"{node.url}  ended without a stop; log: {node.log}"
+    plugin = "with" if node.ltr_plugin else "without"
+    return (
+        f"{node.url}  {node.health or 'not answering'}, opensearch {node.version} {plugin} the LTR "
+        f"plugin, pid {node.pid}, heap {node.heap}, data {_megabytes(node.data_bytes)}"
+    )
+
+
+def _megabytes(size: int | None) -> str:
+    return "?" if size is None else f"{size / 1e6:.1f} MB"
+
+
+@contextmanager
+def _reporting() -> Iterator[Report]:
+    """News on standard error: lines, and on a terminal a bar for what takes long."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bars:
+        yield _Terminal(bars)
+
+
+class _Terminal:
+    """Draws the news of a long task."""
+
+    def __init__(self, bars: Progress) -> None:
+        self._bars = bars
+        self._task = bars.add_task("", total=None)
+
+    def say(self, line: str) -> None:
+        self._bars.console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def advance(self, task: str, done: float, total: float) -> None:
+        self._bars.update(self._task, description=task, completed=done, total=total or None)

@@ -1,0 +1,144 @@
+"""`owpc-ltr evaluate`: how good a model's rankings are, and whether that can be chance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from owpc_ltr.cli.options import Documents, IdField, Json, Metrics, PluginFiles, Seed
+from owpc_ltr.cli.output import print_json, print_table, warn
+
+if TYPE_CHECKING:
+    from owpc_ltr.data import RankingDataset
+    from owpc_ltr.evaluation import Measured
+    from owpc_ltr.interfaces import Ranker, Vector
+
+
+def evaluate(
+    model: Annotated[Path, typer.Argument(help="A model file, or that of a reranker.")],
+    data: Annotated[Path, typer.Argument(help="Judged queries: Parquet, or LETOR text.")],
+    metric: Metrics = None,
+    against: Annotated[
+        str | None,
+        typer.Option(help="Compare with another MODEL.json, or with one feature: feature:NAME."),
+    ] = None,
+    queries: Annotated[
+        str, typer.Option(help="auto (held-out ones if the model knows them), all, train, …")
+    ] = "auto",
+    documents: Documents = None,
+    id_field: IdField = None,
+    seed: Seed = 0,
+    plugin: PluginFiles = None,
+    as_json: Json = False,
+) -> None:
+    """Measure a model, on the queries that were kept out when it was trained on DATA.
+
+    Every figure comes with its convention, the number of queries, and what scoring every document
+    alike would get.
+    """
+    from owpc_ltr.dataset_file import read_dataset
+    from owpc_ltr.evaluation import compare, measure, model_data, score_warnings
+    from owpc_ltr.metrics import parse_metric
+    from owpc_ltr.reranking import dataset_scores, load_ranker
+
+    metrics = [parse_metric(text) for text in metric or ["ndcg@10", "map", "mrr"]]
+    ranker = load_ranker(model, plugin or ())
+    chosen, side = model_data(ranker, read_dataset(data), queries)
+    chosen = _with_fields(ranker, chosen, documents, id_field)
+    scores = dataset_scores(ranker, chosen)
+    measured = measure(scores, chosen, metrics)
+    warnings = score_warnings(scores, chosen)
+    comparisons: list[dict[str, Any]] = []
+    if against is not None:
+        others = measure(_other_scores(against, chosen, plugin or ()), chosen, metrics)
+        comparisons = [
+            {"metric": str(a.metric), **compare(a, b, seed).as_dict()}
+            for a, b in zip(measured, others, strict=True)
+        ]
+    if as_json:
+        print_json(
+            {
+                "model": str(model),
+                "data": str(data),
+                "queries": side,
+                "n_queries": chosen.n_queries,
+                "metrics": [one.as_dict() for one in measured],
+                "against": against,
+                "comparisons": comparisons,
+                "warnings": warnings,
+            }
+        )
+        return
+    typer.echo(f"{model} on {chosen.n_queries} queries of {data} ({_side_in_words(side)})")
+    _print_measured(measured)
+    if comparisons:
+        typer.echo(f"\nagainst {against}, on the same queries:")
+        _print_comparisons(comparisons)
+    for message in warnings:
+        warn(message)
+
+
+def _side_in_words(side: str) -> str:
+    return {"test": "held out when it was trained", "all": "all of them"}.get(side, f"{side} side")
+
+
+def _with_fields(
+    ranker: Ranker, data: RankingDataset, documents: Path | None, id_field: str | None
+) -> RankingDataset:
+    """The data with the document fields that a reranker needs, if it needs any."""
+    from owpc_ltr.document_fields import with_document_fields
+    from owpc_ltr.reranking import ReorderingModel
+
+    names = ranker.field_names if isinstance(ranker, ReorderingModel) else ()
+    return with_document_fields(data, names, documents, id_field)
+
+
+def _other_scores(against: str, data: RankingDataset, plugins: Iterable[Path]) -> Vector:
+    from owpc_ltr.evaluation import model_data
+    from owpc_ltr.reranking import FEATURE, dataset_scores, feature_ranker, load_ranker
+
+    if against.startswith(FEATURE):
+        return feature_ranker(against, data).score(data.features)
+    other = load_ranker(Path(against), plugins)
+    model_data(other, data, "all")
+    return dataset_scores(other, data)
+
+
+def _print_measured(measured: tuple[Measured, ...]) -> None:
+    print_table(
+        ["METRIC", "VALUE", "ALL ALIKE", "CONVENTION"],
+        [(str(m.metric), m.mean, m.zero_baseline, m.metric.convention) for m in measured],
+    )
+
+
+def _print_comparisons(comparisons: list[dict[str, Any]]) -> None:
+    print_table(
+        [
+            "METRIC",
+            "THIS",
+            "OTHER",
+            "DIFFERENCE",
+            "95 % INTERVAL",
+            "P",
+            "WINS",
+            "LOSSES",
+            "QUERIES",
+        ],
+        [
+            (
+                row["metric"],
+                row["mean_a"],
+                row["mean_b"],
+                row["mean_difference"],
+                f"[{row['low']:+.4f}, {row['high']:+.4f}]",
+                row["p_permutation"],
+                row["wins"],
+                row["losses"],
+                row["n_queries"],
+            )
+            for row in comparisons
+        ],
+    )

@@ -1,0 +1,56 @@
+"""Costs of features, as `train --feature-cost` reads them, and the path that it prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from owpc_ltr.cli.output import print_table
+from owpc_ltr.errors import BadInput
+
+if TYPE_CHECKING:
+    from owpc_ltr.feature_selection import Costs, Selected
+
+FeatureCost = Annotated[
+    Path | None,
+    typer.Option(
+        help="Leave out features that cost more than they are worth: what `profile --json` "
+        'printed, or {"feature": milliseconds}. Chosen on the validation queries.'
+    ),
+]
+FeaturePrice = Annotated[
+    float, typer.Option(min=0, help="What a millisecond must gain of the --select metric.")
+]
+
+
+def read_costs(path: Path, price: float) -> Costs:
+    """The costs of a file. Raises BadInput naming the file and the feature."""
+    from owpc_ltr.cli.files import read_json_object
+    from owpc_ltr.feature_selection import Costs
+
+    content = read_json_object(path)
+    if isinstance(content.get("features"), list):
+        content = _profiled(content["features"], path)
+    for name, cost in content.items():
+        if isinstance(cost, bool) or not isinstance(cost, int | float) or not abs(cost) < 1e9:
+            raise BadInput(f"{path}: the cost of '{name}' is {cost!r}, not milliseconds")
+    return Costs(content, price)
+
+
+def print_path(selected: Selected) -> None:
+    """Each model that was tried, from all features down, and what was kept."""
+    print_table(
+        ["LEFT OUT", "FEATURES", "MS", "VALIDATION", "WORTH"],
+        [(step.dropped or "–", step.features, step.milliseconds, step.validation, step.worth)
+         for step in selected.path],
+    )  # fmt: skip
+    typer.echo(f"kept {len(selected.kept)} features: {', '.join(selected.kept)}")
+
+
+def _profiled(features: list[Any], path: Path) -> dict[str, Any]:
+    try:
+        return {str(feature["feature"]): feature["without"] for feature in features}
+    except (KeyError, TypeError) as error:
+        raise BadInput(f"{path} is not what profile --json prints: {error}") from error

@@ -1,0 +1,74 @@
+"""`owpc-ltr index`: documents into an index."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from owpc_ltr.cli.cluster import CaFile, Insecure, Url, open_engine
+from owpc_ltr.cli.options import Json
+from owpc_ltr.cli.output import print_json, progress
+
+
+def index(
+    documents: Annotated[
+        Path, typer.Argument(help="One JSON document a line; also .gz, .xz or .zst.")
+    ],
+    index: Annotated[str, typer.Option(help="The index to make.")],
+    id_field: Annotated[
+        str | None, typer.Option(help="The field that is the document's id; else the line number.")
+    ] = None,
+    settings: Annotated[
+        Path | None, typer.Option(help="Settings and mappings of the index (JSON).")
+    ] = None,
+    append: Annotated[
+        bool, typer.Option("--append", help="Add to an index that is there.")
+    ] = False,
+    recreate: Annotated[
+        bool, typer.Option("--recreate", help="Delete an index of this name first.")
+    ] = False,
+    url: Url = None,
+    ca: CaFile = None,
+    insecure: Insecure = False,
+    as_json: Json = False,
+) -> None:
+    """Index documents, every one accounted for: the engine's count is compared with the file's."""
+    from owpc_ltr.engine.indexing import create_index, index_documents, merge_segments
+    from owpc_ltr.errors import UsageError
+    from owpc_ltr.json_lines import read_json_lines, with_ids
+
+    if append and recreate:
+        raise UsageError("--append keeps the index, and --recreate deletes it: choose one")
+    body = _read_settings(settings)
+    engine = open_engine(url, ca, insecure)
+    existing = "append" if append else "recreate" if recreate else "refuse"
+    # The first document is looked at before anything is made or deleted.
+    lines = read_json_lines(documents)
+    numbered = with_ids(lines, id_field, str(documents))
+    first = next(numbered)
+    create_index(engine, index, body, existing=existing)
+    with progress() as show:
+        report = index_documents(engine, index, _again(first, numbered), show)
+        if not append:
+            show("merging segments", None)
+            merge_segments(engine, index)
+    if as_json:
+        print_json(asdict(report))
+    else:
+        typer.echo(f"indexed {report.sent} documents; '{index}' holds {report.documents}")
+
+
+def _again(first: Any, rest: Any) -> Any:
+    yield first
+    yield from rest
+
+
+def _read_settings(path: Path | None) -> dict[str, Any] | None:
+    if path is None:
+        return None
+    from owpc_ltr.cli.files import read_json_object
+
+    return read_json_object(path)

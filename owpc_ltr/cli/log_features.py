@@ -1,0 +1,148 @@
+"""`owpc-ltr log-features`: judged queries and a feature set become a dataset."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from owpc_ltr.cli.cluster import (
+    CaFile,
+    Index,
+    Insecure,
+    StoreKind,
+    StoreName,
+    Url,
+    open_engine,
+    open_store,
+)
+from owpc_ltr.cli.options import Json
+from owpc_ltr.cli.output import print_json, progress, warn
+
+if TYPE_CHECKING:
+    from owpc_ltr.engine.feature_log import LogReport
+    from owpc_ltr.judgments import Duplicates
+
+
+def log_features(
+    index: Index,
+    featureset: Annotated[str, typer.Option(help="The name of a feature set in the cluster.")],
+    judgments: Annotated[
+        Path, typer.Option(help="Judged queries: TSV, CSV, qrels …; also .gz or .xz.")
+    ],
+    out: Annotated[Path, typer.Option(help="The dataset to write (Parquet).")],
+    topics: Annotated[
+        Path | None, typer.Option(help="The texts of the queries, where qrels do not have them.")
+    ] = None,
+    duplicates: Annotated[
+        str,
+        typer.Option(help="Of a document judged twice for a query: refuse, first, max or mean."),
+    ] = "refuse",
+    in_flight: Annotated[int, typer.Option(help="Searches under way at the same time.")] = 4,
+    batch: Annotated[int, typer.Option(help="The most documents of one search.")] = 500,
+    max_absent: Annotated[
+        float, typer.Option(help="Fail if a larger share of judged documents is not in the index.")
+    ] = 0.01,
+    allow_rejected: Annotated[
+        bool,
+        typer.Option(
+            "--allow-rejected",
+            help="Leave out documents that the engine cannot score or whose values are not finite.",
+        ),
+    ] = False,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Throw away the half-done work of an earlier run.")
+    ] = False,
+    store_kind: StoreKind = None,
+    store: StoreName = None,
+    url: Url = None,
+    ca: CaFile = None,
+    insecure: Insecure = False,
+    as_json: Json = False,
+) -> None:
+    """Ask the engine for the feature values of every judged document.
+
+    Every judged document is logged, absent from the index, or rejected, and all are counted.
+    Half-done work stays in OUT.run: the same command goes on from there, to the same bytes.
+    """
+    from owpc_ltr.engine import feature_log
+    from owpc_ltr.judgments import read_judgments
+
+    options = feature_log.LogOptions(
+        in_flight=in_flight,
+        batch=batch,
+        max_absent=max_absent,
+        allow_rejected=allow_rejected,
+        restart=restart,
+    )
+    judged = read_judgments(judgments, topics=topics, duplicates=cast("Duplicates", duplicates))
+    for note in judged.notes:
+        warn(note)
+    engine = open_engine(url, ca, insecure)
+    kept_in = open_store(engine, store_kind, store)
+    with progress() as show:
+        report = feature_log.log_features(
+            engine,
+            kept_in,
+            kept_in.get_featureset(featureset),
+            judged,
+            index,
+            out,
+            source=hashlib.sha256(judgments.read_bytes()).hexdigest(),
+            options=options,
+            progress=_counted(show, judged.n_judgments),
+        )
+    _warn_of_features_without_values(report)
+    if as_json:
+        print_json(_summary(report))
+    else:
+        for line in _lines(report):
+            typer.echo(line)
+
+
+def _counted(show: Callable[[str, float | None], None], judged: int) -> Callable[[int], None]:
+    done = 0
+
+    def advance(documents: int) -> None:
+        nonlocal done
+        done += documents
+        show(f"{done:,} of {judged:,} judged documents", done / judged)
+
+    return advance
+
+
+def _summary(report: LogReport) -> dict[str, Any]:
+    return {
+        "dataset": str(report.path),
+        **report.manifest,
+        "resumed": report.resumed,
+        "seconds": report.seconds,
+        "pairs_per_second": report.pairs_per_second,
+    }
+
+
+def _lines(report: LogReport) -> list[str]:
+    account, queries = report.account, report.manifest["queries"]
+    rejected = "".join(f"; {n:,} rejected: {why}" for why, n in account.rejected.items())
+    lines = [
+        f"{report.path}: {account.logged:,} documents of {queries['logged']:,} queries, "
+        f"{len(report.manifest['missing'])} features",
+        f"{account.judged:,} judged = {account.logged:,} logged + {account.absent:,} absent + "
+        f"{account.n_rejected:,} rejected{rejected}",
+        f"{report.pairs_per_second:,.0f} documents a second, {report.seconds:.1f} s",
+    ]
+    if queries["logged"] < queries["judged"]:
+        lost = queries["judged"] - queries["logged"]
+        lines.append(f"{lost:,} queries have no document left and are not in the dataset")
+    if report.resumed:
+        lines.append(f"{report.resumed:,} documents were there already, from an interrupted run")
+    return lines
+
+
+def _warn_of_features_without_values(report: LogReport) -> None:
+    names = [name for name, n in report.manifest["missing"].items() if n == report.account.logged]
+    if names:
+        warn(f"no document has a value for {', '.join(names)}: check the templates and fields")

@@ -1,0 +1,79 @@
+"""What commands print: tables for people, one JSON object for machines, progress on a terminal."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+
+Progress = Callable[[str, float | None], None]
+
+
+def print_json(content: dict[str, Any]) -> None:
+    """One object on standard output; what is not a number becomes null."""
+    typer.echo(json.dumps(_plain(content), indent=2, allow_nan=False))
+
+
+def print_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """A table whose columns fit their content, also in a pipe; numbers stand to the right."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    widths = [
+        max(len(header), *(len(row[index]) for row in cells)) if cells else len(header)
+        for index, header in enumerate(headers)
+    ]
+    right = [
+        bool(rows) and all(isinstance(row[index], int | float) for row in rows)
+        for index in range(len(headers))
+    ]
+    for row in [list(headers), *cells]:
+        padded = (
+            cell.rjust(width) if number else cell.ljust(width)
+            for cell, width, number in zip(row, widths, right, strict=True)
+        )
+        typer.echo("  ".join(padded).rstrip())
+
+
+def warn(message: str) -> None:
+    """A warning on standard error."""
+    typer.echo(f"warning: {message}", err=True)
+
+
+@contextmanager
+def progress() -> Iterator[Progress]:
+    """A bar on a terminal, silence in a pipe."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bars:
+        task = bars.add_task("", total=None)
+
+        def show(message: str, done: float | None = None) -> None:
+            bars.update(
+                task, description=message, completed=done, total=None if done is None else 1
+            )
+
+        yield show
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return "–" if math.isnan(value) else f"{value:.4f}"
+    return str(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return value

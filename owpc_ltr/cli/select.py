@@ -1,0 +1,140 @@
+"""`owpc-ltr select`: losses, optimizers and settings compared over folds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from owpc_ltr.cli.options import Json, Metrics, PluginFiles, Seed
+from owpc_ltr.cli.output import print_json, print_table, progress
+
+if TYPE_CHECKING:
+    from owpc_ltr.selection import Choice, Fold
+    from owpc_ltr.training import Plan
+
+
+def select(
+    data: Annotated[
+        list[Path],
+        typer.Argument(help="A dataset, to be cut into folds; or folders with train, vali, test."),
+    ],
+    folds: Annotated[int, typer.Option(min=3, help="How many folds one dataset is cut into.")] = 5,
+    loss: Annotated[list[str] | None, typer.Option(help="A loss; may be repeated.")] = None,
+    optimizer: Annotated[
+        list[str] | None, typer.Option(help="An optimizer; may be repeated.")
+    ] = None,
+    setting: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting, as loss.p=5.")
+    ] = None,
+    grid: Annotated[
+        list[str] | None,
+        typer.Option(help="Values to choose among: C=1e-3..1e3, loss.generator=constant,inverse."),
+    ] = None,
+    select: Annotated[str, typer.Option(help="The metric by which validation chooses.")] = "map",
+    metric: Metrics = None,
+    normalise: Annotated[str, typer.Option(help="scale or none.")] = "scale",
+    jobs: Annotated[int, typer.Option(min=1, help="How many fits run side by side.")] = 1,
+    journal: Annotated[
+        Path | None, typer.Option(help="Keeps finished work, so that a stopped run goes on.")
+    ] = None,
+    seed: Seed = 0,
+    plugin: PluginFiles = None,
+    as_json: Json = False,
+) -> None:
+    """Compare losses, optimizers and settings over folds, C chosen on each fold's validation.
+
+    Figures are means over folds of the folds' test means. The last row lets validation choose
+    among everything (the paper's g_All, where only loss.generator varies).
+    """
+    from owpc_ltr.interfaces import Run
+    from owpc_ltr.selection import choose, families_of
+    from owpc_ltr.selection import select as select_over_folds
+
+    metrics = metric or ["map", "ndcg@1", "ndcg@3", "ndcg@10"]
+    plans = _plans(
+        loss or ["owpc"], optimizer or ["larank"], setting, grid, select, normalise, plugin
+    )
+    cut = _folds(data, folds)
+    with progress() as show:
+        run = Run(seed=seed, progress=show)
+        rows = select_over_folds(cut, plans, metrics, run, jobs=jobs, journal=journal)
+    choices = choose(rows, select, families_of(rows))
+    if as_json:
+        print_json(
+            {
+                "folds": [fold.name for fold in cut],
+                "select": select,
+                "choices": [vars(choice) for choice in choices],
+                "rows": [vars(row) for row in rows],
+            }
+        )
+        return
+    _print(choices, select)
+
+
+def _plans(
+    losses: list[str],
+    optimizers: list[str],
+    settings: list[str] | None,
+    grids: list[str] | None,
+    chooses: str,
+    normalise: str,
+    files: list[Path] | None,
+) -> list[Plan]:
+    from owpc_ltr import registry as registries
+    from owpc_ltr.grids import parse_grid
+    from owpc_ltr.settings import parse_settings
+    from owpc_ltr.training import Plan
+
+    registry = registries.load(files or [])
+    fixed = {
+        f"{kind}.{name}": value
+        for kind, values in parse_settings(settings or []).items()
+        for name, value in values.items()
+    }
+    plans = []
+    for loss in losses:
+        for optimizer in optimizers:
+            classes = registry.find("loss", loss), registry.find("optimizer", optimizer)
+            grid = dict(parse_grid(text, *classes) for text in grids or [])
+            plan = Plan(*classes, fixed, grid, chooses, normalise)
+            for candidate in plan.candidates():
+                plan.make(candidate)
+            plans.append(plan)
+    return plans
+
+
+def _folds(paths: list[Path], count: int) -> list[Fold]:
+    from owpc_ltr.dataset_file import read_dataset
+    from owpc_ltr.errors import UsageError
+    from owpc_ltr.selection import Fold, cut_folds
+
+    if len(paths) == 1 and not paths[0].is_dir():
+        return cut_folds(read_dataset(paths[0]), count)
+    folds = []
+    for folder in paths:
+        if not folder.is_dir():
+            raise UsageError(f"{folder} is no folder: give one dataset, or a folder for each fold")
+        parts = [read_dataset(_part(folder, name)) for name in ("train", "vali", "test")]
+        folds.append(Fold(folder.name, *parts))
+    return folds
+
+
+def _part(folder: Path, name: str) -> Path:
+    from owpc_ltr.errors import BadInput
+
+    found = sorted(path for path in folder.iterdir() if path.name.partition(".")[0] == name)
+    if len(found) != 1:
+        raise BadInput(f"{folder} needs one file {name}.txt (or .parquet, .gz, .xz)")
+    return found[0]
+
+
+def _print(choices: list[Choice], select: str) -> None:
+    headers = ["SETTINGS", f"VALIDATION {select}", *(f"TEST {m}" for m in choices[0].test), "C"]
+    rows: list[list[Any]] = []
+    for choice in choices:
+        cs = dict.fromkeys(str(c.get("optimizer.C", "–")) for c in choice.chosen.values())
+        rows.append([choice.name, choice.validation, *choice.test.values(), ", ".join(cs)])
+    print_table(headers, rows)

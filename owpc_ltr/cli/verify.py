@@ -1,0 +1,69 @@
+"""`owpc-ltr verify`: the proof of an uploaded model, repeated any day."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from owpc_ltr.cli.cluster import (
+    CaFile,
+    Index,
+    Insecure,
+    StoreKind,
+    StoreName,
+    Url,
+    open_engine,
+    open_store,
+)
+from owpc_ltr.cli.options import Json
+from owpc_ltr.cli.output import print_json, print_table
+
+
+def verify(
+    name: Annotated[str, typer.Argument(help="The name that applications use, or NAME@HASH.")],
+    index: Index,
+    tolerance: Annotated[
+        float, typer.Option(help="The largest relative difference of scores that is accepted.")
+    ] = 1e-5,
+    drift: Annotated[
+        float,
+        typer.Option(help="How far a feature may move in the mean, in standard deviations."),
+    ] = 0.1,
+    store_kind: StoreKind = None,
+    store: StoreName = None,
+    url: Url = None,
+    ca: CaFile = None,
+    insecure: Insecure = False,
+    as_json: Json = False,
+) -> None:
+    """Prove an uploaded model again, from what the cluster remembers of it, and look for drift.
+
+    Compared are the feature set, the engine's version, the index, its mapping, the features of the
+    model's judged documents, and the scores. Where something drifted the exit code is 5.
+    """
+    from owpc_ltr.engine.drift import verify as verify_model
+    from owpc_ltr.engine.pointers import Pointers
+    from owpc_ltr.errors import Refused
+
+    engine = open_engine(url, ca, insecure)
+    kept_in = open_store(engine, store_kind, store)
+    model = Pointers(engine).resolve(name)
+    found = verify_model(engine, kept_in, model, index, tolerance=tolerance, feature_drift=drift)
+    if as_json:
+        print_json(found.as_dict())
+    elif found.parity:
+        parity = found.parity
+        print_table(
+            ["FEATURE", "MOVED BY", "MEAN THEN", "MEAN NOW"],
+            [(one.feature, one.by, one.mean_before, one.mean_now) for one in found.features],
+        )
+        typer.echo(
+            f"{parity.compared} of {parity.documents} documents of {parity.queries} queries: "
+            f"largest relative difference {parity.largest_difference:.2g}, {parity.swapped} pairs "
+            f"swapped, {parity.ties_broken} ties broken"
+        )
+    if found.drift:
+        raise Refused(f"'{model}' has drifted since it was uploaded: {'; '.join(found.drift)}")
+    if not as_json:
+        typer.echo(f"'{model}' is what it was when it was uploaded")

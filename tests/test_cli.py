@@ -1,0 +1,229 @@
+"""The command line: each fault is one line and an exit code, and nothing is half-written."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from owpc_ltr import cli
+from owpc_ltr.models import LinearModel, save_model
+
+Run = Callable[..., tuple[int, str, str]]
+
+FEATURESET = '{"featureset": {"name": "f", "features": [%s]}}'
+FEATURE = '{"name": "%s", "params": ["keywords"], "template": {"match": {"t": "{{%s}}"}}}'
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """Run a command in an empty folder: exit code, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("OWPC_LTR_URL", "OWPC_LTR_USER", "OWPC_LTR_PASSWORD", "OWPC_LTR_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+    def command(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["owpc-ltr", *words])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        captured = capsys.readouterr()
+        return int(str(ended.value.code or 0)), captured.out, captured.err
+
+    return command
+
+
+def letor(queries: int = 40) -> str:
+    generator = np.random.default_rng(0)
+    lines = []
+    for query in range(queries):
+        for document in range(8):
+            x = generator.normal(size=3)
+            label = int(x[0] + generator.normal() > 1)
+            values = " ".join(f"{i}:{value:.4f}" for i, value in enumerate(x, 1))
+            lines.append(f"{label} qid:{query} {values} # docid = d{document}")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def closed_port() -> int:
+    """A port on which nobody answers."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def test_the_road_of_a_researcher(run: Run) -> None:
+    Path("train.txt").write_text(letor())
+    Path("vali.txt").write_text(letor(10))
+    words = ("train", "train.txt", "--validation", "vali.txt", "--loss", "owpc")
+    more = ("--optimizer", "larank", "--grid", "C=1e-2..1e1", "--select", "map", "--out", "m.json")
+    code, out, err = run(*words, *more)
+    assert (code, err) == (0, "")
+    assert out.count("\n") == 8
+    assert "wrote m.json" in out
+    code, out, _ = run("evaluate", "m.json", "vali.txt", "--metric", "ndcg@3", "--json")
+    assert code == 0
+    (metric,) = json.loads(out)["metrics"]
+    assert metric["mean"] > metric["zero_score_baseline"]
+    code, out, _ = run("evaluate", "m.json", "vali.txt", "--against", "feature:1")
+    assert "95 % INTERVAL" in out
+
+
+def test_every_command_has_a_help_that_says_what_it_does(run: Run) -> None:
+    code, out, _ = run("--help")
+    assert code == 0
+    for command in ("engine", "index", "featureset", "log-features", "train", "evaluate"):
+        assert command in out
+        assert run(command, "--help")[0] == 0
+    assert run("--version")[1].startswith("owpc-ltr ")
+
+
+def test_plugins_are_listed_for_people_and_machines(run: Run) -> None:
+    assert "owpc" in run("plugins")[1]
+    listed = json.loads(run("plugins", "--json")[1])
+    assert {"kind", "name", "claims", "settings", "summary", "source"} == set(listed["plugins"][0])
+    assert listed["failures"] == []
+
+
+GOOD = "1 qid:1 1:0.5 2:1\n0 qid:1 1:0.1 2:0\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "fragment"),
+    [
+        (b"", "no line with a document"),
+        (b"1 1:0.5\n", "line 1"),
+        (GOOD.encode() + b"x qid:2 1:1\n", "line 3"),
+        (b"nan qid:1 1:1\n", "line 1"),
+        (b"1 qid:1 1:abc\n", "'1:abc'"),
+        (b"1 qid:1 0:1\n", "line 1"),
+        (b"1 qid:1 2:1 1:1\n", "line 1"),
+        (b"1 qid:1 1:1e400\n", "1e400"),
+        (b"1 qid:1 1:1\n0 qid:2 1:1\n1 qid:1 1:2\n", "line 3"),
+        (b"\xef\xbb\xbf1 qid:1 1:1\n", "line 1"),
+        (b"\x80\x81\x82", "line 1"),
+        (b"PK\x03\x04zip", "zip"),
+        (b"\x1f\x8b\x08cut", "cut"),
+        (b"PAR1 no parquet", "Parquet"),
+    ],
+)
+def test_bad_training_data_is_named_by_file_and_line(
+    run: Run, content: bytes, fragment: str
+) -> None:
+    Path("bad.txt").write_bytes(content)
+    code, out, err = run("train", "bad.txt", "--out", "m.json")
+    assert code == 3
+    assert out == ""
+    assert err.startswith("owpc-ltr: ")
+    assert err.count("\n") == 1
+    assert "bad.txt" in err
+    assert fragment in err
+    assert sorted(path.name for path in Path().iterdir()) == ["bad.txt"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "fragment"),
+    [
+        (("train", "nowhere.txt", "--out", "m.json"), 3, "nowhere.txt"),
+        (("train", "good.txt"), 2, "--out"),
+        (("train", "good.txt", "--out", "no/m.json"), 2, "there is no folder no"),
+        (("train", "good.txt", "--out", "."), 2, "it is a folder"),
+        (("train", "good.txt", "--out", "m.json", "--loss", "owcp"), 2, "installed: "),
+        (("train", "good.txt", "--out", "m.json", "--optimizer", "sgd"), 2, "larank"),
+        (("train", "good.txt", "--out", "m.json", "--set", "loss.p=x"), 2, "p=x"),
+        (("train", "good.txt", "--out", "m.json", "--set", "p=5"), 2, "'p=5'"),
+        (("train", "good.txt", "--out", "m.json", "--grid", "C=a..b"), 2, "C=a..b"),
+        (("train", "good.txt", "--out", "m.json", "--select", "ncdg@10"), 2, "ncdg"),
+        (("train", "good.txt", "--out", "m.json", "--plugin", "no.py"), 2, "no.py"),
+        (("train", "good.txt", "--out", "m.json", "--normalise", "z"), 2, "'z'"),
+        (
+            ("train", "good.txt", "--out", "m.json", "--loss", "lambdarank"),
+            2,
+            "'larank' needs a convex loss",
+        ),
+        (("train", "good.txt", "--out", "m.json", "--test-share", "2"), 3, "2.0"),
+        (("evaluate", "nowhere.json", "good.txt"), 3, "nowhere.json"),
+        (("evaluate", "good.txt", "good.txt"), 3, "not a model file"),
+        (("evaluate", "model.json", "good.txt"), 3, "lacks 'title'"),
+        (("evaluate", "model.json", "good.txt", "--queries", "some"), 3, "'some'"),
+        (("nonsense",), 2, "nonsense"),
+        (("featureset", "push", "good.txt", "--index", "i"), 3, "good.txt"),
+        (("featureset", "push", "twice.json", "--index", "i"), 3, "'a'"),
+        (("featureset", "push", "undeclared.json", "--index", "i"), 3, "words"),
+        (("featureset", "push", "none.json", "--index", "i"), 3, "none.json"),
+        (("index", "broken.jsonl", "--index", "i"), 3, "line 1"),
+        (("index", "list.jsonl", "--index", "i"), 3, "not a JSON object"),
+        (("index", "list.jsonl", "--index", "i", "--append", "--recreate"), 2, "choose one"),
+        (("index", "good.txt", "--index", "i", "--settings", "list.jsonl"), 3, "list.jsonl"),
+        (("search", "x", "--index", "a/../b", "--model", "m"), 2, "a/../b"),
+        (("search", "x", "--index", "i", "--model", "m", "--url", "ftp://x"), 2, "ftp://x"),
+        (
+            ("models", "list", "--url", "https://me:secret@host"),
+            2,
+            "OWPC_LTR_USER",
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line(
+    run: Run, words: tuple[str, ...], code: int, fragment: str, closed_port: int
+) -> None:
+    Path("good.txt").write_text(GOOD)
+    Path("broken.jsonl").write_text("{")
+    Path("list.jsonl").write_text("[1]\n")
+    feature = FEATURE % ("a", "keywords")
+    Path("twice.json").write_text(FEATURESET % f"{feature}, {feature}")
+    Path("undeclared.json").write_text(FEATURESET % FEATURE % ("a", "words"))
+    Path("none.json").write_text(FEATURESET % "")
+    save_model(LinearModel(("title", "2"), np.ones(2)), Path("model.json"))
+    before = sorted(path.name for path in Path().iterdir())
+    cluster = words[0] in {"search", "models", "index", "featureset"} and "--url" not in words
+    url = ("--url", f"http://127.0.0.1:{closed_port}") if cluster else ()
+    found, out, err = run(*words, *url)
+    assert found == code, err
+    assert out == ""
+    assert err.startswith("owpc-ltr: ")
+    assert err.count("\n") == 1, err
+    assert fragment in err
+    assert "secret" not in err
+    assert sorted(path.name for path in Path().iterdir()) == before
+
+
+def test_a_cluster_that_is_not_there_is_exit_4(
+    run: Run, closed_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from owpc_ltr.engine import connection
+
+    monkeypatch.setattr(connection.ConnectionSettings, "deadline", 1.0)
+    url = ("--url", f"http://127.0.0.1:{closed_port}")
+    for words in (("models", "list"), ("search", "x", "--index", "i", "--model", "m")):
+        code, _, err = run(*words, *url)
+        assert code == 4
+        assert err.count("\n") == 1
+
+
+def test_help_comes_fast() -> None:
+    """Nothing heavy is imported before it is needed."""
+    heavy = ("numpy", "numba", "pyarrow", "scipy", "xgboost", "opensearchpy", "rich.progress")
+    script = (
+        "import sys; import owpc_ltr.cli.app; "
+        f"print([name for name in {heavy!r} if name in sys.modules])"
+    )
+    listed = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert listed.stdout.strip() == "[]"
+
+
+def test_a_reader_that_leaves_ends_the_command_quietly() -> None:
+    command = f"{sys.executable} -m owpc_ltr plugins | head -1"
+    ended = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False
+    )
+    assert ended.stderr == ""

@@ -1,0 +1,214 @@
+"""`owpc-ltr import`: models of three libraries become ours, score alike, and say what changed."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lightgbm
+import numpy as np
+import pyarrow as pa
+import pytest
+import xgboost
+from sklearn.ensemble import HistGradientBoostingRegressor
+
+from owpc_ltr import cli
+from owpc_ltr.data import RankingDataset, make_dataset
+from owpc_ltr.dataset_file import save_dataset
+from owpc_ltr.featureset import Feature, FeatureSet
+from owpc_ltr.formats.ranklib import to_ranklib
+from owpc_ltr.formats.sklearn_trees import from_sklearn
+from owpc_ltr.models import LinearModel, load_model, save_model
+from owpc_ltr.profiles import LINEAR, serving_profile
+from owpc_ltr.trees import TreeModel
+
+Run = Callable[..., tuple[int, str, str]]
+NAMES = ("title", "pop", "n")
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """Run a command in an empty folder: exit code, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def command(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["owpc-ltr", *words])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        captured = capsys.readouterr()
+        return int(str(ended.value.code or 0)), captured.out, captured.err
+
+    return command
+
+
+@pytest.fixture
+def data(rng: np.random.Generator) -> RankingDataset:
+    rows = rng.normal(size=(300, 3)).astype(np.float32)
+    rows[rng.random(rows.shape) < 0.3] = np.nan
+    labels = np.nan_to_num(rows[:, 0]) > np.nan_to_num(rows[:, 1])
+    return make_dataset(
+        rows,
+        labels,
+        np.repeat(np.arange(15), 20),
+        feature_names=NAMES,
+        document_ids=pa.array([f"d{i}" for i in range(300)]),
+        query_params=pa.array(['{"keywords": "a"}'] * 15),
+        featureset_hash="0" * 64,
+    )
+
+
+def boosted(data: RankingDataset, names: list[str] | None, **settings: Any) -> xgboost.Booster:
+    matrix = xgboost.DMatrix(data.features, data.labels, feature_names=names)
+    return xgboost.train({"max_depth": 3, "nthread": 1, **settings}, matrix, 6)
+
+
+def test_an_xgboost_model_is_imported_and_evaluated(run: Run, data: RankingDataset) -> None:
+    booster = boosted(data, list(NAMES), base_score=0.3)
+    booster.save_model("xgb.json")
+    save_dataset(data, Path("data.parquet"))
+    code, out, err = run("import", "xgb.json", "--data", "data.parquet", "--out", "m.json")
+    assert (code, err) == (0, "")
+    assert out.startswith("wrote m.json: a trees model of 3 features, from model/xgboost+json+raw")
+    assert "base score" in out
+    model = load_model(Path("m.json"))
+    wanted = booster.predict(xgboost.DMatrix(data.features, feature_names=list(NAMES)))
+    assert model.score(data.features) == pytest.approx(wanted, abs=1e-6)
+    # What `upload` asks of a model: documents to score again, and the feature set.
+    assert len(model.record["probes"]) == 15
+    assert model.record["featureset_hash"] == "0" * 64
+    code, out, _ = run("evaluate", "m.json", "data.parquet", "--json")
+    assert code == 0
+    assert json.loads(out)["metrics"][0]["mean"] > 0.8
+
+
+def test_trees_after_the_best_iteration_are_left_out_and_told(
+    run: Run, data: RankingDataset
+) -> None:
+    booster = boosted(data, list(NAMES))
+    booster.set_attr(best_iteration="3")
+    booster.save_model("xgb.json")
+    code, out, _ = run("import", "xgb.json", "--out", "m.json")
+    assert code == 0
+    assert "4 of 6 kept" in out
+
+
+def test_a_dart_model_has_its_weights_multiplied_in(run: Run, data: RankingDataset) -> None:
+    booster = boosted(data, list(NAMES), booster="dart", rate_drop=0.5, seed=1)
+    booster.save_model("xgb.json")
+    assert "dart" in run("import", "xgb.json", "--out", "m.json")[1]
+    wanted = booster.predict(xgboost.DMatrix(data.features, feature_names=list(NAMES)))
+    scores = load_model(Path("m.json")).score(data.features)
+    assert scores == pytest.approx(wanted, abs=1e-5)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_lightgbm_model_takes_the_names_of_the_feature_set(
+    run: Run, data: RankingDataset, named: bool
+) -> None:
+    names = ["pop", "n", "title"] if named else "auto"
+    rows = data.features[:, [1, 2, 0]] if named else data.features
+    train = lightgbm.Dataset(rows, data.labels, feature_name=names)
+    light = lightgbm.train({"verbosity": -1, "num_threads": 1}, train, 5)
+    light.save_model("light.txt")
+    features = tuple(Feature(name, (), {"match_all": {}}) for name in NAMES)
+    Path("f.json").write_text(json.dumps(FeatureSet("f", features).to_body()))
+    code, out, _ = run("import", "light.txt", "--featureset", "f.json", "--out", "m.json", "--json")
+    assert code == 0
+    told = json.loads(out)
+    assert told["features"] == list(NAMES)
+    assert any("next float32" in note for note in told["notes"])
+    assert any(("in the order" if named else "only numbered") in n for n in told["notes"])
+    model = load_model(Path("m.json"))
+    assert model.score(data.features) == pytest.approx(light.predict(rows), abs=1e-9)
+    assert model.record["featureset_hash"] == FeatureSet("f", features).hash
+
+
+def test_missing_values_that_were_zeros_are_told(run: Run, data: RankingDataset) -> None:
+    boosted(data, list(NAMES)).save_model("xgb.json")
+    code, out, _ = run("import", "xgb.json", "--missing", "zero", "--out", "m.json")
+    assert code == 0
+    assert "missing features go where 0 goes" in out
+    scores = load_model(Path("m.json")).score
+    assert (scores(data.features) == scores(np.nan_to_num(data.features))).all()
+    model = load_model(Path("m.json"))
+    assert model.record["imported"]["missing"] == "zero"
+
+
+def test_a_scikit_learn_model_goes_the_way_of_our_own_file_and_never_as_a_pickle(
+    run: Run, data: RankingDataset
+) -> None:
+    estimator = HistGradientBoostingRegressor(max_iter=5).fit(data.features, data.labels)
+    save_model(from_sklearn(estimator, NAMES), Path("own.json"))
+    Path("names.txt").write_text("n\ntitle\npop\n")
+    code, out, _ = run("import", "own.json", "--features", "names.txt", "--out", "m.json")
+    assert code == 0
+    assert "in the order" in out
+    scores = load_model(Path("m.json")).score(data.features[:, [2, 0, 1]])
+    assert scores == pytest.approx(estimator.predict(data.features), abs=1e-6)
+    Path("model.pkl").write_bytes(pickle.dumps(estimator))
+    code, _, err = run("import", "model.pkl", "--out", "p.json")
+    assert code == 3
+    assert "pickles are never read" in err
+    assert not Path("p.json").exists()
+
+
+def test_ranklib_text_and_a_plugin_definition_are_imported(run: Run, data: RankingDataset) -> None:
+    linear = LinearModel(NAMES, np.array([1.0, -0.5, 0.25]))
+    text = to_ranklib(linear, NAMES, serving_profile("opensearch", "3.8.0"))
+    Path("lin.txt").write_text(text)
+    Path("names.txt").write_text("\n".join(NAMES))
+    assert run("import", "lin.txt", "--out", "m.json")[0] == 3
+    assert run("import", "lin.txt", "--features", "names.txt", "--out", "m.json")[0] == 0
+    assert load_model(Path("m.json")).score(data.features) == pytest.approx(
+        linear.score(data.features)
+    )
+    stored = {"type": LINEAR, "definition": {"pop": -0.5, "title": 1.0}}
+    Path("p.json").write_text(json.dumps(stored))
+    assert run("import", "p.json", "--features", "names.txt", "--out", "q.json")[0] == 0
+    model = load_model(Path("q.json"))
+    assert isinstance(model, LinearModel)
+    assert model.weights.tolist() == [1.0, -0.5, 0.0]
+
+
+def test_our_own_tree_model_is_put_on_more_columns_without_another_score(
+    run: Run, data: RankingDataset
+) -> None:
+    boosted(data, list(NAMES)).save_model("xgb.json")
+    Path("names.txt").write_text("x\nn\ntitle\ny\npop\n")
+    code, out, _ = run("import", "xgb.json", "--features", "names.txt", "--out", "m.json")
+    assert code == 0
+    assert "2 of them it does not use" in out
+    wide = np.full((300, 5), 9.0, np.float32)
+    wide[:, [2, 4, 1]] = data.features
+    assert run("import", "xgb.json", "--out", "n.json")[0] == 0
+    narrow = load_model(Path("n.json"))
+    assert isinstance(narrow, TreeModel)
+    assert (load_model(Path("m.json")).score(wide) == narrow.score(data.features)).all()
+
+
+@pytest.mark.parametrize(
+    ("names", "words", "code", "fragment"),
+    [
+        ("a\nb\nc\n", (), 3, "needs the feature 'title'"),
+        ("title\npop\ntitle\n", (), 3, "line 3"),
+        ("\n\n", (), 3, "names no feature"),
+        ("title\npop\nn\n", ("--featureset", "names.txt"), 2, "give one"),
+        ("title\npop\nn\n", ("--missing", "never"), 2, "never"),
+    ],
+)
+def test_names_that_do_not_fit_are_refused(
+    run: Run, data: RankingDataset, names: str, words: tuple[str, ...], code: int, fragment: str
+) -> None:
+    boosted(data, list(NAMES)).save_model("xgb.json")
+    Path("names.txt").write_text(names)
+    ended, out, err = run(
+        "import", "xgb.json", "--features", "names.txt", *words, "--out", "m.json"
+    )
+    assert (ended, out) == (code, "")
+    assert err.count("\n") == 1
+    assert fragment in err
+    assert not Path("m.json").exists()

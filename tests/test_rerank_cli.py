@@ -1,0 +1,83 @@
+"""Rerankers from the command line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from owpc_ltr import cli
+from owpc_ltr.letor import write_letor
+from owpc_ltr.models import save_model
+from tests.list_samples import crowded, weights
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Command:
+    """Run a command in an empty folder: exit code, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+    write_letor(crowded(60), tmp_path / "data.txt")
+    save_model(weights(1, 0, 0), tmp_path / "base.json")
+
+    def command(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["owpc-ltr", *words])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        captured = capsys.readouterr()
+        return int(str(ended.value.code or 0)), captured.out, captured.err
+
+    return command
+
+
+def test_the_command_line_learns_measures_and_compares(run: Command) -> None:
+    learn = ("train", "data.txt", "--reranker", "exchangeable", "--loss", "pairwise")
+    settings = ("--set", "reranker.kernels=rbf", "--set", "loss.inner=logistic")
+    code, out, err = run(*learn, *settings, "--base", "base.json", "--out", "r.json")
+    assert (code, err) == (0, "")
+    assert "the base" in out
+    assert "chosen: " in out
+    measure = ("evaluate", "r.json", "data.txt", "--against", "base.json", "--json")
+    code, out, _ = run(*measure, "--metric", "ndcg@10")
+    assert code == 0
+    answer = json.loads(out)
+    assert answer["queries"] == "test"
+    assert answer["comparisons"][0]["mean_difference"] > 0.2
+    code, out, _ = run(*learn, *settings, "--base", "feature:1", "--out", "f.json", "--json",
+                       "--grid", "penalty=1,0.1")  # fmt: skip
+    assert code == 0
+    assert [row.get("reranker.penalty") for row in json.loads(out)["table"]] == [None, "1", "0.1"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("--reranker", "exchangeable"), 2, "--base MODEL.json"),
+        (("--base", "base.json"), 2, "--base is for rerankers"),
+        (("--documents", "data.txt"), 2, "--documents is for rerankers"),
+        (("--reranker", "exchangeable", "--base", "base.json", "--optimizer", "larank"), 2,
+         "--optimizer is for models"),
+        (("--reranker", "exchangeable", "--base", "no.json"), 3, "no.json"),
+        (("--reranker", "nobody", "--base", "base.json"), 2, "no reranker is named 'nobody'"),
+        (("--reranker", "exchangeable", "--base", "base.json", "--set",
+          "reranker.kernels=same:site"), 3, "--documents FILE"),
+    ],
+)  # fmt: skip
+def test_what_the_command_line_cannot_do_is_one_line(
+    words: tuple[str, ...],
+    code: int,
+    message: str,
+    run: Command,
+    tmp_path: Path,
+) -> None:
+    ended, out, err = run("train", "data.txt", "--loss", "pairwise", "--out", "o.json", *words)
+    assert (ended, out) == (code, "")
+    assert message in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "o.json").exists()
