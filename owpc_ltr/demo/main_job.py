@@ -1,0 +1,90 @@
+"""The demo: from the documentation of this Python to a ranker in a real engine, step by step."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from owpc_ltr.demo.narration import Narrator, Silent
+from owpc_ltr.demo.preparing import (
+    find_candidates,
+    index_corpus,
+    log_candidates,
+    push_featureset,
+    start_node,
+)
+from owpc_ltr.demo.proving import compare_rankers, search_held_out, train_owpc, upload_model
+from owpc_ltr.demo.walk import INDEX, MODEL, DemoOptions, Walk
+from owpc_ltr.errors import UsageError
+
+if TYPE_CHECKING:
+    from owpc_ltr.engine.client import Engine
+
+
+def run_demo(
+    options: DemoOptions | None = None, narrator: Narrator | None = None
+) -> dict[str, Any]:
+    """Walk the whole road; returns every figure that was told, and leaves the node running.
+
+    No test query decides anything: boosts are tuned on training queries; loss weights, C and trees
+    are chosen on validation queries; all by one metric.
+    """
+    walk = Walk(options or DemoOptions(), narrator or Silent())
+    _prepare_folder(walk.options.folder)
+    go_on_with(walk, start_node(walk))
+    walk.narrator.line()
+    walk.narrator.line(f"Done in {walk.figures['seconds']['all']:.0f} s. The node runs on. Next:")
+    for command in walk.figures["next"]:
+        walk.narrator.line(f"  {command}")
+    return walk.figures
+
+
+def go_on_with(walk: Walk, engine: Engine) -> None:
+    """All steps after the first, on a node that is there."""
+    documents = index_corpus(walk, engine)
+    cluster = push_featureset(walk, engine)
+    found = find_candidates(walk, engine, documents)
+    sides = log_candidates(walk, cluster, found)
+    model = train_owpc(walk, sides)
+    baseline = compare_rankers(walk, cluster, sides, model)
+    name = upload_model(walk, cluster, model)
+    search_held_out(walk, cluster, sides, found, name, baseline)
+    seconds = walk.figures["seconds"]
+    seconds["all"] = sum(seconds.values())
+    walk.figures["next"] = what_next(walk.options, engine.settings.url)
+
+
+def what_next(options: DemoOptions, url: str) -> list[str]:
+    """Commands that go on from where the demo stops, ready to be typed."""
+    model, data = options.file("-owpc.json"), options.file(".parquet")
+    there = f"--index {INDEX} --model {MODEL} --query {options.file('-bm25.json')} --url {url}"
+    command = _command()
+    return [
+        f'{command} search "split a string into lines" {there} --title qualified_name',
+        f'{command} rescore-body "split a string into lines" {there}',
+        f"{command} evaluate {model} {data} --metric ndcg@10 --metric map --against feature:text",
+        f"{command} train {data} --loss pairwise --optimizer larank --out pairwise.json",
+        f"{command} engine stop --port {options.port}",
+    ]
+
+
+def _command() -> str:
+    """How this program is called here: by its name, or by its path where that is not enough."""
+    if shutil.which("owpc-ltr"):
+        return "owpc-ltr"
+    return os.path.relpath(Path(sys.executable).parent / "owpc-ltr")
+
+
+def _prepare_folder(folder: Path) -> None:
+    """Refuse a folder that cannot be written to before the work rather than after it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"cannot make the folder {folder} ({error.strerror}): name another with --folder"
+        ) from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UsageError(f"the folder {folder} is not writable: name another with --folder")

@@ -1,0 +1,237 @@
+"""The second half of the demo: train, compare on held-out queries, upload, search live."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from owpc_ltr.demo.contest import METRICS, by_kind, hold_contest, rows_of, verdict
+from owpc_ltr.demo.judged import DemoQuery, Pool
+from owpc_ltr.demo.lambdamart import fit_lambdamart
+from owpc_ltr.demo.live import METRIC, WINDOW, Live, search_live
+from owpc_ltr.demo.tuned_bm25 import MultiMatch, engine_scores, field_columns, tune, untuned
+from owpc_ltr.demo.walk import INDEX, MODEL, SELECT, Cluster, Sides, Walk
+from owpc_ltr.errors import Refused
+from owpc_ltr.files import write_atomically
+from owpc_ltr.grids import DEFAULT_C
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from owpc_ltr.data import RankingDataset
+    from owpc_ltr.interfaces import Model
+
+GENERATORS = ("constant", "logarithmic", "inverse", "exponential", "top")
+OWPC, TUNED, UNTUNED, LAMBDAMART = "OWPC (linear)", "BM25, tuned", "BM25, untuned", "LambdaMART"
+_SAME = 1e-5
+_SHOWN = 5
+
+
+def train_owpc(walk: Walk, sides: Sides) -> Model:
+    """OWPC solved by LaRank, weights and C chosen on validation queries, as a file."""
+    from owpc_ltr import registry as registries
+    from owpc_ltr.interfaces import Run
+    from owpc_ltr.models import save_model
+    from owpc_ltr.training import Plan, train
+
+    with walk.step("train", "train OWPC by LaRank, its weights and C chosen on validation queries"):
+        registry = registries.load([])
+        grid = {"loss.generator": GENERATORS, "optimizer.C": DEFAULT_C}
+        plan = Plan(
+            registry.find("loss", "owpc"), registry.find("optimizer", "larank"), {}, grid, SELECT
+        )
+        with walk.narrator.working() as show:
+            run = Run(seed=walk.options.seed, threads=walk.options.threads, progress=show)
+            trained = train(sides.training, plan, run, sides.validation, sides.source)
+        save_model(trained.model, walk.options.file("-owpc.json"))
+        certificate = trained.fit.certificate
+        walk.narrator.line(
+            f"{len(trained.table)} candidates on {sides.training.n_queries} queries; the best on "
+            f"{sides.validation.n_queries} validation queries: "
+            f"{trained.settings['loss.generator']} weights, C = {trained.settings['optimizer.C']:g}"
+        )
+        walk.narrator.line(
+            f"certificate: duality gap {certificate.relative_gap:.1e} of what training gained, "
+            f"{certificate.passes} passes, {certificate.nonzero_duals} non-zero duals"
+        )
+        for warning in trained.warnings:
+            walk.narrator.line(f"warning: {warning}")
+        walk.figures["owpc"] = {
+            "settings": dict(trained.settings),
+            "validation": trained.model.record["validation"],
+            "certificate": certificate.as_dict(),
+            "candidates": len(trained.table),
+        }
+    return trained.model
+
+
+def compare_rankers(walk: Walk, cluster: Cluster, sides: Sides, model: Model) -> MultiMatch:
+    """The contest on held-out queries; returns the tuned full-text query."""
+    with walk.step("compare", "compare on queries that nothing has seen"):
+        columns = field_columns(cluster.featureset)
+        with walk.narrator.working() as show:
+            show("tuning BM25 on the training queries", None)
+            tuning = tune(sides.training, columns, SELECT)
+            show("growing LambdaMART", None)
+            rival = fit_lambdamart(
+                sides.training,
+                sides.validation,
+                SELECT,
+                seed=walk.options.seed,
+                threads=walk.options.threads,
+            )
+        baseline, features = tuning.best, sides.test.features
+        difference = _check_baseline(cluster, baseline, sides.test, columns)
+        scores = {
+            OWPC: model.score(features),
+            TUNED: baseline.score(features, columns),
+            LAMBDAMART: rival.score(features),
+            UNTUNED: untuned(columns).score(features, columns),
+        }
+        contest = hold_contest(scores, sides.test, walk.options.seed)
+        walk.narrator.line(
+            f"BM25: the best of {tuning.tried} settings of boosts and tie_breaker, by training "
+            f"{SELECT}; the engine gives it the same scores (to {difference:.0e})"
+        )
+        walk.narrator.line(
+            f"LambdaMART: XGBoost rank:ndcg, depth {rival.settings['max_depth']}, {rival.trees} "
+            f"trees, by validation {SELECT}"
+        )
+        walk.narrator.table([f"{contest.n_queries} HELD-OUT QUERIES", *METRICS], rows_of(contest))
+        kinds = by_kind(contest, sides.test)
+        for row in kinds:
+            means = ", ".join(f"{name} {value:.4f}" for name, value in row[SELECT].items())
+            walk.narrator.line(f"{SELECT} of the {row['queries']} {row['kind']} queries: {means}")
+        for other in (TUNED, LAMBDAMART):
+            for metric, one in zip(METRICS, contest.comparisons[other], strict=True):
+                if metric == SELECT:
+                    walk.narrator.line(verdict(OWPC, other, metric, one))
+        walk.figures["contest"] = {
+            **contest.as_dict(),
+            "by_kind": kinds,
+            "bm25": {**baseline.as_dict(), "training": tuning.value, "tried": tuning.tried},
+            "lambdamart": {
+                "settings": rival.settings,
+                "trees": rival.trees,
+                "validation": rival.validation,
+            },
+        }
+    return baseline
+
+
+def upload_model(walk: Walk, cluster: Cluster, model: Model) -> str:
+    """The model's immutable name in the engine, after its scores were proven there."""
+    from owpc_ltr.engine.deployment import upload
+
+    with walk.step("upload", "upload it, and compare the engine's scores with the laptop's"):
+        uploaded = upload(cluster.engine, cluster.store, model, cluster.featureset, INDEX, MODEL)
+        parity = uploaded.parity
+        walk.narrator.line(
+            f"'{MODEL}' now means {uploaded.model}; {parity.documents} documents of "
+            f"{parity.queries} queries: largest relative difference "
+            f"{parity.largest_difference:.1e}, {parity.swapped} pairs swapped"
+        )
+        walk.figures["upload"] = {"model": uploaded.model, "parity": parity.as_dict()}
+    return uploaded.model
+
+
+def search_held_out(
+    walk: Walk,
+    cluster: Cluster,
+    sides: Sides,
+    found: Sequence[Pool],
+    name: str,
+    baseline: MultiMatch,
+) -> None:
+    """Every held-out query on the whole corpus, with and without the model; three of them shown."""
+    with walk.step("search", "search the whole corpus live, without and with the model"):
+        held_out = set(sides.test.query_ids.to_pylist())
+        asked = [pool.query for pool in found if pool.query.query_id in held_out]
+        write_atomically(
+            walk.options.file("-bm25.json"),
+            (json.dumps(baseline.query(), indent=2) + "\n").encode(),
+        )
+        with walk.narrator.working() as show:
+            live = search_live(
+                cluster.engine,
+                cluster.store,
+                INDEX,
+                cluster.store.get_model(name),
+                baseline.query(),
+                asked,
+                show,
+            )
+        comparison, (before, after) = live.comparison, live.milliseconds
+        walk.narrator.line(
+            f"{METRIC} over all documents: {comparison.mean_b:.4f} by tuned BM25, "
+            f"{comparison.mean_a:.4f} with its best {WINDOW} reranked by the model"
+        )
+        walk.narrator.line(verdict("the model", "tuned BM25 alone", METRIC, comparison))
+        walk.narrator.line(
+            f"median time in the engine: {before:g} ms without, {after:g} ms with the model"
+        )
+        for why, number in live.examples().items():
+            _show(walk, live, why, number)
+        walk.figures["live"] = live.as_dict()
+
+
+def _check_baseline(
+    cluster: Cluster, baseline: MultiMatch, data: RankingDataset, columns: Mapping[str, int]
+) -> float:
+    """The largest relative difference to the engine's own scores of the tuned query."""
+    if data.document_ids is None or data.query_params is None:
+        raise Refused("the dataset was not logged from an engine: run the demo from its start")
+    largest = 0.0
+    for number in range(min(5, data.n_queries)):
+        rows = slice(int(data.offsets[number]), int(data.offsets[number + 1]))
+        text = json.loads(data.query_params[number].as_py())["keywords"]
+        remote = engine_scores(
+            cluster.engine, INDEX, baseline.query(text), data.document_ids[rows].to_pylist()
+        )
+        local = baseline.score(data.features[rows], columns)
+        largest = max(largest, float((abs(remote - local) / np.maximum(1.0, abs(local))).max()))
+    if largest > _SAME:
+        raise Refused(
+            f"the tuned full-text query scores differently in the engine (by {largest:.1g}): the "
+            "baseline would be another one than was tuned"
+        )
+    return largest
+
+
+def _show(walk: Walk, live: Live, why: str, number: int) -> None:
+    query, answer = live.queries[number], live.answers[number]
+    walk.narrator.line()
+    walk.narrator.line(
+        f"{why}: “{query.text}” (wanted, marked *: {_wanted(query)}; {METRIC} "
+        f"{live.before[number]:.2f} → {live.after[number]:.2f})"
+    )
+    rows: list[Sequence[Any]] = [
+        (
+            rank,
+            _marked(old.document_id, query),
+            _move(rank, new.other_rank),
+            _marked(new.document_id, query),
+        )
+        for rank, (old, new) in enumerate(zip(answer.before, answer.after, strict=False), 1)
+    ]
+    walk.narrator.table(["#", "TUNED BM25", "MOVE", "WITH THE MODEL"], rows[:_SHOWN])
+
+
+def _wanted(query: DemoQuery) -> str:
+    best = max(query.relevant, key=lambda name: query.relevant[name])
+    others = len(query.relevant) - 1
+    return f"{best} and its {others} members" if others else best
+
+
+def _marked(document: str, query: DemoQuery) -> str:
+    return f"* {document}" if document in query.relevant else f"  {document}"
+
+
+def _move(rank: int, other_rank: int | None) -> str:
+    if other_rank is None:
+        return "new"
+    steps = other_rank - rank
+    return "=" if steps == 0 else f"▲{steps}" if steps > 0 else f"▼{-steps}"

@@ -1,0 +1,78 @@
+"""What the demo's steps share: its options, and what one step hands to the next."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from owpc_ltr.demo.narration import Narrator
+
+if TYPE_CHECKING:
+    from owpc_ltr.data import RankingDataset
+    from owpc_ltr.engine.client import Engine
+    from owpc_ltr.engine.stores import Store
+    from owpc_ltr.featureset import FeatureSet
+
+INDEX = "python-docs"
+"""The name of the index, and of the feature set."""
+MODEL = "python-docs-owpc"
+SELECT = "ndcg@10"
+"""The one metric by which everything is chosen: loss weights, C, trees, boosts."""
+STEPS = 9
+
+
+@dataclass(frozen=True)
+class DemoOptions:
+    """How the demo runs."""
+
+    port: int = 9270
+    """The demo has a node of its own, which disturbs no other."""
+    folder: Path = Path("owpc-ltr-demo")
+    """Where its judgments, dataset, model and baseline go."""
+    queries: int = 2500
+    threads: int = 1
+    seed: int = 0
+
+    def file(self, ending: str) -> Path:
+        """A file of the demo."""
+        return self.folder / f"{INDEX}{ending}"
+
+
+@dataclass
+class Walk:
+    """A demo under way: where its news go, and the figures so far."""
+
+    options: DemoOptions
+    narrator: Narrator
+    figures: dict[str, Any] = field(default_factory=lambda: {"seconds": {}})
+
+    @contextmanager
+    def step(self, key: str, title: str) -> Iterator[None]:
+        """Announce a step, and keep how many seconds it took."""
+        self.narrator.step(len(self.figures["seconds"]) + 1, STEPS, title)
+        started = time.monotonic()
+        yield
+        self.figures["seconds"][key] = time.monotonic() - started
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The demo's node, and what was put there."""
+
+    engine: Engine
+    store: Store
+    featureset: FeatureSet
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The logged queries, split by the hash of their ids; `source` goes into a model's record."""
+
+    training: RankingDataset
+    validation: RankingDataset
+    test: RankingDataset
+    source: Mapping[str, Any]

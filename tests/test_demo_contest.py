@@ -1,0 +1,226 @@
+"""The demo's figures: an honest baseline, a fair rival, and sentences that admit a defeat."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from owpc_ltr.data import RankingDataset, make_dataset
+from owpc_ltr.demo.contest import METRICS, by_kind, hold_contest, rows_of, verdict
+from owpc_ltr.demo.corpus import index_body
+from owpc_ltr.demo.judged import DemoQuery
+from owpc_ltr.demo.lambdamart import fit_lambdamart
+from owpc_ltr.demo.live import WINDOW, Live, search_live
+from owpc_ltr.demo.main_job import run_demo
+from owpc_ltr.demo.preparing import featureset_file
+from owpc_ltr.demo.tuned_bm25 import MultiMatch, field_columns, tune, untuned
+from owpc_ltr.demo.walk import DemoOptions
+from owpc_ltr.engine.search import BeforeAndAfter, Hit
+from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.featureset import Feature, FeatureSet, load_featureset
+
+
+@pytest.fixture
+def data(rng: np.random.Generator) -> RankingDataset:
+    """100 queries of 12 documents; what counts is 2 × the first column plus the second."""
+    features = rng.exponential(size=(1200, 3)).astype(np.float32)
+    features[rng.random(features.shape) < 0.2] = np.nan
+    truth = np.nan_to_num(features) @ [2.0, 1.0, 0.0] + rng.normal(scale=0.1, size=1200)
+    best = truth.reshape(100, 12).max(axis=1, keepdims=True)
+    labels = (truth.reshape(100, 12) == best).ravel()
+    kinds = ["module" if number % 5 == 0 else "object" for number in range(100)]
+    ids = np.repeat([f"{kind}:{number}" for number, kind in enumerate(kinds)], 12)
+    return make_dataset(features, labels, ids)
+
+
+COLUMNS = {"title": 0, "body": 1, "noise": 2}
+
+
+def test_the_score_of_a_multi_match_is_its_best_field_and_a_share_of_the_others() -> None:
+    features = np.array([[1.0, 3.0, np.nan], [np.nan, np.nan, np.nan]], dtype=np.float32)
+    query = MultiMatch({"title": 4.0, "body": 1.0, "noise": 2.0}, tie_breaker=0.3)
+    assert query.score(features, COLUMNS).tolist() == pytest.approx([4.0 + 0.3 * 3.0, 0.0])
+
+
+def test_fields_are_found_by_name_and_not_by_place() -> None:
+    features = np.array([[1.0, 3.0, 5.0]], dtype=np.float32)
+    assert MultiMatch({"noise": 1.0}).score(features, COLUMNS).tolist() == [5.0]
+
+
+def test_a_field_without_a_boost_is_not_searched() -> None:
+    query = MultiMatch({"title": 2.0, "body": 0.0}, 0.5).query("words")
+    assert query["multi_match"]["fields"] == ["title^2"]
+    assert query["multi_match"]["tie_breaker"] == 0.5
+
+
+def test_tuning_finds_what_counts(data: RankingDataset) -> None:
+    found = tune(data, COLUMNS, "ndcg@10")
+    best = found.best
+    assert best.boosts["title"] > best.boosts["body"] > best.boosts["noise"]
+    assert best.tie_breaker > 0.5
+
+
+def test_tuning_is_never_worse_than_not_tuning_and_repeats_itself(data: RankingDataset) -> None:
+    found = tune(data, COLUMNS, "map")
+    contest = hold_contest(
+        {
+            "tuned": found.best.score(data.features, COLUMNS),
+            "untuned": untuned(COLUMNS).score(data.features, COLUMNS),
+        },
+        data,
+    )
+    assert contest.measured["tuned"][0].mean == pytest.approx(found.value)
+    assert contest.measured["tuned"][0].mean > contest.measured["untuned"][0].mean
+    assert tune(data, COLUMNS, "map") == found
+
+
+def test_only_a_plain_match_is_the_score_of_a_field() -> None:
+    templates: list[Any] = [
+        {"match": {"title": "{{keywords}}"}},
+        {"match": {"title": {"query": "{{keywords}}", "operator": "and"}}},
+        {"constant_score": {"filter": {"match": {"body": "{{keywords}}"}}}},
+        {"match": {"body": {"query": "{{keywords}}"}}},
+        '{"match": {"noise": "{{keywords}}"}}',
+    ]
+    features = tuple(
+        Feature(f"f{number}", ("keywords",), template) for number, template in enumerate(templates)
+    )
+    assert field_columns(FeatureSet("f", features)) == {"title": 0, "body": 3}
+    with pytest.raises(BadInput, match="no plain match feature"):
+        field_columns(FeatureSet("f", features[1:3]))
+
+
+def test_the_shipped_features_ask_only_for_fields_that_are_indexed() -> None:
+    featureset = load_featureset(featureset_file())
+    known = set()
+    for name, content in index_body()["mappings"]["properties"].items():
+        known |= {name, *(f"{name}.{part}" for part in content.get("fields", {}))}
+    assert len(featureset.features) >= 12
+    assert set(field_columns(featureset)) <= known
+    for feature in featureset.features:
+        used = set(_fields(feature.template))
+        assert used
+        assert used <= known, feature.name
+
+
+def test_lambdamart_learns_and_repeats_itself(data: RankingDataset) -> None:
+    halves = data.select(np.arange(50)), data.select(np.arange(50, 100))
+    rival, again = (fit_lambdamart(*halves, "ndcg@10", seed=1) for _ in range(2))
+    scores = rival.score(halves[1].features)
+    contest = hold_contest(
+        {"trees": scores, "noise": np.nan_to_num(halves[1].features[:, 2]).astype(np.float64)},
+        halves[1],
+    )
+    assert contest.comparisons["noise"][2].significant
+    assert contest.measured["trees"][2].mean == pytest.approx(rival.validation)
+    assert (scores == again.score(halves[1].features)).all()
+
+
+def test_the_right_order_is_above_every_ranker(
+    data: RankingDataset, rng: np.random.Generator
+) -> None:
+    contest = hold_contest({"a": rng.random(1200), "b": rng.random(1200)}, data)
+    for number in range(len(METRICS)):
+        best = contest.best_possible[number].mean
+        assert best == pytest.approx(1.0)
+        assert all(measured[number].mean < best for measured in contest.measured.values())
+    assert [row[0] for row in rows_of(contest)] == ["a", "b", "(the right order)"]
+
+
+def test_a_query_without_an_answer_among_its_candidates_counts_zero_for_all(
+    data: RankingDataset,
+) -> None:
+    labels = data.labels.copy()
+    labels[: int(data.offsets[25])] = 0
+    contest = hold_contest({"a": labels.astype(np.float64)}, replace(data, labels=labels))
+    assert contest.measured["a"][2].mean == pytest.approx(0.75)
+    assert contest.best_possible[2].mean == pytest.approx(0.75)
+
+
+def test_the_kinds_of_queries_make_up_the_whole(
+    data: RankingDataset, rng: np.random.Generator
+) -> None:
+    contest = hold_contest({"a": rng.random(1200)}, data)
+    rows = by_kind(contest, data)
+    assert {row["kind"]: row["queries"] for row in rows} == {"object": 80, "module": 20}
+    whole = sum(row["queries"] * row["ndcg@10"]["a"] for row in rows) / 100
+    assert whole == pytest.approx(contest.measured["a"][2].mean)
+
+
+def test_the_verdict_says_who_is_worse_and_what_cannot_be_told(
+    data: RankingDataset, rng: np.random.Generator
+) -> None:
+    good = data.labels + 0.1 * rng.random(1200)
+    bad, worse = rng.random(1200), rng.random(1200)
+    lost = hold_contest({"ours": bad, "theirs": good}, data).comparisons["theirs"][0]
+    assert verdict("ours", "theirs", "map", lost).startswith("ours is worse than theirs: -")
+    won = hold_contest({"ours": good, "theirs": bad}, data).comparisons["theirs"][0]
+    assert verdict("ours", "theirs", "map", won).startswith("ours is better than theirs: +")
+    unclear = hold_contest({"ours": bad, "theirs": worse}, data).comparisons["theirs"][0]
+    assert "cannot be told apart" in verdict("ours", "theirs", "map", unclear)
+
+
+def test_a_folder_that_cannot_be_made_is_refused_before_any_work(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="--folder"):
+        run_demo(DemoOptions(folder=tmp_path / "file" / "demo"))
+
+
+def test_live_figures_count_what_was_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = [
+        DemoQuery("object:a", "first", "object", {"a": 1}),
+        DemoQuery("object:b", "second", "object", {"b": 1}),
+        DemoQuery("object:c", "third", "object", {"c": 1}),
+    ]
+    rankings = {
+        "first": (["x", "a"], ["a", "x"]),
+        "second": (["x"], ["x"]),
+        "third": (["c", "y"], ["y", "c"]),
+    }
+
+    def answer(*given: Any, **options: Any) -> BeforeAndAfter:
+        assert options["window"] == options["size"] == WINDOW
+        before, after = rankings[given[5]["keywords"]]
+        return BeforeAndAfter(_hits(before), _hits(after), 3, 5)
+
+    monkeypatch.setattr("owpc_ltr.demo.live.search", answer)
+    nothing: Any = None
+    live = search_live(nothing, nothing, "i", nothing, {}, asked, lambda *_: None)
+    second = 1 / np.log2(3)
+    assert live.before.tolist() == pytest.approx([second, 0.0, 1.0])
+    assert live.after.tolist() == pytest.approx([1.0, 0.0, second])
+    assert live.milliseconds == (3, 5)
+    assert list(live.examples().values()) == [0, 0, 2]
+    assert json.dumps(live.as_dict())
+
+
+def test_where_nothing_changes_one_query_is_shown() -> None:
+    query = DemoQuery("object:a", "first", "object", {"a": 1})
+    same = BeforeAndAfter(_hits(["a"]), _hits(["a"]), 1, 1)
+    live = Live((query,), (same,), np.ones(1), np.ones(1))
+    assert live.examples() == {"nothing changed": 0}
+
+
+def _hits(names: list[str]) -> tuple[Hit, ...]:
+    return tuple(Hit(name, name, -rank) for rank, name in enumerate(names))
+
+
+def _fields(query: Any) -> list[str]:
+    """The fields that a query reads."""
+    found: list[str] = []
+    if isinstance(query, dict):
+        for key, value in query.items():
+            if key in {"match", "term"}:
+                found += list(value)
+            elif key == "fields":
+                found += [name.partition("^")[0] for name in value]
+            elif key == "field":
+                found.append(value)
+            else:
+                found += _fields(value)
+    return found

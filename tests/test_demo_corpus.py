@@ -1,0 +1,268 @@
+"""The demo's corpus and queries: the same each time, and no answer that is also in the question."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import types
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from owpc_ltr.demo import sources
+from owpc_ltr.demo.compiled import MODULES
+from owpc_ltr.demo.corpus import Document, index_body, read_corpus, words_of
+from owpc_ltr.demo.docstrings import split_docstring
+from owpc_ltr.demo.judged import (
+    MODULE,
+    DemoQuery,
+    Pool,
+    make_queries,
+    pool,
+    pool_recall,
+    pools,
+)
+from owpc_ltr.engine.client import Engine
+from owpc_ltr.errors import Refused
+
+
+@pytest.fixture(scope="module")
+def corpus() -> tuple[Document, ...]:
+    return read_corpus()
+
+
+@pytest.fixture(scope="module")
+def queries(corpus: tuple[Document, ...]) -> tuple[DemoQuery, ...]:
+    return make_queries(corpus, 1500)
+
+
+def normal(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.lower()))
+
+
+def test_there_are_a_few_thousand_documents_of_every_kind(corpus: tuple[Document, ...]) -> None:
+    assert 3000 <= len(corpus) <= 8000
+    kinds = [document.kind for document in corpus]
+    assert all(kinds.count(kind) > 200 for kind in ("module", "class", "function", "method"))
+
+
+def test_ids_are_unique_and_sorted(corpus: tuple[Document, ...]) -> None:
+    ids = [document.id for document in corpus]
+    assert ids == sorted(set(ids))
+
+
+def test_well_known_objects_are_there(corpus: tuple[Document, ...]) -> None:
+    found = {document.id: document for document in corpus}
+    wanted = {
+        "json": "module",
+        "json.decoder.JSONDecoder": "class",
+        "heapq.heappush": "function",
+        "builtins.str.upper": "method",
+        "collections.deque.rotate": "method",
+        "datetime.date.today": "method",
+        "math.gcd": "function",
+    }
+    assert {name: found[name].kind for name in wanted if name in found} == wanted
+    today = found["pathlib.PurePath.with_suffix"] if "pathlib.PurePath" in found else None
+    if today is not None:
+        assert (today.name_words, today.parents) == ("with suffix", "pathlib purepath pure path")
+        assert (today.parameters, today.depth) == (1, 3)
+
+
+def test_every_document_fits_the_mapping(corpus: tuple[Document, ...]) -> None:
+    mapped = index_body()["mappings"]["properties"]
+    for document in corpus:
+        source = document.source()
+        # The engine fills `text` from the others.
+        assert source.keys() == mapped.keys() - {"text"}
+        for name, value in source.items():
+            assert isinstance(value, int if mapped[name]["type"] == "integer" else str)
+
+
+def test_nothing_private_and_no_module_that_acts_is_described(corpus: tuple[Document, ...]) -> None:
+    for document in corpus:
+        names = document.id.split(".")
+        assert not any(name.startswith("_") for name in names)
+        assert names[0] not in sources.LEFT_OUT
+        assert "test" not in names[:-1]
+
+
+def test_the_corpus_is_the_same_in_another_process(corpus: tuple[Document, ...]) -> None:
+    script = (
+        "import json; from owpc_ltr.demo.corpus import read_corpus;"
+        "from owpc_ltr.demo.judged import make_queries; c = read_corpus();"
+        "print(json.dumps([[vars(d) for d in c], [q.query_id for q in make_queries(c, 200)]]))"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        check=True,
+        text=True,
+        env={"PYTHONHASHSEED": "12345", "PATH": ""},
+    )
+    documents, asked = json.loads(answer.stdout)
+    assert documents == [vars(document) for document in corpus]
+    assert asked == [query.query_id for query in make_queries(corpus, 200)]
+
+
+def test_reading_imports_nothing_but_the_compiled_modules() -> None:
+    script = (
+        "import sys, sysconfig; from owpc_ltr.demo import corpus; sysconfig.get_paths();"
+        "before = set(sys.modules);"
+        "corpus.read_corpus(); print(*set(sys.modules) - before)"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, check=True, text=True
+    )
+    assert set(answer.stdout.split()) <= MODULES.keys()
+    assert answer.stderr == ""
+
+
+def test_a_python_without_its_source_is_refused_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    monkeypatch.setattr(
+        sources, "sysconfig", types.SimpleNamespace(get_path=lambda _: str(tmp_path))
+    )
+    with pytest.raises(Refused, match="does not hold its source"):
+        list(sources.read_sources())
+
+
+def test_no_query_stands_in_the_document_that_it_asks_for(
+    corpus: tuple[Document, ...], queries: tuple[DemoQuery, ...]
+) -> None:
+    found = {document.id: document for document in corpus}
+    for query in queries:
+        document = found[query.query_id.partition(":")[2]]
+        for value in document.source().values():
+            assert normal(query.text) not in normal(str(value))
+
+
+def test_a_summary_repeated_below_is_no_query() -> None:
+    document = example("m.f", "Give the first of them.", "Give the first\nof them. Or none.")
+    assert make_queries([document], 10) == ()
+    assert len(make_queries([example("m.f", "Give the first of them.", "Or none.")], 10)) == 1
+
+
+def test_a_summary_that_two_objects_share_is_no_query() -> None:
+    twins = [example("m.f", "Give the first one."), example("m.g", "give the first ONE")]
+    assert make_queries(twins, 10) == ()
+
+
+@pytest.mark.parametrize("summary", ["", "Too short.", "word " * 31])
+def test_summaries_too_short_or_long_are_no_queries(summary: str) -> None:
+    assert make_queries([example("m.f", summary)], 10) == ()
+
+
+def test_a_module_is_asked_for_with_its_members() -> None:
+    module = example("m", "All that counts and more.", kind="module")
+    members = [example(f"m.f{number}", "x") for number in range(3)]
+    (query,) = make_queries([module, *members, example("m.f0.deep", "x")], 10)
+    assert query.kind == MODULE
+    assert query.relevant == {"m": 2, "m.f0": 1, "m.f1": 1, "m.f2": 1}
+
+
+def test_queries_are_a_sample_that_a_larger_one_contains(
+    corpus: tuple[Document, ...], queries: tuple[DemoQuery, ...]
+) -> None:
+    assert len(queries) == 1500
+    assert len({query.query_id for query in queries}) == 1500
+    assert {query.query_id for query in make_queries(corpus, 300)} < {
+        query.query_id for query in queries
+    }
+    assert 50 < sum(query.kind == MODULE for query in queries) < 500
+
+
+def test_relevant_documents_exist(
+    corpus: tuple[Document, ...], queries: tuple[DemoQuery, ...]
+) -> None:
+    ids = {document.id for document in corpus}
+    assert all(query.relevant.keys() <= ids for query in queries)
+
+
+@given(st.text(alphabet="abcXYZ09_", max_size=20))
+def test_splitting_a_name_loses_no_letter(name: str) -> None:
+    assert words_of(name).replace(" ", "") == name.replace("_", "").lower()
+
+
+@given(st.text(max_size=200))
+def test_summary_and_rest_are_the_docstring(text: str) -> None:
+    parts = split_docstring("f", text)
+    assert len((parts.signature + parts.summary + parts.rest).split()) <= len(text.split()) + 2
+    assert parts.summary or not text.strip()
+
+
+@pytest.mark.parametrize(
+    ("text", "signature", "summary", "rest"),
+    [
+        ("Do it, e.g. Now. Then rest.", "", "Do it, e.g. Now.", "Then rest."),
+        ("One line\nwithout a stop\n\nMore.", "", "One line without a stop", "More."),
+        ("f(x) -> int\n\nGive x. Fast.", "f(x) -> int", "Give x.", "Fast."),
+        ("f(x) -> the int of x", "f(x)", "the int of x", ""),
+        ("f(x) -- give x\nas it is", "f(x)", "give x as it is", ""),
+        ("Read version 3.2 of it.", "", "Read version 3.2 of it.", ""),
+    ],
+)
+def test_docstrings_are_cut_where_their_summary_ends(
+    text: str, signature: str, summary: str, rest: str
+) -> None:
+    parts = split_docstring("f", text)
+    assert (parts.signature, parts.summary, parts.rest) == (signature, summary, rest)
+
+
+def test_a_pool_holds_what_was_found_and_nothing_that_was_not() -> None:
+    query = DemoQuery("q", "some words", MODULE, {"b": 2, "z": 1})
+    found = pool(answering(["c", "b", "a"]), "docs", query)
+    assert found == Pool(query, ("a", "b", "c"))
+    assert found.labels == (0, 2, 0)
+    assert found.recall == 0.5
+    assert pool_recall([found, Pool(query, ("b", "z"))]) == 0.75
+
+
+def test_the_order_of_a_pool_is_not_the_ranking() -> None:
+    query = DemoQuery("q", "some words", MODULE, {"b": 1})
+    orders = (["c", "b", "a"], ["a", "b", "c"])
+    assert pool(answering(orders[0]), "docs", query) == pool(answering(orders[1]), "docs", query)
+
+
+def test_half_an_answer_is_not_taken_for_a_pool() -> None:
+    query = DemoQuery("q", "some words", MODULE, {"b": 1})
+    with pytest.raises(Refused, match="whole index"):
+        pool(answering(["b"], timed_out=True), "docs", query)
+
+
+def test_pools_come_in_the_order_of_their_queries() -> None:
+    asked = [DemoQuery(str(n), "some words", MODULE, {str(n): 1}) for n in range(20)]
+    shares: list[float | None] = []
+    found = pools(answering([]), "docs", asked, lambda _, share: shares.append(share))
+    assert [pool.query for pool in found] == asked
+    assert shares[-1] == 1.0
+
+
+def example(name: str, summary: str, doc: str = "", kind: str = "function") -> Document:
+    return Document(
+        id=name,
+        name=name.rpartition(".")[2],
+        kind=kind,
+        module="m",
+        signature="",
+        doc=doc,
+        name_words="",
+        parents="",
+        context="",
+        parameters=0,
+        depth=1,
+        members=0,
+        doc_words=0,
+        summary=summary,
+    )
+
+
+def answering(ids: list[str], *, timed_out: bool = False) -> Engine:
+    """An engine that gives these hits to every search."""
+    hits = {"hits": {"hits": [{"_id": name} for name in ids]}, "timed_out": timed_out}
+    return cast(Engine, types.SimpleNamespace(request=lambda *_, **__: hits))
