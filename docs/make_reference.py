@@ -22,6 +22,7 @@ from owpc_ltr.cli.app import app
 from owpc_ltr.settings import describe_settings
 
 FOLDER = Path(__file__).parent
+_CLAIMS = ("convex", "conservative", "smooth", "needs_convex", "uses_loss", "has_objective")
 NOTE = "<!-- Made by docs/make_reference.py; do not edit. -->\n"
 
 
@@ -41,11 +42,7 @@ def plugins_page() -> str:
         if not plugin.source.startswith("owpc-ltr "):
             continue
         default = plugin.cls()
-        claims = [
-            claim
-            for claim in ("convex", "conservative", "smooth", "needs_convex", "uses_loss")
-            if getattr(default, claim, False)
-        ]
+        claims = [claim for claim in _CLAIMS if getattr(default, claim, False)]
         document = inspect.getdoc(plugin.cls) or ""
         module = inspect.getdoc(inspect.getmodule(plugin.cls)) or ""
         parts.append(f"## {plugin.kind} `{plugin.name}`\n\n{document}\n")

@@ -231,10 +231,29 @@ class Reordering(Protocol):
         ...
 
 
+class RerankObjective(Protocol):
+    """What a reranker descends: the price of its weights on the lists that it is fitted to."""
+
+    @property
+    def size(self) -> int:
+        """How many weights there are."""
+        ...
+
+    def value_and_gradient(self, weights: Vector) -> tuple[float, Vector]:
+        """Price and (sub)gradient of `weights`, both finite where these are small."""
+        ...
+
+    def reordering(self, weights: Vector) -> Reordering:
+        """What `weights` stand for; weights of zero give the base scores, to the last bit."""
+        ...
+
+
 class Reranker(Protocol):
     """Learns a `Reordering` on top of a base ranker's scores."""
 
     name: ClassVar[str]
+    has_objective: ClassVar[bool]
+    """Whether it is a `DescendingReranker`, whose gradient and zero weights can be checked."""
 
     @property
     def field_names(self) -> tuple[str, ...]:
@@ -247,6 +266,16 @@ class Reranker(Protocol):
 
     def load(self, content: dict[str, Any]) -> Reordering:
         """The reordering whose `as_dict` gave `content`."""
+        ...
+
+
+class DescendingReranker(Reranker, Protocol):
+    """A reranker whose `fit` descends an objective, and gives the reordering of where it ends."""
+
+    def objective(
+        self, loss: Loss, data: RankingDataset, base_scores: Vector, run: Run
+    ) -> RerankObjective:
+        """The objective that `fit` descends first, from weights of zero or elsewhere."""
         ...
 
 

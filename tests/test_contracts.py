@@ -56,4 +56,6 @@ def test_every_pair_keeps_its_promises(optimizer: Optimizer, loss: Loss) -> None
 @pytest.mark.parametrize("reranker", RERANKERS, ids=lambda cls: cls.name)
 @pytest.mark.parametrize("loss", [cls() for cls in LOSSES if cls().conservative], ids=str)
 def test_every_reranker_keeps_its_promises(reranker: type[Any], loss: Loss) -> None:
-    check_reranker(reranker(), loss)
+    skipped = check_reranker(reranker(), loss)
+    if skipped:
+        pytest.skip(f"all else holds, but {'; '.join(skipped)}")

@@ -11,18 +11,20 @@ import pytest
 from owpc_ltr_losses.pairwise import Pairwise
 
 from owpc_ltr.data import RankingDataset
-from owpc_ltr.interfaces import Fields, Loss, Matrix, Reranker, Run, Vector
+from owpc_ltr.interfaces import DescendingReranker, Fields, Loss, Matrix, Reranker, Run, Vector
+from owpc_ltr.kernels import bind
+from owpc_ltr.linear import losses_of_scores
 from owpc_ltr.testing import check_reranker
 
 
 @dataclass(frozen=True)
 class Above:
-    """Base score plus a learned share of how far a document is above the mean of its list."""
+    """Base score plus a learned share of how far a document is above the means of its list."""
 
     kind: ClassVar[str] = "above"
     field_names: ClassVar[tuple[str, ...]] = ()
     feature_names: tuple[str, ...]
-    share: float
+    shares: tuple[float, ...]
 
     def rerank(
         self,
@@ -32,33 +34,77 @@ class Above:
         _fields: Fields | None = None,
     ) -> Vector:
         scores = base_scores.copy()
-        cuts = [0, len(scores)] if offsets is None else offsets.tolist()
-        for start, end in pairwise(cuts):
-            column = features[start:end, 0].astype(np.float64)
-            scores[start:end] += self.share * (column - column.mean())
+        offsets = np.array([0, len(scores)]) if offsets is None else offsets
+        for column, share in enumerate(self.shares):
+            scores += share * above_mean(features[:, column], offsets)
         return scores
 
     def as_dict(self) -> dict[str, Any]:
-        return {"feature_names": list(self.feature_names), "share": self.share}
+        return {"feature_names": list(self.feature_names), "shares": list(self.shares)}
+
+
+def above_mean(column: Any, offsets: Any) -> Vector:
+    above: Vector = column.astype(np.float64)
+    for start, end in pairwise(offsets.tolist()):
+        above[start:end] -= above[start:end].mean()
+    return above
 
 
 @dataclass(frozen=True)
 class Centred:
-    """An honest reranker."""
+    """An honest reranker, which solves for its share: there is nothing to descend."""
 
     name: ClassVar[str] = "centred"
+    has_objective: ClassVar[bool] = False
     field_names: ClassVar[tuple[str, ...]] = ()
     result: ClassVar[type[Above]] = Above
 
     def fit(self, _loss: Loss, data: RankingDataset, base_scores: Vector, run: Run) -> Above:
         share = float(np.cov(data.features[:, 0], data.labels - base_scores)[0, 1])
-        return self.result(data.feature_names, share + self.whim(run))
+        return self.result(data.feature_names, (share + self.whim(run),))
 
     def whim(self, _run: Run) -> float:
         return 0.0
 
     def load(self, content: dict[str, Any]) -> Above:
-        return self.result(tuple(content["feature_names"]), content["share"])
+        return self.result(tuple(content["feature_names"]), tuple(content["shares"]))
+
+
+@dataclass(frozen=True, eq=False)
+class Price:
+    """The loss of the scores that two shares give, plus their squares."""
+
+    loss: Loss
+    data: RankingDataset
+    base: Vector
+    size: ClassVar[int] = 2
+
+    def value_and_gradient(self, weights: Vector) -> tuple[float, Vector]:
+        X = np.stack([above_mean(self.data.features[:, k], self.data.offsets) for k in (0, 1)])
+        scores = self.base + weights @ X
+        values, slopes, _ = losses_of_scores(self.data, bind(self.loss), scores)
+        return float(values.sum() + weights @ weights), X @ slopes + 2 * weights
+
+    def reordering(self, weights: Vector) -> Above:
+        return Above(self.data.feature_names, tuple(weights.tolist()))
+
+
+class Descends(Centred):
+    """An honest reranker, which takes steps down its objective."""
+
+    name: ClassVar[str] = "descends"
+    has_objective: ClassVar[bool] = True
+    price: ClassVar[type[Price]] = Price
+
+    def objective(self, loss: Loss, data: RankingDataset, base_scores: Vector, _run: Run) -> Price:
+        return self.price(loss, data, base_scores)
+
+    def fit(self, loss: Loss, data: RankingDataset, base_scores: Vector, run: Run) -> Above:
+        objective = Price(loss, data, base_scores)
+        weights = np.zeros(objective.size)
+        for _ in range(5):
+            weights -= 0.01 * objective.value_and_gradient(weights)[1]
+        return objective.reordering(weights)
 
 
 class FirstWins(Above):
@@ -104,7 +150,7 @@ class NeedsTwo(Centred):
 
 class LoadsAnother(Centred):
     def load(self, content: dict[str, Any]) -> Above:
-        return Above(tuple(content["feature_names"]), 0.0)
+        return Above(tuple(content["feature_names"]), (0.0,))
 
 
 class Whimsical(Centred):
@@ -117,8 +163,131 @@ class CountsThreads(Centred):
         return 0.1 * run.threads
 
 
-def test_an_honest_reranker_passes() -> None:
-    check_reranker(Centred(), Pairwise())
+class WrongGradient(Price):
+    def value_and_gradient(self, weights: Vector) -> tuple[float, Vector]:
+        value, gradient = super().value_and_gradient(weights)
+        return value, gradient * np.array([1.0, 1.01])
+
+
+class ForgetsPenalty(Price):
+    def value_and_gradient(self, weights: Vector) -> tuple[float, Vector]:
+        value, gradient = super().value_and_gradient(weights)
+        return value, gradient - 2 * weights
+
+
+class NeverAtRest(Price):
+    def reordering(self, weights: Vector) -> Above:
+        return super().reordering(weights + 0.1)
+
+
+class Doubles(Above):
+    def rerank(self, features: Matrix, base_scores: Vector, *rest: Any) -> Vector:
+        return 2.0 * super().rerank(features, base_scores, *rest)
+
+
+class OtherUnits(Price):
+    def reordering(self, weights: Vector) -> Above:
+        return Doubles(self.data.feature_names, tuple(weights.tolist()))
+
+
+class FavoursFirst(Price):
+    """Exchangeable where its fit ends, and at zero, not elsewhere."""
+
+    def reordering(self, weights: Vector) -> Above:
+        kind = FirstWins if np.abs(weights).max() > 0.1 else Above
+        return kind(self.data.feature_names, tuple(weights.tolist()))
+
+
+class Moody(Price):
+    def value_and_gradient(self, weights: Vector) -> tuple[float, Vector]:
+        value, gradient = super().value_and_gradient(weights)
+        return value + float(np.random.default_rng().random()), gradient
+
+
+class Jagged(Price):
+    def value_and_gradient(self, weights: Vector) -> tuple[float, Vector]:
+        value, gradient = super().value_and_gradient(weights)
+        return value + 1e-3 * float(np.sin(1e9 * weights.sum())), gradient
+
+
+class EndlessAtZero(Price):
+    def value_and_gradient(self, weights: Vector) -> tuple[float, Vector]:
+        value, gradient = super().value_and_gradient(weights)
+        return (value if weights.any() else np.inf), gradient
+
+
+class ShortGradient(Price):
+    def value_and_gradient(self, weights: Vector) -> tuple[float, Vector]:
+        value, gradient = super().value_and_gradient(weights)
+        return value, gradient[:1]
+
+
+class Tidies(Price):
+    def value_and_gradient(self, weights: Vector) -> tuple[float, Vector]:
+        weights -= weights.mean()
+        return super().value_and_gradient(weights)
+
+
+def descending(kind: type[Price]) -> DescendingReranker:
+    made: type[Descends] = type(kind.__name__, (Descends,), {"price": kind})
+    return made()
+
+
+class SaysNothing(Descends):
+    has_objective = None  # type: ignore[assignment]
+
+
+class Hides(Descends):
+    has_objective: ClassVar[bool] = False
+
+
+class Boasts(Centred):
+    has_objective: ClassVar[bool] = True
+
+
+def test_an_honest_reranker_passes_and_nothing_is_skipped() -> None:
+    assert check_reranker(Descends(), Pairwise(inner="logistic")) == ()
+    assert check_reranker(Descends(), Pairwise()) == ()
+
+
+def test_a_reranker_without_an_objective_passes_and_what_is_skipped_is_said() -> None:
+    (skipped,) = check_reranker(Centred(), Pairwise())
+    assert "'centred' declares that it has no objective" in skipped
+    assert "not checked" in skipped
+
+
+@pytest.mark.parametrize(
+    ("liar", "sentence"),
+    [
+        (WrongGradient, "a wrong gradient: .* along weight 1"),
+        (ForgetsPenalty, "a wrong gradient"),
+        (NeverAtRest, "leave the base scores as they are"),
+        (OtherUnits, "leave the base scores as they are"),
+        (FavoursFirst, "not exchangeable"),
+        (Moody, "priced the same weights"),
+        (Jagged, "cannot be checked"),
+        (EndlessAtZero, "weights of zero at inf"),
+        (ShortGradient, r"gradient of shape \(1,\) for 2 weights"),
+        (Tidies, "changed the weights"),
+    ],
+)
+def test_each_liar_of_an_objective_is_caught(liar: type[Price], sentence: str) -> None:
+    with pytest.raises(AssertionError, match=sentence):
+        check_reranker(descending(liar), Pairwise(inner="logistic"))
+
+
+@pytest.mark.parametrize(
+    ("liar", "sentence"),
+    [
+        (SaysNothing(), "does not say whether it has an objective"),
+        (Hides(), "has a method objective, which goes unchecked"),
+        (Boasts(), "has no method objective"),
+    ],
+    ids=lambda part: type(part).__name__ if isinstance(part, Centred) else None,
+)
+def test_an_objective_cannot_be_hidden(liar: Reranker, sentence: str) -> None:
+    with pytest.raises(AssertionError, match=sentence):
+        check_reranker(liar, Pairwise())
 
 
 @pytest.mark.parametrize(

@@ -4,23 +4,38 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
 from owpc_ltr.data import RankingDataset
-from owpc_ltr.interfaces import Loss, Matrix, Reordering, Reranker, Run, Vector
+from owpc_ltr.interfaces import (
+    DescendingReranker,
+    Loss,
+    Matrix,
+    Reordering,
+    Reranker,
+    Run,
+    Vector,
+)
 from owpc_ltr.testing.promises import require
+from owpc_ltr.testing.rerank_objectives import check_slopes, check_zero, random_weights
 from owpc_ltr.testing.samples import sample_dataset
 
 
-def check_reranker(reranker: Reranker, loss: Loss, seed: int = 0) -> None:
+def check_reranker(reranker: Reranker, loss: Loss, seed: int = 0) -> tuple[str, ...]:
     """Check that a reranker learns an exchangeable function, and the same one every time.
 
     One finite score a document; permuting the documents of a query permutes their scores, to the
     last bit; all queries at once score as one by one; a query of one document works; no argument
     is changed; the same seed gives the same function whatever the number of threads; `as_dict`
-    and `load` give back the same scores. Raises AssertionError.
+    and `load` give back the same scores. Where it has an objective: weights of zero give the
+    base scores, the gradient is that of finite differences, and any weights are exchangeable.
+
+    Raises AssertionError. Returns a sentence for each promise that the reranker declares not to
+    make, and that was skipped: none where it has an objective.
     """
+    skipped = _declared(reranker)
     data = sample_dataset(grades=2, seed=seed)
     rng = np.random.default_rng(seed)
     base = data.features @ np.array([0.7, -0.5, 0.0, 0.3]) + 0.1 * rng.normal(size=data.n_documents)
@@ -46,6 +61,39 @@ def check_reranker(reranker: Reranker, loss: Loss, seed: int = 0) -> None:
             np.array_equal(one, two),
             f"reranker '{reranker.name}', {how}, scores {two[:5]} … where it scored {one[:5]} …",
         )
+    if not skipped:
+        descending = cast("DescendingReranker", reranker)
+        objective = descending.objective(loss, data, base.copy(), run)
+        check_zero(reranker.name, objective, data, base)
+        check_slopes(reranker.name, objective, seed)
+        moved = objective.reordering(random_weights(objective, rng))
+        _check_exchangeable(reranker.name, moved, data, base, rng)
+    return skipped
+
+
+def _declared(reranker: Reranker) -> tuple[str, ...]:
+    """What is skipped because the reranker says that it has no objective."""
+    declared = getattr(reranker, "has_objective", None)
+    require(
+        isinstance(declared, bool),
+        f"reranker '{reranker.name}' does not say whether it has an objective: declare "
+        "has_objective: ClassVar[bool]",
+    )
+    require(
+        declared == hasattr(reranker, "objective"),
+        f"reranker '{reranker.name}' declares has_objective = {declared}, and "
+        + (
+            "has no method objective"
+            if declared
+            else "has a method objective, which goes unchecked"
+        ),
+    )
+    if declared:
+        return ()
+    return (
+        f"reranker '{reranker.name}' declares that it has no objective: its gradient and its "
+        "weights of zero are not checked",
+    )
 
 
 def _rerank(name: str, reordering: Reordering, features: Matrix, base: Vector) -> Vector:

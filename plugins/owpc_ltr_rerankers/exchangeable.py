@@ -12,10 +12,8 @@ Any conservative loss serves; the paper's are `bregman`, `listnet` and `cosine`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
-
-import numpy as np
 
 from owpc_ltr import hookimpl
 from owpc_ltr.data import RankingDataset
@@ -24,7 +22,7 @@ from owpc_ltr.errors import UsageError
 from owpc_ltr.interfaces import Loss, Reordering, Reranker, Run, Vector
 from owpc_ltr_rerankers.objective import Objective
 from owpc_ltr_rerankers.positive import positive_base
-from owpc_ltr_rerankers.reordering import ExchangeableReordering, Shape, log_factors
+from owpc_ltr_rerankers.reordering import ExchangeableReordering, Shape
 
 
 @dataclass(frozen=True)
@@ -40,6 +38,7 @@ class Exchangeable(Shape):
     """
 
     name: ClassVar[str] = "exchangeable"
+    has_objective: ClassVar[bool] = True
 
     penalty: float = 0.0
     terms: int = 1
@@ -59,19 +58,19 @@ class Exchangeable(Shape):
         """
         objective = self.objective(loss, data, base_scores, run)
         found = objective.descend(self.iterations)
-        weights, shares = found.w[None, :], np.ones(1)
         for term in range(1, self.terms):
             run.progress(f"term {term + 1} of {self.terms}", term / self.terms)
-            earlier = np.exp(log_factors(objective.sums, weights, shares))
-            found = replace(objective, earlier=earlier).descend(self.iterations)
-            weights = np.vstack((weights, found.w))
-            shares = np.append(shares, found.v) / (1.0 + found.v)
-        return ExchangeableReordering(data.feature_names, self._shape(), weights, shares)
+            objective = objective.after(found.weights)
+            found = objective.descend(self.iterations)
+        return objective.reordering(found.weights)
 
     def objective(
         self, loss: Loss, data: RankingDataset, base_scores: Vector, run: Run
     ) -> Objective:
-        """The price of a first term, ready to be descended: sums and base are computed here."""
+        """The price of a first term, ready to be descended: sums and base are computed here.
+
+        Raises UsageError for a loss that is not conservative.
+        """
         if not loss.conservative:
             raise UsageError(
                 f"reranker '{self.name}' descends the value of its loss, and '{loss.name}' is the "
@@ -81,7 +80,9 @@ class Exchangeable(Shape):
         sums = self.sums(
             data.features, data.feature_names, data.offsets, fields_of(data), run.threads
         )
-        return Objective(loss, data, base.logarithms, sums, self.penalty, threads=run.threads)
+        return Objective(
+            loss, data, self._shape(), base.logarithms, sums, self.penalty, threads=run.threads
+        )
 
     def load(self, content: dict[str, Any]) -> Reordering:
         """The reordering whose `as_dict` gave `content`."""

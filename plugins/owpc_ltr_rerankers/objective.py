@@ -1,4 +1,4 @@
-"""The price of a reranker's parameters, and its gradient.
+"""The price of a reranker's weights, and its gradient.
 
 With term number t the scores are f = b · (F + v · exp(Σ_k w_k K_k)), where F = Σ_{s<t} p_s
 exp(w_s · K) is what the earlier terms multiply b by (none: F = 0, v = 1). A loss prices scores on a
@@ -8,7 +8,7 @@ fitted along with w and then forgotten. Without it w would grow only to make all
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +20,7 @@ from owpc_ltr.errors import Refused
 from owpc_ltr.interfaces import Loss, Vector
 from owpc_ltr.kernels import BoundLoss, bind
 from owpc_ltr.linear import losses_of_scores
+from owpc_ltr_rerankers.reordering import ExchangeableReordering, Shape, log_factors
 
 _LARGEST = 100.0  # exponents beyond are cut: e^100 is far beyond any sensible score
 _BARRIER = 1e6
@@ -27,10 +28,9 @@ _BARRIER = 1e6
 
 @dataclass(frozen=True)
 class Found:
-    """Where the descent ended: w, v (1 for a first term), and how many steps it took."""
+    """Where the descent ended, and how many steps it took."""
 
-    w: Vector
-    v: float
+    weights: Vector
     value: float
     steps: int
 
@@ -39,30 +39,41 @@ class Found:
 class Objective:
     """Σ_q v_q loss_q(α f + β) + penalty · ‖w‖², for one term; v_q is the weight of query q.
 
-    `logarithms` are log b, `sums` K (n_documents, n_kernels), `earlier` is F. The parameters are
-    w (one a kernel), log v (where there are earlier terms), log α, β.
+    `logarithms` are log b, `sums` K (n_documents, n_kernels) by `shape`, `earlier` the terms before
+    this one. The weights are w (one a kernel), log v (where there are earlier terms), log α, β.
     """
 
     loss: Loss
     data: RankingDataset
+    shape: Shape
     logarithms: Vector
     sums: Vector
     penalty: float = 0.0
-    earlier: Vector | None = None
+    earlier: ExchangeableReordering | None = None
     threads: int = 1
+
+    @property
+    def size(self) -> int:
+        """How many weights there are."""
+        return self.n_kernels + (2 if self.earlier is None else 3)
+
+    @property
+    def n_kernels(self) -> int:
+        """How many kernels there are: the length of w."""
+        return int(self.sums.shape[1])
 
     @cached_property
     def _bound(self) -> BoundLoss:
         return bind(self.loss)
 
     @cached_property
-    def _weights(self) -> Vector:
+    def _importance(self) -> Vector:
         """The weight of each document's query."""
         return np.repeat(self.data.query_importance, np.diff(self.data.offsets))
 
-    def value_and_gradient(self, parameters: Vector) -> tuple[float, Vector]:
-        """The price, and its gradient in the parameters; not finite where a score overflows."""
-        w, log_v, log_alpha, beta = self._parts(parameters)
+    def value_and_gradient(self, weights: Vector) -> tuple[float, Vector]:
+        """The price, and its gradient in the weights; not finite where a score overflows."""
+        w, log_v, log_alpha, beta = self._parts(weights)
         with np.errstate(over="ignore", invalid="ignore"):
             exponents = self.logarithms + self.sums @ w + log_v
             term = np.exp(np.clip(exponents, -_LARGEST, _LARGEST))
@@ -70,13 +81,27 @@ class Objective:
             alpha = np.exp(log_alpha)
             scores = alpha * whole + beta
             values, slopes, _ = losses_of_scores(self.data, self._bound, scores, self.threads)
-            slopes *= self._weights
+            slopes *= self._importance
             along_term = alpha * slopes * term * (np.abs(exponents) < _LARGEST)
             own = [] if self.earlier is None else [along_term.sum()]
             line = [alpha * float(slopes @ whole), float(slopes.sum())]
             along_w = along_term @ self.sums + 2 * self.penalty * w
             value = float(values @ self.data.query_importance) + self.penalty * float(w @ w)
         return value, np.concatenate((along_w, own, line))
+
+    def reordering(self, weights: Vector) -> ExchangeableReordering:
+        """The terms so far and this one, as shares of 1; the line is forgotten."""
+        w, log_v, _, _ = self._parts(weights)
+        terms, shares = w[None, :], np.ones(1)
+        if self.earlier is not None:
+            v = float(np.exp(log_v))
+            terms = np.vstack((self.earlier.weights, terms))
+            shares = np.append(self.earlier.shares, v) / (1.0 + v)
+        return ExchangeableReordering(self.data.feature_names, self.shape, terms, shares)
+
+    def after(self, weights: Vector) -> Objective:
+        """The objective of the next term, where these are the weights of this one."""
+        return replace(self, earlier=self.reordering(weights))
 
     def start(self) -> Vector:
         """The place w = 0, v = 1, β = 0, with the α that suits the loss best.
@@ -85,11 +110,11 @@ class Objective:
         """
         best, value = None, np.inf
         for log_alpha in np.arange(-10.0, 5.0):
-            parameters = np.zeros(self.n_kernels + (2 if self.earlier is None else 3))
-            parameters[-2] = log_alpha
-            price, gradient = self.value_and_gradient(parameters)
+            weights = np.zeros(self.size)
+            weights[-2] = log_alpha
+            price, gradient = self.value_and_gradient(weights)
             if price < value and np.isfinite(gradient).all():
-                best, value = parameters, price
+                best, value = weights, price
         if best is None:
             raise Refused(f"loss '{self.loss.name}' has no finite value on the base scores")
         return best
@@ -127,23 +152,20 @@ class Objective:
             method="L-BFGS-B",
             options={"maxiter": iterations, "ftol": 1e-12, "gtol": 1e-9},
         )
-        w, log_v, _, _ = self._parts(found.x / units)
-        return Found(w, float(np.exp(log_v)), float(found.fun), int(found.nit))
-
-    @property
-    def n_kernels(self) -> int:
-        """How many kernels there are: the length of w."""
-        return int(self.sums.shape[1])
+        return Found(found.x / units, float(found.fun), int(found.nit))
 
     @cached_property
     def _earlier_scores(self) -> Vector:
         base = np.exp(np.clip(self.logarithms, -_LARGEST, _LARGEST))
-        return base if self.earlier is None else self.earlier * base
+        if self.earlier is None:
+            return base
+        factors = log_factors(self.sums, self.earlier.weights, self.earlier.shares)
+        return np.exp(factors) * base
 
-    def _parts(self, parameters: Vector) -> tuple[Vector, float, float, float]:
+    def _parts(self, weights: Vector) -> tuple[Vector, float, float, float]:
         k = self.n_kernels
-        log_v = float(parameters[k]) if self.earlier is not None else 0.0
-        return parameters[:k], log_v, float(parameters[-2]), float(parameters[-1])
+        log_v = float(weights[k]) if self.earlier is not None else 0.0
+        return weights[:k], log_v, float(weights[-2]), float(weights[-1])
 
 
 def _steps(kernels: int, length: int) -> list[Vector]:
