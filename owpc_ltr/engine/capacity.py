@@ -85,7 +85,7 @@ def _cache_limit(engine: Engine) -> int | None:
         params={"include_defaults": True, "flat_settings": True},
     )
     # What was set by hand counts before what is usual.
-    texts = [answer.get(part, {}).get(_LIMIT) for part in ("transient", "persistent", "defaults")]
+    texts = [_within(answer, part, _LIMIT) for part in ("transient", "persistent", "defaults")]
     text = next((str(text).lower() for text in texts if text is not None), "")
     match = re.fullmatch(r"(\d+(?:\.\d+)?)(b|kb|mb|gb|%)", text)
     if match is None:
@@ -93,14 +93,24 @@ def _cache_limit(engine: Engine) -> int | None:
     amount = float(match[1])
     if match[2] != "%":
         return int(amount * _UNITS[match[2]])
-    nodes = engine.request("GET", "/_nodes/stats/jvm")["nodes"].values()
-    return int(min(node["jvm"]["mem"]["heap_max_in_bytes"] for node in nodes) * amount / 100)
+    nodes = _within(engine.request("GET", "/_nodes/stats/jvm"), "nodes") or {}
+    heaps = [_within(node, "jvm", "mem", "heap_max_in_bytes") for node in nodes.values()]
+    known = [heap for heap in heaps if isinstance(heap, int)]
+    return int(min(known) * amount / 100) if known else None
 
 
 def _cache_use(engine: Engine) -> tuple[int | None, int | None]:
     """Bytes and number of the compiled models in the caches of all nodes."""
     try:
-        models = engine.request("GET", "/_ltr/_cachestats")["all"]["models"]
+        models = _within(engine.request("GET", "/_ltr/_cachestats"), "all", "models")
     except EngineRefusal:
         return None, None
-    return int(models["ram"]), int(models["count"])
+    ram, count = (_within(models, key) for key in ("ram", "count"))
+    return (ram, count) if isinstance(ram, int) and isinstance(count, int) else (None, None)
+
+
+def _within(answer: Any, *keys: str) -> Any:
+    """What lies at this place of an answer; None where it has no such place."""
+    for key in keys:
+        answer = answer.get(key) if isinstance(answer, dict) else None
+    return answer

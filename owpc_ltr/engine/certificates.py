@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from owpc_ltr.engine.answers import part_of
 from owpc_ltr.engine.client import Engine, EngineRefusal
 from owpc_ltr.engine.names import check_name
 from owpc_ltr.engine.pointers import INDEX, Pointers
@@ -102,7 +103,7 @@ class Certificates:
             if refusal.status == 404:
                 return None
             raise
-        return _read(model, answer.get("_source"))
+        return _read(model, part_of(answer, "_source", f"the certificate of '{model}'"))
 
     def get(self, model: str) -> Certificate:
         """The whole certificate; BadInput if there is none."""

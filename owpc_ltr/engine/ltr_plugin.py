@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import Any
 
+from owpc_ltr.engine.answers import hits_of, part_of, strange
 from owpc_ltr.engine.client import Engine, EngineRefusal
 from owpc_ltr.engine.names import check_name, check_store
 from owpc_ltr.engine.stored import (
     absent,
-    check_whole,
     keep_featureset,
     keep_model,
     ranker_source,
@@ -18,12 +19,14 @@ from owpc_ltr.engine.stored import (
 )
 from owpc_ltr.engine.stores import Search, StoredModel, check_window, silent_rescore
 from owpc_ltr.engine.templates import check_params
-from owpc_ltr.errors import Refused
+from owpc_ltr.errors import EngineUnavailable, Refused
 from owpc_ltr.featureset import FeatureSet
 
 _LOG = "main"
 _QUERY = "logged"
 _PAGE = 1000
+_LISTED = "timed_out,_shards,hits.total,hits.hits._source.name"
+"""What is wanted of a list: whole models would be megabytes each."""
 
 
 class LtrPluginStore:
@@ -162,17 +165,23 @@ class LtrPluginStore:
     def _path(self, *parts: str) -> str:
         return "/".join(("/_ltr", *([self._name] if self._name else []), *parts))
 
+    @property
+    def _hidden(self) -> str:
+        """The plugin's own index."""
+        return f".ltrstore_{self._name}" if self._name else ".ltrstore"
+
     def _store(self) -> dict[str, str]:
         return {"store": self._name} if self._name else {}
 
     def _get(self, what: str, name: str) -> Any:
         try:
             path = self._path(f"_{what}", check_name(_words(what), name))
-            return self._engine.request("GET", path).get("_source")
+            answer = self._engine.request("GET", path)
         except EngineRefusal as refusal:
             if refusal.status == 404:
                 raise absent(_words(what), name, self._place) from refusal
             raise
+        return part_of(answer, "_source", f"the {_words(what)} '{name}'")
 
     def _delete(self, what: str, name: str) -> None:
         try:
@@ -181,26 +190,34 @@ class LtrPluginStore:
             if refusal.status == 404:
                 raise absent(_words(what), name, self._place) from refusal
             raise
+        # The plugin deletes without a refresh, and its lists are searches: what is gone would be
+        # listed for a second more. Where its index is closed to us, it is.
+        with suppress(EngineRefusal, EngineUnavailable):
+            self._engine.request("POST", f"/{self._hidden}/_refresh")
 
     def _list(self, what: str) -> list[str]:
         names: set[str] = set()
-        start, total = 0, 1
+        start, total, words = 0, 1, f"its list of {_words(what)}s"
         while start < total:
-            answer = self._engine.request(
-                "GET",
-                self._path(f"_{what}"),
-                params={
-                    "from": start,
-                    "size": _PAGE,
-                    # Whole models would be megabytes each.
-                    "filter_path": "timed_out,_shards,hits.total,hits.hits._source.name",
-                },
-            )
-            hits = check_whole(answer, f"its list of {_words(what)}s").get("hits", {})
-            names.update(str(hit["_source"]["name"]) for hit in hits.get("hits", ()))
-            total = int(hits.get("total", {}).get("value", 0))
+            page = {"from": start, "size": _PAGE, "filter_path": _LISTED}
+            try:
+                answer = self._engine.request("GET", self._path(f"_{what}"), params=page)
+            except EngineRefusal as refusal:
+                if refusal.type != "index_not_found_exception":
+                    raise
+                return []  # nothing was ever pushed
+            names.update(_names(answer, words))
+            total = part_of(answer["hits"], "total", words).get("value", 0)
             start += _PAGE
         return sorted(names)
+
+
+def _names(answer: Any, words: str) -> list[str]:
+    sources = [hit["_source"] for hit in hits_of(answer, words, "_source")]
+    names = [source.get("name") if isinstance(source, dict) else None for source in sources]
+    if not all(isinstance(name, str) for name in names):
+        raise strange(words)
+    return [str(name) for name in names]
 
 
 def _words(what: str) -> str:

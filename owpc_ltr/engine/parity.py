@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from owpc_ltr.engine.answers import hits_of
 from owpc_ltr.engine.client import Engine
 from owpc_ltr.engine.client_scoring import is_client_scored
 from owpc_ltr.engine.names import check_index
@@ -251,8 +252,13 @@ def _engine_scores(
         "_source": False,
         "track_total_hits": True,
     }
-    scores = {hit["_id"]: hit["_score"] for hit in _hits(engine, index, body, {})}
-    return np.array([scores.get(document, np.nan) for document in ids], dtype=np.float64)
+    scores = {hit["_id"]: hit.get("_score") for hit in _hits(engine, index, body, {})}
+    # What is no number, as a score that the engine gives for none, must not pass for one.
+    return np.array([_score(scores.get(document)) for document in ids], dtype=np.float64)
+
+
+def _score(value: Any) -> float:
+    return float(value) if type(value) in (int, float) else np.nan
 
 
 def _hits(
@@ -264,7 +270,4 @@ def _hits(
         params={**params, "allow_partial_search_results": "false"},
         body=body,
     )
-    if answer.get("timed_out") or answer["_shards"]["failed"]:
-        raise Refused("the engine answered for a part of the index only: try again")
-    hits: list[dict[str, Any]] = answer["hits"]["hits"]
-    return hits
+    return hits_of(answer, "judged documents", "_id")

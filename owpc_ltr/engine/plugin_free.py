@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from owpc_ltr.engine.answers import part_of
 from owpc_ltr.engine.client import Engine, EngineRefusal
 from owpc_ltr.engine.client_scoring import client_model, is_client_scored
 from owpc_ltr.engine.exporters import import_linear
@@ -206,7 +207,7 @@ class PluginFreeStore:
             )
         except EngineRefusal as refusal:
             raise Refused(f"{what} does not work on the index '{index}': {refusal}") from refusal
-        shards = answer.get("_shards", {})
+        shards = part_of(answer, "_shards", what)
         if shards.get("failed"):
             reason, _ = cause({"error": {"failed_shards": shards.get("failures")}})[::-1]
             raise Refused(f"{what} does not work on the index '{index}': {reason}; mend it")

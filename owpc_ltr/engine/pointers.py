@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from owpc_ltr.engine.answers import hits_of, part_of, strange
 from owpc_ltr.engine.client import Engine, EngineRefusal
 from owpc_ltr.engine.names import check_name
-from owpc_ltr.engine.stored import check_whole
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 
 INDEX = "owpc-ltr-pointers"
@@ -137,8 +137,8 @@ class Pointers:
             if refusal.status == 404:
                 return []
             raise
-        whole = check_whole(answer, "its list of names")
-        return [_pointer(hit["_source"]) for hit in whole["hits"]["hits"]]
+        hits = hits_of(answer, "its list of names")
+        return [_pointer(part_of(hit, "_source", "its list of names")) for hit in hits]
 
     def meant(self) -> set[str]:
         """Every model that a name means, meant, or may come to mean."""
@@ -173,11 +173,11 @@ class Pointers:
             if refusal.status == 404:
                 return None
             raise
-        version = {
-            "if_seq_no": str(answer["_seq_no"]),
-            "if_primary_term": str(answer["_primary_term"]),
-        }
-        return _pointer(answer["_source"]), version
+        pointer = _pointer(part_of(answer, "_source", f"the name '{name}'"))
+        if not answer.keys() >= {"_seq_no", "_primary_term"}:
+            raise strange(f"the name '{name}'")
+        version = {f"if{key}": str(answer[key]) for key in ("_seq_no", "_primary_term")}
+        return pointer, version
 
     def _write(self, pointer: Pointer, version: dict[str, str] | None) -> None:
         self.prepare()
@@ -209,9 +209,14 @@ class Pointers:
 
 
 def _pointer(content: dict[str, Any]) -> Pointer:
-    return Pointer(
-        content["name"],
-        content["current"],
-        tuple(content.get("previous", ())),
-        content.get("challenger"),
-    )
+    name, current = content.get("name"), content.get("current")
+    previous, challenger = content.get("previous", []), content.get("challenger")
+    models = [current, *previous] if isinstance(previous, list) else [None]
+    if challenger is not None:
+        models.append(challenger)
+    if not all(isinstance(each, str) for each in (name, *models)):
+        raise BadInput(
+            f"what the index {INDEX} says of {name!r} is damaged: take that document out, and "
+            "upload again"
+        )
+    return Pointer(str(name), str(current), tuple(previous), challenger)

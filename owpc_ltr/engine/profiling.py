@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from owpc_ltr.engine.answers import check_whole, strange
 from owpc_ltr.engine.client import Engine
 from owpc_ltr.engine.exporters import import_linear
 from owpc_ltr.engine.names import check_index
 from owpc_ltr.engine.search import check_query
 from owpc_ltr.engine.stores import Search, Store, StoredModel
 from owpc_ltr.engine.templates import render
-from owpc_ltr.errors import Refused, UsageError
+from owpc_ltr.errors import UsageError
 from owpc_ltr.featureset import DERIVED, FeatureSet
 from owpc_ltr.interfaces import Vector
 
@@ -179,9 +180,10 @@ def _search(engine: Engine, path: str, search: Search) -> tuple[float, float]:
     started = time.perf_counter()
     answer = engine.request("POST", path, params={**parameters, **search.params}, body=search.body)
     passed = 1000 * (time.perf_counter() - started)
-    if answer.get("timed_out") or answer["_shards"]["failed"]:
-        raise Refused("the engine answered for a part of the index only: profile again")
-    return passed, float(answer["took"])
+    took = check_whole(answer, "the timed search").get("took")
+    if type(took) is not int:
+        raise strange("the timed search")
+    return passed, float(took)
 
 
 def _plain(store: Store, subject: Subject, window: int) -> Ask:

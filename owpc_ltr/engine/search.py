@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from owpc_ltr.engine.answers import hits_of, part_of, strange
 from owpc_ltr.engine.client import Engine
 from owpc_ltr.engine.client_scoring import client_model, is_client_scored
 from owpc_ltr.engine.names import check_index
@@ -48,9 +49,11 @@ class BeforeAndAfter:
 def default_query(engine: Engine, index: str) -> dict[str, Any]:
     """A plain full-text query over all text fields of an index, for `{{keywords}}`."""
     mapping = engine.request("GET", f"/{check_index(index)}/_mapping")
+    words = f"the mapping of '{index}'"
     fields: set[str] = set()
-    for content in mapping.values():
-        fields |= set(_text_fields(content["mappings"].get("properties", {})))
+    for name in mapping if isinstance(mapping, dict) else [""]:
+        found = part_of(part_of(mapping, name, words), "mappings", words)
+        fields |= set(_text_fields(found.get("properties", {})))
     if not fields:
         raise UsageError(
             f"the index '{index}' has no text field to search: give your application's query with "
@@ -116,13 +119,12 @@ def search(
     changed = plain
     if model is not None:
         changed = _ask(engine, index, request_body(store, model, query, params, size, window))
-    first = {hit["_id"]: rank for rank, hit in enumerate(plain["hits"]["hits"], 1)}
-    second = {hit["_id"]: rank for rank, hit in enumerate(changed["hits"]["hits"], 1)}
+    first, second = _ranks(plain.hits), _ranks(changed.hits)
     return BeforeAndAfter(
-        tuple(_hit(hit, title, second) for hit in plain["hits"]["hits"][:size]),
-        tuple(_hit(hit, title, first) for hit in changed["hits"]["hits"][:size]),
-        plain["took"],
-        changed["took"],
+        tuple(_hit(hit, title, second) for hit in plain.hits[:size]),
+        tuple(_hit(hit, title, first) for hit in changed.hits[:size]),
+        plain.took,
+        changed.took,
     )
 
 
@@ -171,7 +173,7 @@ def _by_client(
     size: int,
     window: int,
     title: str | None,
-    plain: dict[str, Any],
+    plain: _Found,
 ) -> BeforeAndAfter:
     """One more request brings the window with its features, which the client scores."""
     from owpc_ltr.live import live_search
@@ -193,28 +195,47 @@ def _by_client(
     hits: list[dict[str, Any]] = [
         {"_id": hit.document_id, "_score": hit.score, "_source": hit.source} for hit in result.hits
     ]
-    first = {hit["_id"]: rank for rank, hit in enumerate(plain["hits"]["hits"], 1)}
-    second = {hit["_id"]: rank for rank, hit in enumerate(hits, 1)}
+    first, second = _ranks(plain.hits), _ranks(hits)
     return BeforeAndAfter(
-        tuple(_hit(hit, title, second) for hit in plain["hits"]["hits"][:size]),
+        tuple(_hit(hit, title, second) for hit in plain.hits[:size]),
         tuple(_hit(hit, title, first) for hit in hits[:size]),
-        plain["took"],
+        plain.took,
         result.took,
         "client",
         result.reason,
     )
 
 
-def _ask(engine: Engine, index: str, body: dict[str, Any]) -> dict[str, Any]:
-    answer: dict[str, Any] = engine.request(
+@dataclass(frozen=True)
+class _Found:
+    """What a search found, and its milliseconds by the engine's clock."""
+
+    hits: list[dict[str, Any]]
+    took: int
+
+
+def _ask(engine: Engine, index: str, body: dict[str, Any]) -> _Found:
+    answer = engine.request(
         "POST",
         f"/{check_index(index)}/_search",
         params={"allow_partial_search_results": "false"},
         body=body,
     )
-    if answer.get("timed_out") or answer["_shards"]["failed"]:
-        raise Refused("the engine answered for a part of the index only: try again")
-    return answer
+    hits, took = hits_of(answer, "the search", "_id"), answer.get("took")
+    sources = [hit.get("_source") or {} for hit in hits]
+    if type(took) is not int or not all(isinstance(source, dict) for source in sources):
+        raise strange("the search")
+    for hit in hits:
+        if type(hit.get("_score")) not in (int, float):
+            raise Refused(
+                f"document '{hit['_id']}' came without a score: the query, or a feature of the "
+                "model, gives what is no number; mend its script"
+            )
+    return _Found(hits, took)
+
+
+def _ranks(hits: list[dict[str, Any]]) -> dict[str, int]:
+    return {hit["_id"]: rank for rank, hit in enumerate(hits, 1)}
 
 
 def _hit(hit: dict[str, Any], title: str | None, ranks: dict[str, int]) -> Hit:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from owpc_ltr.engine.answers import hits_of, part_of, strange
 from owpc_ltr.engine.client import Engine, EngineRefusal
 from owpc_ltr.engine.names import check_name, check_store
-from owpc_ltr.engine.stored import absent, check_whole
+from owpc_ltr.engine.stored import absent
 from owpc_ltr.errors import Refused
 
 INDEX = "owpc-ltr-store"
@@ -42,8 +43,7 @@ class StoreIndex:
             if refusal.type != "resource_already_exists_exception":
                 raise
             found = self._engine.request("GET", f"/{self._index}/_mapping")
-            owners = [index["mappings"].get("_meta", {}).get("owner") for index in found.values()]
-            if owners != ["owpc-ltr"]:
+            if not _is_ours(found):
                 raise Refused(
                     f"the index {self._index} is not a store of owpc-ltr: use another --store"
                 ) from refusal
@@ -63,6 +63,8 @@ class StoreIndex:
         params: dict[str, Any] = {"refresh": "true"}
         try:
             now = self._engine.request("GET", path)
+            if not isinstance(now, dict) or not now.keys() >= {"_seq_no", "_primary_term"}:
+                raise strange(f"the {_words(what)} '{name}'")
             params |= {"if_seq_no": now["_seq_no"], "if_primary_term": now["_primary_term"]}
         except EngineRefusal as refusal:
             if refusal.status != 404:
@@ -81,11 +83,12 @@ class StoreIndex:
         words = _words(what)
         path = f"/{self._index}/_doc/{what}-{check_name(words, name)}"
         try:
-            return self._engine.request("GET", path).get("_source")
+            answer = self._engine.request("GET", path)
         except EngineRefusal as refusal:
             if refusal.status == 404:
                 raise absent(words, name, self._place) from refusal
             raise
+        return part_of(answer, "_source", f"the {words} '{name}'")
 
     def delete(self, what: str, name: str) -> None:
         """Take out a document; BadInput if there is none."""
@@ -119,11 +122,22 @@ class StoreIndex:
                 if refusal.status == 404:
                     return []
                 raise
-            hits = check_whole(answer, f"its list of {_words(what)}s")["hits"]["hits"]
+            listed = f"its list of {_words(what)}s"
+            hits = hits_of(answer, listed, "sort")
+            if not all(isinstance(hit["sort"], list) and hit["sort"] for hit in hits):
+                raise strange(listed)
             names += [str(hit["sort"][0]) for hit in hits]
             if len(hits) < _PAGE:
                 return names
             after = hits[-1]["sort"]
+
+
+def _is_ours(mapping: Any) -> bool:
+    """Whether the mapping of one index says that it is a store of ours."""
+    (index,) = mapping.values() if isinstance(mapping, dict) and len(mapping) == 1 else (None,)
+    for key in ("mappings", "_meta"):
+        index = index.get(key) if isinstance(index, dict) else None
+    return isinstance(index, dict) and index.get("owner") == "owpc-ltr"
 
 
 def _words(what: str) -> str:

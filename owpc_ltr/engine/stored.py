@@ -123,14 +123,6 @@ def absent(what: str, name: str, place: str) -> BadInput:
     return BadInput(f"there is no {what} '{name}' in {place}: check the name, or the --store")
 
 
-def check_whole(answer: Any, what: str) -> Any:
-    """The answer of a search, if every shard gave its part in time."""
-    shards = answer.get("_shards") if isinstance(answer, dict) else None
-    if not isinstance(shards, dict) or answer.get("timed_out") or shards.get("failed"):
-        raise EngineUnavailable(f"the engine gave {what} in part only: try again")
-    return answer
-
-
 def _check_featureset(store: Store, model: StoredModel) -> None:
     """Refuse a model whose features are not those that lie in the store under that name."""
     kept = store.get_featureset(model.featureset.name)

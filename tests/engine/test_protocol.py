@@ -241,10 +241,25 @@ def test_what_is_not_there_is_bad_input(
         ("delete_featureset", "fs1", "237"),
     ],
 )
-def test_deleting_is_as_recorded(act: str, name: str, number: str, replay: Any) -> None:
-    engine, server = replay(number)
+@pytest.mark.parametrize("closed", [False, True])
+def test_deleting_is_as_recorded_and_seen_in_lists_at_once(
+    act: str, name: str, number: str, closed: bool, replay: Any
+) -> None:
+    """The plugin does not refresh its index; where that is closed to users, nothing is lost."""
+    status = 403 if closed else 200
+    engine, server = replay(
+        number, Exchange("POST", "/.ltrstore/_refresh", {}, None, status, {"error": "no"})
+    )
     getattr(LtrPluginStore(engine), act)(name)
     assert not server.strangers
+    assert [asked.path for asked in server.fake.requests][1:] == ["/.ltrstore/_refresh"]
+
+
+def test_a_cluster_where_nothing_was_pushed_lists_nothing(replay: Any) -> None:
+    reason = {"type": "index_not_found_exception", "reason": "no such index [.ltrstore]"}
+    for what in ("featureset", "model"):
+        absent = Exchange("GET", f"/_ltr/_{what}", {}, None, 404, {"error": reason})
+        assert getattr(LtrPluginStore(replay(absent)[0]), f"list_{what}s")() == []
 
 
 # --- logging

@@ -1,0 +1,128 @@
+"""What stands before an engine may answer anything, with 200: each is one line, never a traceback.
+
+Nothing that is not an engine's own form of answer is taken for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from owpc_ltr.engine.answers import check_whole, hits_of, part_of
+from owpc_ltr.engine.capacity import capacity
+from owpc_ltr.engine.certificates import Certificates
+from owpc_ltr.engine.client import Engine
+from owpc_ltr.engine.connection import ConnectionSettings
+from owpc_ltr.engine.deployment import upload
+from owpc_ltr.engine.drift import verify
+from owpc_ltr.engine.ltr_plugin import LtrPluginStore
+from owpc_ltr.engine.plugin_free import PluginFreeStore
+from owpc_ltr.engine.pointers import Pointers
+from owpc_ltr.engine.profiling import timed
+from owpc_ltr.engine.provenance import prunable
+from owpc_ltr.engine.search import default_query, search
+from owpc_ltr.engine.stores import Search, Store, StoredModel
+from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, Refused
+from tests.engine.small_cluster import FEATURESET, linear
+
+WHOLE = {"timed_out": False, "_shards": {"total": 1, "failed": 0}, "took": 1}
+INNER: list[Any] = [None, [], 7, "text", True, {}, {"a": None}, [None], [{}], [[]]]
+
+
+def strange_answers() -> list[Any]:
+    """Something else in each place of an answer in which an engine puts what we look at."""
+    found = list(INNER)
+    for inner in INNER:
+        hit = {"_id": "d0", "_score": inner, "sort": inner, "_source": inner}
+        found += [
+            {"_source": inner},
+            *({"_source": {key: inner}} for key in ("featureset", "model", "certificate")),
+            {"_source": {"name": "m", "current": inner, "previous": inner}},
+            {"_shards": inner},
+            {**WHOLE, "hits": inner},
+            {**WHOLE, "hits": {"hits": inner, "total": {"value": 1}}},
+            {**WHOLE, "hits": {"hits": [hit], "total": inner}},
+            {"small": inner},
+            {"small": {"mappings": inner}},
+        ]
+    return found
+
+
+class Anything(Engine):
+    """Answers every request alike."""
+
+    def __init__(self, answer: Any) -> None:
+        super().__init__(ConnectionSettings("http://127.0.0.1:1"))
+        self.given = answer
+
+    def request(self, *asked: Any, **given: Any) -> Any:
+        return self.given
+
+
+MODEL = StoredModel("m", "model/linear", {"title": 1.0}, FEATURESET)
+QUERY: dict[str, Any] = {"match": {"body": "{{keywords}}"}}
+PARAMS = {"keywords": "alpha"}
+STORES: dict[str, Callable[[Engine], Store]] = {
+    "ltr-plugin": LtrPluginStore,
+    "plugin-free": PluginFreeStore,
+}
+ACTS: dict[str, Callable[[Engine, Store], object]] = {
+    "get a set": lambda _, store: store.get_featureset("f"),
+    "list sets": lambda _, store: store.list_featuresets(),
+    "put a set": lambda _, store: store.put_featureset(FEATURESET),
+    "replace a set": lambda _, store: store.put_featureset(FEATURESET, replace=True),
+    "get a model": lambda _, store: store.get_model("m"),
+    "put a model": lambda _, store: store.put_model(MODEL),
+    "list models": lambda _, store: store.list_models(),
+    "delete a model": lambda _, store: store.delete_model("m"),
+    "find a name": lambda engine, _: Pointers(engine).find("m"),
+    "all names": lambda engine, _: Pointers(engine).all(),
+    "move a name": lambda engine, _: Pointers(engine).move("m", "m@1"),
+    "go back": lambda engine, _: Pointers(engine).roll_back("m"),
+    "certificate": lambda engine, _: Certificates(engine).get("m"),
+    "prune": prunable,
+    "upload": lambda engine, store: upload(engine, store, linear(), FEATURESET, "small", "m"),
+    "verify": lambda engine, store: verify(engine, store, "m", "small", tolerance=1e-5),
+    "search": lambda engine, store: search(engine, store, "small", MODEL, QUERY, PARAMS),
+    "fields": lambda engine, _: default_query(engine, "small"),
+    "time": lambda engine, _: timed(
+        engine, "small", {"a": lambda _: Search({"query": {}})}, [PARAMS], 1
+    ),
+    "size": lambda engine, store: capacity(engine, store, FEATURESET, MODEL, PARAMS),
+    "identity": lambda engine, _: engine.identity(),
+}
+
+
+@pytest.mark.parametrize("kind", STORES)
+@pytest.mark.parametrize("act", ACTS)
+def test_any_answer_is_understood_or_refused_in_one_line(act: str, kind: str) -> None:
+    messages = []
+    for answer in strange_answers():
+        engine = Anything(answer)
+        try:
+            ACTS[act](engine, STORES[kind](engine))
+        except OwpcLtrError as error:
+            messages.append(str(error))
+    assert [message for message in messages if not message.isprintable()] == []
+    # What only writes, or only tells what it was told, may take any answer.
+    assert messages or act in {"size", "delete a model", "put a set", "replace a set"}
+
+
+def test_an_answer_of_a_part_of_the_shards_is_told_from_one_of_something_else() -> None:
+    whole = {"timed_out": False, "_shards": {"failed": 0}, "hits": {"hits": [{"_id": "a"}]}}
+    assert check_whole(whole, "it") == whole
+    assert hits_of(whole, "it", "_id") == [{"_id": "a"}]
+    parts: list[dict[str, Any]] = [{"timed_out": True}, {"_shards": {"failed": 1}}, {"_shards": {}}]
+    for part in parts:
+        with pytest.raises(Refused, match="part of the index"):
+            hits_of({**whole, **part}, "it")
+    others: list[Any] = [None, [], {}, {**whole, "hits": []}, {**whole, "hits": {"hits": [None]}}]
+    for other in others:
+        with pytest.raises(EngineUnavailable, match="not an engine's answer"):
+            hits_of(other, "it")
+    with pytest.raises(EngineUnavailable, match="what came for it"):
+        hits_of(whole, "it", "_score")
+    with pytest.raises(EngineUnavailable):
+        part_of(None, "_source", "it")
