@@ -1,0 +1,73 @@
+"""Options that belong together, as one parameter of a command.
+
+    @dataclass(frozen=True)
+    class Cluster:
+        url: Annotated[str | None, typer.Option(help="The cluster.")] = None
+
+    @grouped
+    def index(documents: Path, *, cluster: Cluster) -> None: ...
+
+The user types `--url`; the command gets a `Cluster`. A group may have groups among its fields.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, get_type_hints
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """The command, with each dataclass among its parameters spread into its fields, in order.
+
+    Raises ValueError where two options would have one name.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    given = inspect.signature(command).parameters
+    options = [
+        option
+        for name, parameter in given.items()
+        for option in _spread(name, hints[name], parameter.default)
+    ]
+
+    @functools.wraps(command)
+    def run(**values: Any) -> None:
+        command(**{name: _gather(name, hints[name], values) for name in given})
+
+    # typer makes its options from the signature and the annotations.
+    vars(run)["__signature__"] = inspect.Signature(options)
+    run.__annotations__ = {option.name: option.annotation for option in options}
+    return run
+
+
+def _spread(name: str, hint: Any, default: Any) -> Iterator[inspect.Parameter]:
+    """The options that a parameter stands for: itself, or those of its group."""
+    if not _is_group(hint):
+        yield inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint
+        )
+        return
+    hints = _hints(hint)
+    for field in dataclasses.fields(hint):
+        missing = field.default is dataclasses.MISSING
+        own = inspect.Parameter.empty if missing else field.default
+        yield from _spread(field.name, hints[field.name], own)
+
+
+def _gather(name: str, hint: Any, values: Mapping[str, Any]) -> Any:
+    """The value of a parameter, made of the options that it stands for."""
+    if not _is_group(hint):
+        return values[name]
+    hints = _hints(hint)
+    return hint(**{inner: _gather(inner, hints[inner], values) for inner in hints})
+
+
+def _is_group(hint: Any) -> bool:
+    return isinstance(hint, type) and dataclasses.is_dataclass(hint)
+
+
+@functools.cache
+def _hints(group: type[Any]) -> dict[str, Any]:
+    return get_type_hints(group, include_extras=True)
