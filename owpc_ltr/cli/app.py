@@ -19,7 +19,8 @@ from owpc_ltr.cli.index import index
 from owpc_ltr.cli.log_features import log_features
 from owpc_ltr.cli.plugins import plugins
 from owpc_ltr.cli.profile import profile
-from owpc_ltr.cli.search import rescore_body, search
+from owpc_ltr.cli.rescore_body import rescore_body
+from owpc_ltr.cli.search import search
 from owpc_ltr.cli.select import select
 from owpc_ltr.cli.train import train
 from owpc_ltr.cli.upload import upload

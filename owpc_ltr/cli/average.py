@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from owpc_ltr.cli.files import check_writable
 from owpc_ltr.cli.options import Json
 from owpc_ltr.cli.output import print_json
 
@@ -21,7 +22,6 @@ def average(
 ) -> None:
     """Average the scores of models; the mean of linear models is one linear model."""
     from owpc_ltr.averages import average as mean_of
-    from owpc_ltr.cli.train import check_writable
     from owpc_ltr.models import load_model, save_model
 
     check_writable(out)

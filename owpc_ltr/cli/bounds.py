@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -45,17 +46,17 @@ def bounds(
     settings = {"generator": generator} if generator else _own_settings(ranker.record)
     owpc = configure(registry.find("loss", "owpc"), settings)
     sample, _ = model_data(ranker, read_dataset(data), "all")
-    found = all_bounds(
-        ranker,
-        sample.without_missing(),
-        owpc,
-        configure(registry.find("loss", "position-sensitive"), {}),
-        configure(registry.find("loss", "average-precision"), {}),
-        delta,
-    )
+    position = configure(registry.find("loss", "position-sensitive"), {})
+    precision = configure(registry.find("loss", "average-precision"), {})
+    found = all_bounds(ranker, sample.without_missing(), owpc, position, precision, delta)
     if as_json:
         print_json({"delta": delta, "bounds": [bound.as_dict() for bound in found]})
         return
+    _print(found)
+    typer.echo(f"\nwith probability {1 - delta:g}, {sample.n_queries} queries")
+
+
+def _print(bounds: Sequence[Bound]) -> None:
     print_table(
         ["BOUND", "OF", "EMPIRICAL", "BOUND SAYS", "AT MOST", "VERDICT"],
         [
@@ -67,10 +68,9 @@ def bounds(
                 _power(bound.log_largest_risk),
                 _verdict(bound),
             )
-            for bound in found
+            for bound in bounds
         ],
     )
-    typer.echo(f"\nwith probability {1 - delta:g}, {sample.n_queries} queries")
 
 
 def _own_settings(record: dict[str, object]) -> dict[str, object]:

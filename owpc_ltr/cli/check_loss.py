@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from owpc_ltr.cli.options import Json, PluginFiles, Seed
 from owpc_ltr.cli.output import print_json
+
+if TYPE_CHECKING:
+    from owpc_ltr.interfaces import Loss
 
 
 def check_loss(
@@ -26,24 +29,29 @@ def check_loss(
     from owpc_ltr import registry as registries
     from owpc_ltr.errors import Refused
     from owpc_ltr.settings import configure, parse_settings
-    from owpc_ltr.testing import check_loss as check
     from owpc_ltr.testing import describe_loss
 
     registry = registries.load(plugin or [])
     values = parse_settings(setting or []).get("loss", {})
     loss = configure(registry.find("loss", name), values)
-    report = describe_loss(loss, seed)
-    fault = ""
-    try:
-        check(loss)
-    except AssertionError as error:
-        fault = " ".join(str(error).split())
+    report, fault = describe_loss(loss, seed).as_dict(), _fault(loss)
     if as_json:
-        print_json({**report.as_dict(), "holds": not fault, "fault": fault or None})
+        print_json({**report, "holds": not fault, "fault": fault or None})
     else:
-        for key, value in report.as_dict().items():
+        for key, value in report.items():
             typer.echo(f"{key.replace('_', ' '):22}{value}")
     if fault:
         raise Refused(fault)
     if not as_json:
         typer.echo("every claim holds")
+
+
+def _fault(loss: Loss) -> str:
+    """Which claim does not hold, in one line; empty where all do."""
+    from owpc_ltr.testing import check_loss as check
+
+    try:
+        check(loss)
+    except AssertionError as error:
+        return " ".join(str(error).split())
+    return ""

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from owpc_ltr.cli.options import Json
+from owpc_ltr.cli.options import Json, Threads
 from owpc_ltr.cli.output import Progress, print_json, print_table, progress
 
 
@@ -21,7 +21,7 @@ def demo(
     queries: Annotated[
         int, typer.Option(min=200, help="How many queries; a fifth of them is held out.")
     ] = 2500,
-    threads: Annotated[int, typer.Option(min=1, help="Threads for training.")] = 1,
+    threads: Threads = 1,
     seed: Annotated[int, typer.Option(help="Same seed, same model.")] = 0,
     as_json: Json = False,
 ) -> None:

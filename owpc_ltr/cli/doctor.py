@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from owpc_ltr.cli.cluster import CaFile, Insecure, Url, open_engine
+from owpc_ltr.cli.cluster import Cluster
+from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Json
 from owpc_ltr.cli.output import print_json
+
+if TYPE_CHECKING:
+    from owpc_ltr.profiles import ServingProfile
 
 
 class Distribution(StrEnum):
@@ -20,7 +24,9 @@ class Distribution(StrEnum):
     elasticsearch = "elasticsearch"
 
 
+@grouped
 def doctor(
+    *,
     model: Annotated[
         Path, typer.Option(help="A model file, or a stored model (GET _ltr/_model/NAME).")
     ],
@@ -38,9 +44,7 @@ def doctor(
         Path | None,
         typer.Option(help="Its feature set (JSON), which tells the features that are text scores."),
     ] = None,
-    url: Url = None,
-    ca: CaFile = None,
-    insecure: Insecure = False,
+    cluster: Cluster,
     as_json: Json = False,
 ) -> None:
     """Score judged documents as both versions of the engine would, and compare the rankings.
@@ -51,13 +55,8 @@ def doctor(
     from owpc_ltr.doctor import diagnose, read_deployed
     from owpc_ltr.errors import Refused
     from owpc_ltr.featureset import load_featureset
-    from owpc_ltr.profiles import serving_profile
 
-    kind = distribution.value if distribution is not None else None
-    if before is None:
-        kind, before = _running(url, ca, insecure, kind)
-    kind = kind or "opensearch"
-    old, new = serving_profile(kind, before), serving_profile(kind, after)
+    old, new = _versions(distribution, before, after, cluster)
     named = None if featureset is None else load_featureset(featureset)
     judged = read_dataset(data)
     diagnosis = diagnose(read_deployed(model, old, named), judged, old, new)
@@ -74,11 +73,24 @@ def doctor(
         )
 
 
-def _running(url: str | None, ca: Path | None, insecure: bool, kind: str | None) -> tuple[str, str]:
+def _versions(
+    distribution: Distribution | None, before: str | None, after: str, cluster: Cluster
+) -> tuple[ServingProfile, ServingProfile]:
+    """The old and the new version; what is not said of the old one, the cluster tells."""
+    from owpc_ltr.profiles import serving_profile
+
+    kind = distribution.value if distribution is not None else None
+    if before is None:
+        kind, before = _running(cluster, kind)
+    kind = kind or "opensearch"
+    return serving_profile(kind, before), serving_profile(kind, after)
+
+
+def _running(cluster: Cluster, kind: str | None) -> tuple[str, str]:
     """What the cluster runs. Raises UsageError where it is another engine than said."""
     from owpc_ltr.errors import UsageError
 
-    engine = open_engine(url, ca, insecure)
+    engine = cluster.connect()
     identity = engine.identity()
     if kind not in {None, identity.distribution}:
         raise UsageError(

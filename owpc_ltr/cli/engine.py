@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Iterator
@@ -13,10 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from owpc_ltr.cli.options import Json
+from owpc_ltr.cli.output import bars, print_json
 from owpc_ltr.errors import EngineUnavailable
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from rich.progress import Progress as Bars
 
     from owpc_ltr.engine.node import NodeStatus, Report
 
@@ -28,7 +29,6 @@ app = typer.Typer(
 Port = Annotated[
     int | None, typer.Option(help="The port that names the node; may be left out for the only one.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 @app.command()
@@ -123,7 +123,7 @@ def logs(
 def _print(nodes: list[NodeStatus], *, as_json: bool, single: bool) -> None:
     if as_json:
         listed = [asdict(node) for node in nodes]
-        typer.echo(json.dumps(listed[0] if single else {"nodes": listed}, indent=2))
+        print_json(listed[0] if single else {"nodes": listed})
     elif not nodes:
         typer.echo("no local node; start one: owpc-ltr engine start")
     for node in [] if as_json else nodes:
@@ -149,23 +149,16 @@ def _megabytes(size: int | None) -> str:
 @contextmanager
 def _reporting() -> Iterator[Report]:
     """News on standard error: lines, and on a terminal a bar for what takes long."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bars:
-        yield _Terminal(bars)
+    with bars(spinning=True) as drawn:
+        yield _Terminal(drawn)
 
 
 class _Terminal:
     """Draws the news of a long task."""
 
-    def __init__(self, bars: Progress) -> None:
-        self._bars = bars
-        self._task = bars.add_task("", total=None)
+    def __init__(self, drawn: Bars) -> None:
+        self._bars = drawn
+        self._task = drawn.add_task("", total=None)
 
     def say(self, line: str) -> None:
         self._bars.console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from owpc_ltr.cli.options import Documents, IdField, Json, Metrics, PluginFiles, Seed
+from owpc_ltr.cli.groups import grouped
+from owpc_ltr.cli.options import FieldSource, Json, Metrics, PluginFiles, Seed
 from owpc_ltr.cli.output import print_json, print_table, warn
 
 if TYPE_CHECKING:
@@ -17,9 +18,11 @@ if TYPE_CHECKING:
     from owpc_ltr.interfaces import Ranker, Vector
 
 
+@grouped
 def evaluate(
     model: Annotated[Path, typer.Argument(help="A model file, or that of a reranker.")],
     data: Annotated[Path, typer.Argument(help="Judged queries: Parquet, or LETOR text.")],
+    *,
     metric: Metrics = None,
     against: Annotated[
         str | None,
@@ -28,8 +31,7 @@ def evaluate(
     queries: Annotated[
         str, typer.Option(help="auto (held-out ones if the model knows them), all, train, …")
     ] = "auto",
-    documents: Documents = None,
-    id_field: IdField = None,
+    fields: FieldSource,
     seed: Seed = 0,
     plugin: PluginFiles = None,
     as_json: Json = False,
@@ -40,37 +42,26 @@ def evaluate(
     alike would get.
     """
     from owpc_ltr.dataset_file import read_dataset
-    from owpc_ltr.evaluation import compare, measure, model_data, score_warnings
+    from owpc_ltr.evaluation import measure, model_data, score_warnings
     from owpc_ltr.metrics import parse_metric
     from owpc_ltr.reranking import dataset_scores, load_ranker
 
     metrics = [parse_metric(text) for text in metric or ["ndcg@10", "map", "mrr"]]
     ranker = load_ranker(model, plugin or ())
     chosen, side = model_data(ranker, read_dataset(data), queries)
-    chosen = _with_fields(ranker, chosen, documents, id_field)
+    chosen = fields.added(chosen, _field_names(ranker))
     scores = dataset_scores(ranker, chosen)
     measured = measure(scores, chosen, metrics)
-    warnings = score_warnings(scores, chosen)
-    comparisons: list[dict[str, Any]] = []
+    comparisons = []
     if against is not None:
         others = measure(_other_scores(against, chosen, plugin or ()), chosen, metrics)
-        comparisons = [
-            {"metric": str(a.metric), **compare(a, b, seed).as_dict()}
-            for a, b in zip(measured, others, strict=True)
-        ]
+        comparisons = _compared(measured, others, seed)
+    warnings = score_warnings(scores, chosen)
     if as_json:
-        print_json(
-            {
-                "model": str(model),
-                "data": str(data),
-                "queries": side,
-                "n_queries": chosen.n_queries,
-                "metrics": [one.as_dict() for one in measured],
-                "against": against,
-                "comparisons": comparisons,
-                "warnings": warnings,
-            }
-        )
+        of = {"model": str(model), "data": str(data), "queries": side}
+        figures = {"n_queries": chosen.n_queries, "metrics": [one.as_dict() for one in measured]}
+        against_it = {"against": against, "comparisons": comparisons}
+        print_json({**of, **figures, **against_it, "warnings": warnings})
         return
     typer.echo(f"{model} on {chosen.n_queries} queries of {data} ({_side_in_words(side)})")
     _print_measured(measured)
@@ -85,15 +76,22 @@ def _side_in_words(side: str) -> str:
     return {"test": "held out when it was trained", "all": "all of them"}.get(side, f"{side} side")
 
 
-def _with_fields(
-    ranker: Ranker, data: RankingDataset, documents: Path | None, id_field: str | None
-) -> RankingDataset:
-    """The data with the document fields that a reranker needs, if it needs any."""
-    from owpc_ltr.document_fields import with_document_fields
+def _field_names(ranker: Ranker) -> tuple[str, ...]:
+    """The document fields that a reranker needs; a model needs none."""
     from owpc_ltr.reranking import ReorderingModel
 
-    names = ranker.field_names if isinstance(ranker, ReorderingModel) else ()
-    return with_document_fields(data, names, documents, id_field)
+    return ranker.field_names if isinstance(ranker, ReorderingModel) else ()
+
+
+def _compared(
+    ours: Sequence[Measured], others: Sequence[Measured], seed: int
+) -> list[dict[str, Any]]:
+    from owpc_ltr.evaluation import compare
+
+    return [
+        {"metric": str(a.metric), **compare(a, b, seed).as_dict()}
+        for a, b in zip(ours, others, strict=True)
+    ]
 
 
 def _other_scores(against: str, data: RankingDataset, plugins: Iterable[Path]) -> Vector:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,30 +14,37 @@ from owpc_ltr.errors import BadInput
 if TYPE_CHECKING:
     from owpc_ltr.feature_selection import Costs, Selected
 
-FeatureCost = Annotated[
-    Path | None,
-    typer.Option(
-        help="Leave out features that cost more than they are worth: what `profile --json` "
-        'printed, or {"feature": milliseconds}. Chosen on the validation queries.'
-    ),
-]
-FeaturePrice = Annotated[
-    float, typer.Option(min=0, help="What a millisecond must gain of the --select metric.")
-]
 
+@dataclass(frozen=True)
+class FeatureCosts:
+    """What features cost, and what that is worth."""
 
-def read_costs(path: Path, price: float) -> Costs:
-    """The costs of a file. Raises BadInput naming the file and the feature."""
-    from owpc_ltr.cli.files import read_json_object
-    from owpc_ltr.feature_selection import Costs
+    feature_cost: Annotated[
+        Path | None,
+        typer.Option(
+            help="Leave out features that cost more than they are worth: what `profile --json` "
+            'printed, or {"feature": milliseconds}. Chosen on the validation queries.'
+        ),
+    ] = None
+    feature_price: Annotated[
+        float, typer.Option(min=0, help="What a millisecond must gain of the --select metric.")
+    ] = 0.001
 
-    content = read_json_object(path)
-    if isinstance(content.get("features"), list):
-        content = _profiled(content["features"], path)
-    for name, cost in content.items():
-        if isinstance(cost, bool) or not isinstance(cost, int | float) or not abs(cost) < 1e9:
-            raise BadInput(f"{path}: the cost of '{name}' is {cost!r}, not milliseconds")
-    return Costs(content, price)
+    def read(self) -> Costs | None:
+        """The costs of the file, if one is given. Raises BadInput naming it and the feature."""
+        from owpc_ltr.cli.files import read_json_object
+        from owpc_ltr.feature_selection import Costs
+
+        path = self.feature_cost
+        if path is None:
+            return None
+        content = read_json_object(path)
+        if isinstance(content.get("features"), list):
+            content = _profiled(content["features"], path)
+        for name, cost in content.items():
+            if isinstance(cost, bool) or not isinstance(cost, int | float) or not abs(cost) < 1e9:
+                raise BadInput(f"{path}: the cost of '{name}' is {cost!r}, not milliseconds")
+        return Costs(content, self.feature_price)
 
 
 def print_path(selected: Selected) -> None:

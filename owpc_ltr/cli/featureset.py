@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from owpc_ltr.cli.cluster import (
-    CaFile,
-    Index,
-    Insecure,
-    StoreKind,
-    StoreName,
-    Url,
-    open_engine,
-    open_store,
-)
-from owpc_ltr.cli.options import Json
+from owpc_ltr.cli.cluster import Place
+from owpc_ltr.cli.groups import grouped
+from owpc_ltr.cli.options import Index, Json
 from owpc_ltr.cli.output import print_json, print_table
+
+if TYPE_CHECKING:
+    from owpc_ltr.featureset import FeatureSet
 
 app = typer.Typer(
     help="Push, show, list and delete feature sets: the queries whose scores are the features.",
@@ -29,8 +24,10 @@ Name = Annotated[str, typer.Argument(help="The name of a feature set.")]
 
 
 @app.command()
+@grouped
 def push(
     file: Annotated[Path, typer.Argument(help="A feature set, in the LTR plugin's JSON.")],
+    *,
     index: Index,
     name: Annotated[
         str | None, typer.Option(help="Its name in the cluster; default: the file's.")
@@ -41,25 +38,14 @@ def push(
     replace: Annotated[
         bool, typer.Option("--replace", help="Put it in the place of another one of its name.")
     ] = False,
-    store_kind: StoreKind = None,
-    store: StoreName = None,
-    url: Url = None,
-    ca: CaFile = None,
-    insecure: Insecure = False,
+    place: Place,
     as_json: Json = False,
 ) -> None:
     """Store a feature set, after every feature has been tried on the index."""
-    from dataclasses import replace as changed
-
-    from owpc_ltr.engine.names import check_index
     from owpc_ltr.featureset import load_featureset
 
-    featureset = load_featureset(file, name)
-    tried = dict.fromkeys(featureset.params, keywords)
-    given = (featureset.validation or {}).get("params", {})
-    validation = {"index": check_index(index), "params": {**tried, **given}}
-    featureset = changed(featureset, validation=validation)
-    kept_in = open_store(open_engine(url, ca, insecure), store_kind, store)
+    featureset = _to_be_tried(load_featureset(file, name), index, keywords)
+    kept_in = place.open_store()
     kept_in.prepare()
     kept_in.put_featureset(featureset, replace=replace)
     summary = {
@@ -79,17 +65,15 @@ def push(
 
 
 @app.command()
+@grouped
 def show(
     name: Name,
-    store_kind: StoreKind = None,
-    store: StoreName = None,
-    url: Url = None,
-    ca: CaFile = None,
-    insecure: Insecure = False,
+    *,
+    place: Place,
     as_json: Json = False,
 ) -> None:
     """Print a feature set of the cluster: its features, or with --json what `push` accepts."""
-    found = open_store(open_engine(url, ca, insecure), store_kind, store).get_featureset(name)
+    found = place.open_store().get_featureset(name)
     if as_json:
         print_json(found.to_body())
         return
@@ -101,16 +85,14 @@ def show(
 
 
 @app.command(name="list")
+@grouped
 def list_all(
-    store_kind: StoreKind = None,
-    store: StoreName = None,
-    url: Url = None,
-    ca: CaFile = None,
-    insecure: Insecure = False,
+    *,
+    place: Place,
     as_json: Json = False,
 ) -> None:
     """List the feature sets of the cluster."""
-    kept_in = open_store(open_engine(url, ca, insecure), store_kind, store)
+    kept_in = place.open_store()
     names = kept_in.list_featuresets()
     if as_json:
         print_json({"featuresets": names, "store_kind": kept_in.kind})
@@ -120,17 +102,27 @@ def list_all(
 
 
 @app.command()
+@grouped
 def delete(
     name: Name,
-    store_kind: StoreKind = None,
-    store: StoreName = None,
-    url: Url = None,
-    ca: CaFile = None,
-    insecure: Insecure = False,
+    *,
+    place: Place,
 ) -> None:
     """Take a feature set out; models keep their own copy of it."""
-    open_store(open_engine(url, ca, insecure), store_kind, store).delete_featureset(name)
+    place.open_store().delete_featureset(name)
     typer.echo(f"deleted feature set '{name}'")
+
+
+def _to_be_tried(featureset: FeatureSet, index: str, keywords: str) -> FeatureSet:
+    """The feature set, saying on which index it is tried, and with which parameters."""
+    from dataclasses import replace
+
+    from owpc_ltr.engine.names import check_index
+
+    tried = dict.fromkeys(featureset.params, keywords)
+    given = (featureset.validation or {}).get("params", {})
+    validation = {"index": check_index(index), "params": {**tried, **given}}
+    return replace(featureset, validation=validation)
 
 
 def _shortened(template: Any) -> str:

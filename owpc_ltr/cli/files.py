@@ -1,12 +1,13 @@
-"""Small JSON files that commands take."""
+"""The files that commands read whole, and those that they will write."""
 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
-from owpc_ltr.errors import BadInput
+from owpc_ltr.errors import BadInput, UsageError
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
@@ -20,3 +21,14 @@ def read_json_object(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise BadInput(f"{path} holds no JSON object: it begins with {str(content)[:20]!r}")
     return content
+
+
+def check_writable(path: Path) -> None:
+    """Refuse an output that could not be written, before the work rather than after it."""
+    if path.is_dir():
+        raise UsageError(f"cannot write to {path}: it is a folder; name a file")
+    folder = path.parent
+    if not folder.is_dir():
+        raise UsageError(f"cannot write {path}: there is no folder {folder}")
+    if not os.access(folder, os.W_OK):
+        raise UsageError(f"cannot write {path}: the folder {folder} is not writable")

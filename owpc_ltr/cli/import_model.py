@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from owpc_ltr.cli.options import Json
+from owpc_ltr.cli.files import check_writable
+from owpc_ltr.cli.groups import grouped
+from owpc_ltr.cli.options import Json, ModelFile
 from owpc_ltr.cli.output import print_json
 from owpc_ltr.errors import BadInput, UsageError
 
@@ -23,19 +26,48 @@ class MissingValues(StrEnum):
     zero = "zero"
 
 
-def import_model(
-    file: Annotated[Path, typer.Argument(help="XGBoost, LightGBM, RankLib, or the LTR plugin's.")],
-    out: Annotated[Path, typer.Option(help="Where the model goes (JSON).")],
+@dataclass(frozen=True)
+class ColumnSource:
+    """Where the names of a model's columns come from; told by none, they are the model's own."""
+
     features: Annotated[
         Path | None, typer.Option(help="The names of its columns, one a line, in order.")
-    ] = None,
+    ] = None
     featureset: Annotated[
         Path | None, typer.Option(help="The feature set that it was trained on (JSON).")
-    ] = None,
+    ] = None
     data: Annotated[
         Path | None,
         typer.Option(help="The dataset that it was trained on: names, and documents for upload."),
-    ] = None,
+    ] = None
+
+    def columns(self) -> Columns:
+        """The names, and what else is known. Raises UsageError for more sources than one."""
+        from owpc_ltr.adopting import Columns
+        from owpc_ltr.dataset_file import read_dataset
+        from owpc_ltr.featureset import load_featureset
+        from owpc_ltr.probes import probes_of
+
+        if sum(source is not None for source in (self.features, self.featureset, self.data)) > 1:
+            raise UsageError("--features, --featureset and --data name the same columns: give one")
+        if self.features is not None:
+            return Columns(_names(self.features))
+        if self.featureset is not None:
+            named = load_featureset(self.featureset)
+            return Columns(named.feature_names, {"featureset_hash": named.hash})
+        if self.data is None:
+            return Columns()
+        judged = read_dataset(self.data)
+        record = {"featureset_hash": judged.featureset_hash, "probes": probes_of(judged)}
+        return Columns(judged.feature_names, record)
+
+
+@grouped
+def import_model(
+    file: Annotated[Path, typer.Argument(help="XGBoost, LightGBM, RankLib, or the LTR plugin's.")],
+    *,
+    out: ModelFile,
+    source: ColumnSource,
     missing: Annotated[
         MissingValues, typer.Option(help="zero: it was trained with 0 where a value was missing.")
     ] = MissingValues.as_trained,
@@ -46,50 +78,21 @@ def import_model(
     Pickles are never read: save XGBoost as .json and LightGBM as .txt.
     """
     from owpc_ltr.adopting import adopt
-    from owpc_ltr.cli.train import check_writable
     from owpc_ltr.models import save_model
 
     check_writable(out)
-    adopted = adopt(file, _columns(features, featureset, data), missing.value)
-    model = adopted.model
+    adopted = adopt(file, source.columns(), missing.value)
+    model, notes = adopted.model, list(adopted.notes)
     save_model(model, out)
     kind = model.record.get("imported", {}).get("format", "owpc-ltr")
+    names = list(model.feature_names)
     if as_json:
-        print_json(
-            {
-                "model": str(out),
-                "kind": model.kind,
-                "format": kind,
-                "features": list(model.feature_names),
-                "notes": list(adopted.notes),
-            }
-        )
+        about = {"model": str(out), "kind": model.kind, "format": kind}
+        print_json({**about, "features": names, "notes": notes})
         return
-    typer.echo(
-        f"wrote {out}: a {model.kind} model of {len(model.feature_names)} features, from {kind}"
-    )
-    for note in adopted.notes:
+    typer.echo(f"wrote {out}: a {model.kind} model of {len(names)} features, from {kind}")
+    for note in notes:
         typer.echo(f"- {note}")
-
-
-def _columns(features: Path | None, featureset: Path | None, data: Path | None) -> Columns:
-    from owpc_ltr.adopting import Columns
-    from owpc_ltr.dataset_file import read_dataset
-    from owpc_ltr.featureset import load_featureset
-    from owpc_ltr.probes import probes_of
-
-    if sum(source is not None for source in (features, featureset, data)) > 1:
-        raise UsageError("--features, --featureset and --data name the same columns: give one")
-    if features is not None:
-        return Columns(_names(features))
-    if featureset is not None:
-        named = load_featureset(featureset)
-        return Columns(named.feature_names, {"featureset_hash": named.hash})
-    if data is None:
-        return Columns()
-    judged = read_dataset(data)
-    record = {"featureset_hash": judged.featureset_hash, "probes": probes_of(judged)}
-    return Columns(judged.feature_names, record)
 
 
 def _names(path: Path) -> tuple[str, ...]:

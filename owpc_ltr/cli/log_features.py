@@ -4,63 +4,78 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from owpc_ltr.cli.cluster import (
-    CaFile,
-    Index,
-    Insecure,
-    StoreKind,
-    StoreName,
-    Url,
-    open_engine,
-    open_store,
-)
-from owpc_ltr.cli.options import Json
+from owpc_ltr.cli.cluster import Place
+from owpc_ltr.cli.groups import grouped
+from owpc_ltr.cli.options import Index, Json
 from owpc_ltr.cli.output import print_json, progress, warn
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.feature_log import LogReport
-    from owpc_ltr.judgments import Duplicates
+    from owpc_ltr.judgments import Duplicates, Judgments
 
 
-def log_features(
-    index: Index,
-    featureset: Annotated[str, typer.Option(help="The name of a feature set in the cluster.")],
-    judgments: Annotated[
-        Path, typer.Option(help="Judged queries: TSV, CSV, qrels …; also .gz or .xz.")
-    ],
-    out: Annotated[Path, typer.Option(help="The dataset to write (Parquet).")],
+@dataclass(frozen=True)
+class Reading:
+    """How a file of judgments is read."""
+
     topics: Annotated[
         Path | None, typer.Option(help="The texts of the queries, where qrels do not have them.")
-    ] = None,
+    ] = None
     duplicates: Annotated[
         str,
         typer.Option(help="Of a document judged twice for a query: refuse, first, max or mean."),
-    ] = "refuse",
-    in_flight: Annotated[int, typer.Option(help="Searches under way at the same time.")] = 4,
-    batch: Annotated[int, typer.Option(help="The most documents of one search.")] = 500,
+    ] = "refuse"
+
+    def read(self, path: Path) -> Judgments:
+        """The judgments of the file, and on standard error what is to be known of them."""
+        from owpc_ltr.judgments import read_judgments
+
+        duplicates = cast("Duplicates", self.duplicates)
+        judged = read_judgments(path, topics=self.topics, duplicates=duplicates)
+        for note in judged.notes:
+            warn(note)
+        return judged
+
+
+@dataclass(frozen=True)
+class Logging:
+    """How the engine is asked, and what may be missing in the end."""
+
+    in_flight: Annotated[int, typer.Option(help="Searches under way at the same time.")] = 4
+    batch: Annotated[int, typer.Option(help="The most documents of one search.")] = 500
     max_absent: Annotated[
         float, typer.Option(help="Fail if a larger share of judged documents is not in the index.")
-    ] = 0.01,
+    ] = 0.01
     allow_rejected: Annotated[
         bool,
         typer.Option(
             "--allow-rejected",
             help="Leave out documents that the engine cannot score or whose values are not finite.",
         ),
-    ] = False,
+    ] = False
     restart: Annotated[
         bool, typer.Option("--restart", help="Throw away the half-done work of an earlier run.")
-    ] = False,
-    store_kind: StoreKind = None,
-    store: StoreName = None,
-    url: Url = None,
-    ca: CaFile = None,
-    insecure: Insecure = False,
+    ] = False
+
+
+@grouped
+def log_features(
+    *,
+    index: Index,
+    featureset: Annotated[str, typer.Option(help="The name of a feature set in the cluster.")],
+    judgments: Annotated[
+        Path, typer.Option(help="Judged queries: TSV, CSV, qrels …; also .gz or .xz.")
+    ],
+    out: Annotated[Path, typer.Option(help="The dataset to write (Parquet).")],
+    reading: Reading,
+    logging: Logging,
+    place: Place,
     as_json: Json = False,
 ) -> None:
     """Ask the engine for the feature values of every judged document.
@@ -69,25 +84,15 @@ def log_features(
     Half-done work stays in OUT.run: the same command goes on from there, to the same bytes.
     """
     from owpc_ltr.engine import feature_log
-    from owpc_ltr.judgments import read_judgments
 
-    options = feature_log.LogOptions(
-        in_flight=in_flight,
-        batch=batch,
-        max_absent=max_absent,
-        allow_rejected=allow_rejected,
-        restart=restart,
-    )
-    judged = read_judgments(judgments, topics=topics, duplicates=cast("Duplicates", duplicates))
-    for note in judged.notes:
-        warn(note)
-    engine = open_engine(url, ca, insecure)
-    kept_in = open_store(engine, store_kind, store)
+    options = feature_log.LogOptions(**asdict(logging))
+    judged = reading.read(judgments)
+    engine, store = place.open()
     with progress() as show:
         report = feature_log.log_features(
             engine,
-            kept_in,
-            kept_in.get_featureset(featureset),
+            store,
+            store.get_featureset(featureset),
             judged,
             index,
             out,

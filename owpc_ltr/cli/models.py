@@ -2,92 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from owpc_ltr.cli.cluster import (
-    CaFile,
-    Insecure,
-    StoreKind,
-    StoreName,
-    Url,
-    open_engine,
-    open_store,
-)
-from owpc_ltr.cli.options import Json
+from owpc_ltr.cli.cluster import Cluster, Place
+from owpc_ltr.cli.groups import grouped
+from owpc_ltr.cli.options import Json, UploadedName
 from owpc_ltr.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.certificates import Certificate
     from owpc_ltr.engine.client import Engine
+    from owpc_ltr.engine.pointers import Pointer
 
 app = typer.Typer(help="List uploaded models, and change what names mean.", no_args_is_help=True)
 
+ModelName = Annotated[str, typer.Argument(help="NAME, NAME:challenger or NAME@HASH.")]
+
 
 @app.command(name="list")
-def list_all(
-    store_kind: StoreKind = None,
-    store: StoreName = None,
-    url: Url = None,
-    ca: CaFile = None,
-    insecure: Insecure = False,
-    as_json: Json = False,
-) -> None:
+@grouped
+def list_all(*, place: Place, as_json: Json = False) -> None:
     """List the names that applications use, and the models that they mean."""
     from owpc_ltr.engine.pointers import Pointers
 
-    engine = open_engine(url, ca, insecure)
-    kept_in = open_store(engine, store_kind, store)
+    engine, store = place.open()
     pointers = Pointers(engine).all()
-    models = kept_in.list_models()
+    models = store.list_models()
     if as_json:
-        print_json(
-            {
-                "pointers": [
-                    {
-                        "name": p.name,
-                        "current": p.current,
-                        "previous": list(p.previous),
-                        "challenger": p.challenger,
-                    }
-                    for p in pointers
-                ],
-                "models": models,
-                "store_kind": kept_in.kind,
-            }
-        )
+        listed = [asdict(pointer) for pointer in pointers]
+        print_json({"pointers": listed, "models": models, "store_kind": store.kind})
         return
-    challenged = any(p.challenger for p in pointers)
-    print_table(
-        ["NAME", "MEANS", "BEFORE", *(["CHALLENGER"] if challenged else [])],
-        [
-            (
-                p.name,
-                p.current,
-                ", ".join(reversed(p.previous)) or "–",
-                *([p.challenger or "–"] if challenged else []),
-            )
-            for p in pointers
-        ],
-    )
-    meant = {model for p in pointers for model in p.models}
+    _print_pointers(pointers)
+    meant = {model for pointer in pointers for model in pointer.models}
     for model in sorted(set(models) - meant):
         typer.echo(f"no name means '{model}'")
 
 
 @app.command()
-def show(
-    name: Annotated[str, typer.Argument(help="NAME, NAME:challenger or NAME@HASH.")],
-    url: Url = None,
-    ca: CaFile = None,
-    insecure: Insecure = False,
-    as_json: Json = False,
-) -> None:
+@grouped
+def show(name: ModelName, *, cluster: Cluster, as_json: Json = False) -> None:
     """Show where a model comes from and what was proven of it: its certificate in the cluster."""
     from owpc_ltr.engine.provenance import provenance
 
-    certificate = _certificate(open_engine(url, ca, insecure), name)
+    certificate = _certificate(cluster.connect(), name)
     if as_json:
         print_json(certificate.as_dict())
         return
@@ -97,18 +58,18 @@ def show(
 
 
 @app.command()
+@grouped
 def diff(
-    name: Annotated[str, typer.Argument(help="NAME, NAME:challenger or NAME@HASH.")],
+    name: ModelName,
     other: Annotated[str, typer.Argument(help="The same, of another model.")],
-    url: Url = None,
-    ca: CaFile = None,
-    insecure: Insecure = False,
+    *,
+    cluster: Cluster,
     as_json: Json = False,
 ) -> None:
     """Show in what two models differ: data, settings, proofs, and weights where both are linear."""
     from owpc_ltr.engine.provenance import differences
 
-    engine = open_engine(url, ca, insecure)
+    engine = cluster.connect()
     one, two = _certificate(engine, name), _certificate(engine, other)
     found = differences(one, two)
     if as_json:
@@ -121,46 +82,34 @@ def diff(
 
 
 @app.command()
-def promote(
-    name: Annotated[str, typer.Argument(help="The name that applications use.")],
-    url: Url = None,
-    ca: CaFile = None,
-    insecure: Insecure = False,
-    as_json: Json = False,
-) -> None:
+@grouped
+def promote(name: UploadedName, *, cluster: Cluster, as_json: Json = False) -> None:
     """Let NAME mean its challenger from now on."""
     from owpc_ltr.engine.pointers import Pointers
 
-    pointer = Pointers(open_engine(url, ca, insecure)).promote(name)
-    if as_json:
-        print_json({"name": name, "current": pointer.current, "previous": list(pointer.previous)})
-    else:
-        typer.echo(f"'{name}' now means '{pointer.current}'")
+    _print_meaning(Pointers(cluster.connect()).promote(name), as_json=as_json)
 
 
 @app.command()
+@grouped
 def prune(
     model: Annotated[
         str | None, typer.Argument(help="The exact name, NAME@HASH, of a model to take out.")
     ] = None,
+    *,
     yes: Annotated[bool, typer.Option("--yes", help="Take out all that no name means.")] = False,
-    store_kind: StoreKind = None,
-    store: StoreName = None,
-    url: Url = None,
-    ca: CaFile = None,
-    insecure: Insecure = False,
+    place: Place,
     as_json: Json = False,
 ) -> None:
     """Take out models that no name means, nor can go back to; without MODEL or --yes, list them."""
     from owpc_ltr.engine.provenance import prunable
     from owpc_ltr.engine.provenance import prune as take_out
 
-    engine = open_engine(url, ca, insecure)
-    kept_in = open_store(engine, store_kind, store)
-    chosen = [model] if model else prunable(engine, kept_in)
+    engine, store = place.open()
+    chosen = [model] if model else prunable(engine, store)
     done = bool(model) or yes
     if done:
-        take_out(engine, kept_in, chosen)
+        take_out(engine, store, chosen)
     if as_json:
         print_json({"models": chosen, "taken_out": done})
         return
@@ -173,21 +122,12 @@ def prune(
 
 
 @app.command()
-def rollback(
-    name: Annotated[str, typer.Argument(help="The name that applications use.")],
-    url: Url = None,
-    ca: CaFile = None,
-    insecure: Insecure = False,
-    as_json: Json = False,
-) -> None:
+@grouped
+def rollback(name: UploadedName, *, cluster: Cluster, as_json: Json = False) -> None:
     """Let NAME mean the model again that it meant before the last upload."""
     from owpc_ltr.engine.pointers import Pointers
 
-    pointer = Pointers(open_engine(url, ca, insecure)).roll_back(name)
-    if as_json:
-        print_json({"name": name, "current": pointer.current, "previous": list(pointer.previous)})
-    else:
-        typer.echo(f"'{name}' now means '{pointer.current}'")
+    _print_meaning(Pointers(cluster.connect()).roll_back(name), as_json=as_json)
 
 
 def _certificate(engine: Engine, name: str) -> Certificate:
@@ -195,6 +135,26 @@ def _certificate(engine: Engine, name: str) -> Certificate:
     from owpc_ltr.engine.pointers import Pointers
 
     return Certificates(engine).get(Pointers(engine).resolve(name))
+
+
+def _print_pointers(pointers: Sequence[Pointer]) -> None:
+    """What each name means; a column for challengers only where there is one."""
+    challenged = any(p.challenger for p in pointers)
+    headers = ["NAME", "MEANS", "BEFORE", "CHALLENGER"]
+    rows = [
+        (p.name, p.current, ", ".join(reversed(p.previous)) or "–", p.challenger or "–")
+        for p in pointers
+    ]
+    columns = len(headers) if challenged else len(headers) - 1
+    print_table(headers[:columns], [row[:columns] for row in rows])
+
+
+def _print_meaning(pointer: Pointer, *, as_json: bool) -> None:
+    if as_json:
+        meaning = {"current": pointer.current, "previous": list(pointer.previous)}
+        print_json({"name": pointer.name, **meaning})
+    else:
+        typer.echo(f"'{pointer.name}' now means '{pointer.current}'")
 
 
 def _shown(value: object) -> str:

@@ -1,27 +1,66 @@
-"""Options that several commands share."""
+"""Options that several commands share, each defined once; groups of them are beside this file."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from owpc_ltr.data import RankingDataset
+
+Documents = Annotated[
+    Path | None,
+    typer.Option(help="The file that was indexed, for rerankers that read fields of documents."),
+]
+Grid = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Values to choose among: C=1e-3..1e3, loss.generator=constant,inverse; may be "
+        "repeated."
+    ),
+]
+IdField = Annotated[
+    str | None, typer.Option(help="The field of --documents with their ids; default: line numbers.")
+]
+Index = Annotated[str, typer.Option(help="The index (or alias) to search.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Metrics = Annotated[
+    list[str] | None,
+    typer.Option("--metric", help="As ndcg@10, map, mrr, precision@5; may be repeated."),
+]
+ModelFile = Annotated[Path, typer.Option(help="Where the model goes (JSON).")]
 PluginFiles = Annotated[
     list[Path] | None,
     typer.Option("--plugin", help="Also load this plugin file (FILE.py); may be repeated."),
 ]
 Seed = Annotated[int, typer.Option(help="Makes the run repeatable, bit for bit.")]
-Threads = Annotated[int, typer.Option(min=1, help="Threads; more than free cores only slow down.")]
-Documents = Annotated[
-    Path | None,
-    typer.Option(help="The file that was indexed, for rerankers that read fields of documents."),
-]
-IdField = Annotated[
-    str | None, typer.Option(help="The field of --documents with their ids; default: line numbers.")
-]
-Metrics = Annotated[
+Settings = Annotated[
     list[str] | None,
-    typer.Option("--metric", help="As ndcg@10, map, mrr, precision@5; may be repeated."),
+    typer.Option(
+        "--set", help="A setting, as loss.generator=top or optimizer.C=10; may be repeated."
+    ),
 ]
+Threads = Annotated[int, typer.Option(min=1, help="Threads; more than free cores only slow down.")]
+Tolerance = Annotated[
+    float, typer.Option(help="The largest relative difference of scores that is accepted.")
+]
+UploadedName = Annotated[str, typer.Argument(help="The name that applications use.")]
+
+
+@dataclass(frozen=True)
+class FieldSource:
+    """The file of documents whose fields rerankers read, and where their ids stand."""
+
+    documents: Documents = None
+    id_field: IdField = None
+
+    def added(self, data: RankingDataset, names: Sequence[str]) -> RankingDataset:
+        """The data with the named fields of its documents."""
+        from owpc_ltr.document_fields import with_document_fields
+
+        return with_document_fields(data, names, self.documents, self.id_field)

@@ -6,9 +6,12 @@ import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
 
 Progress = Callable[[str, float | None], None]
 
@@ -45,22 +48,31 @@ def warn(message: str) -> None:
 @contextmanager
 def progress() -> Iterator[Progress]:
     """A bar on a terminal, silence in a pipe."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bars:
-        task = bars.add_task("", total=None)
+    with bars() as drawn:
+        task = drawn.add_task("", total=None)
 
         def show(message: str, done: float | None = None) -> None:
-            bars.update(
+            drawn.update(
                 task, description=message, completed=done, total=None if done is None else 1
             )
 
         yield show
+
+
+def bars(*, spinning: bool = False) -> Bars:
+    """Bars on standard error, which go when all is done; none are drawn in a pipe."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    return Progress(
+        *([SpinnerColumn()] if spinning else []),
+        *columns,
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
 
 
 def _cell(value: object) -> str:

@@ -2,59 +2,103 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from owpc_ltr.cli.cluster import (
-    CaFile,
-    Index,
-    Insecure,
-    StoreKind,
-    StoreName,
-    Url,
-    open_engine,
-    open_store,
-)
-from owpc_ltr.cli.options import Json, Seed
+from owpc_ltr.cli.cluster import Place
+from owpc_ltr.cli.groups import grouped
+from owpc_ltr.cli.options import Index, Json, Seed
 from owpc_ltr.cli.output import print_json, print_table, progress
+from owpc_ltr.cli.queries import read_template
 from owpc_ltr.errors import UsageError
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.client import Engine
     from owpc_ltr.engine.profiling import FeatureCost, Samples, Subject
-    from owpc_ltr.engine.stores import Store
+    from owpc_ltr.engine.stores import Store, StoredModel
 
 
-def profile(
-    index: Index,
+@dataclass(frozen=True)
+class Profiled:
+    """What is profiled: the features of a set, or a model with those it has."""
+
     featureset: Annotated[
         str | None, typer.Option(help="The name of a feature set in the cluster.")
-    ] = None,
+    ] = None
     model: Annotated[
         str | None, typer.Option(help="The name of an uploaded model; it has its own feature set.")
-    ] = None,
+    ] = None
+
+    def subject(self, engine: Engine, store: Store, index: str, template: Path | None) -> Subject:
+        """The query with the features or the model in it. Raises UsageError for neither."""
+        from owpc_ltr.engine.names import check_index
+        from owpc_ltr.engine.profiling import Subject
+
+        check_index(index)
+        if self.featureset is None and self.model is None:
+            raise UsageError("say what to profile: --featureset, or --model, which has its own set")
+        query = read_template(engine, index, template)
+        if self.model is None:
+            return Subject(index, query, store.get_featureset(str(self.featureset)))
+        stored = self._stored(engine, store, self.model)
+        # Without the plugin only linear models run in the engine: for others it gives the features.
+        runs = store.kind == "ltr-plugin" or stored.type == "model/linear"
+        return Subject(index, query, stored.featureset, stored if runs else None)
+
+    def _stored(self, engine: Engine, store: Store, name: str) -> StoredModel:
+        from owpc_ltr.engine.pointers import Pointers
+
+        stored = store.get_model(Pointers(engine).resolve(name))
+        if self.featureset not in {None, stored.featureset.name}:
+            raise UsageError(
+                f"the model '{name}' has the feature set '{stored.featureset.name}', not "
+                f"'{self.featureset}': leave --featureset out"
+            )
+        return stored
+
+
+@dataclass(frozen=True)
+class Typed:
+    """What users type: words that are given, or those of judged queries."""
+
     queries: Annotated[
         Path | None, typer.Option(help="Judged queries, for what users type: TSV, CSV, qrels …")
-    ] = None,
+    ] = None
     keywords: Annotated[
         list[str] | None, typer.Option(help="What a user types; may be repeated.")
-    ] = None,
+    ] = None
+
+    def params(self) -> list[dict[str, Any]]:
+        """What fills the query, once for each query. Raises UsageError where there is none."""
+        from owpc_ltr.judgments import read_judgments
+
+        typed = [{"keywords": text, "query": text} for text in self.keywords or []]
+        if self.queries is not None:
+            typed += [query.params for query in read_judgments(self.queries).queries]
+        if not typed:
+            raise UsageError("there is no query to profile with: give --keywords or --queries")
+        return typed
+
+
+@grouped
+def profile(
+    *,
+    index: Index,
+    profiled: Profiled,
+    typed: Typed,
     query: Annotated[
         Path | None,
         typer.Option(help="Your application's query (JSON), with {{keywords}}; as for search."),
     ] = None,
     repeat: Annotated[int, typer.Option(min=1, help="Searches of each way of asking.")] = 30,
-    window: Annotated[int, typer.Option(min=1, help="The window in which features are timed.")] = (
-        100
-    ),
+    window: Annotated[
+        int, typer.Option(min=1, help="The window in which features are timed.")
+    ] = 100,
     seed: Seed = 0,
-    store_kind: StoreKind = None,
-    store: StoreName = None,
-    url: Url = None,
-    ca: CaFile = None,
-    insecure: Insecure = False,
+    place: Place,
     as_json: Json = False,
 ) -> None:
     """Time the live query with all features, without each, with each alone, and by window.
@@ -65,34 +109,24 @@ def profile(
     from owpc_ltr.engine.capacity import capacity
     from owpc_ltr.engine.profiling import feature_costs, window_latencies
 
-    params = _params(queries, keywords)
-    engine = open_engine(url, ca, insecure)
-    kept_in = open_store(engine, store_kind, store)
-    subject = _subject(engine, kept_in, index, featureset, model, query)
+    params = typed.params()
+    engine, store = place.open()
+    subject = profiled.subject(engine, store, index, query)
+    asked = (engine, store, subject, params)
     with progress() as show:
         costs, whole = feature_costs(
-            engine, kept_in, subject, params, repeat=repeat, window=window, seed=seed,
+            *asked, repeat=repeat, window=window, seed=seed,
             progress=lambda done: show("features", done),
         )  # fmt: skip
         latencies = window_latencies(
-            engine, kept_in, subject, params, repeat=repeat, seed=seed,
-            progress=lambda done: show("windows", done),
-        )  # fmt: skip
-    size = capacity(engine, kept_in, subject.featureset, subject.model, params[0])
-    if as_json:
-        print_json(
-            {
-                "index": index,
-                "store_kind": kept_in.kind,
-                "queries": len(params),
-                "repeat": repeat,
-                "window": window,
-                "features": [cost.as_dict() for cost in costs],
-                "searches": {name: samples.as_dict() for name, samples in whole.items()},
-                "windows": [{"window": w, **s.as_dict()} for w, s in latencies.items()],
-                "capacity": size.as_dict(),
-            }
+            *asked, repeat=repeat, seed=seed, progress=lambda done: show("windows", done)
         )
+    size = capacity(engine, store, subject.featureset, subject.model, params[0])
+    if as_json:
+        how = {"queries": len(params), "repeat": repeat, "window": window}
+        figures = _summary(costs, whole, latencies)
+        where = {"index": index, "store_kind": store.kind}
+        print_json({**where, **how, **figures, "capacity": size.as_dict()})
         return
     _print_costs(costs, whole)
     _print_windows(latencies)
@@ -100,47 +134,14 @@ def profile(
         typer.echo(sentence)
 
 
-def _params(queries: Path | None, keywords: list[str] | None) -> list[dict[str, Any]]:
-    from owpc_ltr.judgments import read_judgments
-
-    typed = [{"keywords": text, "query": text} for text in keywords or []]
-    if queries is not None:
-        typed += [query.params for query in read_judgments(queries).queries]
-    if not typed:
-        raise UsageError("there is no query to profile with: give --keywords or --queries")
-    return typed
-
-
-def _subject(
-    engine: Engine,
-    store: Store,
-    index: str,
-    featureset: str | None,
-    model: str | None,
-    query: Path | None,
-) -> Subject:
-    from owpc_ltr.cli.files import read_json_object
-    from owpc_ltr.engine.names import check_index
-    from owpc_ltr.engine.pointers import Pointers
-    from owpc_ltr.engine.profiling import Subject
-    from owpc_ltr.engine.search import default_query
-
-    check_index(index)
-    if featureset is None and model is None:
-        raise UsageError("say what to profile: --featureset, or --model, which has its own set")
-    body = default_query(engine, index) if query is None else read_json_object(query)
-    body = body["query"] if isinstance(body.get("query"), dict) else body
-    if model is None:
-        return Subject(index, body, store.get_featureset(str(featureset)))
-    stored = store.get_model(Pointers(engine).resolve(model))
-    if featureset not in {None, stored.featureset.name}:
-        raise UsageError(
-            f"the model '{model}' has the feature set '{stored.featureset.name}', not "
-            f"'{featureset}': leave --featureset out"
-        )
-    # Without the plugin only linear models run in the engine: for others it gives the features.
-    runs = store.kind == "ltr-plugin" or stored.type == "model/linear"
-    return Subject(index, body, stored.featureset, stored if runs else None)
+def _summary(
+    costs: list[FeatureCost], whole: dict[str, Samples], latencies: dict[int, Samples]
+) -> dict[str, Any]:
+    return {
+        "features": [cost.as_dict() for cost in costs],
+        "searches": {name: samples.as_dict() for name, samples in whole.items()},
+        "windows": [{"window": w, **samples.as_dict()} for w, samples in latencies.items()],
+    }
 
 
 def _print_costs(costs: list[FeatureCost], whole: dict[str, Samples]) -> None:

@@ -2,37 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from owpc_ltr.cli.options import Json, Metrics, PluginFiles, Seed
+from owpc_ltr.cli.groups import grouped
+from owpc_ltr.cli.options import Grid, Json, Metrics, PluginFiles, Seed, Settings
 from owpc_ltr.cli.output import print_json, print_table, progress
+from owpc_ltr.cli.plans import Choosing
 
 if TYPE_CHECKING:
     from owpc_ltr.selection import Choice, Fold
     from owpc_ltr.training import Plan
 
 
+@dataclass(frozen=True)
+class Candidates:
+    """What is compared, and what chooses among the settings of each."""
+
+    loss: Annotated[list[str] | None, typer.Option(help="A loss; may be repeated.")] = None
+    optimizer: Annotated[list[str] | None, typer.Option(help="An optimizer; may be repeated.")] = (
+        None
+    )
+    setting: Settings = None
+    grid: Grid = None
+    select: Annotated[str, typer.Option(help="The metric by which validation chooses.")] = "map"
+
+    def plans(self, normalise: str, plugins: Sequence[Path]) -> list[Plan]:
+        """A plan for each loss with each optimizer."""
+        from owpc_ltr import registry as registries
+
+        registry = registries.load(plugins)
+        choosing = Choosing(self.setting or (), self.grid or (), self.select)
+        return [
+            choosing.model_plan(registry, loss, optimizer, normalise)
+            for loss, optimizer in product(self.loss or ["owpc"], self.optimizer or ["larank"])
+        ]
+
+
+@grouped
 def select(
     data: Annotated[
         list[Path],
         typer.Argument(help="A dataset, to be cut into folds; or folders with train, vali, test."),
     ],
+    *,
     folds: Annotated[int, typer.Option(min=3, help="How many folds one dataset is cut into.")] = 5,
-    loss: Annotated[list[str] | None, typer.Option(help="A loss; may be repeated.")] = None,
-    optimizer: Annotated[
-        list[str] | None, typer.Option(help="An optimizer; may be repeated.")
-    ] = None,
-    setting: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting, as loss.p=5.")
-    ] = None,
-    grid: Annotated[
-        list[str] | None,
-        typer.Option(help="Values to choose among: C=1e-3..1e3, loss.generator=constant,inverse."),
-    ] = None,
-    select: Annotated[str, typer.Option(help="The metric by which validation chooses.")] = "map",
+    candidates: Candidates,
     metric: Metrics = None,
     normalise: Annotated[str, typer.Option(help="scale or none.")] = "scale",
     jobs: Annotated[int, typer.Option(min=1, help="How many fits run side by side.")] = 1,
@@ -53,57 +73,21 @@ def select(
     from owpc_ltr.selection import select as select_over_folds
 
     metrics = metric or ["map", "ndcg@1", "ndcg@3", "ndcg@10"]
-    plans = _plans(
-        loss or ["owpc"], optimizer or ["larank"], setting, grid, select, normalise, plugin
-    )
+    plans = candidates.plans(normalise, plugin or ())
     cut = _folds(data, folds)
     with progress() as show:
         run = Run(seed=seed, progress=show)
         rows = select_over_folds(cut, plans, metrics, run, jobs=jobs, journal=journal)
-    choices = choose(rows, select, families_of(rows))
+    choices = choose(rows, candidates.select, families_of(rows))
     if as_json:
-        print_json(
-            {
-                "folds": [fold.name for fold in cut],
-                "select": select,
-                "choices": [vars(choice) for choice in choices],
-                "rows": [vars(row) for row in rows],
-            }
-        )
-        return
-    _print(choices, select)
-
-
-def _plans(
-    losses: list[str],
-    optimizers: list[str],
-    settings: list[str] | None,
-    grids: list[str] | None,
-    chooses: str,
-    normalise: str,
-    files: list[Path] | None,
-) -> list[Plan]:
-    from owpc_ltr import registry as registries
-    from owpc_ltr.grids import parse_grid
-    from owpc_ltr.settings import parse_settings
-    from owpc_ltr.training import Plan
-
-    registry = registries.load(files or [])
-    fixed = {
-        f"{kind}.{name}": value
-        for kind, values in parse_settings(settings or []).items()
-        for name, value in values.items()
-    }
-    plans = []
-    for loss in losses:
-        for optimizer in optimizers:
-            classes = registry.find("loss", loss), registry.find("optimizer", optimizer)
-            grid = dict(parse_grid(text, *classes) for text in grids or [])
-            plan = Plan(*classes, fixed, grid, chooses, normalise)
-            for candidate in plan.candidates():
-                plan.make(candidate)
-            plans.append(plan)
-    return plans
+        how = {"folds": [fold.name for fold in cut], "select": candidates.select}
+        found = {
+            "choices": [vars(choice) for choice in choices],
+            "rows": [vars(row) for row in rows],
+        }
+        print_json({**how, **found})
+    else:
+        _print(choices, candidates.select)
 
 
 def _folds(paths: list[Path], count: int) -> list[Fold]:

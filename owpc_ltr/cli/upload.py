@@ -3,57 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from owpc_ltr.cli.cluster import (
-    CaFile,
-    Index,
-    Insecure,
-    StoreKind,
-    StoreName,
-    Url,
-    open_engine,
-    open_store,
-)
-from owpc_ltr.cli.options import Json
+from owpc_ltr.cli.cluster import Place
+from owpc_ltr.cli.groups import grouped
+from owpc_ltr.cli.options import Index, Json, Tolerance
 from owpc_ltr.cli.output import print_json, print_table
+from owpc_ltr.errors import UsageError
 
 if TYPE_CHECKING:
+    from owpc_ltr.engine.deployment import Uploaded
     from owpc_ltr.engine.gate import Gate, GateResult
     from owpc_ltr.engine.parity import Parity
 
 
+@dataclass(frozen=True)
+class Proof:
+    """What must be shown of a new model before its name means it, and on which data."""
+
+    require_gain: Annotated[
+        str | None,
+        typer.Option(help="Upload only if it is better in this metric (ndcg@10); needs --data."),
+    ] = None
+    over: Annotated[
+        str, typer.Option(help="What it must be better than: champion, challenger or NAME@HASH.")
+    ] = "champion"
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Judged queries: held-out ones for the gain, and for the scores' check."),
+    ] = None
+
+    def prepared(self) -> tuple[Gate | None, list[dict[str, Any]] | None]:
+        """What the data is for: a gate, and probes for a model that remembers none."""
+        from owpc_ltr.dataset_file import read_dataset
+        from owpc_ltr.engine.gate import Gate
+        from owpc_ltr.metrics import parse_metric
+        from owpc_ltr.probes import probes_of
+
+        metric = parse_metric(self.require_gain) if self.require_gain else None
+        if self.data is None:
+            if metric:
+                raise UsageError(
+                    "--require-gain needs judged queries to compare on: give --data FILE"
+                )
+            return None, None
+        judged = read_dataset(self.data)
+        return (Gate(metric, judged, self.over) if metric else None), probes_of(judged)
+
+
+@grouped
 def upload(
     model: Annotated[Path, typer.Argument(help="A model file.")],
+    *,
     index: Index,
     featureset: Annotated[str, typer.Option(help="The feature set that it was trained on.")],
     name: Annotated[str, typer.Option(help="The name that applications use.")],
-    tolerance: Annotated[
-        float, typer.Option(help="The largest relative difference of scores that is accepted.")
-    ] = 1e-5,
+    tolerance: Tolerance = 1e-5,
     role: Annotated[
         str,
         typer.Option("--as", help="champion: NAME means it; challenger: it is tried beside NAME."),
     ] = "champion",
-    require_gain: Annotated[
-        str | None,
-        typer.Option(help="Upload only if it is better in this metric (ndcg@10); needs --data."),
-    ] = None,
-    over: Annotated[
-        str, typer.Option(help="What it must be better than: champion, challenger or NAME@HASH.")
-    ] = "champion",
-    data: Annotated[
-        Path | None,
-        typer.Option(help="Judged queries: held-out ones for the gain, and for the scores' check."),
-    ] = None,
-    store_kind: StoreKind = None,
-    store: StoreName = None,
-    url: Url = None,
-    ca: CaFile = None,
-    insecure: Insecure = False,
+    proof: Proof,
+    place: Place,
     as_json: Json = False,
 ) -> None:
     """Store a model, score judged documents in the engine and here, and only then let NAME mean it.
@@ -67,64 +82,40 @@ def upload(
     from owpc_ltr.models import load_model
 
     ranker = load_model(model)
-    gate, probes = _judged(data, require_gain, over)
-    engine = open_engine(url, ca, insecure)
-    kept_in = open_store(engine, store_kind, store)
-    trained_on = kept_in.get_featureset(featureset)
+    gate, probes = proof.prepared()
+    engine, store = place.open()
+    trained_on = store.get_featureset(featureset)
+    what = (ranker, trained_on, index, name, tolerance)
     try:
-        uploaded = upload_model(
-            engine,
-            kept_in,
-            ranker,
-            trained_on,
-            index,
-            name,
-            tolerance,
-            role=role,
-            gate=gate,
-            probes=probes,
-        )
+        uploaded = upload_model(engine, store, *what, role=role, gate=gate, probes=probes)
     except NotBetter as refusal:
-        _print_losers(refusal.result.losers, as_json)
+        if not as_json:
+            _print_losers(refusal.result.losers)
         raise
     if as_json:
-        print_json(
-            {
-                "name": name,
-                "model": uploaded.model,
-                "previous": list(uploaded.pointer.previous),
-                "challenger": uploaded.pointer.challenger,
-                "store_kind": uploaded.store_kind,
-                "type": uploaded.type,
-                "parity": uploaded.parity.as_dict(),
-                "gate": uploaded.gate.as_dict() if uploaded.gate else None,
-            }
-        )
+        print_json({"name": name, **_summary(uploaded)})
         return
-    meant = f"'{name}' now means it" if role == "champion" else f"it challenges '{name}'"
-    typer.echo(f"stored '{uploaded.model}' ({uploaded.store_kind}); {meant}")
-    typer.echo(_parity_in_words(uploaded.parity))
+    _print(uploaded, name, role)
     if gate:
         _print_gate(uploaded.gate, name)
 
 
-def _judged(
-    path: Path | None, require_gain: str | None, over: str
-) -> tuple[Gate | None, list[dict[str, Any]] | None]:
-    """What the data is for: a gate, and probes for a model that remembers none."""
-    from owpc_ltr.dataset_file import read_dataset
-    from owpc_ltr.engine.gate import Gate
-    from owpc_ltr.errors import UsageError
-    from owpc_ltr.metrics import parse_metric
-    from owpc_ltr.probes import probes_of
+def _summary(uploaded: Uploaded) -> dict[str, Any]:
+    return {
+        "model": uploaded.model,
+        "previous": list(uploaded.pointer.previous),
+        "challenger": uploaded.pointer.challenger,
+        "store_kind": uploaded.store_kind,
+        "type": uploaded.type,
+        "parity": uploaded.parity.as_dict(),
+        "gate": uploaded.gate.as_dict() if uploaded.gate else None,
+    }
 
-    metric = parse_metric(require_gain) if require_gain else None
-    if path is None:
-        if metric:
-            raise UsageError("--require-gain needs judged queries to compare on: give --data FILE")
-        return None, None
-    judged = read_dataset(path)
-    return (Gate(metric, judged, over) if metric else None), probes_of(judged)
+
+def _print(uploaded: Uploaded, name: str, role: str) -> None:
+    meant = f"'{name}' now means it" if role == "champion" else f"it challenges '{name}'"
+    typer.echo(f"stored '{uploaded.model}' ({uploaded.store_kind}); {meant}")
+    typer.echo(_parity_in_words(uploaded.parity))
 
 
 def _parity_in_words(parity: Parity) -> str:
@@ -150,11 +141,11 @@ def _print_gate(result: GateResult | None, name: str) -> None:
         f"[{found.low:+.4f}, {found.high:+.4f}] on {found.n_queries} held-out queries, "
         f"p = {found.p_permutation:.3g}; gains below {found.detectable:.4f} would go unseen"
     )
-    _print_losers(result.losers, False)
+    _print_losers(result.losers)
 
 
-def _print_losers(losers: Sequence[dict[str, Any]], as_json: bool) -> None:
-    if losers and not as_json:
+def _print_losers(losers: Sequence[dict[str, Any]]) -> None:
+    if losers:
         print_table(
             ["LOSES MOST", "KEYWORDS", "OLD", "NEW"],
             [(one["query_id"], one["keywords"], one["old"], one["new"]) for one in losers],

@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from owpc_ltr.cli.cluster import (
-    CaFile,
-    Index,
-    Insecure,
-    StoreKind,
-    StoreName,
-    Url,
-    open_engine,
-    open_store,
-)
-from owpc_ltr.cli.options import Json
+from owpc_ltr.cli.cluster import Place
+from owpc_ltr.cli.groups import grouped
+from owpc_ltr.cli.options import Index, Json, Tolerance
 from owpc_ltr.cli.output import print_json, print_table
 
+if TYPE_CHECKING:
+    from owpc_ltr.engine.drift import Verified
 
+
+@grouped
 def verify(
     name: Annotated[str, typer.Argument(help="The name that applications use, or NAME@HASH.")],
+    *,
     index: Index,
-    tolerance: Annotated[
-        float, typer.Option(help="The largest relative difference of scores that is accepted.")
-    ] = 1e-5,
+    tolerance: Tolerance = 1e-5,
     drift: Annotated[
         float,
         typer.Option(help="How far a feature may move in the mean, in standard deviations."),
     ] = 0.1,
-    store_kind: StoreKind = None,
-    store: StoreName = None,
-    url: Url = None,
-    ca: CaFile = None,
-    insecure: Insecure = False,
+    place: Place,
     as_json: Json = False,
 ) -> None:
     """Prove an uploaded model again, from what the cluster remembers of it, and look for drift.
@@ -46,24 +37,30 @@ def verify(
     from owpc_ltr.engine.pointers import Pointers
     from owpc_ltr.errors import Refused
 
-    engine = open_engine(url, ca, insecure)
-    kept_in = open_store(engine, store_kind, store)
+    engine, store = place.open()
     model = Pointers(engine).resolve(name)
-    found = verify_model(engine, kept_in, model, index, tolerance=tolerance, feature_drift=drift)
+    found = verify_model(engine, store, model, index, tolerance=tolerance, feature_drift=drift)
     if as_json:
         print_json(found.as_dict())
-    elif found.parity:
-        parity = found.parity
-        print_table(
-            ["FEATURE", "MOVED BY", "MEAN THEN", "MEAN NOW"],
-            [(one.feature, one.by, one.mean_before, one.mean_now) for one in found.features],
-        )
-        typer.echo(
-            f"{parity.compared} of {parity.documents} documents of {parity.queries} queries: "
-            f"largest relative difference {parity.largest_difference:.2g}, {parity.swapped} pairs "
-            f"swapped, {parity.ties_broken} ties broken"
-        )
+    else:
+        _print_proof(found)
     if found.drift:
         raise Refused(f"'{model}' has drifted since it was uploaded: {'; '.join(found.drift)}")
     if not as_json:
         typer.echo(f"'{model}' is what it was when it was uploaded")
+
+
+def _print_proof(found: Verified) -> None:
+    """How far features moved and scores differ; nothing where it did not come to that."""
+    parity = found.parity
+    if not parity:
+        return
+    print_table(
+        ["FEATURE", "MOVED BY", "MEAN THEN", "MEAN NOW"],
+        [(one.feature, one.by, one.mean_before, one.mean_now) for one in found.features],
+    )
+    typer.echo(
+        f"{parity.compared} of {parity.documents} documents of {parity.queries} queries: "
+        f"largest relative difference {parity.largest_difference:.2g}, {parity.swapped} pairs "
+        f"swapped, {parity.ties_broken} ties broken"
+    )

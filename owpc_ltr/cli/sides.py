@@ -1,0 +1,54 @@
+"""Which queries train, and which choose the settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from owpc_ltr.data import RankingDataset
+
+
+@dataclass(frozen=True)
+class Sides:
+    """A dataset and its sides; `source` is what the record says of where they are from."""
+
+    everything: RankingDataset
+    training: RankingDataset
+    validation: RankingDataset | None
+    source: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How the queries of a dataset are divided."""
+
+    validation: Annotated[
+        Path | None, typer.Option(help="Validation queries; else a share of DATA, by hash.")
+    ] = None
+    validation_share: Annotated[
+        float, typer.Option(help="Share of DATA's queries that choose the settings.")
+    ] = 0.2
+    test_share: Annotated[
+        float, typer.Option(help="Share of DATA's queries kept out for `evaluate`.")
+    ] = 0.2
+
+    def read(self, path: Path) -> Sides:
+        """The sides of a dataset's file."""
+        from owpc_ltr.dataset_file import read_dataset
+        from owpc_ltr.splits import HashSplit
+
+        everything = read_dataset(path)
+        source: dict[str, Any] = {"data": path.name, "fingerprint": everything.fingerprint}
+        if self.validation is not None:
+            source["validation"] = self.validation.name
+            return Sides(everything, everything, read_dataset(self.validation), source)
+        if self.validation_share == self.test_share == 0:
+            return Sides(everything, everything, None, source)
+        split = HashSplit(self.validation_share, self.test_share)
+        chosen_on = split.part(everything, "validation") if self.validation_share else None
+        source["split"] = split.as_dict()
+        return Sides(everything, split.part(everything, "train"), chosen_on, source)
