@@ -1,0 +1,29 @@
+"""A server that can be told to fail, and a client that asks it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from owpc_ltr.engine.client import Engine
+from tests.engine.client.asking import Clock, make_engine
+from tests.engine.fake_engine import FakeEngine
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeEngine]:
+    with FakeEngine() as server:
+        yield server
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def engine(fake: FakeEngine, clock: Clock) -> Iterator[Engine]:
+    made = make_engine(fake.url, clock)
+    yield made
+    made.close()
