@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,6 @@ from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.featureset import Feature, FeatureSet
 from owpc_ltr.formats.ranklib import from_ranklib, to_ranklib
 from owpc_ltr.formats.xgboost_json import from_dump
-from owpc_ltr.formats.xgboost_json_writer import to_dump
-from owpc_ltr.formats.xgboost_raw import from_raw
 from owpc_ltr.formats.xgboost_raw_writer import to_raw
 from owpc_ltr.profiles import (
     LINEAR,
@@ -33,13 +30,6 @@ from owpc_ltr.trees import TreeModel
 NAMES = ("title_bm25", "body_bm25", "pop", "n", "phrase", "tag_is")
 RECORDED = replace(serving_profile("opensearch", "3.8.0"), missing_as_zero=True)
 GOLDEN = Path(__file__).parent / "golden" / "ranklib"
-# Refusals that are about names, sets and parameters, not about the model itself.
-ELSEWHERE = {
-    "084-model-create-exists",
-    "091-model-create-unknown-featureset",
-    "095-model-create-no-name",
-    "097-model-create-validation-missing",
-}
 
 
 def feature_set(names: tuple[str, ...]) -> FeatureSet:
@@ -48,145 +38,6 @@ def feature_set(names: tuple[str, ...]) -> FeatureSet:
 
 def stored(model_type: str, definition: Any, names: tuple[str, ...], **more: Any) -> StoredModel:
     return StoredModel("m", model_type, definition, feature_set(names), more)
-
-
-@pytest.fixture(scope="module")
-def exchanges(shared_data: Path) -> dict[str, Any]:
-    """Recorded requests and answers of a real node, by file name."""
-    folder = shared_data.parent / "protocol" / "ltr-plugin"
-    if not folder.is_dir():
-        pytest.skip(f"no recorded exchanges at {folder}")
-    return {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*-*.json"))}
-
-
-@pytest.fixture(scope="module")
-def logged(exchanges: dict[str, Any]) -> dict[str, list[float]]:
-    """The features of every document, as the node logged them."""
-    hits = exchanges["071-log-all"]["response"]["body"]["hits"]["hits"]
-    return {
-        hit["_id"]: [float(v.get("value", "nan")) for v in hit["fields"]["_ltrlog"][0]["main"]]
-        for hit in hits
-    }
-
-
-def created(exchanges: dict[str, Any]) -> dict[str, tuple[str, dict[str, Any], tuple[str, ...]]]:
-    """Model name → exchange, type and definition, feature names; for every creation with both."""
-    found = {}
-    for name, exchange in exchanges.items():
-        match = re.search(r"/_featureset/(\w+)/_createmodel", exchange["request"]["path"])
-        body = exchange["request"]["body"]
-        if isinstance(body, str) and not body.startswith('{"model"'):
-            continue
-        content = json.loads(body) if isinstance(body, str) else body
-        inner = (content or {}).get("model", {}).get("model", {})
-        if match and {"type", "definition"} <= set(inner):
-            names = {"fs2": (*NAMES, "derived", "scripted"), "fsnan": ("nanf", "title_bm25")}
-            found[name] = (content["model"].get("name"), inner, names.get(match[1], NAMES))
-    return found
-
-
-def test_every_recorded_score_is_the_emulators_bit_for_bit(
-    exchanges: dict[str, Any], logged: dict[str, list[float]]
-) -> None:
-    models = {
-        name: (inner, names)
-        for key, (name, inner, names) in created(exchanges).items()
-        if exchanges[key]["response"]["status"] == 201
-    }
-    seen = set()
-    for exchange in exchanges.values():
-        body = exchange["request"]["body"]
-        if exchange["response"]["status"] != 200 or not isinstance(body, dict):
-            continue
-        rescore = body.get("rescore", {})
-        clause = rescore.get("query", {}) if isinstance(rescore, dict) else {}
-        name = clause.get("rescore_query", {}).get("sltr", {}).get("model")
-        if name not in models or clause.get("query_weight") != 0 or body.get("size") != 400:
-            continue
-        inner, names = models[name]
-        if names != NAMES:
-            continue
-        hits = exchange["response"]["body"]["hits"]["hits"]
-        rows = np.array([logged[hit["_id"]] for hit in hits], np.float32)
-        normalisers = inner.get("feature_normalizers", {})
-        model = StoredModel(
-            name, inner["type"], inner["definition"], feature_set(names), normalisers
-        )
-        scores = emulate(model, rows, RECORDED)
-        assert scores.tolist() == [np.float32(hit["_score"]) for hit in hits], name
-        seen.add(name)
-    assert len(seen) >= 34
-    assert {"lin_norm", "lin_partial", "xr_norm", "xr_perm", "xr_subset", "xr_parallel"} <= seen
-    assert {"xr_base25", "xr_zero_flag", "xj_zero_flag", "rl_ca", "rl_lr", "rl_lm"} <= seen
-
-
-def test_every_recorded_refusal_of_a_model_is_foreseen_and_no_other(
-    exchanges: dict[str, Any],
-) -> None:
-    refusals = 0
-    for key, (_, inner, names) in created(exchanges).items():
-        message = foresee(
-            inner["definition"],
-            inner["type"],
-            names,
-            RECORDED,
-            inner.get("feature_normalizers"),
-        )
-        accepted = exchanges[key]["response"]["status"] == 201
-        if key in ELSEWHERE:
-            assert message is None
-        elif key == "192-model-create-rl_fidtoobig":  # taken, and every search fails
-            assert message
-            assert "uses feature 99 of 6" in message
-        else:
-            assert (message is None) == accepted, (key, message)
-            refusals += not accepted
-    assert refusals >= 25
-
-
-def test_recorded_models_are_exported_as_the_node_took_them(
-    exchanges: dict[str, Any], logged: dict[str, list[float]]
-) -> None:
-    rows = np.array(list(logged.values()), np.float32)
-    dumps = raws = 0
-    for key, (_, inner, names) in created(exchanges).items():
-        if exchanges[key]["response"]["status"] != 201 or inner.get("feature_normalizers"):
-            continue
-        definition = inner["definition"]
-        is_json = isinstance(definition, str) and inner["type"] != RANKLIB
-        content = json.loads(definition) if is_json else definition
-        if inner["type"] == XGBOOST and "as_zero" not in str(content)[:60]:
-            model: Any = from_dump(content, names)
-            written = to_dump(model, names, RECORDED)
-            trees = content if isinstance(content, list) else content["splits"]
-            dumps += single(written["splits"]) == single(trees)
-            exact: dict[str, Any] = {XGBOOST: written, XGBOOST_RAW: to_raw(model, names, RECORDED)}
-        elif inner["type"] == XGBOOST_RAW:
-            model = from_raw(content, slice_best=False)
-            exact = {XGBOOST: to_dump(model, names, RECORDED)}
-            exact[XGBOOST_RAW] = to_raw(model, names, RECORDED)
-            raws += 1
-        elif inner["type"] == RANKLIB and key != "192-model-create-rl_fidtoobig":
-            model = from_ranklib(content, names)
-            exact = {RANKLIB: to_ranklib(model, names, RECORDED)}
-        else:
-            continue
-        for model_type, made in exact.items():
-            assert foresee(made, model_type, names, RECORDED) is None
-            scores = emulate(stored(model_type, made, names), rows, RECORDED)
-            own = rows[:, [names.index(name) for name in model.feature_names]]
-            assert scores == pytest.approx(model.score(own), rel=1e-6, abs=1e-6), key
-    assert dumps >= 10  # the recorded trees, number for number
-    assert raws >= 14
-
-
-def single(value: Any) -> Any:
-    """JSON with every number as the float32 that the engine makes of it."""
-    if isinstance(value, dict):
-        return {key: single(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [single(part) for part in value]
-    return float(np.float32(value)) if isinstance(value, float | int) else value
 
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.txt")), ids=lambda path: path.stem)

@@ -529,3 +529,17 @@ def test_raw_models_that_contradict_themselves_are_refused(
     again["learner"]["gradient_booster"]["model"]["trees"][0]["parents"][child] = 3
     with pytest.raises(BadInput, match="names another parent"):
         from_raw(again)
+
+
+def test_what_the_plugin_says_of_missing_values_is_read_from_a_raw_model_too(
+    rng: np.random.Generator,
+) -> None:
+    model = from_raw(raw(trained(rng)))
+    written = to_raw(model, NAMES, NEW)
+    rows = np.full((3, len(NAMES)), np.nan, np.float32)
+    assert (from_raw(written).score(rows) == model.score(rows)).all()
+    zeros = model.with_missing_as_zero()
+    assert (zeros.score(rows) != model.score(rows)).any()
+    assert (from_raw({**written, "missing_as_zero": True}).score(rows) == zeros.score(rows)).all()
+    with pytest.raises(BadInput, match="not true or false"):
+        from_raw({**written, "missing_as_zero": 1})

@@ -35,7 +35,8 @@ def from_raw(
 
     Its own feature names count; `feature_names` are for a file without. `slice_best` keeps the
     trees up to the best iteration, as scikit-learn's `predict` does. The outputs of a dart model
-    are multiplied by its trees' weights. Raises BadInput.
+    are multiplied by its trees' weights. `missing_as_zero`, which the LTR plugin knows besides, is
+    done as it says. Raises BadInput.
     """
     learner = take_object(content, "learner", "the XGBoost model")
     names = _names(learner, feature_names)
@@ -54,7 +55,11 @@ def from_raw(
     objective = take(take_object(learner, "objective", "the XGBoost model"), "name", "objective")
     link = link_of(objective)
     base = base_margin(objective, _base_score(learner), _major_version(content))
-    return TreeModel(names, growing.forest("the XGBoost model"), base, link)
+    model = TreeModel(names, growing.forest("the XGBoost model"), base, link)
+    as_zero = content.get("missing_as_zero", False)
+    if not isinstance(as_zero, bool):
+        raise BadInput(f"'missing_as_zero' is {a_json(as_zero)}, not true or false")
+    return model.with_missing_as_zero() if as_zero else model
 
 
 def read_trees(
