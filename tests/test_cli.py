@@ -6,16 +6,13 @@ import json
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from owpc_ltr import cli
 from owpc_ltr.models import LinearModel, save_model
-
-Run = Callable[..., tuple[int, str, str]]
+from tests.commands import Run, commands_in
 
 FEATURESET = '{"featureset": {"name": "f", "features": [%s]}}'
 FEATURE = '{"name": "%s", "params": ["keywords"], "template": {"match": {"t": "{{%s}}"}}}'
@@ -23,20 +20,7 @@ FEATURE = '{"name": "%s", "params": ["keywords"], "template": {"match": {"t": "{
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
-    """Run a command in an empty folder: exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
-    for name in ("OWPC_LTR_URL", "OWPC_LTR_USER", "OWPC_LTR_PASSWORD", "OWPC_LTR_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-
-    def command(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["owpc-ltr", *words])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        captured = capsys.readouterr()
-        return int(str(ended.value.code or 0)), captured.out, captured.err
-
-    return command
+    return commands_in(tmp_path, monkeypatch, capsys)
 
 
 def letor(queries: int = 40) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,6 @@ import numpy as np
 import pytest
 import xgboost
 
-from owpc_ltr import cli
 from owpc_ltr.data import RankingDataset, make_dataset
 from owpc_ltr.dataset_file import save_dataset
 from owpc_ltr.engine.client import Engine, Identity
@@ -21,8 +18,8 @@ from owpc_ltr.engine.stored import model_source
 from owpc_ltr.featureset import Feature, FeatureSet
 from owpc_ltr.formats.xgboost_raw import from_raw
 from owpc_ltr.models import LinearModel, save_model
+from tests.commands import Run, commands_in
 
-Run = Callable[..., tuple[int, str, str]]
 NAMES = ("title", "pop", "n")
 FACTOR = {"function_score": {"field_value_factor": {"field": "x"}, "boost_mode": "replace"}}
 FEATURESET = FeatureSet(
@@ -37,17 +34,7 @@ FEATURESET = FeatureSet(
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
-    """Run a command in an empty folder: exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def command(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["owpc-ltr", *words])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        captured = capsys.readouterr()
-        return int(str(ended.value.code or 0)), captured.out, captured.err
-
-    return command
+    return commands_in(tmp_path, monkeypatch, capsys)
 
 
 def doctor(run: Run, before: str, after: str, *more: str) -> tuple[int, dict[str, Any], str]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,6 @@ import pytest
 import xgboost
 from sklearn.ensemble import HistGradientBoostingRegressor
 
-from owpc_ltr import cli
 from owpc_ltr.data import RankingDataset, make_dataset
 from owpc_ltr.dataset_file import save_dataset
 from owpc_ltr.featureset import Feature, FeatureSet
@@ -25,24 +22,14 @@ from owpc_ltr.formats.sklearn_trees import from_sklearn
 from owpc_ltr.models import LinearModel, load_model, save_model
 from owpc_ltr.profiles import LINEAR, serving_profile
 from owpc_ltr.trees import TreeModel
+from tests.commands import Run, commands_in
 
-Run = Callable[..., tuple[int, str, str]]
 NAMES = ("title", "pop", "n")
 
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
-    """Run a command in an empty folder: exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def command(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["owpc-ltr", *words])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        captured = capsys.readouterr()
-        return int(str(ended.value.code or 0)), captured.out, captured.err
-
-    return command
+    return commands_in(tmp_path, monkeypatch, capsys)
 
 
 @pytest.fixture

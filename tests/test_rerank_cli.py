@@ -3,40 +3,25 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from owpc_ltr import cli
 from owpc_ltr.letor import write_letor
 from owpc_ltr.models import save_model
+from tests.commands import Run, commands_in
 from tests.list_samples import crowded, weights
-
-Command = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def run(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Command:
-    """Run a command in an empty folder: exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """Runs commands where there are data and a base model."""
     write_letor(crowded(60), tmp_path / "data.txt")
     save_model(weights(1, 0, 0), tmp_path / "base.json")
-
-    def command(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["owpc-ltr", *words])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        captured = capsys.readouterr()
-        return int(str(ended.value.code or 0)), captured.out, captured.err
-
-    return command
+    return commands_in(tmp_path, monkeypatch, capsys)
 
 
-def test_the_command_line_learns_measures_and_compares(run: Command) -> None:
+def test_the_command_line_learns_measures_and_compares(run: Run) -> None:
     learn = ("train", "data.txt", "--reranker", "exchangeable", "--loss", "pairwise")
     settings = ("--set", "reranker.kernels=rbf", "--set", "loss.inner=logistic")
     code, out, err = run(*learn, *settings, "--base", "base.json", "--out", "r.json")
@@ -73,7 +58,7 @@ def test_what_the_command_line_cannot_do_is_one_line(
     words: tuple[str, ...],
     code: int,
     message: str,
-    run: Command,
+    run: Run,
     tmp_path: Path,
 ) -> None:
     ended, out, err = run("train", "data.txt", "--loss", "pairwise", "--out", "o.json", *words)

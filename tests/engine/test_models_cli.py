@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from owpc_ltr import cli
 from owpc_ltr.data import RankingDataset, make_dataset
 from owpc_ltr.dataset_file import save_dataset
 from owpc_ltr.engine.parity import logged
 from owpc_ltr.models import save_model
+from tests.commands import Run, commands_in
 from tests.engine.small_cluster import FEATURESET, WORDS, Small, linear, small_cluster
-
-Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -29,27 +26,25 @@ def small(node_url: str) -> Iterator[Small]:
         yield made
 
 
+# A model's name means the same in every store.
+STORELESS = (("models", "show"), ("models", "diff"), ("models", "promote"), ("models", "rollback"))
+
+
 @pytest.fixture
 def run(
-    small: Small, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    small: Small,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
-) -> Run:  # fmt: skip
-    """Run a command against the node's own store: exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
+) -> Run:
+    """Runs commands against the node's own store."""
+    plain = commands_in(tmp_path, monkeypatch, capsys)
     monkeypatch.setenv("OWPC_LTR_URL", small.engine.settings.url)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    place = ("--store", small.name.removeprefix("m-"), "--store-kind", "plugin-free")
 
     def command(*words: str) -> tuple[int, str, str]:
-        places = ["--store", small.name.removeprefix("m-"), "--store-kind", "plugin-free"]
-        stored = words[:2] not in {("models", word) for word in ("show", "diff", "promote",
-                                                                  "rollback")}  # fmt: skip
-        local = words[0] == "train"
-        given = [*words, *(places if stored and not local else [])]
-        monkeypatch.setattr(sys, "argv", ["owpc-ltr", *given])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        captured = capsys.readouterr()
-        return int(str(ended.value.code or 0)), captured.out, captured.err
+        storeless = words[0] == "train" or words[:2] in STORELESS
+        return plain(*words) if storeless else plain(*words, *place)
 
     return command
 

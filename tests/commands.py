@@ -1,0 +1,33 @@
+"""Commands of `owpc-ltr`, run in the test's own process and in an empty folder."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from owpc_ltr import cli
+
+Run = Callable[..., tuple[int, str, str]]
+"""Runs a command: exit code, standard output, standard error."""
+
+
+def commands_in(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Run:
+    """Runs commands in a folder, where nothing of the user's own settings is seen."""
+    monkeypatch.chdir(folder)
+    for name in ("OWPC_LTR_URL", "OWPC_LTR_USER", "OWPC_LTR_PASSWORD", "OWPC_LTR_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
+
+    def run(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["owpc-ltr", *words])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        captured = capsys.readouterr()
+        return int(str(ended.value.code or 0)), captured.out, captured.err
+
+    return run
