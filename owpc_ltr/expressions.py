@@ -36,6 +36,14 @@ _OPERATIONS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Mult: lambda a, b: a * b,
     ast.Div: lambda a, b: a / b,
 }
+_OTHER_FUNCTIONS = frozenset(
+    (
+        *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "haversin"),
+        *("haversinMeters", "sin", "sinh", "tan", "tanh"),
+    )
+)
+"""What engines compute besides, and we do not."""
+_CALL = re.compile(r"([A-Za-z_$][A-Za-z0-9_$.]*)\s*\(")
 _WORD = re.compile(r"[A-Za-z_$][A-Za-z0-9_$.]*(?!\s*\()(?![A-Za-z0-9_$.])")
 _NUMBER = re.compile(r"(?<![A-Za-z0-9_$.])[0-9][0-9.]*([eE][+-]?[0-9]+)?")
 _LONGEST = 2_000
@@ -48,6 +56,27 @@ def expression_variables(text: str) -> set[str]:
     ['n', 'title_bm25']
     """
     return set(_WORD.findall(_NUMBER.sub(" ", text)))
+
+
+def check_expression(text: str) -> None:
+    """Raise BadInput for what no engine compiles, of any expression, also others than ours.
+
+    >>> check_expression("log(title)")
+    Traceback (most recent call last):
+    owpc_ltr.errors.BadInput: an engine knows no function 'log': 'ln', 'log10' and 'logn' are meant
+    """
+    depth = 0
+    for sign in text:
+        depth += (sign == "(") - (sign == ")")
+        if depth < 0:
+            break
+    if depth:
+        raise BadInput(f"its parentheses do not close one another in '{text[:60]}'")
+    for name in _CALL.findall(text):
+        if name == "log":
+            raise BadInput("an engine knows no function 'log': 'ln', 'log10' and 'logn' are meant")
+        if name not in _FUNCTIONS and name not in _OTHER_FUNCTIONS:
+            raise BadInput(f"an engine knows no function '{name[:60]}'")
 
 
 def compile_expression(text: str) -> Callable[[Mapping[str, float]], float]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from owpc_ltr.errors import BadInput
-from owpc_ltr.expressions import expression_variables
+from owpc_ltr.expressions import check_expression, expression_variables
 from owpc_ltr.featureset import DERIVED, LANGUAGES, MUSTACHE, RESERVED_NAMES, Feature, FeatureSet
 from owpc_ltr.mustache import compiled, json_variables, variables
 
@@ -93,6 +93,10 @@ def _lint_expression(
 ) -> None:
     if not isinstance(feature.template, str) or not feature.template.strip():
         raise BadInput(f'{where}: a derived_expression is text, such as "ln(1 + votes)"')
+    try:
+        check_expression(feature.template)
+    except BadInput as error:
+        raise BadInput(f"{where}: {error}") from error
     for name in sorted(expression_variables(feature.template) - set(feature.params) - before):
         if name in featureset.feature_names:
             raise BadInput(f"{where} uses '{name}', which comes after it: move it before")

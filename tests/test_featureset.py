@@ -108,6 +108,8 @@ def test_the_hash_tells_features_and_their_order_and_nothing_else() -> None:
         (text_of(TITLE, validation={"params": {}}), "index is missing"),
         (text_of(TITLE, validation={"index": "i", "size": 3}), "unknown key 'size'"),
         (text_of(with_template("ln(title)", template_language="derived_expression")), "'title'"),
+        (text_of(with_template("log(1)", template_language="derived_expression")), "'log'"),
+        (text_of(with_template("ln((1)", template_language="derived_expression")), "parentheses"),
         (
             text_of(with_template("title", template_language="derived_expression"), TITLE),
             "comes after it",
