@@ -75,20 +75,16 @@ def read_lines(
     while at < stop:
         begin = at
         at = _skip_blanks(text, at)
-        byte = byte_at(text, at)
-        if byte in (_HASH, _NEWLINE) or (byte == _RETURN and byte_at(text, at + 1) == _NEWLINE):
-            while byte_at(text, at) != _NEWLINE:
-                at += 1
-            at += 1
+        if _is_bare(text, at):
+            at = _next_line(text, at)
             state[LINE] += 1
             state[POSITION] = at
             continue
         row = state[ROW]
         if row == len(labels):
             return FULL
-        error, at, pending = _read_label(
-            text, at, row, labels, unsure, state[UNSURE_TOKENS], powers
-        )
+        pending = state[UNSURE_TOKENS]
+        error, at, pending = _read_label(text, at, row, labels, unsure, pending, powers)
         if error:
             return _fail(state, at, error)
         at = _skip_blanks(text, at)
@@ -109,12 +105,22 @@ def read_lines(
         state[ROW_OF_QUERY] += 1
         keep_comment(text, comment, comment_end, state, comment_ends, comments)
         keep_id(text, comment, comment_end, state, id_ends, ids)
-        state[WIDTH] = max(state[WIDTH], last)
-        state[UNSURE_TOKENS] = pending
-        state[ROW] = row + 1
-        state[LINE] += 1
-        state[POSITION] = at
+        _count_row(state, last, pending, at)
     return DONE
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _is_bare(text: Any, at: int) -> bool:
+    """Whether a line holds no document: it is empty, or a comment."""
+    byte = byte_at(text, at)
+    return byte in (_HASH, _NEWLINE) or (byte == _RETURN and byte_at(text, at + 1) == _NEWLINE)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _next_line(text: Any, at: int) -> int:
+    while byte_at(text, at) != _NEWLINE:
+        at += 1
+    return at + 1
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -211,6 +217,15 @@ def _skip_blanks(text: Any, at: int) -> int:
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _ends_token(byte: int) -> bool:
     return byte in (_BLANK, _TAB, _NEWLINE, _RETURN, _HASH)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _count_row(state: Any, last: int, pending: int, at: int) -> None:
+    state[WIDTH] = max(state[WIDTH], last)
+    state[UNSURE_TOKENS] = pending
+    state[ROW] += 1
+    state[LINE] += 1
+    state[POSITION] = at
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
