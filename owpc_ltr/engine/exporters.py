@@ -7,24 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from owpc_ltr.emulator import foresee
 from owpc_ltr.engine.client_scoring import store_for_client
 from owpc_ltr.engine.stores import Store, StoredModel
 from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.feature_kinds import always_matches
 from owpc_ltr.featureset import FeatureSet
-from owpc_ltr.formats.ranklib import to_ranklib
-from owpc_ltr.formats.xgboost_json_writer import to_dump
-from owpc_ltr.formats.xgboost_raw_writer import to_raw
+from owpc_ltr.formats.choosing import plugin_definition
 from owpc_ltr.interfaces import Model
 from owpc_ltr.models import LinearModel, Normaliser
-from owpc_ltr.profiles import (
-    LINEAR,
-    RANKLIB,
-    XGBOOST,
-    XGBOOST_RAW,
-    ServingProfile,
-    serving_profile,
-)
-from owpc_ltr.trees import TreeModel
+from owpc_ltr.profiles import LINEAR, ServingProfile, serving_profile
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.client import Engine
@@ -33,12 +25,25 @@ if TYPE_CHECKING:
 def export_for(
     engine: Engine, store: Store, model: Model, featureset: FeatureSet, name: str
 ) -> StoredModel:
-    """The model as this store keeps it, in the form that this version of the engine runs."""
-    profile = None
-    if store.kind == "ltr-plugin" and not isinstance(model, LinearModel):
-        identity = engine.identity()
-        profile = serving_profile(identity.distribution, identity.version)
-    return export_model(model, featureset, name, store.kind, profile)
+    """The model as this store keeps it, in the form that this version of the engine runs.
+
+    Raises Refused, before anything is sent, where the engine would not take it.
+    """
+    if store.kind != "ltr-plugin":
+        return export_model(model, featureset, name, store.kind)
+    identity = engine.identity()
+    profile = serving_profile(identity.distribution, identity.version)
+    stored = export_model(model, featureset, name, store.kind, profile)
+    fault = foresee(
+        stored.definition,
+        stored.type,
+        featureset.feature_names,
+        profile,
+        stored.feature_normalizers,
+    )
+    if fault:
+        raise Refused(f"{profile} would not take '{name}' as {stored.type}: {fault}")
+    return stored
 
 
 def export_model(
@@ -62,52 +67,19 @@ def export_model(
             f"a {model.kind} model cannot run in a {store_kind} store of an unknown version: only "
             "linear ones are exported"
         )
-    return export_other(model, featureset, name, profile)
+    always = {feature.name for feature in featureset.features if always_matches(feature)}
+    model_type, definition = plugin_definition(model, featureset.feature_names, profile, always)
+    return StoredModel(name, model_type, definition, featureset)
 
 
-def export_other(
-    model: Model, featureset: FeatureSet, name: str, profile: ServingProfile
-) -> StoredModel:
-    """Trees or a network in the first of the plugin's formats that scores it exactly.
-
-    Raises the Refused of the first format where none does.
-    """
-    writers: list[tuple[str, Any]] = [(RANKLIB, to_ranklib)]
-    if isinstance(model, TreeModel):
-        writers = [(XGBOOST, to_dump), (XGBOOST_RAW, to_raw), *writers]
-    refusals = []
-    for model_type, write in writers:
-        try:
-            definition = write(model, featureset.feature_names, profile)
-        except Refused as refusal:
-            refusals.append(refusal)
-            continue
-        return StoredModel(name, model_type, definition, featureset)
-    raise refusals[0]
-
-
-def export_linear(
-    model: LinearModel, featureset: FeatureSet, name: str, *, folded: bool = False
-) -> StoredModel:
-    """A linear model as `model/linear` with `feature_normalizers`.
-
-    `folded` multiplies the normalisers into the weights, for engines that know none (before the
-    plugin of 2.19): Refused where that leaves an intercept, which `model/linear` does not have.
-    """
+def export_linear(model: LinearModel, featureset: FeatureSet, name: str) -> StoredModel:
+    """A linear model as `model/linear` with `feature_normalizers`."""
     if model.feature_names != featureset.feature_names:
         raise BadInput(
             f"the model's features are not those of '{featureset.name}', or in another order: use "
             "the feature set that it was trained on"
         )
     weights, normalisers = model.weights, model.normalisers
-    if folded:
-        weights, intercept = model.folded()
-        normalisers = {}
-        if intercept != 0.0:
-            raise Refused(
-                f"folding the normalisers leaves an intercept of {intercept:.6g}, and linear "
-                "models in an engine have none: export it with its normalisers"
-            )
     _check_float32(weights, model.feature_names)
     return StoredModel(
         name,

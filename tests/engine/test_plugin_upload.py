@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,12 @@ from owpc_ltr.engine.pointers import Pointers
 from owpc_ltr.engine.stored import read_model
 from owpc_ltr.errors import Refused
 from owpc_ltr.forests import Forest
+from owpc_ltr.models import Normaliser
 from owpc_ltr.profiles import RANKLIB, XGBOOST, serving_profile
 from owpc_ltr.trees import TreeModel
 from tests.engine.fake_engine import Asked, FakeEngine, Reply
 from tests.engine.memory_engine import find
-from tests.engine.small_cluster import FEATURESET, probes
+from tests.engine.small_cluster import FEATURESET, linear, probes
 
 ABSENT = Reply({"found": False}, 404)
 
@@ -166,3 +167,24 @@ def test_trees_that_the_engine_scores_otherwise_are_taken_out(fake: FakeEngine) 
     assert plugin.models == {}
     assert Pointers(engine).find("m") is None
     assert not any("certificate" in path for path in plugin.documents)
+
+
+def test_what_the_engine_would_refuse_is_not_sent(fake: FakeEngine) -> None:
+    """A scale that float32 rounds to 0, which is no standard deviation in the engine."""
+    plugin = Plugin("3.8.0")
+    engine = connected(fake, plugin)
+    tiny = replace(linear(), normalisers={"size": Normaliser("standard", 0.0, 1e-46)})
+    with pytest.raises(Refused, match=r"3\.8\.0 would not take 'm'.*not positive"):
+        upload(engine, LtrPluginStore(engine), tiny, FEATURESET, "small", "m")
+    assert {asked.method for asked in fake.requests} == {"GET"}
+
+
+def test_splits_of_a_feature_that_is_never_missing_go_into_every_version(fake: FakeEngine) -> None:
+    """Between 3.2 and 3.7 a missing value always goes right: no fault where there is none."""
+    whole = trees()
+    only_size = replace(whole.forest, default_left=whole.forest.feature == 2)
+    engine = connected(fake, Plugin("3.3.0"))
+    done = upload(
+        engine, LtrPluginStore(engine), replace(whole, forest=only_size), FEATURESET, "small", "m"
+    )
+    assert done.type == XGBOOST

@@ -224,19 +224,6 @@ def test_what_is_exported_comes_back(small: FeatureSet, rng: np.random.Generator
     np.testing.assert_allclose(import_linear(stored).score(features), model.score(features))
 
 
-def test_folding_is_refused_where_it_leaves_an_intercept(small: FeatureSet) -> None:
-    scaled = LinearModel(
-        small.feature_names, np.array([1.0, 2.0]), {"match": Normaliser("standard", 0.0, 4.0)}
-    )
-    stored = export_linear(scaled, small, "m", folded=True)
-    assert (stored.definition["match"], stored.feature_normalizers) == (0.25, {})
-    shifted = LinearModel(
-        small.feature_names, np.array([1.0, 2.0]), {"match": Normaliser("standard", 1.0, 4.0)}
-    )
-    with pytest.raises(Refused, match="intercept"):
-        export_linear(shifted, small, "m", folded=True)
-
-
 def test_a_model_of_other_features_is_not_exported(small: FeatureSet) -> None:
     with pytest.raises(BadInput, match="'fs'"):
         export_linear(LinearModel(("popularity", "match"), np.ones(2)), small, "m")
