@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,12 +19,24 @@ class ScoreInterval:
     """Lowest and highest score; `proven` where no document can leave it.
 
     Otherwise it holds for features within given ranges, or for none (±infinity). Sums of some of a
-    linear model's terms, in any number, lie in it too.
+    linear model's terms, in any number, lie in it too. `holds` says so in words.
     """
 
     low: float
     high: float
     proven: bool
+
+    @property
+    def holds(self) -> str:
+        """For which documents no score leaves the interval."""
+        if self.proven:
+            return "for every document"
+        if not math.isfinite(self.low):
+            return "not known"
+        return (
+            "within twice what was seen, in training and at the upload; beyond that rescore-body "
+            "holds scores at its lower end"
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """The interval as JSON, an end that is unknown as null."""
@@ -48,19 +60,24 @@ UNKNOWN = ScoreInterval(-math.inf, math.inf, proven=False)
 
 
 def score_interval(
-    model: Model, never_negative: Collection[str] = (), seen: Matrix | None = None
+    model: Model,
+    never_negative: Collection[str] = (),
+    seen: Matrix | None = None,
+    highest: Mapping[str, float] | None = None,
 ) -> ScoreInterval:
     """The interval of a model's scores, widened by what float32 sums may lose.
 
     `never_negative` names features that are 0 or more on any document, as all scores of queries
-    are. `seen` (2, n_features) has the lowest and highest values to reckon with otherwise.
+    are; `highest` has what some of them never exceed. `seen` (2, n_features) has the lowest and
+    highest values to reckon with otherwise.
     """
     if isinstance(model, TreeModel):
         return _of_trees(model)
     if not isinstance(model, LinearModel):
         return UNKNOWN
     low = np.array([0.0 if name in never_negative else -np.inf for name in model.feature_names])
-    proven = _of_linear(model, low, np.full(len(low), np.inf))
+    high = np.array([(highest or {}).get(name, np.inf) for name in model.feature_names])
+    proven = _of_linear(model, low, high)
     if math.isfinite(proven.low) or seen is None:
         return ScoreInterval(proven.low, proven.high, math.isfinite(proven.low))
     # A missing feature counts as 0, also where none was seen.

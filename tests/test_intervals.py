@@ -67,6 +67,22 @@ def test_a_missing_feature_counts_0_also_where_none_was_seen() -> None:
     assert found.high == pytest.approx(10.0, abs=1e-5)
 
 
+def test_features_that_are_bounded_by_their_kind_prove_a_mixed_model_for_every_document() -> None:
+    model = LinearModel(NAMES, np.array([-1.0, 2.0, -0.5]))
+    seen = np.array([[0.0, 0.0, 0.0], [0.1, 0.1, 0.1]])
+    found = score_interval(model, set(NAMES), seen, {"a": 3.0, "b": math.inf, "c": 8.0})
+    assert found.proven
+    assert found.holds == "for every document"
+    assert found.low == pytest.approx(-7.0, abs=1e-4)
+    assert found.high == math.inf
+    # One that is not bounded is enough to prove nothing, whatever was seen.
+    half = score_interval(model, set(NAMES), seen, {"a": 3.0, "c": math.inf})
+    assert not half.proven
+    assert half.low == pytest.approx(-0.15, abs=1e-4)
+    assert half.holds.startswith("within twice what was seen")
+    assert UNKNOWN.holds == "not known"
+
+
 finite = st.floats(-50, 50, width=32)
 
 

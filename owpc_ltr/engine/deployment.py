@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,6 +21,7 @@ from owpc_ltr.engine.parity import Answered, Parity, check_parity
 from owpc_ltr.engine.pointers import CHALLENGER, CHAMPION, ROLES, Pointer, Pointers
 from owpc_ltr.engine.stores import Store, StoredModel
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
+from owpc_ltr.feature_kinds import highest_value, never_negative
 from owpc_ltr.featureset import FeatureSet
 from owpc_ltr.interfaces import Matrix, Model
 from owpc_ltr.intervals import ScoreInterval, score_interval
@@ -122,17 +124,22 @@ def check_features(model: Model, featureset: FeatureSet) -> None:
 def interval_of(model: Model, featureset: FeatureSet, answered: list[Answered]) -> ScoreInterval:
     """The interval of the model's scores, by what its features can be.
 
-    Where that is not bounded it is by twice what they ever were: in training, and now.
+    Where that is not bounded it is by twice what they ever were: in training, and now. Of a model
+    of which nothing is known by its features, it is by twice the scores that were seen.
     """
-    # What queries score is never negative; a script or expression can be.
-    scores = {f.name for f in featureset.features if f.template_language == "mustache"}
+    scores = {feature.name for feature in featureset.features if never_negative(feature)}
+    highest = {feature.name: highest_value(feature) for feature in featureset.features}
     seen = np.vstack([np.nan_to_num(one.features) for one in answered])
     ranges: Matrix = np.vstack([seen.min(axis=0), seen.max(axis=0)])
     trained = model.record.get("feature_ranges")
     if trained is not None and np.shape(trained) == ranges.shape:
         ranges[0] = np.minimum(ranges[0], trained[0])
         ranges[1] = np.maximum(ranges[1], trained[1])
-    return score_interval(model, scores, 2 * ranges)
+    interval = score_interval(model, scores, 2 * ranges, highest)
+    if math.isfinite(interval.low):
+        return interval
+    local = np.concatenate([[0.0], *(one.local for one in answered)])
+    return ScoreInterval(2 * float(local.min()), 2 * float(local.max()), proven=False)
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ def provenance(certificate: Certificate) -> dict[str, Any]:
     facts["index"] = certificate.index
     facts["indices"] = certificate.indices
     facts["parity"] = certificate.parity
-    facts["interval"] = certificate.interval.as_dict()
+    facts["interval"] = {**certificate.interval.as_dict(), "holds": certificate.interval.holds}
     if certificate.gate:
         facts["gate"] = certificate.gate
     return dict(flattened(facts))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,22 @@ SEEN = np.array([[0.0, 0.0, 0.0], [9.0, 9.0, 9.0]])
 def small(node_url: str, request: pytest.FixtureRequest) -> Iterator[Small]:
     with small_cluster(node_url, documents=DOCUMENTS, shards=request.param) as made:
         yield made
+
+
+@pytest.fixture(scope="module")
+def outliers(small: Small) -> Iterator[Small]:
+    """A tenth of the documents of a size that was never seen, the best of the search among them."""
+    best = ids_of(small, request_body(small.store, None, QUERY, PARAMS, WINDOW))[::2]
+    with small_cluster(small.engine.settings.url, documents=DOCUMENTS, shards=3) as other:
+        script = {"source": "ctx._source.size = 1000 + 1000 * params.at.indexOf(ctx._id)",
+                  "params": {"at": best}}  # fmt: skip
+        other.engine.request(
+            "POST",
+            f"/{other.index}/_update_by_query",
+            params={"refresh": "true"},
+            body={"script": script, "query": {"ids": {"values": best}}},
+        )
+        yield other
 
 
 def model(*weights: float) -> LinearModel:
@@ -65,14 +82,45 @@ MODELS = {
 def test_pages_never_repeat_a_document_and_scores_never_rise(name: str, small: Small) -> None:
     ranker = MODELS[name]
     interval = score_interval(ranker, NAMES, SEEN)
-    found = pages(small, ranker, interval)
+    check_pages(pages(small, ranker, interval), {WINDOW, 3 * WINDOW})
+
+
+def check_pages(found: list[tuple[str, float]], windows: set[int]) -> None:
     assert len(found) == len({document for document, _ in found}) == DOCUMENTS
     scores = [score for _, score in found]
     assert scores == sorted(scores, reverse=True)
     inside = [score for score in scores if score >= FLOOR / 2]
     assert max(scores[len(inside) :]) < FLOOR * 2.0**-40
     # Each shard rescores its own window.
-    assert len(inside) in {WINDOW, 3 * WINDOW}
+    assert len(inside) in windows
+
+
+@pytest.mark.parametrize("weights", [(1.0, 0.5, -0.1), (1.0, -0.7, -0.3), (-1.0, -1.0, -1.0)])
+def test_values_that_were_never_seen_cannot_push_a_document_out_of_its_window(
+    weights: tuple[float, ...], outliers: Small
+) -> None:
+    ranker = model(*weights)
+    interval = score_interval(ranker, NAMES, SEEN)
+    assert not interval.proven
+    check_pages(pages(outliers, ranker, interval), {3 * WINDOW})
+    # The liar: an interval that only says that it is proven lets them fall out of it.
+    with pytest.raises(AssertionError):
+        check_pages(pages(outliers, ranker, replace(interval, proven=True)), {3 * WINDOW})
+
+
+def test_what_holds_values_that_were_never_seen_leaves_all_other_scores_as_they_are(
+    small: Small,
+) -> None:
+    ranker = MODELS["both"]
+    interval = score_interval(ranker, NAMES, SEEN)
+    held, plain = (
+        dict(pages(small, ranker, each)) for each in (interval, replace(interval, proven=True))
+    )
+    inside = [document for document, score in plain.items() if score >= FLOOR / 2]
+    lifted = held[inside[0]] - plain[inside[0]]
+    assert inside == [document for document, score in held.items() if score >= FLOOR / 2]
+    for document in inside:
+        assert held[document] - plain[document] == pytest.approx(lifted, abs=1e-5)
 
 
 def test_the_request_as_it_was_does_repeat_documents(small: Small) -> None:
@@ -112,6 +160,20 @@ def test_a_lift_comes_first_and_where_none_is_needed_or_known_there_is_none() ->
     assert [each["query"]["query_weight"] for each in positive] == [KEEP, 0]
     assert window_safe(clauses, UNKNOWN) == clauses
     assert clauses[0]["query"]["query_weight"] == 0
+
+
+def test_what_the_plugin_scores_is_held_at_the_lower_end_where_that_is_not_proven() -> None:
+    sltr = {"sltr": {"model": "m", "params": {}}}
+    query = {"rescore_query": sltr, "query_weight": 0, "rescore_query_weight": 1}
+    clause = {"window_size": 5, "query": query}
+    (held,) = window_safe([clause], ScoreInterval(-3.0, 2.0, proven=False))
+    script = held["query"]["rescore_query"]["script_score"]
+    assert script["query"] == sltr
+    assert script["script"]["params"] == {"lift": 4.0, "floor": FLOOR}
+    assert held["query"]["query_weight"] == KEEP
+    # Proven, it is lifted by a rescorer of its own, and no script is needed.
+    lifted = window_safe([clause], ScoreInterval(-3.0, 2.0, proven=True))
+    assert [each["query"]["rescore_query"] for each in lifted] == [{"match_all": {}}, sltr]
 
 
 @pytest.mark.parametrize("low", [-1e6, -3.0, -1.0, -1e-9, 0.0, FLOOR / 3, FLOOR, 1.0])
