@@ -49,7 +49,7 @@ class CoordinateAscent:
         The best climb is kept: by the validation queries where there are some.
         """
         del loss, start
-        climb = _Climb(data.without_missing(), run.metric)
+        climb = _Climb(data.without_missing(), run.metric, run.threads)
         judge: Judge[tuple[Vector, float]] = Judge(run)
         generator, history = run.generator(), list[dict[str, float]]()
         for restart in range(self.restarts):
@@ -79,10 +79,10 @@ class CoordinateAscent:
 
 
 class _Climb:
-    """Weights, their scores, and the metric there; a step costs one look at the metric."""
+    """Weights, their scores, and the metric there; all steps along a weight cost one pass."""
 
-    def __init__(self, data: RankingDataset, metric: str) -> None:
-        self.data, self.measured = data, Measured(data, metric)
+    def __init__(self, data: RankingDataset, metric: str, threads: int) -> None:
+        self.data, self.measured, self.threads = data, Measured(data, metric), threads
         self.w, self.scores = np.zeros(data.n_features), np.zeros(data.n_documents)
         self.value = self.measured.mean(self.scores)
 
@@ -101,10 +101,10 @@ class _Climb:
                 continue
             unit = 1.0 / self.data.n_features
             steps = np.concatenate((_STEPS * unit, -_STEPS * unit, [-self.w[feature]]))
-            values = [self.measured.mean(self.scores + step * column) for step in steps]
+            values = self.measured.along(self.scores, column, steps, self.threads)
             best = int(np.argmax(values))
             if values[best] > self.value:
-                self.value = values[best]
+                self.value = float(values[best])
                 self.w[feature] += steps[best]
                 self.scores += steps[best] * column
         self.w /= max(float(np.abs(self.w).sum()), np.finfo(float).tiny)
@@ -113,7 +113,8 @@ class _Climb:
     def _look(self) -> None:
         """Scores and metric afresh, without the rounding of many steps."""
         self.scores = linear_scores(self.data.features, self.w * self.data.scales)
-        self.value = self.measured.mean(self.scores)
+        # By the same sums as the steps, so that a step to the same ranking is never a gain.
+        self.value = float(self.measured.along(self.scores, self.scores, np.zeros(1))[0])
 
 
 @hookimpl

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -12,6 +13,7 @@ from owpc_ltr.data import RankingDataset
 from owpc_ltr.errors import Refused
 from owpc_ltr.interfaces import Matrix, Run, Vector
 from owpc_ltr.metrics import parse_metric
+from owpc_ltr_optimizers.stepped import SteppedMetric, is_compiled
 
 T = TypeVar("T")
 
@@ -36,6 +38,13 @@ class Measured:
             raise Refused(f"no query counts for {metric}: give judged queries of some weight")
         importance = data.query_importance[self.counted]
         self.importance: Vector = importance / importance.sum()
+        self._at_rest = values
+
+    @cached_property
+    def _stepped(self) -> SteppedMetric | None:
+        if not is_compiled(self.metric):
+            return None
+        return SteppedMetric(self.metric, self.data, self._at_rest)
 
     def per_query(self, scores: Vector) -> Vector:
         """The value of each query that counts."""
@@ -45,6 +54,16 @@ class Measured:
     def mean(self, scores: Vector) -> float:
         """The weighted mean."""
         return float(self.importance @ self.per_query(scores))
+
+    def along(self, scores: Vector, direction: Vector, steps: Vector, threads: int = 1) -> Vector:
+        """The weighted means at scores + step · direction, one a step."""
+        finite = np.isfinite(scores).all() and np.isfinite(direction).all()
+        if self._stepped is None or not finite:
+            # Not all measures are compiled; and scores that cannot be ranked are refused by name.
+            return np.array([self.mean(scores + step * direction) for step in steps])
+        values = self._stepped.along(scores, direction, steps, threads)
+        # Row by row, so that each mean is rounded as `mean` does it, and draws stay draws.
+        return np.array([self.importance @ row[self.counted] for row in values])
 
 
 class Judge(Generic[T]):

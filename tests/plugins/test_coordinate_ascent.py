@@ -12,6 +12,7 @@ from owpc_ltr_optimizers.coordinate_ascent import _STEPS, CoordinateAscent
 
 from owpc_ltr.data import RankingDataset, make_dataset
 from owpc_ltr.interfaces import Fit, Run, Vector
+from owpc_ltr.linear import linear_scores
 from owpc_ltr.metrics import parse_metric
 
 METRIC = parse_metric("map")
@@ -50,6 +51,56 @@ def test_no_step_along_one_weight_gains_anything(seed: int) -> None:
     for k in range(4):
         for step in (*_STEPS / 4, *-_STEPS / 4, -w[k]):
             assert value(data, w + step * np.eye(4)[k]) <= reached + 1e-9
+
+
+def step_by_step(data: RankingDataset, metric: str, seed: int, restarts: int) -> tuple[Any, Vector]:
+    """The same climbs, one look at the metric a step: history and best weights."""
+    measured, rows, best = parse_metric(metric), list[float](), (-np.inf, np.zeros(4))
+    importance = data.query_importance / data.query_importance.sum()
+    sign, generator = (1.0 if measured.higher_is_better else -1.0), np.random.default_rng(seed)
+
+    def look(w: Vector) -> tuple[Vector, float]:
+        scores = linear_scores(data.features, w)
+        return scores, price(scores)
+
+    def price(scores: Vector) -> float:
+        values = measured.per_query(scores, data.labels, data.offsets)
+        return float(importance @ (values if sign > 0 else 1.0 - values))
+
+    for restart in range(restarts):
+        w = generator.normal(size=4) if restart else np.ones(4)
+        w = w / np.abs(w).sum()
+        scores, reached = look(w)
+        for _ in range(25):
+            before = reached
+            for k in generator.permutation(4):
+                column = data.features[:, k].astype(np.float64)
+                steps = np.concatenate((_STEPS / 4, -_STEPS / 4, [-w[k]]))
+                prices = [price(scores + step * column) for step in steps]
+                taken = int(np.argmax(prices))
+                if prices[taken] > reached:
+                    reached = prices[taken]
+                    w[k] += steps[taken]
+                    scores += steps[taken] * column
+            w /= np.abs(w).sum()
+            scores, reached = look(w)
+            rows.append(reached)
+            if reached - before <= 1e-3:
+                break
+        best = max(best, (reached, w), key=lambda pair: pair[0])
+    return rows, best[1]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "metric", ["map", "ndcg@5", "mrr", "winner-takes-all", "pairwise-error,empty=zero"]
+)
+def test_all_steps_at_once_are_the_steps_one_by_one(metric: str, seed: int) -> None:
+    data = problem(seed + 20, queries=30)
+    rows, w = step_by_step(data, metric, seed, restarts=3)
+    found = fit(data, Run(seed=seed, metric=metric), restarts=3)
+    assert [row["metric"] for row in found.history] == rows
+    np.testing.assert_array_equal(weights_of(found), w.astype(np.float32))
 
 
 def test_weights_sum_to_one_and_find_the_signs() -> None:

@@ -1,0 +1,114 @@
+"""The compiled metrics of steps against those of `owpc_ltr.metrics`, ranking by ranking."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from owpc_ltr_optimizers.measured import Measured
+from owpc_ltr_optimizers.stepped import SteppedMetric, is_compiled
+
+from owpc_ltr.data import RankingDataset, make_dataset
+from owpc_ltr.errors import BadInput
+from owpc_ltr.interfaces import Vector
+from owpc_ltr.metrics import MEASURES, parse_metric
+
+METRICS = [
+    "map", "map@4", "map,relevant-above=1", "map,empty=one", "mrr", "mrr@3", "winner-takes-all",
+    "precision@5", "precision@5,short=zero", "recall@7", "recall@3,empty=one", "ndcg", "ndcg@5",
+    "ndcg@5,short=zero", "ndcg@3,gain=linear", "ndcg-letor@4", "ndcg@100,empty=skip",
+]  # fmt: skip
+TIES = ["expected", "pessimistic", "optimistic", "file-order"]
+STEPS = np.array([0.0, 0.125, -0.125, 0.5, -0.5, 1.0, -3.0, 1e3])
+
+
+def ragged(rng: np.random.Generator) -> RankingDataset:
+    """Queries of 1 to 90 documents, graded; two have no relevant document."""
+    sizes = np.append(rng.integers(1, 12, 30), [1, 2, 90, 70])
+    queries = np.repeat(np.arange(len(sizes)), sizes)
+    labels = rng.integers(0, 3, len(queries)) * (queries % 11 != 3)
+    return make_dataset(np.zeros((len(queries), 1)), labels, queries)
+
+
+def scores_of(data: RankingDataset, rng: np.random.Generator, tied: bool) -> tuple[Vector, Vector]:
+    size = data.n_documents
+    if tied:
+        return rng.integers(-2, 3, size) / 2, rng.integers(-2, 3, size) / 2
+    return rng.normal(size=size), rng.normal(size=size)
+
+
+def values_of(name: str, data: RankingDataset, scores: Vector, direction: Vector) -> Vector:
+    metric = parse_metric(name)
+    at_rest = metric.per_query(np.zeros(data.n_documents), data.labels, data.offsets)
+    return SteppedMetric(metric, data, at_rest).along(scores, direction, STEPS)
+
+
+@pytest.mark.parametrize("ties", TIES)
+@pytest.mark.parametrize("name", METRICS)
+def test_every_step_has_the_values_of_the_metric(
+    name: str, ties: str, rng: np.random.Generator
+) -> None:
+    data = ragged(rng)
+    metric = parse_metric(f"{name},ties={ties}")
+    for tied in (False, True):
+        scores, direction = scores_of(data, rng, tied)
+        found = values_of(str(metric), data, scores, direction)
+        for step, values in zip(STEPS, found, strict=True):
+            expected = metric.per_query(scores + step * direction, data.labels, data.offsets)
+            if tied:
+                np.testing.assert_allclose(values, expected, rtol=1e-12, atol=1e-15)
+            else:
+                # To the last bit: a climb takes the first of equal steps.
+                np.testing.assert_array_equal(values, expected)
+
+
+def test_the_sample_tells_conventions_apart(rng: np.random.Generator) -> None:
+    data = ragged(rng)
+    scores, direction = scores_of(data, rng, tied=True)
+    for measure in ("map", "ndcg@5", "mrr", "precision@5"):
+        found = [values_of(f"{measure},ties={ties}", data, scores, direction) for ties in TIES]
+        means = [float(values.mean()) for values in found]
+        assert means[1] < min(means[0], means[3]) <= max(means[0], means[3]) < means[2]
+        assert len(set(means)) == 4
+    values = [values_of(name, data, scores, direction).tolist() for name in METRICS]
+    assert len({str(value) for value in values}) == len(METRICS)
+
+
+def test_threads_do_not_change_a_bit(rng: np.random.Generator) -> None:
+    sizes = rng.integers(50, 200, 300)
+    queries = np.repeat(np.arange(300), sizes)
+    data = make_dataset(np.zeros((len(queries), 1)), rng.integers(0, 3, len(queries)), queries)
+    measured = Measured(data, "map")
+    scores, direction = scores_of(data, rng, tied=False)
+    one, two = (measured.along(scores, direction, STEPS, threads) for threads in (1, 2))
+    assert len(scores) * len(STEPS) > 200_000
+    np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("name", ["map", "ndcg@5", "err@5", "pairwise-error", "map,empty=skip"])
+def test_means_along_a_line_are_those_of_each_step(name: str, rng: np.random.Generator) -> None:
+    data = ragged(rng)
+    data = replace(data, query_weights=rng.choice([0.0, 0.5, 2.0], data.n_queries))
+    measured = Measured(data, name)
+    scores, direction = scores_of(data, rng, tied=False)
+    np.testing.assert_array_equal(
+        measured.along(scores, direction, STEPS),
+        [measured.mean(scores + step * direction) for step in STEPS],
+    )
+
+
+def test_all_measures_but_two_are_compiled() -> None:
+    texts = [
+        f"{name}@5" if measure.cutoff == "needed" else name for name, measure in MEASURES.items()
+    ]
+    missing = [text for text in texts if not is_compiled(parse_metric(text))]
+    assert missing == ["err", "pairwise-error"]
+
+
+def test_a_score_that_has_no_place_is_refused_by_name(rng: np.random.Generator) -> None:
+    data = ragged(rng)
+    scores, direction = scores_of(data, rng, tied=False)
+    scores[3] = np.nan
+    with pytest.raises(BadInput, match="has a score that is NaN"):
+        Measured(data, "map").along(scores, direction, STEPS)
