@@ -19,6 +19,7 @@ from owpc_ltr.engine.gate import Gate, GateResult, pass_gate
 from owpc_ltr.engine.names import check_name
 from owpc_ltr.engine.parity import Answered, Parity, check_parity
 from owpc_ltr.engine.pointers import CHALLENGER, CHAMPION, ROLES, Pointer, Pointers
+from owpc_ltr.engine.stored import Absent
 from owpc_ltr.engine.stores import Store, StoredModel
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.feature_kinds import highest_value, never_negative
@@ -28,6 +29,8 @@ from owpc_ltr.intervals import ScoreInterval, score_interval
 from owpc_ltr.models import content_of
 
 TOLERANCE = 1e-5
+_ATTEMPTS = 3
+"""How often the same model is stored, where other uploads of it fail and take it out meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -73,28 +76,14 @@ def upload(
         )
     stored = export_for(engine, store, model, featureset, check_name("model", name))
     stored = replace(stored, name=immutable_name(name, stored))
-    pointers = Pointers(engine)
-    _check_role(pointers, name, stored.name, role)
+    _check_role(Pointers(engine), name, stored.name, role)
     gated = pass_gate(engine, gate, model, featureset, name) if gate else None
-    deploying = _Deploying(engine, store, stored)
+    deploying = _Deploying(engine, store, stored, model, index, asked, tolerance, gated)
     store.prepare()
-    was_there = stored.name in store.list_models()
-    certificate: Certificate | None = None
-    try:
-        deploying.put()
-        parity, answered = check_parity(engine, store, stored, model, index, asked)
-        refusal = parity.refusal(tolerance)
-        if refusal:
-            raise Refused(f"{refusal}; the model was taken out again")
-        certificate = _certificate(engine, store, stored, model, index, parity, answered, gated)
-        deploying.certificates.keep(certificate)
-        pointer = pointers.move(name, stored.name, role)
-    except BaseException as error:
-        if not was_there:
-            deploying.take_out(error, certificate)
-        raise
-    deploying.mend(certificate)
-    return Uploaded(stored.name, pointer, parity, store.kind, gated, stored.type)
+    for _ in range(_ATTEMPTS - 1):
+        with suppress(_Overtaken):
+            return deploying.attempt(name, role)
+    return deploying.attempt(name, role)
 
 
 def immutable_name(name: str, stored: StoredModel) -> str:
@@ -142,6 +131,10 @@ def interval_of(model: Model, featureset: FeatureSet, answered: list[Answered]) 
     return ScoreInterval(2 * float(local.min()), 2 * float(local.max()), proven=False)
 
 
+class _Overtaken(Refused):
+    """A failing upload of the same model has taken it out from under this one."""
+
+
 @dataclass(frozen=True)
 class _Deploying:
     """A model on its way, which others may be uploading too."""
@@ -149,17 +142,79 @@ class _Deploying:
     engine: Engine
     store: Store
     stored: StoredModel
+    model: Model
+    index: str
+    probes: list[dict[str, Any]]
+    tolerance: float
+    gated: GateResult | None
 
     @property
     def certificates(self) -> Certificates:
         return Certificates(self.engine)
 
-    def put(self) -> None:
-        """Store the model, once more where a failing upload of the same one took it out."""
+    def attempt(self, name: str, role: str) -> Uploaded:
+        """Store the model, prove it, move the pointer; or leave nothing behind."""
+        was_there = self.stored.name in self.store.list_models()
+        certificate: Certificate | None = None
+        sent = False
         try:
             self.store.put_model(self.stored)
+            sent = True
+            parity, answered = check_parity(
+                self.engine, self.store, self.stored, self.model, self.index, self.probes
+            )
+            refusal = parity.refusal(self.tolerance)
+            if refusal:
+                raise Refused(f"{refusal}; the model was taken out again")
+            certificate = self.certify(parity, answered)
+            self.certificates.keep(certificate)
+            pointer = Pointers(self.engine).move(name, self.stored.name, role)
+        except BaseException as error:
+            # The model may also be gone before it was read back, or while documents were scored.
+            unread = isinstance(error, Absent) and error.what == "model"
+            overtaken = unread or (sent and isinstance(error, OwpcLtrError) and self.is_gone())
+            if not was_there:
+                self.take_out(error, certificate)
+            if overtaken:
+                raise _Overtaken(
+                    f"another upload of '{self.stored.name}' failed at the same time, and took it "
+                    f"out: try again ({error})"
+                ) from error
+            raise
+        self.mend(certificate)
+        kind = self.store.kind
+        return Uploaded(self.stored.name, pointer, parity, kind, self.gated, self.stored.type)
+
+    def is_gone(self) -> bool:
+        """Whether the model is not in the store any more."""
+        try:
+            self.store.get_model(self.stored.name)
         except BadInput:
-            self.store.put_model(self.stored)
+            return True
+        except OwpcLtrError:
+            return False
+        return False
+
+    def certify(self, parity: Parity, answered: list[Answered]) -> Certificate:
+        """What is known of the model now."""
+        featureset = self.stored.featureset
+        now = observe(self.engine, self.store, featureset.name, self.index)
+        content = content_of(self.model)
+        record = {key: part for key, part in content.pop("record").items() if key != "probes"}
+        return Certificate(
+            model=self.stored.name,
+            content=content,
+            featureset=featureset,
+            type=self.stored.type,
+            index=self.index,
+            engine=now.engine,
+            indices=now.indices,
+            parity=parity.as_dict(),
+            interval=interval_of(self.model, featureset, answered),
+            gate=self.gated.as_dict() if self.gated else None,
+            record=record,
+            probes=tuple(one.remembered() for one in answered),
+        )
 
     def take_out(self, because: BaseException, certificate: Certificate | None) -> None:
         """Leave nothing behind, unless somebody else's pointer means the same model by now.
@@ -207,32 +262,3 @@ def _check_role(pointers: Pointers, name: str, model: str, role: str) -> None:
             f"there is no '{name}' to challenge yet: upload the first model without --as challenger"
         )
     pointer.challenged_by(model)
-
-
-def _certificate(
-    engine: Engine,
-    store: Store,
-    stored: StoredModel,
-    model: Model,
-    index: str,
-    parity: Parity,
-    answered: list[Answered],
-    gated: GateResult | None,
-) -> Certificate:
-    now = observe(engine, store, stored.featureset.name, index)
-    content = content_of(model)
-    record = {key: part for key, part in content.pop("record").items() if key != "probes"}
-    return Certificate(
-        model=stored.name,
-        content=content,
-        featureset=stored.featureset,
-        type=stored.type,
-        index=index,
-        engine=now.engine,
-        indices=now.indices,
-        parity=parity.as_dict(),
-        interval=interval_of(model, stored.featureset, answered),
-        gate=gated.as_dict() if gated else None,
-        record=record,
-        probes=tuple(one.remembered() for one in answered),
-    )

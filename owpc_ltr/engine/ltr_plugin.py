@@ -10,7 +10,7 @@ from owpc_ltr.engine.answers import hits_of, part_of, strange
 from owpc_ltr.engine.client import Engine, EngineRefusal
 from owpc_ltr.engine.names import check_name, check_store
 from owpc_ltr.engine.stored import (
-    absent,
+    Absent,
     keep_featureset,
     keep_model,
     ranker_source,
@@ -179,7 +179,7 @@ class LtrPluginStore:
             answer = self._engine.request("GET", path)
         except EngineRefusal as refusal:
             if refusal.status == 404:
-                raise absent(_words(what), name, self._place) from refusal
+                raise Absent(_words(what), name, self._place) from refusal
             raise
         return part_of(answer, "_source", f"the {_words(what)} '{name}'")
 
@@ -188,7 +188,7 @@ class LtrPluginStore:
             self._engine.request("DELETE", self._path(f"_{what}", check_name(_words(what), name)))
         except EngineRefusal as refusal:
             if refusal.status == 404:
-                raise absent(_words(what), name, self._place) from refusal
+                raise Absent(_words(what), name, self._place) from refusal
             raise
         # The plugin deletes without a refresh, and its lists are searches: what is gone would be
         # listed for a second more. Where its index is closed to us, it is.

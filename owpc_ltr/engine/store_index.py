@@ -7,7 +7,7 @@ from typing import Any
 from owpc_ltr.engine.answers import hits_of, part_of, strange
 from owpc_ltr.engine.client import Engine, EngineRefusal
 from owpc_ltr.engine.names import check_name, check_store
-from owpc_ltr.engine.stored import absent
+from owpc_ltr.engine.stored import Absent
 from owpc_ltr.errors import Refused
 
 INDEX = "owpc-ltr-store"
@@ -86,7 +86,7 @@ class StoreIndex:
             answer = self._engine.request("GET", path)
         except EngineRefusal as refusal:
             if refusal.status == 404:
-                raise absent(words, name, self._place) from refusal
+                raise Absent(words, name, self._place) from refusal
             raise
         return part_of(answer, "_source", f"the {words} '{name}'")
 
@@ -101,7 +101,7 @@ class StoreIndex:
             )
         except EngineRefusal as refusal:
             if refusal.status == 404:
-                raise absent(words, name, self._place) from refusal
+                raise Absent(words, name, self._place) from refusal
             raise
 
     def names(self, what: str) -> list[str]:

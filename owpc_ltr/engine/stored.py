@@ -118,9 +118,12 @@ def keep_model(store: Store, model: StoredModel, create: Callable[[], None]) -> 
     )
 
 
-def absent(what: str, name: str, place: str) -> BadInput:
-    """The error for something that is not in a store."""
-    return BadInput(f"there is no {what} '{name}' in {place}: check the name, or the --store")
+class Absent(BadInput):
+    """Something is not in a store: `what` is `model` or `feature set`."""
+
+    def __init__(self, what: str, name: str, place: str) -> None:
+        self.what = what
+        super().__init__(f"there is no {what} '{name}' in {place}: check the name, or the --store")
 
 
 def _check_featureset(store: Store, model: StoredModel) -> None:

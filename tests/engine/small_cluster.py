@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pytest
 
 from owpc_ltr.engine.client import Engine, EngineRefusal
 from owpc_ltr.engine.connection import ConnectionSettings
+from owpc_ltr.engine.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.plugin_free import PluginFreeStore
+from owpc_ltr.engine.stores import Store
 from owpc_ltr.featureset import Feature, FeatureSet
 from owpc_ltr.models import LinearModel
 
@@ -36,24 +40,47 @@ class Small:
     """An index, a store of its own, and a name for models that nobody else uses."""
 
     engine: Engine
-    store: PluginFreeStore
+    store: Store
     index: str
     name: str
     documents: int
 
+    def store_through(self, engine: Engine) -> Store:
+        """The same store, reached through another engine."""
+        return STORES[self.store.kind](engine, self.name.removeprefix("m-"))
+
+
+STORES: dict[str, type[PluginFreeStore | LtrPluginStore]] = {
+    store.kind: store for store in (PluginFreeStore, LtrPluginStore)
+}
+
+
+def node_with(kind: str, request: pytest.FixtureRequest) -> str:
+    """A node for stores of this kind: with the LTR plugin, the one that OWPC_LTR_TEST_URL names."""
+    if kind == "plugin-free":
+        return str(request.getfixturevalue("node_url"))
+    url = os.environ.get("OWPC_LTR_TEST_URL")
+    if not url:
+        pytest.skip("no node with the LTR plugin: set OWPC_LTR_TEST_URL to test on one")
+    return url
+
 
 @contextlib.contextmanager
-def small_cluster(url: str, documents: int = 60, shards: int = 1) -> Iterator[Small]:
+def small_cluster(
+    url: str, documents: int = 60, shards: int = 1, kind: str = "plugin-free"
+) -> Iterator[Small]:
     """The index filled, the feature set pushed; all of it is taken away afterwards."""
     engine = Engine(ConnectionSettings(url))
     own = uuid.uuid4().hex[:8]
-    store = PluginFreeStore(engine, own)
+    store = STORES[kind](engine, own)
     fill(engine, f"small-{own}", documents, shards)
+    store.prepare()
     store.put_featureset(FEATURESET)
     try:
         yield Small(engine, store, f"small-{own}", f"m-{own}", documents)
     finally:
-        for path in (f"/small-{own}", f"/owpc-ltr-store-{own}"):
+        kept = f"/owpc-ltr-store-{own}" if kind == "plugin-free" else f"/_ltr/{own}"
+        for path in (f"/small-{own}", kept):
             with contextlib.suppress(EngineRefusal):
                 engine.request("DELETE", path)
         with contextlib.suppress(EngineRefusal):
