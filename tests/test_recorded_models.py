@@ -215,7 +215,7 @@ def exported(models: list[Recorded]) -> Iterator[tuple[StoredModel, Any, str, An
         stored = each.model
         # Only linear models of ours keep normalisers.
         kept = stored.type == LINEAR or not stored.feature_normalizers
-        if each.taken and kept and stored.name != "rl_fidtoobig":
+        if each.taken and kept and each.number != "192":
             model = our_own(stored)
             for model_type, definition in exports(stored, model).items():
                 yield stored, model, model_type, definition

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from owpc_ltr.engine.deployment import immutable_name
 from owpc_ltr.engine.exporters import export_linear
 from owpc_ltr.engine.search import request_body
+from owpc_ltr.engine.stores import StoredModel
 from owpc_ltr.engine.window import FLOOR, KEEP, lift, window_safe
 from owpc_ltr.intervals import UNKNOWN, ScoreInterval, score_interval
 from owpc_ltr.models import LinearModel
-from tests.engine.small_cluster import FEATURESET, Small, small_cluster
+from tests.engine.small_cluster import FEATURESET, Small, node_with, small_cluster
 
 # Every document matches, so that there are many beyond a small window.
 QUERY: dict[str, Any] = {
@@ -27,9 +29,17 @@ NAMES = set(FEATURESET.feature_names)
 SEEN = np.array([[0.0, 0.0, 0.0], [9.0, 9.0, 9.0]])
 
 
-@pytest.fixture(scope="module", params=[1, 3], ids=["one shard", "three shards"])
-def small(node_url: str, request: pytest.FixtureRequest) -> Iterator[Small]:
-    with small_cluster(node_url, documents=DOCUMENTS, shards=request.param) as made:
+CLUSTERS = {
+    "one shard": (1, "plugin-free"),
+    "three shards": (3, "plugin-free"),
+    "three shards, plugin": (3, "ltr-plugin"),
+}
+
+
+@pytest.fixture(scope="module", params=CLUSTERS)
+def small(request: pytest.FixtureRequest) -> Iterator[Small]:
+    shards, kind = CLUSTERS[request.param]
+    with small_cluster(node_with(kind, request), DOCUMENTS, shards, kind) as made:
         yield made
 
 
@@ -37,7 +47,8 @@ def small(node_url: str, request: pytest.FixtureRequest) -> Iterator[Small]:
 def outliers(small: Small) -> Iterator[Small]:
     """A tenth of the documents of a size that was never seen, the best of the search among them."""
     best = ids_of(small, request_body(small.store, None, QUERY, PARAMS, WINDOW))[::2]
-    with small_cluster(small.engine.settings.url, documents=DOCUMENTS, shards=3) as other:
+    kind = small.store.kind
+    with small_cluster(small.engine.settings.url, DOCUMENTS, 3, kind) as other:
         script = {"source": "ctx._source.size = 1000 + 1000 * params.at.indexOf(ctx._id)",
                   "params": {"at": best}}  # fmt: skip
         other.engine.request(
@@ -53,11 +64,18 @@ def model(*weights: float) -> LinearModel:
     return LinearModel(FEATURESET.feature_names, np.array(weights))
 
 
+def kept(small: Small, ranker: LinearModel) -> StoredModel:
+    stored = export_linear(ranker, FEATURESET, "m")
+    stored = replace(stored, name=immutable_name("m", stored))
+    small.store.put_model(stored)
+    return stored
+
+
 def pages(
     small: Small, ranker: LinearModel, interval: ScoreInterval | None
 ) -> list[tuple[str, float]]:
     """All documents in the order of pages of seven, as an application turns them."""
-    stored = export_linear(ranker, FEATURESET, "m")
+    stored = kept(small, ranker)
     body = request_body(small.store, stored, QUERY, PARAMS, PAGE, WINDOW, interval)
     found: list[tuple[str, float]] = []
     while True:
@@ -137,7 +155,7 @@ def test_the_order_within_the_window_is_the_models_and_beyond_it_the_searchs(
 ) -> None:
     ranker = MODELS[name]
     safe = [document for document, _ in pages(small, ranker, score_interval(ranker, NAMES, SEEN))]
-    stored = export_linear(ranker, FEATURESET, "m")
+    stored = kept(small, ranker)
     first = request_body(small.store, stored, QUERY, PARAMS, WINDOW, WINDOW)
     plain = request_body(small.store, None, QUERY, PARAMS, DOCUMENTS)
     assert safe[:WINDOW] == ids_of(small, first)
