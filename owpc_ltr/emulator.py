@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from owpc_ltr.engine.stores import StoredModel
 from owpc_ltr.errors import BadInput
+from owpc_ltr.expressions import expression_variables
+from owpc_ltr.featureset import DERIVED, FeatureSet
 from owpc_ltr.formats.normalisers import PluginNormaliser, read_normalisers
 from owpc_ltr.formats.plugin import PluginLinear, PluginTrees, read_definition
 from owpc_ltr.formats.ranklib import Ensembles, Parsed, Sum
@@ -58,6 +60,8 @@ def emulate(stored: StoredModel, features: Matrix, profile: ServingProfile) -> S
     rule = profile.missing[stored.type]
     as_zero = rule == "zero" or (isinstance(model, PluginTrees) and model.zero_flag)
     seen = _as_seen(features, normalisers, as_zero)
+    if not as_zero:
+        _unsee_derived(seen, stored.featureset)
     if isinstance(model, PluginLinear):
         scores: Scores = _linear(seen, model.weights.astype(np.float32))
         return scores
@@ -76,6 +80,20 @@ def _as_seen(
     for normaliser in normalisers:
         seen[:, normaliser.column] = normaliser(seen[:, normaliser.column])
     return seen
+
+
+def _unsee_derived(seen: NDArray[np.float32], featureset: FeatureSet) -> None:
+    """Take away what derives from a missing feature: it is missing too where that is not 0.
+
+    Logging counts it as 0 all the same, so that such a value was logged. A script that reads other
+    features is not looked into.
+    """
+    names = featureset.feature_names
+    for column, feature in enumerate(featureset.features):
+        if feature.template_language == DERIVED:
+            sources = expression_variables(str(feature.template)) & set(names)
+            missing = np.isnan(seen[:, [names.index(name) for name in sources]]).any(axis=1)
+            seen[missing, column] = np.nan
 
 
 def _trees(seen: NDArray[np.float32], model: PluginTrees, always_right: bool) -> Scores:

@@ -13,7 +13,7 @@ import pytest
 from owpc_ltr.emulator import emulate, foresee
 from owpc_ltr.engine.stores import StoredModel
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.featureset import Feature, FeatureSet
+from owpc_ltr.featureset import DERIVED, Feature, FeatureSet
 from owpc_ltr.formats.ranklib import from_ranklib, to_ranklib
 from owpc_ltr.formats.xgboost_json import from_dump
 from owpc_ltr.formats.xgboost_raw_writer import to_raw
@@ -127,6 +127,25 @@ def with_missing_right(model: TreeModel) -> TreeModel:
     return replace(
         model, forest=replace(model.forest, default_left=np.zeros_like(model.forest.default_left))
     )
+
+
+def test_what_derives_from_a_missing_feature_is_missing_to_trees_and_not_to_a_sum() -> None:
+    """As a node with the plugin did: logged is what follows from 0, scored is nothing."""
+    sources = (Feature("b", (), {}), Feature("a", (), "b * 2 + 1", DERIVED))
+    features = FeatureSet("f", sources)
+    # Where b is missing, 1 is logged for a: not below 1. Missing, it goes left.
+    rows = np.array([[np.nan, 1], [0, 1], [-1, -1]], np.float32)
+    trees = StoredModel("m", XGBOOST, ONE_SPLIT, features)
+    plain = serving_profile("opensearch", "3.8.0")
+    assert emulate(trees, rows, plain).tolist() == [10, 20, 10]
+    assert emulate(trees, rows, serving_profile("opensearch", "3.5.0")).tolist() == [20, 20, 10]
+    old = serving_profile("opensearch", "3.1.0")
+    pairwise = replace(trees, definition={**ONE_SPLIT, "objective": "rank:pairwise"})
+    assert emulate(pairwise, rows, old).tolist() == [20, 20, 10]
+    flagged = replace(trees, definition={**ONE_SPLIT, "missing_as_zero": True})
+    assert emulate(flagged, rows, RECORDED).tolist() == [20, 20, 10]
+    linear = StoredModel("m", LINEAR, {"a": 1.0}, features)
+    assert emulate(linear, rows, plain).tolist() == [1, 1, -1]
 
 
 def test_a_raw_model_read_by_column_number_is_emulated_so() -> None:

@@ -25,7 +25,7 @@ from owpc_ltr.engine.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.parity import logged
 from owpc_ltr.engine.stores import StoredModel
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.featureset import Feature, FeatureSet
+from owpc_ltr.featureset import DERIVED, Feature, FeatureSet
 from owpc_ltr.formats.ranklib import from_ranklib, to_ranklib
 from owpc_ltr.logistic_network import Layer, LogisticNetwork
 from owpc_ltr.profiles import RANKLIB, XGBOOST, ServingProfile, serving_profile
@@ -267,3 +267,26 @@ def test_what_is_not_linear_is_uploaded_proven_and_verified(
         with pytest.raises(Refused, match="scores differently"):
             put(liar(small), replace(trees(), base=3.0))
         assert state(small)[1] == [done.model]
+
+
+@pytest.mark.parametrize("flagged", [False, True])
+def test_what_derives_from_a_missing_feature_is_emulated_as_it_is_served(
+    flagged: bool, live: Live
+) -> None:
+    text = Feature("title", ("keywords",), {"match": {"title": "{{keywords}}"}})
+    derived = Feature("derived", (), "title * 2 + 1", DERIVED)
+    featureset = FeatureSet("derived", (text, derived))
+    live.store.put_featureset(featureset)
+    leaves = [{"nodeid": 1, "leaf": 1.0}, {"nodeid": 2, "leaf": 2.0}]
+    split = {"nodeid": 0, "depth": 0, "split": "derived", "split_condition": 1.5,
+             "yes": 1, "no": 2, "missing": 2, "children": leaves}  # fmt: skip
+    flag = {"missing_as_zero": True} if flagged else {}
+    if flagged and not live.profile.missing_as_zero:
+        pytest.skip(f"{live.profile} does not know missing_as_zero")
+    definition = {"objective": "rank:pairwise", "splits": [split], **flag}
+    stored = StoredModel(f"derived-{flagged}", XGBOOST, definition, featureset)
+    assert live.taken(stored)
+    features = live.features(featureset)
+    assert np.isnan(features[:, 0]).any()
+    assert not np.isnan(features[:, 1]).any()
+    assert live.scores(stored) == emulate(stored, features, live.profile).tolist()
