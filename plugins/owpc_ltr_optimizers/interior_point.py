@@ -1,7 +1,7 @@
 """Many small simplexes and one vector: a quadratic problem solved by an interior-point method.
 
-minimise ½‖w‖² + Σ_q C_q ξ_q over w and ξ, subject to ξ_q ≥ 0 and, for each pattern p of query q,
-ξ_q ≥ offset_p + slope_p · w. Its dual variables are β ≥ 0 with Σ_{p of q} β_p ≤ C_q and
+minimise ½‖w‖² + C Σ_g ξ_g over w and ξ, subject to ξ_g ≥ 0 and, for each pattern p of group g,
+ξ_g ≥ offset_p + slope_p · w. Its dual variables are β ≥ 0 with Σ_{p of g} β_p ≤ C and
 w = −Σ β slope.
 
 Mehrotra's predictor-corrector (1992) from a strictly feasible point: each step factors one matrix
@@ -11,11 +11,13 @@ coordinate steps stall once the patterns outnumber the features and C is large.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg.blas import dsyrk
 
 from owpc_ltr.interfaces import Vector
 
@@ -54,13 +56,12 @@ def balance(
     offset: Vector,
     beta: Vector,
     cuts: NDArray[np.int64],
-    budget: Vector,
+    budget: float,
     target: float,
 ) -> Vector:
     """The β that solve the problem to a gap of `target`, starting near the given ones.
 
-    Patterns (rows of `slopes`) are grouped by query: group q starts at `cuts[q]`; no group is
-    empty, and every budget is positive.
+    Group g has the patterns (rows of `slopes`) from `cuts[g]` on; none is empty.
     """
     sizes = np.diff(np.append(cuts, len(offset)))
     group = np.repeat(np.arange(len(cuts)), sizes)
@@ -89,7 +90,7 @@ def balance(
             break
         point = moved
     # What only the barrier keeps above zero carries nothing: the dual stays sparse.
-    kept = np.where(point.beta > 1e-5 * budget[group], point.beta, 0.0)
+    kept = np.where(point.beta > 1e-5 * budget, point.beta, 0.0)
     total = np.add.reduceat(kept, cuts)
     return kept * np.minimum(1.0, budget / np.maximum(total, budget))[group]
 
@@ -105,16 +106,11 @@ class _Newton:
         group: NDArray[np.int64],
     ) -> None:
         self.point, self.slopes, self.cuts, self.group = point, slopes, cuts, group
-        self.theta = theta = point.beta / point.z
-        none = point.eta / point.xi
-        self.pull = np.add.reduceat(slopes * theta[:, None], cuts, axis=0)
-        self.total = np.add.reduceat(theta, cuts) + none
-        # Around each query's mean, so that nothing cancels and the matrix stays definite.
-        mean = self.pull / self.total[:, None]
-        spread = slopes - mean[group]
-        matrix = spread.T @ (spread * theta[:, None]) + mean.T @ (mean * none[:, None])
+        self.theta = point.beta / point.z
+        self.pull, self.total, rows = _reduced(slopes, self.theta, point.eta / point.xi, cuts)
+        matrix = dsyrk(1.0, rows.T, lower=1)
         matrix[np.diag_indices_from(matrix)] += 1.0
-        self.factor = cho_factor(matrix, check_finite=False)
+        self.factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
 
     def direction(
         self, centre: float, bend_beta: Vector | float, bend_eta: Vector | float
@@ -130,3 +126,29 @@ class _Newton:
         beta = s - self.theta * z
         eta = s_eta - point.eta / point.xi * xi
         return _Point(beta, eta, w, xi, z)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _reduced(slopes: Any, theta: Any, none: Any, cuts: Any) -> tuple[Any, Any, Any]:
+    """Σ θ slope and Σ θ of each group, and rows whose products sum to the reduced matrix.
+
+    The pattern with slope zero counts with `none`. Slopes are taken around each group's mean,
+    so that nothing cancels and the matrix stays definite.
+    """
+    patterns, features = slopes.shape
+    pull, total = np.zeros((len(cuts), features)), none.copy()
+    rows = np.empty((patterns + len(cuts), features))
+    for g in range(len(cuts)):
+        end = cuts[g + 1] if g + 1 < len(cuts) else patterns
+        for p in range(cuts[g], end):
+            total[g] += theta[p]
+            for j in range(features):
+                pull[g, j] += theta[p] * slopes[p, j]
+        for p in range(cuts[g], end):
+            root = np.sqrt(theta[p])
+            for j in range(features):
+                rows[p, j] = root * (slopes[p, j] - pull[g, j] / total[g])
+        root = np.sqrt(none[g]) / total[g]
+        for j in range(features):
+            rows[patterns + g, j] = root * pull[g, j]
+    return pull, total, rows

@@ -9,25 +9,43 @@ pairs (σ, b) of Usunier, Buffoni & Gallinari (ICML 2009, eqs 4–7), and the mo
 from one sort (their Prop. 3). Both are the tangent of the loss at the current scores: slope
 d = Xᵀg and offset L(s) − g·s, so any convex loss is solved by the same lines.
 
-With patterns p (tangents) of each query and dual variables β ≥ 0, Σ_{p of q} β_p ≤ C v_q:
-w = −Σ β_p d_p and D(β) = Σ β_p offset_p − ½‖w‖². The gap is P(w) − D(β).
+An example is a query, or a group of them where queries are many times the features: their losses
+are summed and share one slack variable (between the n-slack and the 1-slack form of Joachims,
+Finley & Yu, 2009). With patterns p (tangents) of each group and dual variables β ≥ 0,
+Σ_{p of a group} β_p ≤ C: w = −Σ β_p d_p and D(β) = Σ β_p offset_p − ½‖w‖².
+
+After each pass the best point so far moves by a line search towards w, and tangents touch
+half-way between the two (`_TOWARDS`): at large C, w alone runs far ahead of what the patterns
+know, and tangents there say little. The gap is P(best) − D(β).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from owpc_ltr import hookimpl
 from owpc_ltr.data import RankingDataset
 from owpc_ltr.errors import Refused
-from owpc_ltr.interfaces import Certificate, Fit, Loss, Optimizer, Run, Vector
-from owpc_ltr.kernels import BoundLoss, bind
-from owpc_ltr.linear import linear_values
+from owpc_ltr.interfaces import Fit, Loss, Optimizer, Run, Vector
 from owpc_ltr.models import LinearModel
-from owpc_ltr_optimizers.dual import pass_over, refresh, start_dual, with_room
+from owpc_ltr_optimizers.cutting_planes import (
+    NOTHING_TO_GAIN,
+    Origin,
+    Point,
+    Risk,
+    certificate,
+    check_below,
+    reason_to_stop,
+    search,
+)
+from owpc_ltr_optimizers.dual import Dual, at_budget, empty_dual, groups_of, pass_over, refresh
+
+_TOWARDS = 0.5  # where tangents touch: this share of the way from the best point to w
+_LINE = 0.1  # of the gap: how exact the line search is (below _TOWARDS, for tangents to separate)
+_TARGET = 0.1  # of the gap: what re-balancing leaves before new patterns are looked for
 
 
 @dataclass(frozen=True)
@@ -47,83 +65,73 @@ class LaRank:
             raise ValueError("C, tolerance and passes must be positive")
 
     def minimise(self, loss: Loss, data: RankingDataset, run: Run, start: Fit | None = None) -> Fit:
-        """Visit queries in random order until gap ≤ tolerance · (P(0) − P(w))."""
-        data = data.without_missing()
-        bound = bind(loss)
-        dual = start_dual(data, self.C, start)
-        best = _Best(data, bound, self.C, run.threads)
+        """Visit groups in random order until gap ≤ tolerance · (P(0) − P(w))."""
+        risk = Risk(loss, data.without_missing(), self.C, run.threads)
+        zero = risk.at_zero()
+        origin = Origin(loss, zero.risk, risk.slope(zero.gradient))
+        groups = groups_of(risk.data)
+        dual, best = _start(start, risk, origin, zero, len(groups) - 1)
         generator = run.generator()
         history: list[dict[str, float]] = []
-        reason = f"stopped after {self.passes} passes"
-        for number in range(1, self.passes + 1):
-            dual = with_room(dual, data.n_queries)
-            seen = pass_over(data, bound, dual, generator.permutation(data.n_queries))
+        reason, gap = "", zero.objective
+        while not reason:
+            order = generator.permutation(len(groups) - 1)
+            pass_over(risk.data, risk.bound, groups, order, dual, best.w, _TOWARDS, _TARGET * gap)
             lower = refresh(dual)
-            duals = int(np.count_nonzero(dual.beta))
-            row = {"pass": number, "dual": lower, "nonzero_duals": duals}
-            history.append(row)
-            # The pass itself saw the gap, each query at its own moment: near the end, look closely.
-            near = seen <= 2 * self.tolerance * best.gain
-            if not (near or number % 10 == 0 or number in {1, self.passes}):
-                continue
-            best.consider(dual.w)
+            best = search(risk, best, dual.w, risk.scores(dual.w), _LINE * gap)
+            _check_not_negative(best)
             gap = best.objective - lower
-            row |= {"objective": best.objective, "gap": gap}
-            run.progress(f"larank pass {number}, gap {gap:.3g}", None)
-            nothing = 1e-9 * best.at_zero
-            if gap <= max(self.tolerance * best.gain, nothing):
-                reason = f"gap within {self.tolerance:g} of the gain"
-                if best.gain <= nothing:
-                    reason = "no model is better than the one that scores everything alike"
-                break
-        certificate = best.certificate(lower, number, duals, reason)
+            check_below(loss, gap, best.objective)
+            history.append(_row(len(history) + 1, lower, best, dual))
+            run.progress(f"larank pass {len(history)}, gap {gap:.3g}", None)
+            reason = reason_to_stop(gap, zero, best, self.tolerance)
+            if not reason and len(history) == self.passes:
+                reason = f"stopped after {self.passes} passes"
+        if reason == NOTHING_TO_GAIN:
+            best = zero
+        # Scores were moved along lines: what is certified is measured afresh.
+        best = risk.at(best.w, risk.scores(best.w))
         model = LinearModel(data.feature_names, best.w * data.scales)
-        return Fit(model, certificate, tuple(history), state=dual)
+        found = certificate(zero, best, history, reason)
+        return Fit(model, found, tuple(history), state=_State(origin, dual, best.w))
 
 
-class _Best:
-    """The best primal point seen, starting from w = 0."""
+class _State(NamedTuple):
+    """What a fit leaves for the next one: patterns bound the losses whatever C is."""
 
-    def __init__(self, data: RankingDataset, bound: BoundLoss, C: float, threads: int) -> None:
-        self.data, self.bound, self.C, self.threads = data, bound, C, threads
-        self.w = np.zeros(data.n_features)
-        self.risk = self.risk_at_zero = self._risk(self.w)
-        self.objective = self.at_zero = C * self.risk
+    origin: Origin
+    dual: Dual
+    w: Vector
 
-    @property
-    def gain(self) -> float:
-        """P(0) − P(w)."""
-        return self.at_zero - self.objective
 
-    def consider(self, w: Vector) -> None:
-        """Keep w if it is better."""
-        risk = self._risk(w)
-        objective = 0.5 * float(w @ w) + self.C * risk
-        if objective < self.objective:
-            self.w, self.risk, self.objective = w.copy(), risk, objective
+def _start(
+    start: Fit | None, risk: Risk, origin: Origin, zero: Point, groups: int
+) -> tuple[Dual, Point]:
+    """The dual and the point to begin with: those of a fit of the same risk, or of w = 0."""
+    _check_not_negative(zero)
+    state = start.state if start is not None else None
+    if isinstance(state, _State) and state.origin.is_that_of(origin):
+        other = risk.at(state.w, risk.scores(state.w))
+        return at_budget(state.dual, risk.C), min(zero, other, key=lambda point: point.objective)
+    return empty_dual(groups, risk.data.n_features, risk.C), zero
 
-    def certificate(self, lower: float, passes: int, duals: int, reason: str) -> Certificate:
-        """What is known of the best point, given a lower bound."""
-        gap = max(self.objective - lower, 0.0)
-        return Certificate(
-            objective=self.objective,
-            gap=gap,
-            relative_gap=gap / self.gain if self.gain > 0 else float("inf"),
-            passes=passes,
-            nonzero_duals=duals,
-            risk=self.risk,
-            risk_at_zero=self.risk_at_zero,
-            stop_reason=reason,
+
+def _check_not_negative(point: Point) -> None:
+    if point.lowest < 0:
+        raise Refused(
+            "larank needs a loss that is nowhere negative: add a constant to it, or use "
+            "--optimizer gradient"
         )
 
-    def _risk(self, w: Vector) -> float:
-        values = linear_values(self.data, self.bound, w * self.data.scales, self.threads)
-        if (values < 0).any():
-            raise Refused(
-                "larank needs a loss that is nowhere negative: add a constant to it, or use "
-                "--optimizer gradient"
-            )
-        return float(values @ self.data.query_importance)
+
+def _row(number: int, lower: float, best: Point, dual: Dual) -> dict[str, float]:
+    return {
+        "pass": number,
+        "dual": lower,
+        "objective": best.objective,
+        "gap": best.objective - lower,
+        "nonzero_duals": int(np.count_nonzero(dual.beta)),
+    }
 
 
 @hookimpl

@@ -7,32 +7,15 @@ D(α) = C b·α − ½C²‖Σ α_i a_i‖², at w = −C Σ α_i a_i.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from owpc_ltr.interfaces import Loss, Vector
+from owpc_ltr.interfaces import Vector
+from owpc_ltr_optimizers.cutting_planes import Origin
 
 _PLANES = 500  # kept at most; beyond, they are merged into one (still a lower bound)
 _IDLE = 50  # passes that a plane with α = 0 is kept for
-
-
-class Origin(NamedTuple):
-    """The loss with its risk and slope at w = 0: planes of another problem have another one."""
-
-    loss: Loss
-    risk: float
-    slope: Vector
-
-    def is_that_of(self, other: Origin) -> bool:
-        """Whether two risks are the same, as far as one point can tell."""
-        return (
-            self.loss == other.loss
-            and self.risk == other.risk
-            and np.array_equal(self.slope, other.slope)
-        )
 
 
 class Planes:

@@ -125,6 +125,40 @@ def test_the_dual_never_decreases_from_pass_to_pass() -> None:
     assert np.all(np.diff(duals) >= -1e-9 * np.abs(duals[-1]))
 
 
+@pytest.mark.parametrize("groups", [1, 4, 1000])
+@pytest.mark.parametrize("C", [0.1, 100.0])
+def test_however_queries_are_grouped_the_optimum_is_the_same(
+    groups: int, C: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from owpc_ltr_optimizers import dual
+
+    weights = np.linspace(0, 2, 30)
+    data = replace(problem(9, queries=30, features=3), query_weights=weights)
+    truth = optimum_of_owpc(data, C, inverse_weights)
+    monkeypatch.setattr(dual, "_GROUPS", groups)
+    assert len(dual.groups_of(data)) == min(3 * groups, 30) + 1
+    certificate = fit(data, C, tolerance=1e-6).certificate
+    assert certificate.objective == pytest.approx(truth, rel=1e-5)
+    assert certificate.objective - certificate.gap <= truth * (1 + 1e-6)
+
+
+def test_patterns_of_other_data_or_another_loss_are_not_taken_over() -> None:
+    loss, run, data = OWPC(generator="inverse"), Run(), problem(0)
+    other_data = LaRank(C=10.0).minimise(loss, problem(1), run)
+    other_loss = LaRank(C=10.0).minimise(OWPC(), data, run)
+    cold = LaRank(C=10.0).minimise(loss, data, run).certificate
+    for start in (other_data, other_loss):
+        assert LaRank(C=10.0).minimise(loss, data, run, start).certificate == cold
+
+
+def test_the_fit_that_a_warm_start_comes_from_keeps_its_own_state() -> None:
+    loss, run, data = OWPC(), Run(), problem(3, queries=20)
+    start = LaRank(C=1.0).minimise(loss, data, run)
+    twice = [LaRank(C=10.0).minimise(loss, data, run, start) for _ in range(2)]
+    assert twice[0].certificate == twice[1].certificate
+    assert twice[0].history == twice[1].history
+
+
 def test_full_blocks_are_merged_without_losing_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     from owpc_ltr_optimizers import dual
 
