@@ -8,8 +8,8 @@ their metric flatters a little: measure on others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -28,18 +28,27 @@ class Costs:
     """Milliseconds of each feature, and how much of the metric one millisecond is worth.
 
     A feature that is not named costs nothing; a negative cost (noise of a measurement) is 0.
+    `derived` names the features that others are derived from, which are computed then too.
     """
 
     milliseconds: Mapping[str, float]
     price: float
+    derived: Mapping[str, Collection[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.price) and self.price >= 0):
             raise UsageError(f"the price of a millisecond is 0 or more, not {self.price}")
 
     def of(self, names: frozenset[str]) -> float:
-        """What these features cost together."""
-        return float(sum(max(0.0, self.milliseconds.get(name, 0.0)) for name in sorted(names)))
+        """What these features cost together, each that is computed once."""
+        computed: set[str] = set()
+        waiting = sorted(names)
+        while waiting:
+            name = waiting.pop()
+            if name not in computed:
+                computed.add(name)
+                waiting += self.derived.get(name, ())
+        return float(sum(max(0.0, self.milliseconds.get(name, 0.0)) for name in sorted(computed)))
 
 
 @dataclass(frozen=True)
@@ -80,7 +89,7 @@ def train_at_cost(
         raise UsageError(
             "--feature-cost chooses on validation queries: give --validation, or a share"
         )
-    strange = sorted(set(costs.milliseconds) - set(data.feature_names))
+    strange = sorted((costs.milliseconds.keys() | costs.derived.keys()) - set(data.feature_names))
     if strange:
         raise BadInput(f"the costs name '{strange[0]}', which is no feature of the data")
     metric = parse_metric(plan.select)
@@ -138,7 +147,8 @@ def _cheapest_loss(
         features[:, column] = np.nan
         value = metric.mean(model.score(features), validation.labels, validation.offsets)
         features[:, column] = validation.features[:, column]
-        worth = _signed(value, metric) + costs.price * costs.of(frozenset((name,)))
+        saved = costs.of(in_use) - costs.of(in_use - {name})
+        worth = _signed(value, metric) + costs.price * saved
         if worth > best:
             best, chosen = worth, name
     return chosen

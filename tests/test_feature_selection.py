@@ -114,6 +114,33 @@ def test_costs_that_make_no_sense_are_refused(both: Both) -> None:
     with pytest.raises(UsageError, match="0 or more"):
         Costs({}, -1.0)
     assert Costs({"noise": -3.0, "weak": 2.0}, 0.1).of(frozenset(NAMES)) == 2.0
+    with pytest.raises(BadInput, match="'absent'"):
+        train_at_cost(training, LINEAR, RUN, validation, Costs({}, 0.1, {"absent": ["weak"]}))
+
+
+def test_a_derived_feature_costs_what_it_comes_from_and_nothing_twice() -> None:
+    costs = Costs({"a": 4.0, "b": 2.0, "c": 1.0}, 0.1, {"d": ["a", "b"], "e": ["d", "c"]})
+    for names, wanted in (
+        ("d", 6.0),
+        ("ad", 6.0),
+        ("e", 7.0),
+        ("abde", 7.0),
+        ("c", 1.0),
+        ("", 0.0),
+    ):
+        assert costs.of(frozenset(names)) == wanted
+
+
+def test_a_derived_copy_of_a_dear_feature_does_not_pass_for_a_cheap_one(both: Both) -> None:
+    """It is given up with what it comes from, where a true cheap copy is kept."""
+    training, validation = both
+    dear = {"strong": 100.0}
+    cheap = train_at_cost(training, LINEAR, RUN, validation, Costs(dear, 0.01))
+    assert "copy" in cheap.kept
+    derived = Costs(dear, 0.01, {"copy": ["strong"]})
+    assert not {"copy", "strong"} & set(
+        train_at_cost(training, LINEAR, RUN, validation, derived).kept
+    )
 
 
 @pytest.fixture
@@ -134,7 +161,7 @@ def run(
 
 def test_train_takes_what_profile_printed(both: Both, run: Callable[..., Any]) -> None:
     save_dataset(both[0], Path("d.parquet"))
-    printed = {"features": [{"feature": "strong", "without": 100.0, "low": 1.0}]}
+    printed = {"features": [{"feature": "strong", "without": 100.0, "low": 1.0}], "derived": {}}
     Path("profile.json").write_text(json.dumps(printed))
     Path("plain.json").write_text('{"strong": 100}')
     Path("bad.json").write_text('{"strong": "much"}')
@@ -155,3 +182,12 @@ def test_train_takes_what_profile_printed(both: Both, run: Callable[..., Any]) -
     code, _, err = run(*words, *more, "bad.json")
     assert code == 3
     assert "the cost of 'strong' is 'much'" in err
+    Path("derived.json").write_text(json.dumps({**printed, "derived": {"copy": ["strong"]}}))
+    assert run(*words, *more, "derived.json")[0] == 0
+    model = load_model(Path("m.json"))
+    assert isinstance(model, LinearModel)
+    assert model.weights[:2].tolist() == [0, 0]
+    Path("bad.json").write_text(json.dumps({**printed, "derived": {"copy": "strong"}}))
+    code, _, err = run(*words, *more, "bad.json")
+    assert code == 3
+    assert "'derived' names no features" in err

@@ -38,13 +38,14 @@ class FeatureCosts:
         path = self.feature_cost
         if path is None:
             return None
-        content = read_json_object(path)
+        content, derived = read_json_object(path), {}
         if isinstance(content.get("features"), list):
+            derived = _derived(content.get("derived", {}), path)
             content = _profiled(content["features"], path)
         for name, cost in content.items():
             if isinstance(cost, bool) or not isinstance(cost, int | float) or not abs(cost) < 1e9:
                 raise BadInput(f"{path}: the cost of '{name}' is {cost!r}, not milliseconds")
-        return Costs(content, self.feature_price)
+        return Costs(content, self.feature_price, derived)
 
 
 def print_path(selected: Selected) -> None:
@@ -62,3 +63,11 @@ def _profiled(features: list[Any], path: Path) -> dict[str, Any]:
         return {str(feature["feature"]): feature["without"] for feature in features}
     except (KeyError, TypeError) as error:
         raise BadInput(f"{path} is not what profile --json prints: {error}") from error
+
+
+def _derived(content: Any, path: Path) -> dict[str, list[str]]:
+    """The features that each derived one comes from."""
+    lists = content.values() if isinstance(content, dict) else [None]
+    if not all(isinstance(each, list) and all(isinstance(n, str) for n in each) for each in lists):
+        raise BadInput(f"{path} is not what profile --json prints: 'derived' names no features")
+    return dict(content)

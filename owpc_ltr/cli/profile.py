@@ -107,7 +107,7 @@ def profile(
     on both sides of 0 say that it is not told from noise.
     """
     from owpc_ltr.engine.capacity import capacity
-    from owpc_ltr.engine.profiling import feature_costs, window_latencies
+    from owpc_ltr.engine.profiling import derived_from, feature_costs, window_latencies
 
     params = typed.params()
     engine, store = place.open()
@@ -126,7 +126,8 @@ def profile(
         how = {"queries": len(params), "repeat": repeat, "window": window}
         figures = _summary(costs, whole, latencies)
         where = {"index": index, "store_kind": store.kind}
-        print_json({**where, **how, **figures, "capacity": size.as_dict()})
+        more = {"derived": derived_from(subject.featureset), "capacity": size.as_dict()}
+        print_json({**where, **how, **figures, **more})
         return
     _print_costs(costs, whole)
     _print_windows(latencies)

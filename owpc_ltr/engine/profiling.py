@@ -21,6 +21,7 @@ from owpc_ltr.engine.search import check_query
 from owpc_ltr.engine.stores import Search, Store, StoredModel
 from owpc_ltr.engine.templates import render
 from owpc_ltr.errors import UsageError
+from owpc_ltr.expressions import expression_variables
 from owpc_ltr.featureset import DERIVED, FeatureSet
 from owpc_ltr.interfaces import Vector
 
@@ -111,6 +112,16 @@ def feature_costs(
     costs = [_cost(name, samples) for name in names]
     kept = {name: samples[name] for name in ("none", "all")}
     return sorted(costs, key=lambda cost: -cost.without), kept
+
+
+def derived_from(featureset: FeatureSet) -> dict[str, list[str]]:
+    """The features that each derived one comes from: they cost its time."""
+    names = set(featureset.feature_names)
+    return {
+        feature.name: sorted(expression_variables(str(feature.template)) & names)
+        for feature in featureset.features
+        if feature.template_language == DERIVED
+    }
 
 
 def computed(store: Store, subject: Subject) -> tuple[str, ...]:

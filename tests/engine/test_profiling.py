@@ -22,7 +22,13 @@ from owpc_ltr.engine.capacity import capacity
 from owpc_ltr.engine.exporters import export_linear
 from owpc_ltr.engine.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.plugin_free import PluginFreeStore
-from owpc_ltr.engine.profiling import Subject, feature_costs, timed, window_latencies
+from owpc_ltr.engine.profiling import (
+    Subject,
+    derived_from,
+    feature_costs,
+    timed,
+    window_latencies,
+)
 from owpc_ltr.engine.stores import Search, Store, StoredModel
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.featureset import DERIVED, Feature, FeatureSet
@@ -136,6 +142,7 @@ def test_derived_features_are_not_asked_for_one_by_one(clocked: Clocked) -> None
         engine, PluginFreeStore(engine), Subject("docs", QUERY, both), PARAMS, repeat=2
     )
     assert {cost.feature for cost in found} == set(COSTS)
+    assert derived_from(both) == {"twice": ["title"]}
 
 
 def test_what_cannot_be_timed_is_refused(clocked: Clocked) -> None:
