@@ -177,7 +177,7 @@ def linear_risk(
         )
         return risk
 
-    risk = sum(run_blocks(block, len(cuts) - 1, _worthwhile(data, threads)))
+    risk = sum(run_blocks(block, len(cuts) - 1, threads_worthwhile(data, threads)))
     loss.raise_failure()
     return risk, gradients.sum(axis=0) * data.scales
 
@@ -203,7 +203,7 @@ def linear_values(
             values,
         )
 
-    run_blocks(block, len(cuts) - 1, _worthwhile(data, threads))
+    run_blocks(block, len(cuts) - 1, threads_worthwhile(data, threads))
     loss.raise_failure()
     return values
 
@@ -236,12 +236,12 @@ def losses_of_scores(
             curvature,
         )
 
-    run_blocks(block, len(cuts) - 1, _worthwhile(data, threads))
+    run_blocks(block, len(cuts) - 1, threads_worthwhile(data, threads))
     loss.raise_failure()
     return values, gradient, curvature
 
 
-def _worthwhile(data: RankingDataset, threads: int) -> int:
+def threads_worthwhile(data: RankingDataset, threads: int) -> int:
     """One thread where a pass takes a millisecond: starting others would take longer."""
     return threads if data.features.size >= _CELLS_FOR_THREADS else 1
 

@@ -16,7 +16,14 @@ from owpc_ltr.data import RankingDataset
 from owpc_ltr.errors import PluginError, Refused
 from owpc_ltr.interfaces import Certificate, Loss, Vector
 from owpc_ltr.kernels import bind
-from owpc_ltr.linear import add_rows, losses_of_scores, query_blocks, run_blocks, score_rows
+from owpc_ltr.linear import (
+    add_rows,
+    losses_of_scores,
+    query_blocks,
+    run_blocks,
+    score_rows,
+    threads_worthwhile,
+)
 
 NOTHING_TO_GAIN = "no model is better than the one that scores everything alike"
 _BLOCKS = 16  # of queries; their sums are added in order, whatever the number of threads
@@ -40,7 +47,7 @@ class Risk:
     """R(w) through scores, so that a move along a line costs no read of the matrix."""
 
     def __init__(self, loss: Loss, data: RankingDataset, C: float, threads: int) -> None:
-        self.data, self.C, self.threads = data, C, threads
+        self.data, self.C, self.threads = data, C, threads_worthwhile(data, threads)
         self.name, self.bound = loss.name, bind(loss)
         self.cuts = [int(data.offsets[cut]) for cut in query_blocks(data.offsets, _BLOCKS)]
         self.importance = (
