@@ -7,7 +7,7 @@ hinge [margin − t]₊, squared hinge [margin − t]₊² or logistic log(1 + e
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numba import njit
@@ -15,18 +15,11 @@ from numba import njit
 from owpc_ltr.sorting import sort_ascending
 
 Inner = Literal["hinge", "squared-hinge", "logistic"]
-"""Names of the price ℓ of one pair; a kernel reads its position, `inner_code`."""
+"""Names of the price ℓ of one pair; a kernel reads its place among them (`choice_number`)."""
 
 HINGE, SQUARED_HINGE, LOGISTIC = 0, 1, 2
 
 _FEW = 16  # upper documents: up to here, each lower one is compared with all of them
-
-
-def inner_code(inner: str) -> float:
-    """The number that stands for ℓ among a kernel's parameters. Raises ValueError."""
-    if inner not in get_args(Inner):
-        raise ValueError(f"inner must be one of {', '.join(get_args(Inner))}, not '{inner}'")
-    return float(get_args(Inner).index(inner))
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

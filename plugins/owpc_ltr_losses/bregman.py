@@ -8,20 +8,24 @@ The three ψ are those of Pareek & Ravikumar (NIPS 2014), c the scale:
 cross-entropy  ψ(x) = c (Σ x log x − x)   ψ*(s) = c Σ exp(s / c)       c = 0.01
 square         ψ(x) = c ‖x‖²              ψ*(s) = ‖s‖² / (4 c)         c = 1
 q-norm         ψ(x) = c ‖x‖_q²            ψ*(s) = ‖s‖_p² / (4 c)       c = 1, q = log m + 2,
-with 1/p + 1/q = 1 and m documents. Beyond s = 10 c the exponential goes on as a straight line, so
-that a score far off costs much but not infinitely much; the best s are c log Ḡ ≤ 0.
+with 1/p + 1/q = 1 and m documents. The latter paper leaves the link of s to an appendix; it is read
+as ∇ψ, with which each of these is convex in s and the factor of ψ matters, as the paper says.
+
+Beyond s = 10 c the exponential goes on as a straight line, so that a score far off costs much but
+not infinitely much; the best s are c log Ḡ ≤ 0. A linear model needs a constant feature for those.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numba import njit
 
 from owpc_ltr import hookimpl
+from owpc_ltr.choices import check_choices, choice_number
 from owpc_ltr.interfaces import KernelLoss, Loss, Vector
 from owpc_ltr.kernels import Kernel, kernel
 
@@ -81,8 +85,7 @@ class Bregman(KernelLoss):
     scale: float | None = None
 
     def __post_init__(self) -> None:
-        if self.psi not in get_args(Psi):
-            raise ValueError(f"psi must be one of {', '.join(get_args(Psi))}, not '{self.psi}'")
+        check_choices(self)
         if self.scale is not None and not 0 < self.scale < math.inf:
             raise ValueError(f"scale must be positive and finite, not {self.scale}")
 
@@ -95,7 +98,7 @@ class Bregman(KernelLoss):
         """ψ and its scale."""
         papers = 0.01 if self.psi == "cross-entropy" else 1.0
         scale = papers if self.scale is None else self.scale
-        return np.array([float(get_args(Psi).index(self.psi)), scale])
+        return np.array([choice_number(self, "psi"), scale])
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

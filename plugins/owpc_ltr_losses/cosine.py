@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from owpc_ltr import hookimpl
+from owpc_ltr.choices import check_choices, choice_number
 from owpc_ltr.interfaces import KernelLoss, Loss, Vector
 from owpc_ltr.kernels import Kernel, kernel
 
@@ -76,12 +77,11 @@ class Cosine(KernelLoss):
     target: Target = "label"
 
     def __post_init__(self) -> None:
-        if self.target not in get_args(Target):
-            raise ValueError(f"target must be one of {', '.join(get_args(Target))}")
+        check_choices(self)
 
     def parameters(self) -> Vector:
         """Which target."""
-        return np.array([float(get_args(Target).index(self.target))])
+        return np.array([choice_number(self, "target")])
 
 
 @hookimpl

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numba import njit
 
 from owpc_ltr import hookimpl
+from owpc_ltr.choices import check_choices, choice_number
 from owpc_ltr.interfaces import KernelLoss, Loss, Vector
 from owpc_ltr.kernels import Kernel, kernel
 from owpc_ltr.pair_sums import has_nan, logistic
@@ -86,10 +87,7 @@ class LambdaRank(KernelLoss):
     alpha: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.measure not in get_args(Measure):
-            raise ValueError(f"measure must be one of {', '.join(get_args(Measure))}")
-        if self.pair not in get_args(Pair):
-            raise ValueError(f"pair must be one of {', '.join(get_args(Pair))}")
+        check_choices(self)
         if self.truncation < 0:
             raise ValueError(f"truncation is a rank, or 0 for none, not {self.truncation}")
         if not (0 < self.margin < math.inf and 0 <= self.alpha < math.inf):
@@ -97,9 +95,8 @@ class LambdaRank(KernelLoss):
 
     def parameters(self) -> Vector:
         """The settings as numbers."""
-        measure = get_args(Measure).index(self.measure)
-        pair = get_args(Pair).index(self.pair)
-        return np.array([measure, self.truncation, pair, self.margin, self.alpha], dtype=float)
+        measure, pair = choice_number(self, "measure"), choice_number(self, "pair")
+        return np.array([measure, self.truncation, pair, self.margin, self.alpha])
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from owpc_ltr import hookimpl
+from owpc_ltr.choices import check_choices, choice_number
 from owpc_ltr.interfaces import KernelLoss, Loss, Vector
 from owpc_ltr.kernels import Kernel, kernel
 from owpc_ltr.pair_sums import lowest_grade, next_grade
@@ -82,12 +83,11 @@ class ListNet(KernelLoss):
     target: Target = "exponential"
 
     def __post_init__(self) -> None:
-        if self.target not in get_args(Target):
-            raise ValueError(f"target must be one of {', '.join(get_args(Target))}")
+        check_choices(self)
 
     def parameters(self) -> Vector:
         """Which target."""
-        return np.array([float(get_args(Target).index(self.target))])
+        return np.array([choice_number(self, "target")])
 
 
 @hookimpl

@@ -16,12 +16,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numba import njit
 
 from owpc_ltr import hookimpl
+from owpc_ltr.choices import check_choices, choice_number
 from owpc_ltr.interfaces import KernelLoss, Loss, Vector
 from owpc_ltr.kernels import Kernel, kernel
 from owpc_ltr.pair_sums import (
@@ -29,7 +30,6 @@ from owpc_ltr.pair_sums import (
     Inner,
     add_pairs,
     has_nan,
-    inner_code,
     lowest_grade,
     next_grade,
 )
@@ -110,11 +110,7 @@ class OWPC(KernelLoss):
     grades: Grades = "binary"
 
     def __post_init__(self) -> None:
-        inner_code(self.inner)
-        if self.generator not in get_args(Generator):
-            raise ValueError(f"generator must be one of {', '.join(get_args(Generator))}")
-        if self.grades not in get_args(Grades):
-            raise ValueError(f"grades must be one of {', '.join(get_args(Grades))}")
+        check_choices(self)
         if not 0 < self.p <= 100:
             raise ValueError(f"p is in per cent, above 0 and at most 100, not {self.p}")
         if not 0 < self.margin < math.inf:
@@ -128,10 +124,10 @@ class OWPC(KernelLoss):
     def parameters(self) -> Vector:
         """The settings as numbers, then the generator's sums where they have no formula."""
         settings = [
-            inner_code(self.inner),
+            choice_number(self, "inner"),
             self.margin,
-            get_args(Grades).index(self.grades),
-            get_args(Generator).index(self.generator),
+            choice_number(self, "grades"),
+            choice_number(self, "generator"),
             self.p,
         ]
         return np.concatenate((settings, _table(self.generator)))

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numba import njit
 
 from owpc_ltr import hookimpl
+from owpc_ltr.choices import check_choices, choice_number
 from owpc_ltr.interfaces import KernelLoss, Loss, Vector
 from owpc_ltr.kernels import Kernel, kernel
-from owpc_ltr.pair_sums import Inner, add_pairs, has_nan, inner_code, lowest_grade, next_grade
+from owpc_ltr.pair_sums import Inner, add_pairs, has_nan, lowest_grade, next_grade
 
 Normalise = Literal["pairs", "relevant", "none"]
 
@@ -80,9 +81,7 @@ class Pairwise(KernelLoss):
     normalise: Normalise = "pairs"
 
     def __post_init__(self) -> None:
-        inner_code(self.inner)
-        if self.normalise not in get_args(Normalise):
-            raise ValueError(f"normalise must be one of {', '.join(get_args(Normalise))}")
+        check_choices(self)
         if not 0 < self.margin < math.inf:
             raise ValueError(f"margin must be positive and finite, not {self.margin}")
 
@@ -93,8 +92,8 @@ class Pairwise(KernelLoss):
 
     def parameters(self) -> Vector:
         """ℓ, its margin, and how the sum is normalised."""
-        normalise = get_args(Normalise).index(self.normalise)
-        return np.array([inner_code(self.inner), self.margin, normalise])
+        inner, normalise = choice_number(self, "inner"), choice_number(self, "normalise")
+        return np.array([inner, self.margin, normalise])
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

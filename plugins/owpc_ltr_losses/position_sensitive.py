@@ -10,12 +10,13 @@ in their Corollary 2.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numba import njit
 
 from owpc_ltr import hookimpl
+from owpc_ltr.choices import check_choices, choice_number
 from owpc_ltr.interfaces import KernelLoss, Loss, Vector
 from owpc_ltr.kernels import Kernel, kernel
 from owpc_ltr.pair_sums import HINGE, add_pairs, documents_of, grades_of, has_nan
@@ -70,12 +71,11 @@ class PositionSensitive(KernelLoss):
     normalise: Normalise = "none"
 
     def __post_init__(self) -> None:
-        if self.normalise not in get_args(Normalise):
-            raise ValueError(f"normalise must be one of {', '.join(get_args(Normalise))}")
+        check_choices(self)
 
     def parameters(self) -> Vector:
         """Whether the mean is meant."""
-        return np.array([float(get_args(Normalise).index(self.normalise))])
+        return np.array([choice_number(self, "normalise")])
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

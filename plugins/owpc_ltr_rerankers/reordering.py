@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from owpc_ltr.choices import check_choices
 from owpc_ltr.errors import BadInput
 from owpc_ltr.interfaces import Fields, Matrix, Vector
 from owpc_ltr_rerankers.kernels import Kernel, kernel_sums, parse_kernels
@@ -32,13 +33,7 @@ class Shape:
     rbf_documents: int = 1000
 
     def __post_init__(self) -> None:
-        for name, known in (
-            ("kernel_sums", KernelSums),
-            ("normalise", Normalise),
-            ("positive", Positive),
-        ):
-            if getattr(self, name) not in get_args(known):
-                raise ValueError(f"{name} must be one of {', '.join(get_args(known))}")
+        check_choices(self)
         if not 0 < self.gamma < math.inf:
             raise ValueError(f"gamma must be positive and finite, not {self.gamma}")
         if self.rbf_documents < 2:

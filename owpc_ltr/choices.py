@@ -1,0 +1,37 @@
+"""Settings with a list of choices: refused where they are none of them, numbers for kernels.
+
+    target: Literal["label", "gain"] = "label"
+
+    def __post_init__(self) -> None:
+        check_choices(self)
+
+    def parameters(self) -> Vector:
+        return np.array([choice_number(self, "target")])
+
+A setting is declared so; its type says the choices.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+
+def check_choices(plugin: Any) -> None:
+    """Raise ValueError, naming the choices, where a field of a Literal type has another value."""
+    for name, choices in _choices_of(plugin.__class__).items():
+        value = getattr(plugin, name)
+        if value not in choices:
+            known = ", ".join(map(str, choices))
+            raise ValueError(f"{name} must be one of {known}, not '{value}'")
+
+
+def choice_number(plugin: Any, name: str) -> float:
+    """The place of a field's value among its choices, from 0, as a kernel reads it."""
+    return float(_choices_of(plugin.__class__)[name].index(getattr(plugin, name)))
+
+
+@cache
+def _choices_of(cls: Any) -> dict[str, tuple[Any, ...]]:
+    hints = get_type_hints(cls)
+    return {name: get_args(hint) for name, hint in hints.items() if get_origin(hint) is Literal}
