@@ -44,6 +44,8 @@ FITS: list[tuple[str, dict[str, str], str, dict[str, str]]] = [
     ("listnet", {}, "gradient", {}),
     ("cosine", {}, "gradient", {}),
     ("bregman", {}, "gradient", {}),
+    ("bregman", {"psi": "square"}, "gradient", {}),
+    ("bregman", {"psi": "q-norm"}, "gradient", {}),
     ("lambdarank", {}, "gradient", {}),
     ("lambdarank", {"measure": "map"}, "gradient", {}),
     ("lambdarank", {}, "gradient", {"model": "network"}),
@@ -51,6 +53,7 @@ FITS: list[tuple[str, dict[str, str], str, dict[str, str]]] = [
     ("lambdarank", {}, "boosting", {"objective": "rank:ndcg"}),
     ("pairwise", {}, "coordinate-ascent", {}),
     ("pairwise", {}, "adarank", {}),
+    ("pairwise", {}, "adarank", {"repeats": "allowed"}),
     ("pairwise", {}, "rankboost", {}),
 ]
 
@@ -105,6 +108,7 @@ def _row(
     uses_loss = registry.find("optimizer", optimizer).uses_loss
     objective = optimizer_settings.get("objective", loss if uses_loss else "its own")
     named = [f"{name}={value}" for name, value in loss_settings.items() if uses_loss]
+    named += [f"{name}={value}" for name, value in optimizer_settings.items() if name == "repeats"]
     shown = " ".join([objective, *named, *(["network"] if "model" in optimizer_settings else [])])
     print(f"{shown} by {optimizer}: {choice.test['map']:.4f}, {seconds:.1f} s", file=sys.stderr)
     return shown, optimizer, choice, seconds
@@ -136,8 +140,22 @@ def _page(rows: list[tuple[str, str, Choice, float]]) -> Iterator[str]:
         "`owpc` with the weights `inverse`, `top` and `exponential` (p = 10) has its optimum at "
         "scoring everything alike: with some 46 relevant documents a query no direction lowers a "
         "loss that only looks at the best-scored irrelevant ones. `train` says so (risk ratio 1), "
-        "and the figures are those of a random order. `bregman` is the rerankers' loss, made for "
-        "scores on the scale of its labels; here it is listed for completeness."
+        "and the figures are those of a random order.\n"
+    )
+    yield (
+        "`bregman` (cross-entropy) fits scores of 0.01 log Ḡ, none above 0, which weights on "
+        "features from 0 to 1 cannot give; with a column of ones beside them MAP is .443. It is "
+        "the rerankers' loss, and they fit its scale and offset themselves. `psi=square` is a "
+        "regression on the gains and needs neither.\n"
+    )
+    yield (
+        "AdaRank as published takes a feature again and again: the sum of the first few follows "
+        "the best one, and the weights of the queries hardly change any more. Validation MAP is "
+        "best after 1 to 7 rounds, at .4427 in the mean; where each feature is taken once it "
+        "reaches .4537, and the best training MAP is higher in every fold: hence "
+        "`repeats=never`. Which rule the published rows of LETOR 3.0 followed is not known: by "
+        "MAP they are nearer to this one, by NDCG@3 between the two. Leaving out the opposites of "
+        "features, or counting ties in file order as LETOR's scripts do, moves MAP by .001."
     )
 
 

@@ -5,30 +5,36 @@ or its opposite, of the largest Σ_q P_t(q) E(h, q), gives it the weight
 α = ½ log Σ P_t (1 + E) / Σ P_t (1 − E), and looks harder at the queries that the sum f of all so
 far ranks badly: P_{t+1}(q) ∝ exp(−E(f, q)). The model is linear.
 
-A feature that f already follows leaves f's ranking, and so P, as it was, and would be taken for
-ever: one whose weight changed no query's metric is passed over until another has been taken.
+A feature that f already follows leaves f's ranking, and so P, much as it was, and is the best
+again: often one or two features are taken for ever, and the metric stands still. So each feature is
+taken once here. `repeats=allowed` is the rule as published, except that a feature whose weight
+changed no query's metric is passed over until another has been taken.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr import hookimpl
+from owpc_ltr.choices import check_choices
 from owpc_ltr.data import RankingDataset
 from owpc_ltr.interfaces import Certificate, Fit, Loss, Optimizer, Run, Vector
 from owpc_ltr.models import LinearModel
 from owpc_ltr_optimizers.measured import Judge, Measured
+
+Repeats = Literal["never", "allowed"]
 
 
 @dataclass(frozen=True)
 class AdaRank:
     """Boosting of single features on the metric `select`, queries weighted by their failure.
 
-    The certificate's objective is that metric. There is no gap.
+    `repeats`: whether a feature may be taken again. The certificate's objective is that metric.
+    There is no gap.
     """
 
     name: ClassVar[str] = "adarank"
@@ -37,8 +43,10 @@ class AdaRank:
 
     rounds: int = 200
     patience: int = 50
+    repeats: Repeats = "never"
 
     def __post_init__(self) -> None:
+        check_choices(self)
         if min(self.rounds, self.patience) < 1:
             raise ValueError("rounds and patience must be 1 or more")
 
@@ -49,7 +57,7 @@ class AdaRank:
         queries. The loss is not looked at.
         """
         del loss, start
-        boosted = _Sum(data.without_missing(), run.metric)
+        boosted = _Sum(data.without_missing(), run.metric, self.repeats)
         judge: Judge[tuple[Vector, float]] = Judge(run, self.patience)
         history: list[dict[str, float]] = []
         reason = f"stopped after {self.rounds} rounds"
@@ -67,7 +75,9 @@ class AdaRank:
                 reason = f"{judge.verdict} round {judge.best_number}"
                 break
             if boosted.passed_over.all():
-                reason = "no feature changes any query's metric"
+                reason = "no feature is left"
+                if self.repeats == "allowed":
+                    reason = "no feature changes any query's metric"
                 break
         assert judge.best is not None  # noqa: S101 - there is one round at least
         weights, reached = judge.best
@@ -78,8 +88,8 @@ class AdaRank:
 class _Sum:
     """The features taken so far with their weights, and the queries that they leave."""
 
-    def __init__(self, data: RankingDataset, metric: str) -> None:
-        self.data, self.measured = data, Measured(data, metric)
+    def __init__(self, data: RankingDataset, metric: str, repeats: Repeats) -> None:
+        self.data, self.measured, self.repeats = data, Measured(data, metric), repeats
         self.weak = _weak_values(data, self.measured)
         self.passed_over = np.zeros(self.weak.shape[:2], dtype=bool)
         self.w, self.scores = np.zeros(data.n_features), np.zeros(data.n_documents)
@@ -100,7 +110,9 @@ class _Sum:
         self.w[feature] += step
         self.scores += step * (self.data.features[:, feature] * self.data.scales[feature])
         values = self.measured.per_query(self.scores)
-        if np.array_equal(values, self.values):
+        if self.repeats == "never":
+            self.passed_over[:, feature] = True
+        elif np.array_equal(values, self.values):
             self.passed_over[sign, feature] = True
         else:
             self.passed_over[:] = False
