@@ -1,0 +1,308 @@
+"""Models of other libraries score here as there: exactly, or they are refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import lightgbm
+import numpy as np
+import pytest
+import xgboost
+from sklearn import ensemble, tree
+
+from owpc_ltr.errors import BadInput
+from owpc_ltr.formats.lightgbm_text import from_lightgbm
+from owpc_ltr.formats.sklearn_trees import from_sklearn
+from owpc_ltr.formats.xgboost_json import from_dump
+from owpc_ltr.formats.xgboost_raw import from_raw
+from owpc_ltr.formats.xgboost_raw_writer import to_raw
+from tests.xgboost_samples import (
+    NAMES,
+    NEW,
+    OBJECTIVES,
+    data,
+    predictions,
+    raw,
+    trained,
+)
+
+
+def test_every_objective_of_xgboost_scores_as_xgboost_predicts(rng: np.random.Generator) -> None:
+    rows, _ = data(rng)
+    for objective in OBJECTIVES:
+        for base in (None, 0.3):
+            settings = {} if base is None else {"base_score": base}
+            booster = trained(rng, objective=objective, **settings)
+            model = from_raw(raw(booster))
+            assert model.score(rows) == pytest.approx(predictions(booster, rows), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"booster": "dart", "rate_drop": 0.4, "seed": 1},
+        {"num_parallel_tree": 3, "subsample": 0.7},
+        {"grow_policy": "lossguide", "max_leaves": 9, "tree_method": "hist"},
+        {"tree_method": "exact", "eta": 0.1},
+        {"gamma": 1.0, "tree_method": "exact"},
+        {"max_depth": 0, "max_leaves": 40, "grow_policy": "lossguide"},
+    ],
+    ids=str,
+)
+def test_every_way_to_grow_trees_scores_as_xgboost_predicts(
+    rng: np.random.Generator, settings: dict[str, Any]
+) -> None:
+    rows, _ = data(rng)
+    booster = trained(rng, **settings)
+    model = from_raw(raw(booster))
+    assert model.score(rows) == pytest.approx(predictions(booster, rows), abs=1e-6)
+
+
+def test_the_best_iteration_is_what_is_kept(rng: np.random.Generator) -> None:
+    rows, labels = data(rng)
+    regressor = xgboost.XGBRegressor(
+        n_estimators=60, early_stopping_rounds=3, num_parallel_tree=2, n_jobs=1, learning_rate=0.9
+    )
+    regressor.fit(rows[:200], labels[:200], eval_set=[(rows[200:], labels[200:])], verbose=False)
+    content = raw(regressor.get_booster())
+    model = from_raw(content, NAMES)
+    assert len(model.forest.roots) == 2 * (regressor.best_iteration + 1)
+    assert model.score(rows) == pytest.approx(regressor.predict(rows), abs=1e-6)
+    everything = from_raw(content, NAMES, slice_best=False)
+    assert len(everything.forest.roots) > len(model.forest.roots)
+
+
+def test_a_dump_read_is_the_model_without_its_base_score(rng: np.random.Generator) -> None:
+    booster = trained(rng, base_score=0.7)
+    dump = [json.loads(text) for text in booster.get_dump(dump_format="json", with_stats=True)]
+    model, whole = from_dump(dump, NAMES), from_raw(raw(booster))
+    rows, _ = data(rng)
+    assert model.score(rows) + whole.base == pytest.approx(whole.score(rows), abs=1e-12)
+
+
+def lightgbm_model(rng: np.random.Generator, **settings: Any) -> tuple[Any, Any]:
+    rows, labels = data(rng)
+    rows[:, 3] = np.where(rng.random(400) < 0.5, 0, rows[:, 3])
+    settings = {"objective": "lambdarank", "verbosity": -1, "num_threads": 1, **settings}
+    group = [20] * 20 if "rank" in settings["objective"] else None
+    train = lightgbm.Dataset(rows, labels, group=group, feature_name=list(NAMES))
+    edges = np.array([0, -0.0, 1e-35, -1e-35, 1e-36, 1.1e-35, -1.1e-35, 1e-45], np.float32)
+    rows = np.vstack([rows, rng.choice(edges, size=(200, 4))])
+    return lightgbm.train({"min_data_in_leaf": 3, **settings}, train, 12), rows
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"zero_as_missing": True},
+        {"zero_as_missing": True, "num_leaves": 60, "min_data_in_leaf": 2},
+        {"use_missing": False},
+        {"objective": "rank_xendcg", "seed": 3},
+        {"objective": "regression"},
+        {"objective": "huber"},
+        {"objective": "binary"},
+        {"objective": "binary", "sigmoid": 0.7},
+        {"objective": "cross_entropy"},
+        {"objective": "regression", "boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.7},
+        {"objective": "regression", "boosting": "dart", "drop_rate": 0.3},
+        {"min_data_in_leaf": 1000},
+    ],
+    ids=str,
+)
+def test_lightgbm_scores_as_it_predicts(rng: np.random.Generator, settings: dict[str, Any]) -> None:
+    booster, rows = lightgbm_model(rng, **settings)
+    model = from_lightgbm(booster.model_to_string())
+    assert model.feature_names == NAMES
+    assert model.score(rows) == pytest.approx(booster.predict(rows), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"objective": "multiclass", "num_class": 2},
+        {"objective": "poisson"},
+        {"objective": "regression", "linear_tree": True},
+        {"objective": "regression", "min_data_per_group": 1, "cat_smooth": 0},
+        {"objective": "regression", "reg_sqrt": True},
+    ],
+    ids=str,
+)
+def test_lightgbm_that_no_engine_scores_is_refused(
+    rng: np.random.Generator, settings: dict[str, Any]
+) -> None:
+    rows, labels = data(rng, 0)
+    rows[:, 3] = np.arange(400) % 7
+    target = labels + (rows[:, 3] % 2)
+    categories = [3] if "cat_smooth" in settings else []
+    train = lightgbm.Dataset(
+        rows.astype(float), np.minimum(target, 1), categorical_feature=categories
+    )
+    booster = lightgbm.train({"verbosity": -1, "num_threads": 1, **settings}, train, 3)
+    with pytest.raises(BadInput, match=r"train|categorical|linear"):
+        from_lightgbm(booster.model_to_string())
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: tree.DecisionTreeRegressor(max_depth=5),
+        lambda: ensemble.RandomForestRegressor(7, max_depth=5, n_jobs=1),
+        lambda: ensemble.HistGradientBoostingRegressor(max_iter=8),
+        lambda: ensemble.HistGradientBoostingRegressor(max_iter=8, loss="absolute_error"),
+        lambda: ensemble.HistGradientBoostingClassifier(max_iter=8),
+    ],
+)
+def test_scikit_learn_scores_as_it_predicts(
+    rng: np.random.Generator, make: Callable[[], Any]
+) -> None:
+    rows, labels = data(rng)
+    check_estimator(make().fit(rows, labels), rows)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ensemble.ExtraTreesRegressor(7, max_depth=5, n_jobs=1),
+        lambda: ensemble.GradientBoostingRegressor(n_estimators=8),
+        lambda: ensemble.GradientBoostingRegressor(n_estimators=8, init="zero"),
+        lambda: ensemble.GradientBoostingClassifier(n_estimators=8),
+    ],
+)
+def test_scikit_learn_without_missing_values_scores_as_it_predicts(
+    rng: np.random.Generator, make: Callable[[], Any]
+) -> None:
+    rows, labels = data(rng, 0)
+    check_estimator(make().fit(rows, labels), rows)
+
+
+def check_estimator(estimator: Any, rows: Any) -> None:
+    classifies = hasattr(estimator, "predict_proba")
+    wanted = estimator.predict_proba(rows)[:, 1] if classifies else estimator.predict(rows)
+    assert from_sklearn(estimator, NAMES).score(rows) == pytest.approx(wanted, abs=1e-9)
+
+
+def test_scikit_learn_that_no_engine_scores_is_refused(rng: np.random.Generator) -> None:
+    rows, labels = data(rng, 0)
+    several = tree.DecisionTreeRegressor().fit(rows, np.column_stack([labels, labels]))
+    poisson = ensemble.HistGradientBoostingRegressor(loss="poisson", max_iter=2).fit(rows, labels)
+    for estimator, message in (
+        (several, "several outputs"),
+        (poisson, "'poisson' has a link"),
+        (tree.DecisionTreeRegressor(), "not fitted"),
+        (object(), "no converter for object"),
+    ):
+        with pytest.raises(BadInput, match=message):
+            from_sklearn(estimator, NAMES)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (("learner", "gradient_booster", "name"), "gblinear", "only gbtree and dart"),
+        (("learner", "learner_model_param", "num_class"), "3", "num_class"),
+        (("learner", "learner_model_param", "num_target"), "2", "num_target"),
+        (("learner", "learner_model_param", "base_score"), "[1E0,2E0]", "not one number"),
+        (("learner", "learner_model_param", "base_score"), "nan", "not one number"),
+        (("learner", "objective", "name"), "multi:softmax", "none whose scores"),
+        (("learner", "objective", "name"), "count:poisson", "none whose scores"),
+        (("learner", "feature_types"), ["float", "c", "float", "float"], "categorical"),
+        (("learner", "feature_names"), ["a", "b"], "splits on feature number"),
+        (("learner", "feature_names"), ["a", "a", "c", "d"], "two features of one name"),
+        (("learner", "attributes"), {"best_iteration": "x"}, "best iteration"),
+        (("learner",), [], "not an object"),
+        (("version",), [], "version"),
+    ],
+)
+def test_raw_models_that_cannot_be_mended_are_refused(
+    rng: np.random.Generator, path: tuple[str, ...], value: object, message: str
+) -> None:
+    content = raw(trained(rng))
+    place = content
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    with pytest.raises(BadInput, match=message):
+        from_raw(content)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("split_type", [1], "categorical"),
+        ("left_children", [5], "node 5 is not among|one child"),
+        ("split_indices", [-1], "negative number"),
+        ("split_conditions", ["1"], "not only numbers"),
+        ("split_conditions", [1e39], "not a finite float32"),
+        ("default_left", [0.5], "not only 32-bit integers"),
+        ("tree_param", {"size_leaf_vector": "3"}, "vectors as leaves"),
+        ("parents", [0, 0], "1 nodes and 2 parents"),
+        ("id", 4, "says that it is tree 4"),
+    ],
+)
+def test_raw_trees_that_cannot_be_mended_are_refused(key: str, value: Any, message: str) -> None:
+    none = [0]
+    one_leaf = {
+        "left_children": [-1],
+        "right_children": [-1],
+        "split_indices": none,
+        "default_left": none,
+        "split_conditions": none,
+        "split_type": none,
+    }
+    content = {
+        "learner": {
+            "feature_names": ["a"],
+            "gradient_booster": {"name": "gbtree", "model": {"trees": [one_leaf]}},
+            "learner_model_param": {"base_score": "5E-1"},
+            "objective": {"name": "rank:ndcg"},
+        },
+        "version": [3, 0, 0],
+    }
+    assert from_raw(content).base == 0.5
+    one_leaf[key] = value
+    if key in {"split_indices", "left_children"}:
+        one_leaf["left_children"] = one_leaf["right_children"] = [5]
+    with pytest.raises(BadInput, match=message):
+        from_raw(content)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("iteration_indptr", [1, 2, 3], "do not run from 0 to its 8 trees"),
+        ("iteration_indptr", [0, 9], "do not run from 0 to its 8 trees"),
+        ("tree_info", [0, 1], "several outputs"),
+        ("tree_info", [0], "8 trees and 1 of 'tree_info'"),
+        ("trees", [], "0 trees and 8 of"),
+    ],
+)
+def test_raw_models_that_contradict_themselves_are_refused(
+    rng: np.random.Generator, key: str, value: Any, message: str
+) -> None:
+    content = raw(trained(rng))
+    inner = content["learner"]["gradient_booster"]["model"]
+    child = inner["trees"][0]["left_children"][0]
+    inner[key] = value
+    with pytest.raises(BadInput, match=message):
+        from_raw(content)
+    again = raw(trained(rng))
+    again["learner"]["gradient_booster"]["model"]["trees"][0]["parents"][child] = 3
+    with pytest.raises(BadInput, match="names another parent"):
+        from_raw(again)
+
+
+def test_what_the_plugin_says_of_missing_values_is_read_from_a_raw_model_too(
+    rng: np.random.Generator,
+) -> None:
+    model = from_raw(raw(trained(rng)))
+    written = to_raw(model, NAMES, NEW)
+    rows = np.full((3, len(NAMES)), np.nan, np.float32)
+    assert (from_raw(written).score(rows) == model.score(rows)).all()
+    zeros = model.with_missing_as_zero()
+    assert (zeros.score(rows) != model.score(rows)).any()
+    assert (from_raw({**written, "missing_as_zero": True}).score(rows) == zeros.score(rows)).all()
+    with pytest.raises(BadInput, match="not true or false"):
+        from_raw({**written, "missing_as_zero": 1})

@@ -1,0 +1,226 @@
+"""What is written for an engine scores there as here, by that engine's own rules."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import xgboost
+
+from owpc_ltr.emulator import emulate, foresee
+from owpc_ltr.errors import Refused
+from owpc_ltr.featureset import Feature, FeatureSet
+from owpc_ltr.formats.choosing import plugin_definition
+from owpc_ltr.formats.elastic import to_elastic, to_elastic_body
+from owpc_ltr.formats.ranklib import from_ranklib, to_ranklib
+from owpc_ltr.formats.solr import to_solr
+from owpc_ltr.formats.xgboost_json import from_dump
+from owpc_ltr.formats.xgboost_json_writer import to_dump
+from owpc_ltr.formats.xgboost_raw import from_raw
+from owpc_ltr.formats.xgboost_raw_writer import to_raw
+from owpc_ltr.logistic_network import Layer, LogisticNetwork
+from owpc_ltr.models import LinearModel, Normaliser
+from owpc_ltr.profiles import RANKLIB, XGBOOST, XGBOOST_RAW, ServingProfile, serving_profile
+from owpc_ltr.trees import TreeModel
+from tests.xgboost_samples import (
+    MIDDLE,
+    NAMES,
+    NEW,
+    OBJECTIVES,
+    OLD,
+    data,
+    predictions,
+    raw,
+    stored,
+    trained,
+    zero_model,
+)
+
+
+@pytest.mark.parametrize("profile", [OLD, NEW], ids=str)
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_what_is_exported_scores_as_the_model(
+    rng: np.random.Generator, profile: ServingProfile, objective: str
+) -> None:
+    rows, _ = data(rng)
+    model = zero_model(rng, objective=objective, base_score=0.3)
+    more = ("x", *reversed(NAMES), "y")  # a feature set in another order
+    wide = np.column_stack([rows[:, 0], rows[:, ::-1], rows[:, 0]])
+    exports: list[tuple[str, object]] = [
+        (XGBOOST, to_dump(model, more, profile)),
+        (XGBOOST_RAW, to_raw(model, more, profile)),
+    ]
+    if model.link == "identity":
+        exports.append((RANKLIB, to_ranklib(model, more, profile)))
+    for model_type, definition in exports:
+        assert foresee(definition, model_type, more, profile) is None
+        scores = emulate(stored(model_type, definition, more), wide, profile)
+        assert scores == pytest.approx(model.score(rows), abs=1e-6)
+
+
+def test_a_model_of_missing_values_goes_to_engines_that_know_them(rng: np.random.Generator) -> None:
+    rows, _ = data(rng)
+    booster = trained(rng, base_score=0.5)
+    model = from_raw(raw(booster))
+    for to, model_type in ((to_dump, XGBOOST), (to_raw, XGBOOST_RAW)):
+        scores = emulate(stored(model_type, to(model, NAMES, NEW)), rows, NEW)
+        assert scores == pytest.approx(predictions(booster, rows), abs=1e-6)
+        for profile in (OLD, MIDDLE):
+            with pytest.raises(Refused, match="send a missing feature elsewhere"):
+                to(model, NAMES, profile)
+            # Features that match every document are safe anywhere.
+            full = np.nan_to_num(rows)
+            definition = to(model, NAMES, profile, never_missing=NAMES)
+            scores = emulate(stored(model_type, definition), full, profile)
+            assert scores == pytest.approx(predictions(booster, full), abs=1e-6)
+
+
+def test_between_3_2_and_3_7_a_model_of_zeros_goes_as_ranklib(rng: np.random.Generator) -> None:
+    rows, _ = data(rng)
+    model = zero_model(rng)
+    with pytest.raises(Refused, match="as model/ranklib"):
+        to_dump(model, NAMES, MIDDLE)
+    scores = emulate(stored(RANKLIB, to_ranklib(model, NAMES, MIDDLE)), rows, MIDDLE)
+    assert scores == pytest.approx(model.score(rows), abs=1e-6)
+
+
+def test_where_the_engine_knows_the_flag_a_model_of_zeros_says_so(rng: np.random.Generator) -> None:
+    rows, _ = data(rng)
+    model = zero_model(rng)
+    flagged = replace(MIDDLE, missing_as_zero=True)
+    for to, model_type in ((to_dump, XGBOOST), (to_raw, XGBOOST_RAW)):
+        definition = to(model, NAMES, flagged)
+        assert definition["missing_as_zero"] is True
+        scores = emulate(stored(model_type, definition), rows, flagged)
+        assert scores == pytest.approx(model.score(rows), abs=1e-6)
+        assert "missing_as_zero" not in to(model, NAMES, NEW)
+
+
+def test_a_written_raw_model_loads_into_xgboost_and_predicts_the_same(
+    rng: np.random.Generator,
+) -> None:
+    rows, _ = data(rng)
+    for objective in ("rank:ndcg", "binary:logistic"):
+        model = from_raw(raw(trained(rng, objective=objective, base_score=0.4)))
+        text = json.dumps(to_raw(model, NAMES, NEW)).encode()
+        assert predictions(xgboost.Booster(model_file=bytearray(text)), rows) == pytest.approx(
+            model.score(rows), abs=1e-6
+        )
+
+
+def test_what_is_written_reads_back_as_the_same_trees(rng: np.random.Generator) -> None:
+    model = replace(zero_model(rng), link="identity", base=0.0)
+    single = model.forest.value.astype(np.float32).astype(np.float64)
+    model = replace(model, forest=replace(model.forest, value=single))
+    wanted = model.as_dict()
+    assert from_dump(to_dump(model, NAMES, NEW), NAMES).as_dict() == wanted
+    assert from_raw(to_raw(model, NAMES, NEW)).as_dict() == wanted
+    again = from_ranklib(to_ranklib(model, NAMES, NEW), NAMES)
+    assert isinstance(again, TreeModel)
+    assert again.as_dict() == wanted
+
+
+def test_linear_models_and_networks_go_through_ranklib(rng: np.random.Generator) -> None:
+    rows, _ = data(rng)
+    normalisers = {"b": Normaliser("standard", 1.5, 2.0), "d": Normaliser("min_max", 0.0, 4.0)}
+    linear = LinearModel(NAMES, rng.normal(size=4), normalisers)
+    hidden = Layer(rng.normal(size=(3, 4)), rng.normal(size=3))
+    network = LogisticNetwork(NAMES, (hidden, Layer(rng.normal(size=(1, 3)), rng.normal(size=1))))
+    for model in (linear, network):
+        definition = to_ranklib(model, NAMES, OLD)
+        scores = emulate(stored(RANKLIB, definition), rows, OLD)
+        assert scores == pytest.approx(model.score(rows), abs=1e-6)
+    again = from_ranklib(to_ranklib(network, NAMES, OLD), NAMES)
+    assert isinstance(again, LogisticNetwork)
+    assert again.as_dict() == network.as_dict()
+    content = json.loads(json.dumps(network.as_dict()))
+    assert LogisticNetwork.from_dict(content, NAMES, {}).as_dict() == network.as_dict()
+
+
+def solr_score(definition: dict[str, Any], row: dict[str, float]) -> float:
+    """Solr's rule: missing is 0, left up to and including the threshold plus its slack."""
+
+    def walk(node: dict[str, Any]) -> np.float32:
+        if "value" in node:
+            return np.float32(node["value"])
+        bound = np.float32(node["threshold"]) + np.float32(1e-6)
+        x = np.float32(np.nan_to_num(row[node["feature"]]))
+        return walk(node["left"] if x <= bound else node["right"])
+
+    return float(sum(float(t["weight"]) * walk(t["root"]) for t in definition["params"]["trees"]))
+
+
+def test_solrs_file_scores_as_the_model_by_solrs_rule(rng: np.random.Generator) -> None:
+    rows, _ = data(rng)
+    model, profile = zero_model(rng, base_score=0.3), serving_profile("solr", "9.8.1")
+    definition = to_solr(model, NAMES, profile)
+    scores = [solr_score(definition, dict(zip(NAMES, row, strict=True))) for row in rows]
+    assert scores == pytest.approx(model.score(rows), abs=1e-6)
+
+
+def test_solrs_linear_file_names_weights_and_normalisers() -> None:
+    model = LinearModel(("a", "b"), np.array([0.1, 2.0]), {"b": Normaliser("min_max", 1.0, 3.0)})
+    definition = to_solr(model, ("a", "b"), serving_profile("solr", "9.8.1"))
+    assert definition["params"] == {"weights": {"a": 0.1, "b": 2.0}}
+    assert definition["features"][1]["norm"]["params"] == {"min": "1.0", "max": "4.0"}
+
+
+def elastic_score(definition: dict[str, Any], row: Any) -> float:
+    """Elasticsearch's rule: in float64, a missing value by default_left."""
+    total = 0.0
+    for part in definition["trained_model"]["ensemble"]["trained_models"]:
+        nodes = {node["node_index"]: node for node in part["tree"]["tree_structure"]}
+        node = nodes[0]
+        while "leaf_value" not in node:
+            x = float(row[node["split_feature"]])
+            left = node["default_left"] if np.isnan(x) else x < node["threshold"]
+            node = nodes[node["left_child" if left else "right_child"]]
+        total += node["leaf_value"]
+    return total
+
+
+def test_elasticsearchs_file_scores_as_the_model_by_its_rule(rng: np.random.Generator) -> None:
+    rows, _ = data(rng)
+    model = from_raw(raw(trained(rng, base_score=0.3)))
+    profile = serving_profile("elastic", "9.1.0")
+    definition = to_elastic(model, NAMES, profile)
+    scores = [elastic_score(definition, row) for row in rows]
+    assert scores == pytest.approx(model.score(rows), abs=1e-12)
+    with pytest.raises(Refused, match="rescore chain"):
+        to_elastic(LinearModel(NAMES, np.ones(4)), NAMES, profile)
+
+
+def test_elasticsearchs_body_takes_the_feature_sets_queries(rng: np.random.Generator) -> None:
+    features = tuple(Feature(name, (), {"match": {name: "{{q}}"}}) for name in NAMES)
+    profile = serving_profile("elastic", "9.1.0")
+    body = to_elastic_body(zero_model(rng), FeatureSet("f", features), profile)
+    extractors = body["inference_config"]["learning_to_rank"]["feature_extractors"]
+    assert extractors[1]["query_extractor"]["query"] == {"match": {"b": "{{q}}"}}
+    script = Feature("s", (), "1 + a", "derived_expression")
+    with pytest.raises(Refused, match="'s' is not a mustache query"):
+        to_elastic_body(zero_model(rng), FeatureSet("f", (*features, script)), profile)
+
+
+def test_what_an_engine_cannot_do_is_refused_before_it_is_asked(rng: np.random.Generator) -> None:
+    model = zero_model(rng)
+    with pytest.raises(Refused, match="needs the feature 'd'"):
+        to_dump(model, NAMES[:3], NEW)
+    with pytest.raises(Refused, match=r"opensearch 2\.19\.1 does not take .*\+raw"):
+        to_raw(model, NAMES, serving_profile("opensearch", "2.19.1"))
+    with pytest.raises(Refused, match="RankLib has no logistic output"):
+        to_ranklib(replace(model, link="logistic"), NAMES, NEW)
+
+
+def test_the_first_format_that_scores_a_model_exactly_is_chosen(rng: np.random.Generator) -> None:
+    zeros, native = zero_model(rng), from_raw(raw(trained(rng)))
+    assert plugin_definition(zeros, NAMES, OLD)[0] == XGBOOST
+    assert plugin_definition(zeros, NAMES, MIDDLE)[0] == RANKLIB
+    assert plugin_definition(zeros, NAMES, NEW)[0] == XGBOOST
+    assert plugin_definition(native, NAMES, NEW)[0] == XGBOOST
+    with pytest.raises(Refused, match="elsewhere than opensearch 3"):
+        plugin_definition(native, NAMES, MIDDLE)
+    with pytest.raises(Refused, match="kind 'linear' has no form"):
+        plugin_definition(LinearModel(NAMES, np.ones(4)), NAMES, NEW)
