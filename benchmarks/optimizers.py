@@ -46,7 +46,7 @@ LINEAR: list[tuple[str, Optimizer, Loss]] = [
     ("gradient logistic pairs C=1", Gradient(C=1.0), Pairwise(inner="logistic")),
     ("gradient LambdaRank, 50 epochs", Gradient(), LambdaRank()),
     ("network LambdaRank, 50 epochs", Gradient(model="network"), LambdaRank()),
-    ("adarank, 200 rounds", AdaRank(), OWPC()),
+    ("adarank, 200 rounds", AdaRank(repeats="allowed"), OWPC()),
     ("rankboost, 500 rounds", RankBoost(), OWPC()),
     ("coordinate ascent, one climb", CoordinateAscent(restarts=1), OWPC()),
 ]
