@@ -76,7 +76,8 @@ def _from_text(raw: bytes, names: tuple[str, ...]) -> tuple[Model, str]:
     if _is_binary(raw) or b"\0" in raw[:4096]:
         raise BadInput(
             "it is binary: save an XGBoost model with save_model('model.json'), LightGBM's with "
-            "save_model('model.txt'); pickles are never read"
+            "save_model('model.txt'), scikit-learn's with from_sklearn of "
+            "owpc_ltr.formats.sklearn_trees; pickles are never read"
         )
     try:
         text = raw.decode("utf-8-sig")

@@ -14,6 +14,7 @@ from owpc_ltr.cli.check_loss import check_loss
 from owpc_ltr.cli.demo import demo
 from owpc_ltr.cli.doctor import doctor
 from owpc_ltr.cli.evaluate import evaluate
+from owpc_ltr.cli.export_model import export_model
 from owpc_ltr.cli.import_model import import_model
 from owpc_ltr.cli.index import index
 from owpc_ltr.cli.log_features import log_features
@@ -49,6 +50,7 @@ app.command()(select)
 app.command("import")(import_model)
 app.command()(evaluate)
 app.command()(average)
+app.command("export")(export_model)
 app.command()(doctor)
 app.command()(upload)
 app.command()(verify)

@@ -33,7 +33,14 @@ def export_for(
         return export_model(model, featureset, name, store.kind)
     identity = engine.identity()
     profile = serving_profile(identity.distribution, identity.version)
-    stored = export_model(model, featureset, name, store.kind, profile)
+    return export_checked(model, featureset, name, profile)
+
+
+def export_checked(
+    model: Model, featureset: FeatureSet, name: str, profile: ServingProfile
+) -> StoredModel:
+    """The model as the LTR plugin of this version keeps it; Refused where it would not take it."""
+    stored = export_model(model, featureset, name, "ltr-plugin", profile)
     fault = foresee(
         stored.definition,
         stored.type,
