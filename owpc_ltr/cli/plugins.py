@@ -11,7 +11,7 @@ from owpc_ltr.cli.output import print_json, print_table, warn
 _CLAIMS = {
     "loss": ("convex", "conservative", "smooth"),
     "optimizer": ("needs_convex", "uses_loss"),
-    "reranker": (),
+    "reranker": ("has_objective",),
 }
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr import hookimpl
+from owpc_ltr.choices import check_choices
 from owpc_ltr.data import RankingDataset
 from owpc_ltr.errors import Refused
 from owpc_ltr.formats.xgboost_raw import from_raw
@@ -58,6 +59,7 @@ class Boosting:
     patience: int = 50
 
     def __post_init__(self) -> None:
+        check_choices(self)
         if min(self.trees, self.depth, self.patience) < 1 or self.bins < 2:
             raise ValueError("trees, depth and patience must be 1 or more, bins 2 or more")
         if not (self.eta > 0 and self.leaf >= 0 and self.l2 >= 0):

@@ -18,6 +18,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from owpc_ltr import hookimpl
+from owpc_ltr.choices import check_choices
 from owpc_ltr.data import RankingDataset
 from owpc_ltr.errors import Refused
 from owpc_ltr.interfaces import Certificate, Fit, Loss, Optimizer, Run, Vector
@@ -47,6 +48,7 @@ class Gradient:
     patience: int = 20
 
     def __post_init__(self) -> None:
+        check_choices(self)
         if not (self.C > 0 and self.tolerance > 0 and self.learning_rate > 0):
             raise ValueError("C, tolerance and learning_rate must be positive")
         if min(self.passes, self.hidden, self.epochs, self.batch, self.patience) < 1:
