@@ -15,6 +15,7 @@ from owpc_ltr.engine.stored import read_model
 from owpc_ltr.engine.stores import StoredModel
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.evaluation import measure
+from owpc_ltr.feature_kinds import always_matches
 from owpc_ltr.featureset import Feature, FeatureSet
 from owpc_ltr.formats.choosing import plugin_definition
 from owpc_ltr.formats.strict_json import parse_json
@@ -177,7 +178,8 @@ def deploy(model: Model, before: ServingProfile, featureset: FeatureSet | None) 
         return Deployed(export_linear(model, known, "doctor"), model)
     inexact = None
     try:
-        model_type, definition = plugin_definition(model, names, before)
+        always = {feature.name for feature in known.features if always_matches(feature)}
+        model_type, definition = plugin_definition(model, names, before, always)
     except Refused as refusal:
         if not isinstance(model, TreeModel):
             raise

@@ -12,12 +12,15 @@ import xgboost
 
 from owpc_ltr.data import RankingDataset, make_dataset
 from owpc_ltr.dataset_file import save_dataset
+from owpc_ltr.doctor import deploy
 from owpc_ltr.engine.client import Engine, Identity
 from owpc_ltr.engine.exporters import export_linear
 from owpc_ltr.engine.stored import model_source
 from owpc_ltr.featureset import Feature, FeatureSet
+from owpc_ltr.formats.xgboost_json import from_dump
 from owpc_ltr.formats.xgboost_raw import from_raw
 from owpc_ltr.models import LinearModel, save_model
+from owpc_ltr.profiles import serving_profile
 from tests.commands import Run, commands_in
 
 NAMES = ("title", "pop", "n")
@@ -171,3 +174,12 @@ def test_what_cannot_be_diagnosed_is_refused_in_one_line(
     ended, out, err = run("doctor", "--model", "m.json", "--data", "d.parquet", *words)
     assert (ended, out, err.count("\n")) == (code, "", 1)
     assert fragment in err
+
+
+def test_a_feature_that_matches_every_document_makes_no_version_inexact() -> None:
+    split = {"nodeid": 0, "depth": 0, "split": "pop", "split_condition": 1.0, "yes": 1, "no": 2,
+             "missing": 1, "children": [{"nodeid": 1, "leaf": 1.0}, {"nodeid": 2, "leaf": 2.0}]}  # fmt: skip
+    model = from_dump([split], NAMES)
+    old = serving_profile("opensearch", "3.5")
+    assert deploy(model, old, FEATURESET).inexact is None
+    assert "send a missing feature elsewhere" in str(deploy(model, old, None).inexact)

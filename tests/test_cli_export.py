@@ -119,13 +119,13 @@ def test_what_an_engine_cannot_score_so_is_refused_and_nothing_is_written(
         assert fragment in err
     changed = with_record(native, {"featureset_hash": "f" * 64})
     save_model(changed, Path("m.json"))
-    words = ("--for", "opensearch", "--version", "3.8", "--featureset", "set.json", "--json")
-    ended, _, err = run("export", "m.json", "--out", "out.json", *words)
+    known = ("--for", "opensearch", "--version", "3.8", "--featureset", "set.json", "--json")
+    ended, _, err = run("export", "m.json", "--out", "out.json", *known)
     assert ended == 5
     assert "has changed since" in err
     assert not Path("out.json").exists()
     save_model(native, Path("m.json"))
-    out, _ = written(run, *words)
+    out, _ = written(run, *known)
     assert json.loads(out) == {
         "file": "out.json",
         "for": "opensearch 3.8",

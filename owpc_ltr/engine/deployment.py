@@ -165,7 +165,8 @@ class _Deploying:
             )
             refusal = parity.refusal(self.tolerance)
             if refusal:
-                raise Refused(f"{refusal}; the model was taken out again")
+                rest = "stays, for it was there before" if was_there else "was taken out again"
+                raise Refused(f"{refusal}; the model {rest}")
             certificate = self.certify(parity, answered)
             self.certificates.keep(certificate)
             pointer = Pointers(self.engine).move(name, self.stored.name, role)
