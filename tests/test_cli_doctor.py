@@ -177,9 +177,10 @@ def test_what_cannot_be_diagnosed_is_refused_in_one_line(
 
 
 def test_a_feature_that_matches_every_document_makes_no_version_inexact() -> None:
-    split = {"nodeid": 0, "depth": 0, "split": "pop", "split_condition": 1.0, "yes": 1, "no": 2,
-             "missing": 1, "children": [{"nodeid": 1, "leaf": 1.0}, {"nodeid": 2, "leaf": 2.0}]}  # fmt: skip
-    model = from_dump([split], NAMES)
+    leaves = [{"nodeid": 1, "leaf": 1.0}, {"nodeid": 2, "leaf": 2.0}]
+    split = {"nodeid": 0, "depth": 0, "split": "pop", "split_condition": -1.0, "yes": 1, "no": 2}
+    # A missing value goes left, and 0 right: no format of 3.5 does that.
+    model = from_dump([{**split, "missing": 1, "children": leaves}], NAMES)
     old = serving_profile("opensearch", "3.5")
     assert deploy(model, old, FEATURESET).inexact is None
     assert "send a missing feature elsewhere" in str(deploy(model, old, None).inexact)
