@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -117,6 +118,24 @@ def test_lightgbm_scores_as_it_predicts(rng: np.random.Generator, settings: dict
     model = from_lightgbm(booster.model_to_string())
     assert model.feature_names == NAMES
     assert model.score(rows) == pytest.approx(booster.predict(rows), abs=1e-9)
+
+
+@pytest.mark.parametrize("bound", ["inf", "-inf", "1e308"])
+@pytest.mark.parametrize(
+    "settings", [{}, {"zero_as_missing": True}, {"use_missing": False}], ids=str
+)
+def test_a_bound_of_lightgbm_may_be_infinite(
+    settings: dict[str, Any], bound: str, rng: np.random.Generator
+) -> None:
+    """It writes one where a split only tells missing values from all others."""
+    booster, rows = lightgbm_model(rng, **settings)
+    lines = booster.model_to_string().split("\n")
+    spread = [re.sub(r"^(threshold=)\S+", rf"\g<1>{bound}", line) for line in lines]
+    text = "\n".join(line for line in spread if not line.startswith("tree_sizes"))
+    assert f"threshold={bound} " in text
+    again = lightgbm.Booster(model_str=text)
+    assert again.predict(rows) != pytest.approx(booster.predict(rows), abs=1e-9)
+    assert from_lightgbm(text).score(rows) == pytest.approx(again.predict(rows), abs=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from owpc_ltr.interfaces import Vector
 from owpc_ltr.trees import TreeModel
 
 _NUMBER = re.compile(r"[-+]?(?:\d{1,60}(?:\.\d{0,60})?|\.\d{1,60})(?:[eE][-+]?\d{1,3})?")
+_BOUND = re.compile(rf"{_NUMBER.pattern}|[-+]?inf")
 _INTEGER = re.compile(r"-?\d{1,10}")
 _IDENTITY = frozenset(
     {
@@ -49,6 +50,10 @@ class _Section:
         if not np.isfinite(numbers).all():
             raise BadInput(f"{self.where}: a number of '{key}' is too large")
         return numbers
+
+    def thresholds(self, count: int) -> Vector:
+        """Bounds of splits; infinite where one tells missing values from all others."""
+        return np.array(self._words("threshold", count, _BOUND), dtype=np.float64)
 
     def _words(self, key: str, count: int, pattern: re.Pattern[str]) -> list[str]:
         words = self.text(key).split()
@@ -135,7 +140,7 @@ def _read_tree(section: _Section, scale: float) -> NodeTable:
     if splits == 0:
         none = np.zeros(1, dtype=np.int64)
         return NodeTable(none - 1, np.zeros(1), none, none, np.zeros(1, dtype=bool), values)
-    threshold = section.numbers("threshold", splits)
+    threshold = section.thresholds(splits)
     decision = section.integers("decision_type", splits)
     if (decision & _CATEGORICAL).any() or (decision < 0).any():
         raise BadInput(f"{section.where} has categorical splits, which no engine scores")
