@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from owpc_ltr.blas import one_blas_thread
 from owpc_ltr.data import RankingDataset
 from owpc_ltr.errors import BadInput
 from owpc_ltr.interfaces import Fit, Run
@@ -107,7 +108,7 @@ def select(
     ]
     done = _Journal(journal)
     results: dict[int, list[Row]] = {}
-    with ThreadPoolExecutor(jobs) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(jobs) as pool:
         waiting = {}
         for number, (fold, plan, path) in enumerate(paths):
             key = _key(fold, plan, path, metrics, run)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr import __version__
+from owpc_ltr.blas import one_blas_thread
 from owpc_ltr.data import RankingDataset
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.grids import DEFAULT_C, combinations
@@ -106,25 +107,8 @@ def train(
     check_trainable(data)
     data = with_scales(data, plan.normalise)
     run = replace(run, validation=validation, metric=plan.select)
-    best: tuple[float, int, Fit] | None = None
-    table: list[dict[str, Any]] = []
-    fit: Fit | None = None
-    for index, (settings, (loss, optimizer)) in enumerate(zip(candidates, pairs, strict=True)):
-        start = fit if index and _neighbours(candidates[index - 1], settings) else None
-        _report(run, index, len(candidates), settings)
-        fit = optimizer.minimise(loss, data, run, start)
-        row = {**settings, **fit.certificate.as_dict()}
-        value = float("nan")
-        if validation is not None:
-            scores = fit.model.score(validation.features)
-            value = metric.mean(scores, validation.labels, validation.offsets)
-            row["validation"] = value
-        table.append(row)
-        sign = 1.0 if metric.higher_is_better else -1.0
-        if best is None or sign * value > sign * best[0]:
-            best = (value, index, fit)
-    assert best is not None  # noqa: S101 - there is at least one candidate
-    _, index, fit = best
+    with one_blas_thread():
+        table, index, fit = _fit_all(data, candidates, pairs, metric, run)
     warnings = tuple(_warnings(fit, data))
     record = {
         **_how(plan, *pairs[index], metric, run),
@@ -137,6 +121,35 @@ def train(
         "probes": probes_of(data if validation is None else validation),
     }
     return Trained(with_record(fit.model, record), fit, candidates[index], tuple(table), warnings)
+
+
+def _fit_all(
+    data: RankingDataset,
+    candidates: Sequence[dict[str, Any]],
+    pairs: Sequence[tuple[Loss, Optimizer]],
+    metric: Metric,
+    run: Run,
+) -> tuple[list[dict[str, Any]], int, Fit]:
+    """A row for each candidate, and the number and the fit of the best one."""
+    best: tuple[float, int, Fit] | None = None
+    table: list[dict[str, Any]] = []
+    fit: Fit | None = None
+    validation, sign = run.validation, 1.0 if metric.higher_is_better else -1.0
+    for index, (settings, (loss, optimizer)) in enumerate(zip(candidates, pairs, strict=True)):
+        start = fit if index and _neighbours(candidates[index - 1], settings) else None
+        _report(run, index, len(candidates), settings)
+        fit = optimizer.minimise(loss, data, run, start)
+        row = {**settings, **fit.certificate.as_dict()}
+        value = float("nan")
+        if validation is not None:
+            scores = fit.model.score(validation.features)
+            value = metric.mean(scores, validation.labels, validation.offsets)
+            row["validation"] = value
+        table.append(row)
+        if best is None or sign * value > sign * best[0]:
+            best = (value, index, fit)
+    assert best is not None  # noqa: S101 - there is at least one candidate
+    return table, best[1], best[2]
 
 
 def _how(plan: Plan, loss: Loss, optimizer: Optimizer, metric: Metric, run: Run) -> dict[str, Any]:
