@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.linalg.blas import dsyrk
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from owpc_ltr.interfaces import Vector
 
@@ -33,22 +33,20 @@ class _Point(NamedTuple):
     xi: Vector
     z: Vector
 
-    def moved(self, direction: _Point, step: float) -> _Point:
-        return _Point(*(a + step * b for a, b in zip(self, direction, strict=True)))
 
-    def gap(self) -> float:
-        """Primal minus dual objective: the point is feasible for both."""
-        return float(self.beta @ self.z + self.eta @ self.xi)
+class _Patterns(NamedTuple):
+    """Slopes, one row a pattern, and the patterns at which groups start and the last one ends."""
 
-    def longest_step(self, direction: _Point) -> float:
-        """How far one can go before something that must be positive is not."""
-        step = 1.0
-        for name in ("beta", "eta", "xi", "z"):
-            value, change = getattr(self, name), getattr(direction, name)
-            falling = change < 0
-            if falling.any():
-                step = min(step, float(np.min(-value[falling] / change[falling])))
-        return step
+    slopes: NDArray[np.float64]
+    cuts: NDArray[np.int64]
+
+
+class _Newton(NamedTuple):
+    """The Newton system at a point, reduced to w: θ = β/z, and each group's Σ θ slope and Σ θ."""
+
+    theta: Vector
+    pull: NDArray[np.float64]
+    total: Vector
 
 
 def balance(
@@ -63,92 +61,163 @@ def balance(
 
     Group g has the patterns (rows of `slopes`) from `cuts[g]` on; none is empty.
     """
-    sizes = np.diff(np.append(cuts, len(offset)))
-    group = np.repeat(np.arange(len(cuts)), sizes)
-    share = (budget / (sizes + 1))[group]
-    beta = 0.9 * beta + 0.1 * share
-    eta = budget - np.add.reduceat(beta, cuts)
-    w = -(beta @ slopes)
-    value = offset + slopes @ w
-    highest = np.maximum(np.maximum.reduceat(value, cuts), 0.0)
-    xi = highest + 1e-2 * (np.mean(highest) + 1e-12)
-    point = _Point(beta, eta, w, xi, xi[group] - value)
+    patterns = _Patterns(slopes, np.append(cuts, len(offset)))
+    point = _start(patterns, offset, beta, budget)
+    gap = _gap(point)
     for _ in range(_STEPS):
-        if point.gap() <= target:
+        if gap <= target:
             break
-        try:
-            newton = _Newton(point, slopes, cuts, group)
-        except LinAlgError:  # nothing more to gain in float64
+        newton, rows = _reduced(point, patterns)
+        matrix = dsyrk(1.0, rows.T, lower=1)
+        matrix[np.diag_indices_from(matrix)] += 1.0
+        factor, failed = dpotrf(matrix, lower=1, overwrite_a=1)
+        if failed:  # nothing more to gain in float64
             break
-        mean = point.gap() / (len(beta) + len(eta))
-        straight = newton.direction(0.0, 0.0, 0.0)
-        reached = point.moved(straight, point.longest_step(straight)).gap()
-        centre = mean * (reached / point.gap()) ** 3
-        direction = newton.direction(centre, straight.beta * straight.z, straight.eta * straight.xi)
-        moved = point.moved(direction, 0.995 * point.longest_step(direction))
-        if not moved.gap() < point.gap():
+        straight = _direction(point, patterns, newton, factor, 0.0, None)
+        reached = _gap(_moved(point, straight, _longest_step(point, straight)))
+        aim = gap / (len(beta) + len(cuts)) * (reached / gap) ** 3
+        bent = _direction(point, patterns, newton, factor, aim, straight)
+        moved = _moved(point, bent, 0.995 * _longest_step(point, bent))
+        before, gap = gap, _gap(moved)
+        if not gap < before:
             break
         point = moved
     # What only the barrier keeps above zero carries nothing: the dual stays sparse.
     kept = np.where(point.beta > 1e-5 * budget, point.beta, 0.0)
-    total = np.add.reduceat(kept, cuts)
-    return kept * np.minimum(1.0, budget / np.maximum(total, budget))[group]
+    spent = np.add.reduceat(kept, cuts)
+    share = np.minimum(1.0, budget / np.maximum(spent, budget))
+    result: Vector = kept * np.repeat(share, np.diff(patterns.cuts))
+    return result
 
 
-class _Newton:
-    """The Newton system at a point, reduced to w and factored once for two directions."""
-
-    def __init__(
-        self,
-        point: _Point,
-        slopes: NDArray[np.float64],
-        cuts: NDArray[np.int64],
-        group: NDArray[np.int64],
-    ) -> None:
-        self.point, self.slopes, self.cuts, self.group = point, slopes, cuts, group
-        self.theta = point.beta / point.z
-        self.pull, self.total, rows = _reduced(slopes, self.theta, point.eta / point.xi, cuts)
-        matrix = dsyrk(1.0, rows.T, lower=1)
-        matrix[np.diag_indices_from(matrix)] += 1.0
-        self.factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-
-    def direction(
-        self, centre: float, bend_beta: Vector | float, bend_eta: Vector | float
-    ) -> _Point:
-        """Towards βz = ηξ = centre, corrected for the bend of the predictor."""
-        point = self.point
-        s = (centre - point.beta * point.z - bend_beta) / point.z
-        s_eta = (centre - point.eta * point.xi - bend_eta) / point.xi
-        r = s_eta + np.add.reduceat(s, self.cuts)
-        w = cho_solve(self.factor, (r / self.total) @ self.pull - s @ self.slopes)
-        xi = (r + self.pull @ w) / self.total
-        z = xi[self.group] - self.slopes @ w
-        beta = s - self.theta * z
-        eta = s_eta - point.eta / point.xi * xi
-        return _Point(beta, eta, w, xi, z)
+def _direction(
+    point: _Point,
+    patterns: _Patterns,
+    newton: _Newton,
+    factor: NDArray[np.float64],
+    aim: float,
+    straight: _Point | None,
+) -> _Point:
+    """Towards βz = ηξ = aim, corrected for the bend of the way straight to 0 where it is known."""
+    bend = point if straight is None else straight
+    s, r, right = _right_hand_side(point, patterns, newton, aim, bend, straight is not None)
+    w, _ = dpotrs(factor, right, lower=1)
+    found: _Point = _expand(point, patterns, newton, s, r, w)
+    return found
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _reduced(slopes: Any, theta: Any, none: Any, cuts: Any) -> tuple[Any, Any, Any]:
-    """Σ θ slope and Σ θ of each group, and rows whose products sum to the reduced matrix.
+def _start(patterns: Any, offset: Any, old: Any, budget: float) -> Any:
+    """A strictly feasible point near the given β."""
+    slopes, cuts = patterns
+    groups = len(cuts) - 1
+    beta, eta = np.empty(len(old)), np.full(groups, budget)
+    for g in range(groups):
+        for p in range(cuts[g], cuts[g + 1]):
+            beta[p] = 0.9 * old[p] + 0.1 * budget / (cuts[g + 1] - cuts[g] + 1)
+            eta[g] -= beta[p]
+    w = -np.dot(beta, slopes)
+    value = offset + np.dot(slopes, w)
+    xi = np.zeros(groups)
+    for g in range(groups):
+        for p in range(cuts[g], cuts[g + 1]):
+            xi[g] = max(xi[g], value[p])
+    xi += 1e-2 * (np.mean(xi) + 1e-12)
+    z = np.empty(len(old))
+    for g in range(groups):
+        for p in range(cuts[g], cuts[g + 1]):
+            z[p] = xi[g] - value[p]
+    return _Point(beta, eta, w, xi, z)
 
-    The pattern with slope zero counts with `none`. Slopes are taken around each group's mean,
-    so that nothing cancels and the matrix stays definite.
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _gap(point: Any) -> float:
+    """Primal minus dual objective: the point is feasible for both."""
+    gap: float = np.dot(point.beta, point.z) + np.dot(point.eta, point.xi)
+    return gap
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _moved(point: Any, direction: Any, step: float) -> Any:
+    return _Point(
+        point.beta + step * direction.beta,
+        point.eta + step * direction.eta,
+        point.w + step * direction.w,
+        point.xi + step * direction.xi,
+        point.z + step * direction.z,
+    )
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _longest_step(point: Any, direction: Any) -> float:
+    """How far one can go before something that must be positive is not; 1 at most."""
+    step = 1.0
+    for value, change in (
+        (point.beta, direction.beta),
+        (point.eta, direction.eta),
+        (point.xi, direction.xi),
+        (point.z, direction.z),
+    ):
+        for i in range(len(value)):
+            if change[i] < 0:
+                step = min(step, -value[i] / change[i])
+    return step
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _reduced(point: Any, patterns: Any) -> Any:
+    """The Newton system, and rows whose products sum to its matrix (less the identity).
+
+    The pattern with slope zero counts with η/ξ. Slopes are taken around each group's mean, so
+    that nothing cancels and the matrix stays definite.
     """
-    patterns, features = slopes.shape
-    pull, total = np.zeros((len(cuts), features)), none.copy()
-    rows = np.empty((patterns + len(cuts), features))
-    for g in range(len(cuts)):
-        end = cuts[g + 1] if g + 1 < len(cuts) else patterns
-        for p in range(cuts[g], end):
+    slopes, cuts = patterns
+    groups, features = len(cuts) - 1, slopes.shape[1]
+    theta, total = point.beta / point.z, point.eta / point.xi
+    pull, rows = np.zeros((groups, features)), np.empty((len(slopes) + groups, features))
+    for g in range(groups):
+        root_of_none = np.sqrt(total[g])
+        for p in range(cuts[g], cuts[g + 1]):
             total[g] += theta[p]
             for j in range(features):
                 pull[g, j] += theta[p] * slopes[p, j]
-        for p in range(cuts[g], end):
+        mean = pull[g] / total[g]
+        for p in range(cuts[g], cuts[g + 1]):
             root = np.sqrt(theta[p])
             for j in range(features):
-                rows[p, j] = root * (slopes[p, j] - pull[g, j] / total[g])
-        root = np.sqrt(none[g]) / total[g]
+                rows[p, j] = root * (slopes[p, j] - mean[j])
         for j in range(features):
-            rows[patterns + g, j] = root * pull[g, j]
-    return pull, total, rows
+            rows[len(slopes) + g, j] = root_of_none * mean[j]
+    return _Newton(theta, pull, total), rows
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _right_hand_side(
+    point: Any, patterns: Any, newton: Any, aim: float, bend: Any, bent: bool
+) -> Any:
+    """What is missing to βz = aim a pattern and to ηξ = aim a group, reduced to w."""
+    slopes, cuts = patterns
+    s, r = (aim - point.beta * point.z) / point.z, (aim - point.eta * point.xi) / point.xi
+    if bent:
+        s -= bend.beta * bend.z / point.z
+        r -= bend.eta * bend.xi / point.xi
+    for g in range(len(cuts) - 1):
+        for p in range(cuts[g], cuts[g + 1]):
+            r[g] += s[p]
+    return s, r, np.dot(r / newton.total, newton.pull) - np.dot(s, slopes)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _expand(point: Any, patterns: Any, newton: Any, s: Any, r: Any, w: Any) -> Any:
+    """The whole direction of which the part in w is known."""
+    slopes, cuts = patterns
+    xi = (r + np.dot(newton.pull, w)) / newton.total
+    along = np.dot(slopes, w)
+    beta, z = np.empty(len(s)), np.empty(len(s))
+    eta = r - point.eta / point.xi * xi
+    for g in range(len(cuts) - 1):
+        for p in range(cuts[g], cuts[g + 1]):
+            z[p] = xi[g] - along[p]
+            beta[p] = s[p] - newton.theta[p] * z[p]
+            eta[g] -= s[p]
+    return _Point(beta, eta, w, xi, z)
