@@ -67,6 +67,8 @@ def test_an_xgboost_model_is_imported_and_evaluated(run: Run, data: RankingDatas
     # What `upload` asks of a model: documents to score again, and the feature set.
     assert len(model.record["probes"]) == 15
     assert model.record["featureset_hash"] == "0" * 64
+    # What a gain must not be measured on.
+    assert model.record["source"] == {"data": "data.parquet", "fingerprint": data.fingerprint}
     code, out, _ = run("evaluate", "m.json", "data.parquet", "--json")
     assert code == 0
     assert json.loads(out)["metrics"][0]["mean"] > 0.8

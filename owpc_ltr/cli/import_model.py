@@ -58,8 +58,9 @@ class ColumnSource:
         if self.data is None:
             return Columns()
         judged = read_dataset(self.data)
+        source = {"data": self.data.name, "fingerprint": judged.fingerprint}
         record = {"featureset_hash": judged.featureset_hash, "probes": probes_of(judged)}
-        return Columns(judged.feature_names, record)
+        return Columns(judged.feature_names, {**record, "source": source})
 
 
 @grouped

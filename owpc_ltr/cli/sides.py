@@ -44,8 +44,10 @@ class Cut:
         everything = read_dataset(path)
         source: dict[str, Any] = {"data": path.name, "fingerprint": everything.fingerprint}
         if self.validation is not None:
+            given = read_dataset(self.validation)
             source["validation"] = self.validation.name
-            return Sides(everything, everything, read_dataset(self.validation), source)
+            source["validation_fingerprint"] = given.fingerprint
+            return Sides(everything, everything, given, source)
         if self.validation_share == self.test_share == 0:
             return Sides(everything, everything, None, source)
         split = HashSplit(self.validation_share, self.test_share)

@@ -141,6 +141,8 @@ def _print_gate(result: GateResult | None, name: str) -> None:
         f"[{found.low:+.4f}, {found.high:+.4f}] on {found.n_queries} held-out queries, "
         f"p = {found.p_permutation:.3g}; gains below {found.detectable:.4f} would go unseen"
     )
+    for caution in result.cautions:
+        typer.echo(caution)
     _print_losers(result.losers)
 
 

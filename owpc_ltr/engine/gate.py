@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,12 +41,14 @@ class GateResult:
     """The comparison, whose differences are the new model's gains, and the queries that lose most.
 
     `losers` have `query_id`, `keywords`, and the metric's value with the `new` and the `old` model.
+    `cautions` say what is not known of the comparison.
     """
 
     metric: str
     over: str
     comparison: Comparison
     losers: tuple[dict[str, Any], ...]
+    cautions: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -60,6 +63,7 @@ class GateResult:
             "passed": self.passed,
             "comparison": self.comparison.as_dict(),
             "losers": list(self.losers),
+            "cautions": list(self.cautions),
         }
 
 
@@ -100,6 +104,7 @@ def pass_gate(
         other.model,
         compare(better[0], better[1]),
         _losers(data, gate.metric, measured[0].per_query, measured[1].per_query),
+        tuple(_cautions(model, other)),
     )
     if not result.passed:
         raise NotBetter(result)
@@ -136,15 +141,30 @@ def _other(engine: Engine, name: str, over: str) -> Certificate | None:
 def _unseen(data: RankingDataset, record: dict[str, Any], whose: str) -> Any:
     """Which queries a model did not see, as far as its record tells."""
     source = record.get("source") or {}
-    fingerprints = {source.get("fingerprint"), record.get("fingerprint")}
-    if data.fingerprint not in fingerprints:
+    if data.fingerprint not in _seen(record):
         return np.ones(data.n_queries, dtype=bool)
     if source.get("split") is None:
         raise Refused(
-            f"{whose} was trained on all queries of this data, so that nothing is held out to "
-            "compare on: give other judgments, or train with a split"
+            f"{whose} was trained or chosen on all queries of this data, so that nothing is held "
+            "out to compare on: give other judgments, or train with a split"
         )
     return HashSplit(**source["split"]).sides(data) == "test"
+
+
+def _seen(record: dict[str, Any]) -> set[str]:
+    """The fingerprints of the data that a model learned from, or was chosen on."""
+    source = record.get("source") or {}
+    known = (source.get("fingerprint"), source.get("validation_fingerprint"))
+    return {each for each in (*known, record.get("fingerprint")) if each}
+
+
+def _cautions(model: Model, other: Certificate) -> Iterator[str]:
+    for record, whose in ((model.record, "the new model"), (other.record, f"'{other.model}'")):
+        if not _seen(record):
+            yield (
+                f"nothing tells what {whose} was trained on: if it was on these queries, the "
+                "comparison flatters it"
+            )
 
 
 def _scores(other: Certificate, featureset: FeatureSet, data: RankingDataset) -> Vector:
