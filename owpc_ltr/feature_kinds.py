@@ -12,6 +12,7 @@ from owpc_ltr.featureset import MUSTACHE, Feature
 
 _CONSTANT = {"match_all", "constant_score", "exists", "ids", "terms", "distance_feature"}
 """Queries whose score is their boost, or less."""
+_DECAYS = {"exp", "gauss", "linear", "random_score"}
 _OF_A_FIELD = {"range", "prefix", "wildcard", "regexp"}
 """The same, with the boost inside the field's own object."""
 
@@ -56,8 +57,19 @@ def _highest(query: Any) -> float:
         # Saturation, which is usual, and sigmoid stay below 1.
         return math.inf if {"log", "linear"} & content.keys() else _boost(content)
     if name == "function_score" and content.get("boost_mode") == "replace":
-        return math.inf if "boost" in content else _number(content.get("max_boost"))
+        return math.inf if "boost" in content else _highest_function(content)
     return math.inf
+
+
+def _highest_function(content: dict[str, Any]) -> float:
+    """What functions give that replace the score of their query: decays 1 at most."""
+    functions = content.get("functions", [content])
+    decays = isinstance(functions, list) and all(
+        isinstance(each, dict) and _DECAYS & each.keys() and "weight" not in each
+        for each in functions
+    )
+    bound = 1.0 if decays and content.get("score_mode", "multiply") != "sum" else math.inf
+    return min(bound, _number(content.get("max_boost")))
 
 
 def _only(query: Any) -> tuple[str, dict[str, Any]]:

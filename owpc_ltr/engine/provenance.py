@@ -15,6 +15,7 @@ from owpc_ltr.errors import BadInput, Refused
 _OURS = re.compile(r".+@[0-9a-f]{8}")
 _RECORD = ("loss", "optimizer", "normalise", "seed", "select", "validation", "queries", "documents",
            "imported", "source", "fingerprint", "featureset_hash", "owpc_ltr")  # fmt: skip
+_SHOWN = 3
 _FIT = ("objective", "risk", "gap", "relative_gap", "passes", "stop")
 
 
@@ -33,7 +34,10 @@ def provenance(certificate: Certificate) -> dict[str, Any]:
     facts["parity"] = certificate.parity
     facts["interval"] = {**certificate.interval.as_dict(), "holds": certificate.interval.holds}
     if certificate.gate:
-        facts["gate"] = certificate.gate
+        gate = {key: part for key, part in certificate.gate.items() if key != "losers"}
+        facts["gate"] = gate | {"cautions": "; ".join(gate.get("cautions") or ())}
+        worst = (certificate.gate.get("losers") or ())[:_SHOWN]
+        facts["gate"]["loses_most"] = ", ".join(f"'{one.get('keywords')}'" for one in worst)
     return dict(flattened(facts))
 
 

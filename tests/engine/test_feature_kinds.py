@@ -38,6 +38,15 @@ BOUNDED: dict[str, tuple[Any, float]] = {
         {"rank_feature": {"field": "signal", "sigmoid": {"pivot": 2, "exponent": 0.6}}}, 1,
     ),
     "near": ({"distance_feature": {"field": "day", "pivot": "7d", "origin": "2020-01-05"}}, 1),
+    "decay": (
+        {"function_score": {"gauss": {"rank": {"origin": 20, "scale": 5}},
+                            "boost_mode": "replace"}}, 1,
+    ),
+    "decays": (
+        {"function_score": {"query": {"exists": {"field": "rank"}}, "boost_mode": "replace",
+                            "functions": [{"exp": {"rank": {"origin": 20, "scale": 5}}},
+                                          {"linear": {"rank": {"origin": 20, "scale": 9}}}]}}, 1,
+    ),
     "capped": (
         {"function_score": {"field_value_factor": FACTOR, "max_boost": 42,
                             "boost_mode": "replace"}}, 42,
@@ -53,6 +62,20 @@ UNBOUNDED: dict[str, Any] = {
     "linear": {"rank_feature": {"field": "signal", "linear": {}}},
     "factor": {"function_score": {"field_value_factor": FACTOR, "boost_mode": "replace"}},
     "multiplied": {"function_score": {"field_value_factor": FACTOR, "max_boost": 42}},
+    "decays in sum": {
+        "function_score": {
+            "functions": [{"exp": {"rank": {"origin": 20, "scale": 5}}}] * 2,
+            "score_mode": "sum",
+            "boost_mode": "replace",
+        }
+    },
+    "a weighted decay": {
+        "function_score": {
+            "functions": [{"exp": {"rank": {"origin": 20, "scale": 5}}, "weight": 3}],
+            "boost_mode": "replace",
+        }
+    },
+    "no functions": {"function_score": {"boost_mode": "replace", "weight": 7}},
     "boosted": {
         "function_score": {"max_boost": 42, "boost_mode": "replace", "weight": 9, "boost": 2}
     },
