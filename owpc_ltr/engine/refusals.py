@@ -27,6 +27,11 @@ _ADVICE = (
         "use fewer features or shorter queries, or raise the cluster's setting "
         "indices.query.bool.max_clause_count",
     ),
+    (
+        "cannot execute [inline] scripts",
+        "allow them (script.allowed_types), or use a model whose scores are bounded for every "
+        "document (models show: interval.holds)",
+    ),
     ("of script", "mend the script in its template"),
     ("negative", "mend the script or boost: no score may be negative"),
     ("minimum", "normalisers need a minimum of 0 or more, and a larger maximum"),

@@ -12,6 +12,7 @@ import pytest
 
 from owpc_ltr.engine.deployment import immutable_name
 from owpc_ltr.engine.exporters import export_linear
+from owpc_ltr.engine.refusals import EngineRefusal
 from owpc_ltr.engine.search import request_body
 from owpc_ltr.engine.stores import StoredModel
 from owpc_ltr.engine.window import FLOOR, KEEP, lift, window_safe
@@ -192,6 +193,13 @@ def test_what_the_plugin_scores_is_held_at_the_lower_end_where_that_is_not_prove
     # Proven, it is lifted by a rescorer of its own, and no script is needed.
     lifted = window_safe([clause], ScoreInterval(-3.0, 2.0, proven=True))
     assert [each["query"]["rescore_query"] for each in lifted] == [{"match_all": {}}, sltr]
+
+
+def test_a_cluster_without_scripts_is_told_what_to_do() -> None:
+    reason = "cannot execute [inline] scripts"
+    refusal = EngineRefusal("POST /docs/_search", 400, "illegal_argument_exception", reason)
+    assert "script.allowed_types" in str(refusal)
+    assert "interval.holds" in str(refusal)
 
 
 @pytest.mark.parametrize("low", [-1e6, -3.0, -1.0, -1e-9, 0.0, FLOOR / 3, FLOOR, 1.0])
