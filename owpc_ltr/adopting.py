@@ -130,7 +130,10 @@ def _notes(path: Path, model: Model) -> list[str]:
     if kind == XGBOOST_RAW and isinstance(model, TreeModel):
         return _xgboost(_definition(json.loads(path.read_bytes())), model)
     if kind == XGBOOST:
-        return ["a dump holds no base score: scores may be lower by a constant, orders are its own"]
+        return [
+            "a dump holds no base score, which changes no order; nor the weights of a dart model's "
+            "trees, which do: of one, import its file (save_model) instead"
+        ]
     if kind == "lightgbm" and isinstance(model, TreeModel):
         return [_below(model, "LightGBM"), *_averaged(path)]
     if kind != RANKLIB:

@@ -163,6 +163,26 @@ def test_ranklib_text_and_a_plugin_definition_are_imported(run: Run, data: Ranki
     assert model.weights.tolist() == [1.0, -0.5, 0.0]
 
 
+def test_a_dump_is_said_to_lack_what_makes_a_dart_models_order(
+    run: Run, data: RankingDataset
+) -> None:
+    booster = boosted(data, list(NAMES), booster="dart", rate_drop=0.5, seed=3)
+    booster.save_model("dart.json")
+    trees = [json.loads(text) for text in booster.get_dump(dump_format="json")]
+    Path("dump.json").write_text(json.dumps(trees))
+    Path("names.txt").write_text("\n".join(NAMES))
+    scores = []
+    for file in ("dart.json", "dump.json"):
+        code, out, _ = run("import", file, "--features", "names.txt", "--out", "m.json")
+        assert code == 0
+        scores.append(load_model(Path("m.json")).score(data.features))
+    assert "of one, import its file (save_model) instead" in out
+    # Not even up to a constant.
+    assert np.ptp(scores[1] - scores[0]) > 1e-3
+    wanted = booster.predict(xgboost.DMatrix(data.features, feature_names=list(NAMES)))
+    assert scores[0] == pytest.approx(wanted, abs=1e-6)
+
+
 def test_our_own_tree_model_is_put_on_more_columns_without_another_score(
     run: Run, data: RankingDataset
 ) -> None:
