@@ -213,17 +213,23 @@ def _differences(one: Answered, compared: str) -> tuple[Vector, list[str]]:
 
 def _orders(reference: Vector, other: Vector) -> tuple[int, int, float | None]:
     """Pairs ordered the other way, pairs tied in one only, and tau-b where there is an order."""
-    pairs = np.triu_indices(len(reference), 1)
-    one = np.sign(reference[:, None] - reference[None, :])[pairs]
-    two = np.sign(other[:, None] - other[None, :])[pairs]
+    one, two = _signs(reference), _signs(other)
     ordered = np.abs(one).sum() * np.abs(two).sum()
     tau = float((one * two).sum() / np.sqrt(ordered)) if ordered > 0 else None
     return int((one * two < 0).sum()), int(((one == 0) != (two == 0)).sum()), tau
 
 
+def _signs(scores: Vector) -> Vector:
+    """Of every pair, which is above; 0 also where a score is no number."""
+    first, second = np.triu_indices(len(scores), 1)
+    with np.errstate(invalid="ignore"):
+        return np.nan_to_num(np.sign(scores[first] - scores[second]))
+
+
 def _ndcg_difference(answered: list[Answered]) -> float | None:
     labels = [one.labels for one in answered if one.labels is not None]
-    if len(labels) < len(answered):
+    numbers = all(np.isfinite([one.other, one.reference]).all() for one in answered)
+    if len(labels) < len(answered) or not numbers:
         return None
     metric = parse_metric(_METRIC)
     offsets = np.cumsum([0, *(len(each) for each in labels)])
