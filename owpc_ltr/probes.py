@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from owpc_ltr.data import RankingDataset
+from owpc_ltr.data import RankingDataset, make_dataset
 from owpc_ltr.errors import BadInput
 from owpc_ltr.interfaces import Matrix
 from owpc_ltr.splits import query_positions
@@ -44,6 +45,21 @@ def probes_of(data: RankingDataset, queries: int = QUERIES) -> list[dict[str, An
             }
         )
     return probes
+
+
+def dataset_of(probes: Sequence[Mapping[str, Any]], names: tuple[str, ...]) -> RankingDataset:
+    """The remembered documents of a model with these features, as judged queries."""
+    sizes = [len(probe["document_ids"]) for probe in probes]
+    parts = [
+        unpacked(probe["features"], size, len(names))
+        for probe, size in zip(probes, sizes, strict=True)
+    ]
+    return make_dataset(
+        np.concatenate(parts),
+        np.concatenate([probe["labels"] for probe in probes]),
+        np.repeat([str(probe["query_id"]) for probe in probes], sizes),
+        feature_names=names,
+    )
 
 
 def packed(features: Matrix) -> str:

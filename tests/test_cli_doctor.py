@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import xgboost
 
@@ -19,7 +20,8 @@ from owpc_ltr.engine.stored import model_source
 from owpc_ltr.featureset import Feature, FeatureSet
 from owpc_ltr.formats.xgboost_json import from_dump
 from owpc_ltr.formats.xgboost_raw import from_raw
-from owpc_ltr.models import LinearModel, save_model
+from owpc_ltr.models import LinearModel, save_model, with_record
+from owpc_ltr.probes import probes_of
 from owpc_ltr.profiles import serving_profile
 from tests.commands import Run, commands_in
 
@@ -65,6 +67,34 @@ def trees(data: RankingDataset) -> None:
     matrix = xgboost.DMatrix(data.features, data.labels, feature_names=list(NAMES))
     booster = xgboost.train({"max_depth": 3, "nthread": 1}, matrix, 10)
     save_model(from_raw(json.loads(booster.save_raw("json"))), Path("m.json"))
+
+
+def test_without_data_a_model_file_is_tried_on_what_it_remembers(
+    run: Run, rng: np.random.Generator
+) -> None:
+    rows = rng.normal(size=(300, 3)).astype(np.float32)
+    rows[rng.random(rows.shape) < 0.3] = np.nan
+    data = make_dataset(
+        rows,
+        ~(rows[:, 0] < 0.5),
+        np.repeat(np.arange(15), 20),
+        feature_names=NAMES,
+        document_ids=pa.array([f"d{row}" for row in range(300)]),
+        query_params=pa.array(["{}"] * 15),
+    )
+    save_dataset(data, Path("d.parquet"))
+    matrix = xgboost.DMatrix(data.features, data.labels, feature_names=list(NAMES))
+    model = from_raw(json.loads(xgboost.train({"nthread": 1}, matrix, 10).save_raw("json")))
+    save_model(model, Path("m.json"))
+    words = ("doctor", "--model", "m.json", "--from", "3.1", "--to", "3.8", "--json")
+    code, _, err = run(*words)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "m.json remembers no judged documents: give --data FILE" in err
+    save_model(with_record(model, {"probes": probes_of(data)}), Path("m.json"))
+    code, out, _ = run(*words)
+    assert code == 5
+    code, told, _ = doctor(run, "3.1", "3.8")
+    assert json.loads(out) == {**told, "data": "m.json itself"}
 
 
 @pytest.mark.usefixtures("trees")

@@ -14,6 +14,8 @@ from owpc_ltr.cli.options import Json
 from owpc_ltr.cli.output import print_json
 
 if TYPE_CHECKING:
+    from owpc_ltr.data import RankingDataset
+    from owpc_ltr.doctor import Deployed
     from owpc_ltr.profiles import ServingProfile
 
 
@@ -31,8 +33,12 @@ def doctor(
         Path, typer.Option(help="A model file, or a stored model (GET _ltr/_model/NAME).")
     ],
     data: Annotated[
-        Path, typer.Option(help="Judged queries, logged on the old version: Parquet, or LETOR.")
-    ],
+        Path | None,
+        typer.Option(
+            help="Judged queries, logged on the old version: Parquet, or LETOR; default: the few "
+            "that a model file remembers."
+        ),
+    ] = None,
     after: Annotated[str, typer.Option("--to", help="The new version, as 3.8.")],
     before: Annotated[
         str | None, typer.Option("--from", help="The old version; default: the cluster's own.")
@@ -51,19 +57,19 @@ def doctor(
 
     Exit code 5 if the order of a query changes, or the new version does not take the model.
     """
-    from owpc_ltr.dataset_file import read_dataset
     from owpc_ltr.doctor import diagnose, read_deployed
     from owpc_ltr.errors import Refused
     from owpc_ltr.featureset import load_featureset
 
     old, new = _versions(distribution, before, after, cluster)
     named = None if featureset is None else load_featureset(featureset)
-    judged = read_dataset(data)
-    diagnosis = diagnose(read_deployed(model, old, named), judged, old, new)
+    deployed = read_deployed(model, old, named)
+    judged, where = _judged(deployed, model, data)
+    diagnosis = diagnose(deployed, judged, old, new)
     if as_json:
-        print_json({"model": str(model), "data": str(data), **diagnosis.as_dict()})
+        print_json({"model": str(model), "data": where, **diagnosis.as_dict()})
     else:
-        typer.echo(f"{model} on {judged.n_queries} queries of {data}, from {old} to {new}:")
+        typer.echo(f"{model} on {judged.n_queries} queries of {where}, from {old} to {new}:")
         for sentence in diagnosis.sentences():
             typer.echo(f"- {sentence}")
     if diagnosis.changes_rankings:
@@ -71,6 +77,21 @@ def doctor(
             f"the upgrade from {old} to {new} changes rankings: train and upload for {new}, and "
             "measure it, before you upgrade"
         )
+
+
+def _judged(deployed: Deployed, path: Path, data: Path | None) -> tuple[RankingDataset, str]:
+    """The queries to score, and where they are from. Raises UsageError where there are none."""
+    from owpc_ltr.dataset_file import read_dataset
+    from owpc_ltr.errors import UsageError
+    from owpc_ltr.probes import dataset_of
+
+    if data is not None:
+        return read_dataset(data), str(data)
+    model = deployed.model
+    probes = model.record.get("probes") if model is not None else None
+    if model is None or not probes:
+        raise UsageError(f"{path} remembers no judged documents: give --data FILE")
+    return dataset_of(probes, model.feature_names), f"{path} itself"
 
 
 def _versions(

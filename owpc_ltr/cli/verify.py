@@ -8,7 +8,7 @@ import typer
 
 from owpc_ltr.cli.cluster import Place
 from owpc_ltr.cli.groups import grouped
-from owpc_ltr.cli.options import Index, Json, Tolerance
+from owpc_ltr.cli.options import Json, Tolerance
 from owpc_ltr.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 def verify(
     name: Annotated[str, typer.Argument(help="The name that applications use, or NAME@HASH.")],
     *,
-    index: Index,
+    index: Annotated[
+        str | None, typer.Option(help="The index (or alias); default: where it was proved.")
+    ] = None,
     tolerance: Tolerance = 1e-5,
     drift: Annotated[
         float,

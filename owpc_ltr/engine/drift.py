@@ -56,17 +56,19 @@ def verify(
     engine: Engine,
     store: Store,
     model: str,
-    index: str,
+    index: str | None = None,
     *,
     tolerance: float,
     feature_drift: float = FEATURE_DRIFT,
 ) -> Verified:
     """Repeat the proof of an uploaded model, from what the cluster itself remembers of it.
 
-    A feature has drifted where its values on the probes moved by more than `feature_drift`
-    standard deviations in the mean. Raises BadInput where the model has no certificate.
+    The index is the one that it was proved on, unless another is given. A feature has drifted where
+    its values on the probes moved by more than `feature_drift` standard deviations in the mean.
+    Raises BadInput where the model has no certificate.
     """
     certificate = Certificates(engine).get(model)
+    index = index or certificate.index
     drift = _changed_set(store, certificate.featureset)
     if drift:
         return Verified(model, index, tuple(drift), None, ())

@@ -45,6 +45,8 @@ def test_a_model_that_nothing_happened_to_verifies_from_the_cluster_alone(small:
     assert found.parity.documents == 48
     assert found.parity.largest_difference <= TOLERANCE
     assert [one.by for one in found.features] == [0.0] * 3
+    again = verify(small.engine, small.store, done.model, tolerance=TOLERANCE)
+    assert (again.index, again.drift) == (small.index, ())
 
 
 def test_the_certificate_gives_back_the_very_model(small: Small) -> None:
