@@ -17,8 +17,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-import numpy as np
-
 from owpc_ltr import hookimpl
 from owpc_ltr.data import RankingDataset
 from owpc_ltr.interfaces import Fit, Loss, Optimizer, Run, Vector
@@ -31,6 +29,7 @@ from owpc_ltr_optimizers.cutting_planes import (
     certificate,
     check_below,
     reason_to_stop,
+    row,
     search,
 )
 from owpc_ltr_optimizers.planes import Planes
@@ -67,7 +66,7 @@ class Bundle:
             best = search(risk, best, w, scores, 0.1 * gap)
             gap = best.objective - lower
             check_below(loss, gap, best.objective)
-            history.append(_row(len(history) + 1, lower, best, planes))
+            history.append(row(len(history) + 1, lower, best, planes.alpha))
             run.progress(f"bundle pass {len(history)}, gap {gap:.3g}", None)
             reason = reason_to_stop(gap, zero, best, self.tolerance)
             if not reason and len(history) == self.passes:
@@ -103,16 +102,6 @@ def _start(start: Fit | None, risk: Risk, loss: Loss, zero: Point) -> tuple[Plan
     planes = Planes(origin, risk.C)
     planes.add(origin.slope, origin.risk)
     return planes, zero
-
-
-def _row(number: int, lower: float, best: Point, planes: Planes) -> dict[str, float]:
-    return {
-        "pass": number,
-        "dual": lower,
-        "objective": best.objective,
-        "gap": best.objective - lower,
-        "nonzero_duals": int(np.count_nonzero(planes.alpha)),
-    }
 
 
 @hookimpl

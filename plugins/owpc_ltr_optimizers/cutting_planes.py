@@ -176,6 +176,17 @@ def reason_to_stop(gap: float, zero: Point, best: Point, tolerance: float) -> st
     return ""
 
 
+def row(number: int, lower: float, best: Point, duals: Vector) -> dict[str, float]:
+    """A pass as a row of the history; `lower` is the bound of these dual variables."""
+    return {
+        "pass": number,
+        "dual": lower,
+        "objective": best.objective,
+        "gap": best.objective - lower,
+        "nonzero_duals": int(np.count_nonzero(duals)),
+    }
+
+
 def check_below(loss: Loss, gap: float, objective: float) -> None:
     """Refuse a loss whose tangents pass above it: it is not convex."""
     if gap < -1e-7 * max(abs(objective), 1e-300):

@@ -24,8 +24,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-import numpy as np
-
 from owpc_ltr import hookimpl
 from owpc_ltr.data import RankingDataset
 from owpc_ltr.errors import Refused
@@ -39,9 +37,11 @@ from owpc_ltr_optimizers.cutting_planes import (
     certificate,
     check_below,
     reason_to_stop,
+    row,
     search,
 )
-from owpc_ltr_optimizers.dual import Dual, at_budget, empty_dual, groups_of, pass_over, refresh
+from owpc_ltr_optimizers.dual import groups_of, pass_over
+from owpc_ltr_optimizers.patterns import Dual, at_budget, empty_dual, refresh
 
 _TOWARDS = 0.5  # where tangents touch: this share of the way from the best point to w
 _LINE = 0.1  # of the gap: how exact the line search is (below _TOWARDS, for tangents to separate)
@@ -82,7 +82,7 @@ class LaRank:
             _check_not_negative(best)
             gap = best.objective - lower
             check_below(loss, gap, best.objective)
-            history.append(_row(len(history) + 1, lower, best, dual))
+            history.append(row(len(history) + 1, lower, best, dual.beta))
             run.progress(f"larank pass {len(history)}, gap {gap:.3g}", None)
             reason = reason_to_stop(gap, zero, best, self.tolerance)
             if not reason and len(history) == self.passes:
@@ -122,16 +122,6 @@ def _check_not_negative(point: Point) -> None:
             "larank needs a loss that is nowhere negative: add a constant to it, or use "
             "--optimizer gradient"
         )
-
-
-def _row(number: int, lower: float, best: Point, dual: Dual) -> dict[str, float]:
-    return {
-        "pass": number,
-        "dual": lower,
-        "objective": best.objective,
-        "gap": best.objective - lower,
-        "nonzero_duals": int(np.count_nonzero(dual.beta)),
-    }
 
 
 @hookimpl
