@@ -97,7 +97,7 @@ class Scripted:
 def search(engine: Scripted, model: ReorderingModel | None = None, **options: Any) -> LiveResult:
     kinds: dict[str, Any] = {"plugin-free": PluginFreeStore, "ltr-plugin": LtrPluginStore}
     store: Store = kinds[engine.style](engine)
-    options = {"featureset": FEATURESET, **options}
+    options = {"featureset": FEATURESET, "deadline": 60.0, **options}
     return live_search(engine, store, "docs", model or ranker(), QUERY, PARAMS, **options)  # type: ignore[arg-type]
 
 
@@ -117,7 +117,7 @@ def test_one_request_brings_the_window_and_is_reordered(style: str) -> None:
     assert given["body"]["size"] == given["body"]["rescore"][0]["window_size"] == 100
     weights = given["body"]["rescore"][0]["query"]
     assert (weights["query_weight"], weights["rescore_query_weight"]) == (1, 0)
-    assert given["deadline"] == 1.0
+    assert given["deadline"] == 60.0
 
 
 @pytest.mark.parametrize(
