@@ -36,13 +36,13 @@ def powers_of_ten() -> Vector:
     return np.array([float(f"1e{exponent}") for exponent in exponents])
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True, forceinline=True)  # type: ignore[untyped-decorator]
 def byte_at(text: Any, at: int) -> Any:
     """The byte at `at`, which is not negative: an unsigned index needs no look from the end."""
     return text[np.uint64(at)]
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True, forceinline=True)  # type: ignore[untyped-decorator]
 def read_decimal(text: Any, at: int, powers: Any) -> tuple[float, int, int]:
     """The number at `text[at]`: its float32 value (as float64), where it ends, how it went.
 
@@ -89,7 +89,7 @@ def read_decimal(text: Any, at: int, powers: Any) -> tuple[float, int, int]:
     return -value if negative else value, at, status
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True, forceinline=True)  # type: ignore[untyped-decorator]
 def _eight_digits(text: Any, at: int) -> tuple[Any, int]:
     """What the digits at the start of 8 bytes are worth as an integer, and how many they are.
 
@@ -134,7 +134,7 @@ def _trailing_zeros(_typing: Any, _word: Any) -> Any:
     return types.uint64(types.uint64), codegen
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True, forceinline=True)  # type: ignore[untyped-decorator]
 def _scaled(mantissa: Any, exponent: int, powers: Any) -> tuple[float, int]:
     value = np.float64(mantissa)
     if mantissa == 0 or (exponent == 0 and mantissa < 2**24):
