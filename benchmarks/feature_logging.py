@@ -26,13 +26,14 @@ from typing import Any
 
 import numpy as np
 
-from owpc_ltr.engine.client import Engine, connect
+from owpc_ltr.data.judgments import JudgedQuery, Judgments, read_judgments
 from owpc_ltr.engine.feature_log import LogOptions, log_features
+from owpc_ltr.engine.http.client import Engine, connect
 from owpc_ltr.engine.indexing import create_index, index_documents
-from owpc_ltr.engine.stores import Store, choose_store
-from owpc_ltr.engine.templates import render
-from owpc_ltr.featureset import Feature, FeatureSet
-from owpc_ltr.judgments import JudgedQuery, Judgments, read_judgments
+from owpc_ltr.engine.store.base import Store
+from owpc_ltr.engine.store.choose import choose_store
+from owpc_ltr.engine.store.templates import render
+from owpc_ltr.features.feature_set import Feature, FeatureSet
 
 INDEX = "owpc-ltr-benchmark-logging"
 DOCUMENTS, JUDGED, WORDS = 10_000, 24, 20_000

@@ -22,10 +22,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from optimizers import SHAPES, generate
 from owpc_ltr_losses.owpc import OWPC
-from owpc_ltr_optimizers.larank import LaRank
+from owpc_ltr_optimizers.larank.larank import LaRank
 
-from owpc_ltr.data import RankingDataset, make_dataset
-from owpc_ltr.interfaces import Run
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.protocols import Run
 
 C_GRID = (0.01, 0.1, 1.0, 10.0, 100.0)
 

@@ -22,11 +22,12 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 
-from owpc_ltr import registry
-from owpc_ltr.data import RankingDataset, make_dataset
-from owpc_ltr.interfaces import Loss, Vector
-from owpc_ltr.kernels import bind
-from owpc_ltr.linear import linear_risk, linear_scores, losses_of_scores
+from owpc_ltr.arrays import Vector
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.host import registry
+from owpc_ltr.kernels.kernel import bind
+from owpc_ltr.kernels.linear import linear_risk, linear_scores, losses_of_scores
+from owpc_ltr.protocols import Loss
 
 # Queries, documents of each, features, relevant documents, wanted million rows a second.
 SHAPES = {

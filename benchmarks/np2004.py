@@ -15,13 +15,13 @@ from pathlib import Path
 
 import numpy as np
 
-from owpc_ltr import registry as registries
-from owpc_ltr.dataset_file import read_dataset
-from owpc_ltr.evaluation import Measured, compare, measure
-from owpc_ltr.interfaces import Run
+from owpc_ltr.data.parquet import read_dataset
+from owpc_ltr.evaluation.evaluate import Measured, compare, measure
+from owpc_ltr.host import registry as registries
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.selection import Fold, cut_folds
-from owpc_ltr.training import Plan, train
+from owpc_ltr.protocols import Run
+from owpc_ltr.training.cross_validation import Fold, cut_folds
+from owpc_ltr.training.train import Plan, train
 
 GENERATORS = [
     {"generator": "constant"},

@@ -14,12 +14,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from owpc_ltr import registry as registries
-from owpc_ltr.dataset_file import read_dataset
-from owpc_ltr.interfaces import Run
+from owpc_ltr.data.parquet import read_dataset
+from owpc_ltr.host import registry as registries
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.selection import Choice, Fold, choose, select
-from owpc_ltr.training import Plan
+from owpc_ltr.protocols import Run
+from owpc_ltr.training.cross_validation import Choice, Fold, choose, select
+from owpc_ltr.training.train import Plan
 
 METRICS = ["map", *(f"ndcg-letor@{k}" for k in (1, 3, 5, 10))]
 

@@ -24,16 +24,16 @@ from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_losses.pairwise import Pairwise
 from owpc_ltr_optimizers.adarank import AdaRank
 from owpc_ltr_optimizers.boosting import Boosting
-from owpc_ltr_optimizers.bundle import Bundle
+from owpc_ltr_optimizers.bundle.bundle import Bundle
 from owpc_ltr_optimizers.coordinate_ascent import CoordinateAscent
-from owpc_ltr_optimizers.gradient import Gradient
-from owpc_ltr_optimizers.larank import LaRank
+from owpc_ltr_optimizers.gradient.gradient import Gradient
+from owpc_ltr_optimizers.larank.larank import LaRank
 from owpc_ltr_optimizers.rankboost import RankBoost
 
-from owpc_ltr.data import RankingDataset, make_dataset
-from owpc_ltr.interfaces import Loss, Optimizer, Run
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.data.scaling import with_scales
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.scaling import with_scales
+from owpc_ltr.protocols import Loss, Optimizer, Run
 
 SHAPES = {
     "TD2003": (50, 1000, 64, 8),

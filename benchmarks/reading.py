@@ -25,9 +25,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import pyarrow as pa
 
-from owpc_ltr.data import RankingDataset, make_dataset
-from owpc_ltr.dataset_file import load_dataset, save_dataset
-from owpc_ltr.letor import read_letor, write_letor
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.data.letor import read_letor, write_letor
+from owpc_ltr.data.parquet import load_dataset, save_dataset
 
 FEATURES = 46
 
@@ -142,8 +142,8 @@ def wide_dataset() -> RankingDataset:
 def fresh_seconds(path: Path) -> float:
     """Seconds of the first read in a new process, imports left out."""
     code = (
-        "import sys, time; from owpc_ltr.letor import read_letor; begin = time.perf_counter(); "
-        "read_letor(sys.argv[1]); print(time.perf_counter() - begin)"
+        "import sys, time; from owpc_ltr.data.letor import read_letor; "
+        "begin = time.perf_counter(); read_letor(sys.argv[1]); print(time.perf_counter() - begin)"
     )
     done = subprocess.run(  # noqa: S603 - our own interpreter and code
         [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True

@@ -28,18 +28,19 @@ from owpc_ltr_losses.listnet import ListNet
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_optimizers.boosting import Boosting
 from owpc_ltr_optimizers.coordinate_ascent import CoordinateAscent
-from owpc_ltr_optimizers.larank import LaRank
+from owpc_ltr_optimizers.larank.larank import LaRank
 from owpc_ltr_optimizers.rankboost import RankBoost
-from owpc_ltr_rerankers.exchangeable import Exchangeable
+from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
 
-from owpc_ltr.data import RankingDataset
-from owpc_ltr.interfaces import Labels, Model, Run, Vector
-from owpc_ltr.letor import read_letor
+from owpc_ltr.arrays import Labels, Vector
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.letor import read_letor
+from owpc_ltr.evaluation.significance import compare_paired
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.models import LinearModel
-from owpc_ltr.rerank_training import RerankingPlan, fit_reranker
-from owpc_ltr.significance import compare_paired
-from owpc_ltr.training import Plan, train
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.protocols import Model, Run
+from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker
+from owpc_ltr.training.train import Plan, train
 
 METRICS = [parse_metric(f"ndcg-letor@{k}") for k in (1, 2, 5, 10)]
 SELECT = "ndcg-letor@10"

@@ -17,9 +17,9 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import typer
 from typer.testing import CliRunner
 
-from owpc_ltr import registry
 from owpc_ltr.cli.app import app
-from owpc_ltr.settings import describe_settings
+from owpc_ltr.host import registry
+from owpc_ltr.host.settings import describe_settings
 
 FOLDER = Path(__file__).parent
 _CLAIMS = ("convex", "conservative", "smooth", "needs_convex", "uses_loss", "has_objective")

@@ -1,7 +1,8 @@
 """owpc-ltr: from judged queries to a ranker that runs in OpenSearch or Elasticsearch."""
 
-from owpc_ltr.hookspecs import hookimpl
+from owpc_ltr.host.hookspecs import hookimpl
+from owpc_ltr.version import VERSION
 
 __all__ = ["__version__", "hookimpl"]
 
-__version__ = "0.1.0"
+__version__ = VERSION

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from owpc_ltr.data import RankingDataset, make_dataset
-from owpc_ltr.models import LinearModel
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.models.linear import LinearModel
 
 
 def crowded(queries: int = 30, seed: int = 3) -> RankingDataset:

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from owpc_ltr.averages import AverageModel, average
+from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.errors import BadInput
-from owpc_ltr.interfaces import Matrix, Vector
-from owpc_ltr.models import LinearModel, Normaliser, load_model, save_model
-from owpc_ltr.networks import NetworkModel
-from owpc_ltr.registry import load
+from owpc_ltr.host.registry import load
+from owpc_ltr.models.average import AverageModel, average
+from owpc_ltr.models.linear import LinearModel, Normaliser, load_model, save_model
+from owpc_ltr.models.network import NetworkModel
 
 NAMES = ("a", "b")
 X = np.random.default_rng(0).normal(size=(20, 2)).astype(np.float32)
@@ -21,9 +21,9 @@ TWO = LinearModel(NAMES, np.array([0.25, 4.0]))
 
 
 def network() -> NetworkModel:
-    from owpc_ltr.data import make_dataset
-    from owpc_ltr.interfaces import Run
-    from owpc_ltr.settings import configure
+    from owpc_ltr.data.dataset import make_dataset
+    from owpc_ltr.host.settings import configure
+    from owpc_ltr.protocols import Run
 
     registry = load()
     data = make_dataset(X, np.arange(20) % 2, np.repeat(np.arange(4), 5), feature_names=NAMES)

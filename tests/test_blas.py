@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from owpc_ltr.data import RankingDataset, make_dataset
-from owpc_ltr.interfaces import Certificate, Fit, Loss, Run
-from owpc_ltr.models import LinearModel
-from owpc_ltr.registry import load
-from owpc_ltr.selection import cut_folds, select
-from owpc_ltr.training import Plan, train
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.host.registry import load
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.protocols import Certificate, Fit, Loss, Run
+from owpc_ltr.training.cross_validation import cut_folds, select
+from owpc_ltr.training.train import Plan, train
 
 OWPC = load().find("loss", "owpc")
 SEEN: list[int] = []

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owpc_ltr.bounds import (
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.evaluation.risk_bounds import (
     Bound,
     all_bounds,
     covering_complexity,
@@ -19,11 +21,9 @@ from owpc_ltr.bounds import (
     rademacher_complexity,
     sizes_of,
 )
-from owpc_ltr.data import RankingDataset, make_dataset
-from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.models import LinearModel
-from owpc_ltr.registry import load
-from owpc_ltr.settings import configure
+from owpc_ltr.host.registry import load
+from owpc_ltr.host.settings import configure
+from owpc_ltr.models.linear import LinearModel
 
 REGISTRY = load()
 OWPC, PAIRWISE, LISTWISE = (

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
-from owpc_ltr import registry
-from owpc_ltr.choices import check_choices, choice_number
+from owpc_ltr.host import registry
+from owpc_ltr.host.literals import check_choices, choice_number
 
 Shade = Literal["dark", "light", "none"]
 

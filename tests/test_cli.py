@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from owpc_ltr.models import LinearModel, save_model
+from owpc_ltr.models.linear import LinearModel, save_model
 from tests.commands import Run, commands_in
 
 FEATURESET = '{"featureset": {"name": "f", "features": [%s]}}'
@@ -182,7 +182,7 @@ def test_what_cannot_be_done_is_said_in_one_line(
 def test_a_cluster_that_is_not_there_is_exit_4(
     run: Run, closed_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from owpc_ltr.engine import connection
+    from owpc_ltr.engine.http import connection
 
     monkeypatch.setattr(connection.ConnectionSettings, "deadline", 1.0)
     url = ("--url", f"http://127.0.0.1:{closed_port}")

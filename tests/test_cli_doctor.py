@@ -11,18 +11,18 @@ import pyarrow as pa
 import pytest
 import xgboost
 
-from owpc_ltr.data import RankingDataset, make_dataset
-from owpc_ltr.dataset_file import save_dataset
-from owpc_ltr.doctor import deploy
-from owpc_ltr.engine.client import Engine, Identity
-from owpc_ltr.engine.exporters import export_linear
-from owpc_ltr.engine.stored import model_source
-from owpc_ltr.featureset import Feature, FeatureSet
-from owpc_ltr.formats.xgboost_json import from_dump
-from owpc_ltr.formats.xgboost_raw import from_raw
-from owpc_ltr.models import LinearModel, save_model, with_record
-from owpc_ltr.probes import probes_of
-from owpc_ltr.profiles import serving_profile
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.data.parquet import save_dataset
+from owpc_ltr.engine.http.client import Engine, Identity
+from owpc_ltr.features.feature_set import Feature, FeatureSet
+from owpc_ltr.interop.engine_versions import serving_profile
+from owpc_ltr.interop.export import export_linear
+from owpc_ltr.interop.formats.xgboost_json import from_dump
+from owpc_ltr.interop.formats.xgboost_raw import from_raw
+from owpc_ltr.interop.stored_model import model_source
+from owpc_ltr.interop.upgrade_report import deploy
+from owpc_ltr.models.linear import LinearModel, save_model, with_record
+from owpc_ltr.models.parity_samples import probes_of
 from tests.commands import Run, commands_in
 
 NAMES = ("title", "pop", "n")

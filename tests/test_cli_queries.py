@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from owpc_ltr.cli.queries import Question, read_template
-from owpc_ltr.engine.client import Engine
-from owpc_ltr.engine.connection import ConnectionSettings
+from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.http.connection import ConnectionSettings
 from owpc_ltr.errors import UsageError
 
 QUERY = {"match": {"t": "{{keywords}}"}}

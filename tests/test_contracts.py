@@ -7,8 +7,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
-from owpc_ltr import registry
-from owpc_ltr.interfaces import Loss, Optimizer
+from owpc_ltr.host import registry
+from owpc_ltr.protocols import Loss, Optimizer
 from owpc_ltr.testing import check_loss, check_optimizer, check_reranker
 
 INSTALLED = registry.load()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owpc_ltr.data import RankingDataset, make_dataset
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.errors import BadInput
 
 QUERIES = ["a", "a", "b", "b", "b", "c"]

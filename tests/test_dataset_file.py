@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from owpc_ltr.data import RankingDataset, make_dataset
-from owpc_ltr.dataset_file import load_dataset, read_dataset, save_dataset
-from owpc_ltr.dataset_file import saving as saving_module
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.data.parquet import load_dataset, read_dataset, save_dataset
+from owpc_ltr.data.parquet import writing as saving_module
 from owpc_ltr.errors import BadInput
 
 quick = settings(

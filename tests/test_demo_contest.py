@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from owpc_ltr.data import RankingDataset, make_dataset
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.demo.contest import METRICS, by_kind, hold_contest, rows_of, verdict
 from owpc_ltr.demo.corpus import index_body
 from owpc_ltr.demo.judged import DemoQuery
@@ -20,9 +20,10 @@ from owpc_ltr.demo.main_job import run_demo
 from owpc_ltr.demo.preparing import featureset_file
 from owpc_ltr.demo.tuned_bm25 import MultiMatch, field_columns, tune, untuned
 from owpc_ltr.demo.walk import DemoOptions
-from owpc_ltr.engine.search import BeforeAndAfter, Hit
+from owpc_ltr.engine.search.compare import BeforeAndAfter, Hit
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.featureset import Feature, FeatureSet, load_featureset
+from owpc_ltr.features.feature_set import Feature, FeatureSet
+from owpc_ltr.features.loading import load_featureset
 
 
 @pytest.fixture

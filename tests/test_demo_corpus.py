@@ -26,7 +26,7 @@ from owpc_ltr.demo.judged import (
     pool_recall,
     pools,
 )
-from owpc_ltr.engine.client import Engine
+from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.errors import Refused
 
 

@@ -10,14 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from owpc_ltr.emulator import emulate, foresee
-from owpc_ltr.engine.stores import StoredModel
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.featureset import DERIVED, Feature, FeatureSet
-from owpc_ltr.formats.ranklib import from_ranklib, to_ranklib
-from owpc_ltr.formats.xgboost_json import from_dump
-from owpc_ltr.formats.xgboost_raw_writer import to_raw
-from owpc_ltr.profiles import (
+from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
+from owpc_ltr.interop.emulator import emulate, foresee
+from owpc_ltr.interop.engine_versions import (
     LINEAR,
     RANKLIB,
     XGBOOST,
@@ -25,7 +21,11 @@ from owpc_ltr.profiles import (
     ServingProfile,
     serving_profile,
 )
-from owpc_ltr.trees import TreeModel
+from owpc_ltr.interop.formats.ranklib import from_ranklib, to_ranklib
+from owpc_ltr.interop.formats.xgboost_json import from_dump
+from owpc_ltr.interop.formats.xgboost_raw_writer import to_raw
+from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.models.trees import TreeModel
 
 NAMES = ("title_bm25", "body_bm25", "pop", "n", "phrase", "tag_is")
 RECORDED = replace(serving_profile("opensearch", "3.8.0"), missing_as_zero=True)

@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_optimizers.boosting import Boosting
-from owpc_ltr_optimizers.larank import LaRank
+from owpc_ltr_optimizers.larank.larank import LaRank
 
 from owpc_ltr import cli
-from owpc_ltr.data import RankingDataset, make_dataset
-from owpc_ltr.dataset_file import save_dataset
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.feature_selection import Costs, train_at_cost
-from owpc_ltr.interfaces import Run
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.models import LinearModel, load_model
-from owpc_ltr.training import Plan, train
+from owpc_ltr.models.linear import LinearModel, load_model
+from owpc_ltr.protocols import Run
+from owpc_ltr.training.feature_selection import Costs, train_at_cost
+from owpc_ltr.training.train import Plan, train
 
 NAMES = ("strong", "copy", "weak", "noise", "more_noise")
 Both = tuple[RankingDataset, RankingDataset]

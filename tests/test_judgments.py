@@ -9,8 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.judgments import (
+from owpc_ltr.data.judgments import (
     Duplicates,
     Format,
     JudgedQuery,
@@ -19,6 +18,7 @@ from owpc_ltr.judgments import (
     write_judgments,
     write_qrels,
 )
+from owpc_ltr.errors import BadInput, UsageError
 
 quick = settings(
     max_examples=60,

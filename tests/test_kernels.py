@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from owpc_ltr_losses.pairwise import Pairwise
 
-from owpc_ltr.data import RankingDataset
+from owpc_ltr.arrays import Labels, Vector
+from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import PluginError
-from owpc_ltr.interfaces import KernelLoss, Labels, Vector
-from owpc_ltr.kernels import Kernel, bind, evaluate_query, kernel
-from owpc_ltr.linear import linear_risk, losses_of_scores
+from owpc_ltr.kernels.kernel import Kernel, KernelLoss, bind, evaluate_query, kernel
+from owpc_ltr.kernels.linear import linear_risk, losses_of_scores
 from owpc_ltr.testing.samples import sample_dataset
 
 

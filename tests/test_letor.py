@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.datasets import load_svmlight_file
 
-from owpc_ltr.data import RankingDataset, make_dataset
-from owpc_ltr.errors import BadInput
-from owpc_ltr.letor import read_letor, write_letor
-from owpc_ltr.letor.decimals import (
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.data.letor import read_letor, write_letor
+from owpc_ltr.data.letor.decimals import (
     BAD,
     READ,
     TOO_LARGE,
@@ -27,6 +26,7 @@ from owpc_ltr.letor.decimals import (
     powers_of_ten,
     read_decimal,
 )
+from owpc_ltr.errors import BadInput
 
 POWERS = powers_of_ten()
 quick = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from owpc_ltr_losses.owpc import OWPC
 
-from owpc_ltr.data import RankingDataset, make_dataset
-from owpc_ltr.kernels import bind
-from owpc_ltr.linear import (
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.kernels.kernel import bind
+from owpc_ltr.kernels.linear import (
     add_rows,
     linear_risk,
     linear_scores,

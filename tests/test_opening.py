@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from owpc_ltr.errors import BadInput
-from owpc_ltr.opening import open_bytes, read_text, shown
+from owpc_ltr.files.text import open_bytes, read_text, shown
 
 
 def test_text_is_read_whole_whatever_its_dress(tmp_path: Path) -> None:

@@ -13,19 +13,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from owpc_ltr.emulator import emulate, foresee
-from owpc_ltr.engine.exporters import export_linear, import_linear
-from owpc_ltr.engine.stores import StoredModel
-from owpc_ltr.expressions import compile_expression
-from owpc_ltr.featureset import FeatureSet, parse_featureset
-from owpc_ltr.formats.plugin import PluginTrees, read_definition
-from owpc_ltr.formats.ranklib import Ensembles, Sum, from_ranklib, parse_ranklib, to_ranklib
-from owpc_ltr.formats.xgboost_json import from_dump
-from owpc_ltr.formats.xgboost_json_writer import to_dump
-from owpc_ltr.formats.xgboost_raw import from_raw
-from owpc_ltr.formats.xgboost_raw_writer import to_raw
-from owpc_ltr.profiles import LINEAR, RANKLIB, XGBOOST, XGBOOST_RAW, serving_profile
-from owpc_ltr.trees import TreeModel
+from owpc_ltr.features.expressions import compile_expression
+from owpc_ltr.features.feature_set import FeatureSet, parse_featureset
+from owpc_ltr.interop.emulator import emulate, foresee
+from owpc_ltr.interop.engine_versions import LINEAR, RANKLIB, XGBOOST, XGBOOST_RAW, serving_profile
+from owpc_ltr.interop.export import export_linear, import_linear
+from owpc_ltr.interop.formats.ltr_plugin_reader import PluginTrees, read_definition
+from owpc_ltr.interop.formats.ranklib import Ensembles, Sum, from_ranklib, parse_ranklib, to_ranklib
+from owpc_ltr.interop.formats.xgboost_json import from_dump
+from owpc_ltr.interop.formats.xgboost_json_writer import to_dump
+from owpc_ltr.interop.formats.xgboost_raw import from_raw
+from owpc_ltr.interop.formats.xgboost_raw_writer import to_raw
+from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.models.trees import TreeModel
 from tests.engine.memory_engine import find
 from tests.engine.recorded import Exchange, load_exchanges
 

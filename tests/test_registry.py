@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from owpc_ltr import registry
 from owpc_ltr.errors import PluginError
-from owpc_ltr.registry import Plugin, Registry, load
+from owpc_ltr.host import registry
+from owpc_ltr.host.registry import Plugin, Registry, load
 
 EXAMPLE = Path(__file__).parents[1] / "docs" / "examples" / "owpc-ltr-worst-pairs"
 GOOD = (EXAMPLE / "worst_pairs.py").read_text()

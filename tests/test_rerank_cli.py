@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from owpc_ltr.letor import write_letor
-from owpc_ltr.models import save_model
+from owpc_ltr.data.letor import write_letor
+from owpc_ltr.models.linear import save_model
 from tests.commands import Run, commands_in
 from tests.list_samples import crowded, weights
 

@@ -13,22 +13,23 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from owpc_ltr_losses.pairwise import Pairwise
-from owpc_ltr_rerankers.exchangeable import Exchangeable
+from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
 
-from owpc_ltr.data import RankingDataset, make_dataset
-from owpc_ltr.document_fields import fields_of, with_document_fields
+from owpc_ltr.arrays import Vector
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.data.document_fields import fields_of, with_document_fields
+from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.interfaces import Loss, Run, Vector
-from owpc_ltr.models import LinearModel, load_model, save_model
-from owpc_ltr.rerank_training import PENALTIES, RerankingPlan, fit_reranker
-from owpc_ltr.reranking import (
+from owpc_ltr.models.linear import LinearModel, load_model, save_model
+from owpc_ltr.models.reordering import (
     ReorderingModel,
     dataset_scores,
     feature_ranker,
     load_ranker,
     read_base,
 )
-from owpc_ltr.splits import HashSplit
+from owpc_ltr.protocols import Loss, Run
+from owpc_ltr.training.rerankers import PENALTIES, RerankingPlan, fit_reranker
 from tests.list_samples import crowded, weights
 
 KERNEL = {"reranker.kernels": "rbf"}

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from owpc_ltr.data import RankingDataset, make_dataset
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.errors import BadInput
-from owpc_ltr.interfaces import Run
-from owpc_ltr.registry import load
-from owpc_ltr.selection import Row, choose, cut_folds, families_of, select
-from owpc_ltr.training import Plan, train
+from owpc_ltr.host.registry import load
+from owpc_ltr.protocols import Run
+from owpc_ltr.training.cross_validation import Row, choose, cut_folds, families_of, select
+from owpc_ltr.training.train import Plan, train
 
 REGISTRY = load()
 PLAN = Plan(

@@ -8,8 +8,8 @@ from typing import ClassVar, Literal
 import pytest
 
 from owpc_ltr.errors import UsageError
-from owpc_ltr.grids import combinations, parse_grid
-from owpc_ltr.settings import configure, describe_settings, parse_settings, values_of
+from owpc_ltr.host.grids import combinations, parse_grid
+from owpc_ltr.host.settings import configure, describe_settings, parse_settings, values_of
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from owpc_ltr.sorting import sort_ascending
+from owpc_ltr.kernels.sorting import sort_ascending
 
 
 def check(scores: NDArray[np.floating[Any]]) -> None:

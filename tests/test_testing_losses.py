@@ -11,7 +11,8 @@ from owpc_ltr_losses.lambdarank import LambdaRank
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_losses.pairwise import Pairwise
 
-from owpc_ltr.interfaces import Labels, Loss, Vector
+from owpc_ltr.arrays import Labels, Vector
+from owpc_ltr.protocols import Loss
 from owpc_ltr.testing import check_loss, describe_loss
 
 

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from owpc_ltr_losses.lambdarank import LambdaRank
 from owpc_ltr_losses.owpc import OWPC
-from owpc_ltr_optimizers.larank import LaRank
+from owpc_ltr_optimizers.larank.larank import LaRank
 
-from owpc_ltr.data import RankingDataset
-from owpc_ltr.interfaces import Fit, Loss, Optimizer, Run, Vector
-from owpc_ltr.models import LinearModel
+from owpc_ltr.arrays import Vector
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.protocols import Fit, Loss, Optimizer, Run
 from owpc_ltr.testing import check_optimizer
 from owpc_ltr.testing.optimum import least_objective
 from owpc_ltr.testing.samples import sample_dataset

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from owpc_ltr_losses.pairwise import Pairwise
 
-from owpc_ltr.data import RankingDataset
-from owpc_ltr.interfaces import DescendingReranker, Fields, Loss, Matrix, Reranker, Run, Vector
-from owpc_ltr.kernels import bind
-from owpc_ltr.linear import losses_of_scores
+from owpc_ltr.arrays import Fields, Matrix, Vector
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.kernels.kernel import bind
+from owpc_ltr.kernels.linear import losses_of_scores
+from owpc_ltr.protocols import DescendingReranker, Loss, Reranker, Run
 from owpc_ltr.testing import check_reranker
 
 

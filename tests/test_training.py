@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from owpc_ltr.data import RankingDataset, make_dataset
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.data.scaling import deviation_within_queries, with_scales
+from owpc_ltr.data.splits import HashSplit, fold_of_queries
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.evaluation import compare, measure, model_data, score_warnings
-from owpc_ltr.interfaces import Run
+from owpc_ltr.evaluation.evaluate import compare, measure, model_data, score_warnings
+from owpc_ltr.host.registry import load
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.models import LinearModel, load_model, save_model
-from owpc_ltr.registry import load
-from owpc_ltr.scaling import deviation_within_queries, with_scales
-from owpc_ltr.splits import HashSplit, fold_of_queries
-from owpc_ltr.training import Plan, train
+from owpc_ltr.models.linear import LinearModel, load_model, save_model
+from owpc_ltr.protocols import Run
+from owpc_ltr.training.train import Plan, train
 
 REGISTRY = load()
 OWPC = REGISTRY.find("loss", "owpc")

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from owpc_ltr import __version__
 from owpc_ltr.cli import engine, featureset, models
 from owpc_ltr.cli.average import average
 from owpc_ltr.cli.bounds import bounds
@@ -26,6 +25,7 @@ from owpc_ltr.cli.select import select
 from owpc_ltr.cli.train import train
 from owpc_ltr.cli.upload import upload
 from owpc_ltr.cli.verify import verify
+from owpc_ltr.version import VERSION
 
 app = typer.Typer(
     name="owpc-ltr",
@@ -65,7 +65,7 @@ app.command()(bounds)
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"owpc-ltr {__version__}")
+        typer.echo(f"owpc-ltr {VERSION}")
         raise typer.Exit
 
 

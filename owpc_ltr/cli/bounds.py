@@ -13,7 +13,7 @@ from owpc_ltr.cli.options import Json, PluginFiles
 from owpc_ltr.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from owpc_ltr.bounds import Bound
+    from owpc_ltr.evaluation.risk_bounds import Bound
 
 
 def bounds(
@@ -34,12 +34,12 @@ def bounds(
     Usunier, Buffoni & Gallinari (2009), Theorem 4; Riezler & De Bona (2009), Theorems 3 and 4 and
     Corollaries 1 to 3.
     """
-    from owpc_ltr import registry as registries
-    from owpc_ltr.bounds import all_bounds
-    from owpc_ltr.dataset_file import read_dataset
-    from owpc_ltr.evaluation import model_data
-    from owpc_ltr.models import load_model
-    from owpc_ltr.settings import configure
+    from owpc_ltr.data.parquet import read_dataset
+    from owpc_ltr.evaluation.evaluate import model_data
+    from owpc_ltr.evaluation.risk_bounds import all_bounds
+    from owpc_ltr.host import registry as registries
+    from owpc_ltr.host.settings import configure
+    from owpc_ltr.models.linear import load_model
 
     registry = registries.load(plugin or [])
     ranker = load_model(model)

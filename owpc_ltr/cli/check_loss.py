@@ -10,7 +10,7 @@ from owpc_ltr.cli.options import Json, PluginFiles, Seed
 from owpc_ltr.cli.output import print_json
 
 if TYPE_CHECKING:
-    from owpc_ltr.interfaces import Loss
+    from owpc_ltr.protocols import Loss
 
 
 def check_loss(
@@ -26,9 +26,9 @@ def check_loss(
 
     Exit code 5 if a claim does not hold.
     """
-    from owpc_ltr import registry as registries
     from owpc_ltr.errors import Refused
-    from owpc_ltr.settings import configure, parse_settings
+    from owpc_ltr.host import registry as registries
+    from owpc_ltr.host.settings import configure, parse_settings
     from owpc_ltr.testing import describe_loss
 
     registry = registries.load(plugin or [])

@@ -11,8 +11,8 @@ import typer
 from owpc_ltr.cli.output import warn
 
 if TYPE_CHECKING:
-    from owpc_ltr.engine.client import Engine
-    from owpc_ltr.engine.stores import Store
+    from owpc_ltr.engine.http.client import Engine
+    from owpc_ltr.engine.store.base import Store
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Cluster:
 
     def connect(self) -> Engine:
         """The engine behind these options, the environment and the configuration file."""
-        from owpc_ltr.engine.client import connect
+        from owpc_ltr.engine.http.client import connect
 
         return connect(self.url, ca=self.ca, insecure=self.insecure, caution=warn)
 
@@ -54,7 +54,7 @@ class Place:
 
     def open(self) -> tuple[Engine, Store]:
         """The engine, and in it the store that it has or the one asked for."""
-        from owpc_ltr.engine.stores import choose_store
+        from owpc_ltr.engine.store.choose import choose_store
 
         engine = self.cluster.connect()
         return engine, choose_store(engine, self.store_kind, self.store)

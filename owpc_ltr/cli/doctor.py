@@ -14,9 +14,9 @@ from owpc_ltr.cli.options import Json
 from owpc_ltr.cli.output import print_json
 
 if TYPE_CHECKING:
-    from owpc_ltr.data import RankingDataset
-    from owpc_ltr.doctor import Deployed
-    from owpc_ltr.profiles import ServingProfile
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.interop.engine_versions import ServingProfile
+    from owpc_ltr.interop.upgrade_report import Deployed
 
 
 class Distribution(StrEnum):
@@ -57,9 +57,9 @@ def doctor(
 
     Exit code 5 if the order of a query changes, or the new version does not take the model.
     """
-    from owpc_ltr.doctor import diagnose, read_deployed
     from owpc_ltr.errors import Refused
-    from owpc_ltr.featureset import load_featureset
+    from owpc_ltr.features.loading import load_featureset
+    from owpc_ltr.interop.upgrade_report import diagnose, read_deployed
 
     old, new = _versions(distribution, before, after, cluster)
     named = None if featureset is None else load_featureset(featureset)
@@ -81,9 +81,9 @@ def doctor(
 
 def _judged(deployed: Deployed, path: Path, data: Path | None) -> tuple[RankingDataset, str]:
     """The queries to score, and where they are from. Raises UsageError where there are none."""
-    from owpc_ltr.dataset_file import read_dataset
+    from owpc_ltr.data.parquet import read_dataset
     from owpc_ltr.errors import UsageError
-    from owpc_ltr.probes import dataset_of
+    from owpc_ltr.models.parity_samples import dataset_of
 
     if data is not None:
         return read_dataset(data), str(data)
@@ -98,7 +98,7 @@ def _versions(
     distribution: Distribution | None, before: str | None, after: str, cluster: Cluster
 ) -> tuple[ServingProfile, ServingProfile]:
     """The old and the new version; what is not said of the old one, the cluster tells."""
-    from owpc_ltr.profiles import serving_profile
+    from owpc_ltr.interop.engine_versions import serving_profile
 
     kind = distribution.value if distribution is not None else None
     if before is None:

@@ -13,9 +13,10 @@ from owpc_ltr.cli.options import FieldSource, Json, Metrics, PluginFiles, Seed
 from owpc_ltr.cli.output import print_json, print_table, warn
 
 if TYPE_CHECKING:
-    from owpc_ltr.data import RankingDataset
-    from owpc_ltr.evaluation import Measured
-    from owpc_ltr.interfaces import Ranker, Vector
+    from owpc_ltr.arrays import Vector
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.evaluation.evaluate import Measured
+    from owpc_ltr.protocols import Ranker
 
 
 @grouped
@@ -41,10 +42,10 @@ def evaluate(
     Every figure comes with its convention, the number of queries, and what scoring every document
     alike would get.
     """
-    from owpc_ltr.dataset_file import read_dataset
-    from owpc_ltr.evaluation import measure, model_data, score_warnings
+    from owpc_ltr.data.parquet import read_dataset
+    from owpc_ltr.evaluation.evaluate import measure, model_data, score_warnings
     from owpc_ltr.metrics import parse_metric
-    from owpc_ltr.reranking import dataset_scores, load_ranker
+    from owpc_ltr.models.reordering import dataset_scores, load_ranker
 
     metrics = [parse_metric(text) for text in metric or ["ndcg@10", "map", "mrr"]]
     ranker = load_ranker(model, plugin or ())
@@ -78,7 +79,7 @@ def _side_in_words(side: str) -> str:
 
 def _field_names(ranker: Ranker) -> tuple[str, ...]:
     """The document fields that a reranker needs; a model needs none."""
-    from owpc_ltr.reranking import ReorderingModel
+    from owpc_ltr.models.reordering import ReorderingModel
 
     return ranker.field_names if isinstance(ranker, ReorderingModel) else ()
 
@@ -86,7 +87,7 @@ def _field_names(ranker: Ranker) -> tuple[str, ...]:
 def _compared(
     ours: Sequence[Measured], others: Sequence[Measured], seed: int
 ) -> list[dict[str, Any]]:
-    from owpc_ltr.evaluation import compare
+    from owpc_ltr.evaluation.evaluate import compare
 
     return [
         {"metric": str(a.metric), **compare(a, b, seed).as_dict()}
@@ -95,8 +96,8 @@ def _compared(
 
 
 def _other_scores(against: str, data: RankingDataset, plugins: Iterable[Path]) -> Vector:
-    from owpc_ltr.evaluation import model_data
-    from owpc_ltr.reranking import FEATURE, dataset_scores, feature_ranker, load_ranker
+    from owpc_ltr.evaluation.evaluate import model_data
+    from owpc_ltr.models.reordering import FEATURE, dataset_scores, feature_ranker, load_ranker
 
     if against.startswith(FEATURE):
         return feature_ranker(against, data).score(data.features)

@@ -47,11 +47,11 @@ def export_model(
     It scores there as here, or is refused: what the engine leaves out is written otherwise. What it
     does with real documents only `upload` proves.
     """
-    from owpc_ltr.exporting import export_file
-    from owpc_ltr.featureset import load_featureset
-    from owpc_ltr.files import write_atomically
-    from owpc_ltr.models import load_model
-    from owpc_ltr.profiles import serving_profile
+    from owpc_ltr.features.loading import load_featureset
+    from owpc_ltr.files.atomic import write_atomically
+    from owpc_ltr.interop.engine_versions import serving_profile
+    from owpc_ltr.interop.export_file import export_file
+    from owpc_ltr.models.linear import load_model
 
     check_writable(out)
     profile = serving_profile(target.value, version)

@@ -12,7 +12,7 @@ from owpc_ltr.cli.output import print_table
 from owpc_ltr.errors import BadInput
 
 if TYPE_CHECKING:
-    from owpc_ltr.feature_selection import Costs, Selected
+    from owpc_ltr.training.feature_selection import Costs, Selected
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class FeatureCosts:
     def read(self) -> Costs | None:
         """The costs of the file, if one is given. Raises BadInput naming it and the feature."""
         from owpc_ltr.cli.files import read_json_object
-        from owpc_ltr.feature_selection import Costs
+        from owpc_ltr.training.feature_selection import Costs
 
         path = self.feature_cost
         if path is None:

@@ -13,7 +13,7 @@ from owpc_ltr.cli.options import Index, Json
 from owpc_ltr.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from owpc_ltr.featureset import FeatureSet
+    from owpc_ltr.features.feature_set import FeatureSet
 
 app = typer.Typer(
     help="Push, show, list and delete feature sets: the queries whose scores are the features.",
@@ -42,7 +42,7 @@ def push(
     as_json: Json = False,
 ) -> None:
     """Store a feature set, after every feature has been tried on the index."""
-    from owpc_ltr.featureset import load_featureset
+    from owpc_ltr.features.loading import load_featureset
 
     featureset = _to_be_tried(load_featureset(file, name), index, keywords)
     kept_in = place.open_store()
@@ -117,7 +117,7 @@ def _to_be_tried(featureset: FeatureSet, index: str, keywords: str) -> FeatureSe
     """The feature set, saying on which index it is tried, and with which parameters."""
     from dataclasses import replace
 
-    from owpc_ltr.engine.names import check_index
+    from owpc_ltr.names import check_index
 
     tried = dict.fromkeys(featureset.params, keywords)
     given = (featureset.validation or {}).get("params", {})

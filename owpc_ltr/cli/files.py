@@ -12,7 +12,7 @@ from owpc_ltr.errors import BadInput, UsageError
 
 def read_json_object(path: Path) -> dict[str, Any]:
     """The JSON object of a file. Raises BadInput naming the file and the place of the fault."""
-    from owpc_ltr.opening import read_text
+    from owpc_ltr.files.text import read_text
 
     try:
         content = json.loads(read_text(path, largest=10_000_000))

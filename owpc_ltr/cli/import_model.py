@@ -16,7 +16,7 @@ from owpc_ltr.cli.output import print_json
 from owpc_ltr.errors import BadInput, UsageError
 
 if TYPE_CHECKING:
-    from owpc_ltr.adopting import Columns
+    from owpc_ltr.interop.import_columns import Columns
 
 
 class MissingValues(StrEnum):
@@ -43,10 +43,10 @@ class ColumnSource:
 
     def columns(self) -> Columns:
         """The names, and what else is known. Raises UsageError for more sources than one."""
-        from owpc_ltr.adopting import Columns
-        from owpc_ltr.dataset_file import read_dataset
-        from owpc_ltr.featureset import load_featureset
-        from owpc_ltr.probes import probes_of
+        from owpc_ltr.data.parquet import read_dataset
+        from owpc_ltr.features.loading import load_featureset
+        from owpc_ltr.interop.import_columns import Columns
+        from owpc_ltr.models.parity_samples import probes_of
 
         if sum(source is not None for source in (self.features, self.featureset, self.data)) > 1:
             raise UsageError("--features, --featureset and --data name the same columns: give one")
@@ -78,8 +78,8 @@ def import_model(
 
     Pickles are never read: save XGBoost as .json and LightGBM as .txt.
     """
-    from owpc_ltr.adopting import adopt
-    from owpc_ltr.models import save_model
+    from owpc_ltr.interop.import_columns import adopt
+    from owpc_ltr.models.linear import save_model
 
     check_writable(out)
     adopted = adopt(file, source.columns(), missing.value)
@@ -97,7 +97,7 @@ def import_model(
 
 
 def _names(path: Path) -> tuple[str, ...]:
-    from owpc_ltr.opening import read_text, shown
+    from owpc_ltr.files.text import read_text, shown
 
     names: dict[str, int] = {}
     for number, line in enumerate(read_text(path, largest=10_000_000).splitlines(), 1):

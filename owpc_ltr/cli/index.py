@@ -63,7 +63,7 @@ def index(
 
 def _begun(path: Path, id_field: str | None) -> Iterator[tuple[str, dict[str, Any]]]:
     """The documents of a file with their ids, the first one already read and found good."""
-    from owpc_ltr.json_lines import read_json_lines, with_ids
+    from owpc_ltr.files.json_lines import read_json_lines, with_ids
 
     numbered = with_ids(read_json_lines(path), id_field, str(path))
     return chain([next(numbered)], numbered)

@@ -13,8 +13,8 @@ from owpc_ltr.cli.options import Grid, Settings
 from owpc_ltr.cli.plans import Choosing
 
 if TYPE_CHECKING:
-    from owpc_ltr.rerank_training import RerankingPlan
-    from owpc_ltr.training import Plan
+    from owpc_ltr.training.rerankers import RerankingPlan
+    from owpc_ltr.training.train import Plan
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Learning:
 
     def model_plan(self, normalise: str | None, plugins: Sequence[Path]) -> Plan:
         """The plan of a model, with the defaults of models."""
-        from owpc_ltr import registry as registries
+        from owpc_ltr.host import registry as registries
 
         choosing = Choosing(self.setting or (), self.grid or (), self.select or "map")
         loss, optimizer = self.loss or "owpc", self.optimizer or "larank"
@@ -54,7 +54,7 @@ class Learning:
 
     def reranking_plan(self, plugins: Sequence[Path]) -> RerankingPlan:
         """The plan of the reranker, with the defaults of rerankers."""
-        from owpc_ltr import registry as registries
+        from owpc_ltr.host import registry as registries
 
         choosing = Choosing(self.setting or (), self.grid or (), self.select or "ndcg@10")
         loss, reranker = self.loss or "bregman", str(self.reranker)

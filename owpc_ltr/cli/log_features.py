@@ -16,8 +16,8 @@ from owpc_ltr.cli.options import Index, Json
 from owpc_ltr.cli.output import print_json, progress, warn
 
 if TYPE_CHECKING:
+    from owpc_ltr.data.judgments import Duplicates, Judgments
     from owpc_ltr.engine.feature_log import LogReport
-    from owpc_ltr.judgments import Duplicates, Judgments
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Reading:
 
     def read(self, path: Path) -> Judgments:
         """The judgments of the file, and on standard error what is to be known of them."""
-        from owpc_ltr.judgments import read_judgments
+        from owpc_ltr.data.judgments import read_judgments
 
         duplicates = cast("Duplicates", self.duplicates)
         judged = read_judgments(path, topics=self.topics, duplicates=duplicates)

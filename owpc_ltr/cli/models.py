@@ -14,9 +14,9 @@ from owpc_ltr.cli.options import Json, UploadedName
 from owpc_ltr.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from owpc_ltr.engine.certificates import Certificate
-    from owpc_ltr.engine.client import Engine
-    from owpc_ltr.engine.pointers import Pointer
+    from owpc_ltr.engine.deployment.aliases import Pointer
+    from owpc_ltr.engine.deployment.certificates import Certificate
+    from owpc_ltr.engine.http.client import Engine
 
 app = typer.Typer(help="List uploaded models, and change what names mean.", no_args_is_help=True)
 
@@ -27,7 +27,7 @@ ModelName = Annotated[str, typer.Argument(help="NAME, NAME:challenger or NAME@HA
 @grouped
 def list_all(*, place: Place, as_json: Json = False) -> None:
     """List the names that applications use, and the models that they mean."""
-    from owpc_ltr.engine.pointers import Pointers
+    from owpc_ltr.engine.deployment.aliases import Pointers
 
     engine, store = place.open()
     pointers = Pointers(engine).all()
@@ -46,7 +46,7 @@ def list_all(*, place: Place, as_json: Json = False) -> None:
 @grouped
 def show(name: ModelName, *, cluster: Cluster, as_json: Json = False) -> None:
     """Show where a model comes from and what was proven of it: its certificate in the cluster."""
-    from owpc_ltr.engine.provenance import provenance
+    from owpc_ltr.engine.deployment.provenance import provenance
 
     certificate = _certificate(cluster.connect(), name)
     if as_json:
@@ -67,7 +67,7 @@ def diff(
     as_json: Json = False,
 ) -> None:
     """Show in what two models differ: data, settings, proofs, and weights where both are linear."""
-    from owpc_ltr.engine.provenance import differences
+    from owpc_ltr.engine.deployment.provenance import differences
 
     engine = cluster.connect()
     one, two = _certificate(engine, name), _certificate(engine, other)
@@ -85,7 +85,7 @@ def diff(
 @grouped
 def promote(name: UploadedName, *, cluster: Cluster, as_json: Json = False) -> None:
     """Let NAME mean its challenger from now on."""
-    from owpc_ltr.engine.pointers import Pointers
+    from owpc_ltr.engine.deployment.aliases import Pointers
 
     _print_meaning(Pointers(cluster.connect()).promote(name), as_json=as_json)
 
@@ -102,8 +102,8 @@ def prune(
     as_json: Json = False,
 ) -> None:
     """Take out models that no name means, nor can go back to; without MODEL or --yes, list them."""
-    from owpc_ltr.engine.provenance import prunable
-    from owpc_ltr.engine.provenance import prune as take_out
+    from owpc_ltr.engine.deployment.prune import prunable
+    from owpc_ltr.engine.deployment.prune import prune as take_out
 
     engine, store = place.open()
     chosen = [model] if model else prunable(engine, store)
@@ -125,14 +125,14 @@ def prune(
 @grouped
 def rollback(name: UploadedName, *, cluster: Cluster, as_json: Json = False) -> None:
     """Let NAME mean the model again that it meant before the last upload."""
-    from owpc_ltr.engine.pointers import Pointers
+    from owpc_ltr.engine.deployment.aliases import Pointers
 
     _print_meaning(Pointers(cluster.connect()).roll_back(name), as_json=as_json)
 
 
 def _certificate(engine: Engine, name: str) -> Certificate:
-    from owpc_ltr.engine.certificates import Certificates
-    from owpc_ltr.engine.pointers import Pointers
+    from owpc_ltr.engine.deployment.aliases import Pointers
+    from owpc_ltr.engine.deployment.certificates import Certificates
 
     return Certificates(engine).get(Pointers(engine).resolve(name))
 

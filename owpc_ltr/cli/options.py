@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from owpc_ltr.data import RankingDataset
+    from owpc_ltr.data.dataset import RankingDataset
 
 Documents = Annotated[
     Path | None,
@@ -61,6 +61,6 @@ class FieldSource:
 
     def added(self, data: RankingDataset, names: Sequence[str]) -> RankingDataset:
         """The data with the named fields of its documents."""
-        from owpc_ltr.document_fields import with_document_fields
+        from owpc_ltr.data.document_fields import with_document_fields
 
         return with_document_fields(data, names, self.documents, self.id_field)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from owpc_ltr.registry import Registry
-    from owpc_ltr.rerank_training import RerankingPlan
-    from owpc_ltr.training import Plan
+    from owpc_ltr.host.registry import Registry
+    from owpc_ltr.training.rerankers import RerankingPlan
+    from owpc_ltr.training.train import Plan
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class Choosing:
 
     def model_plan(self, registry: Registry, loss: str, optimizer: str, normalise: str) -> Plan:
         """How to train a model."""
-        from owpc_ltr.grids import parse_grid
-        from owpc_ltr.training import Plan
+        from owpc_ltr.host.grids import parse_grid
+        from owpc_ltr.training.train import Plan
 
         classes = registry.find("loss", loss), registry.find("optimizer", optimizer)
         fixed = self._fixed()
@@ -35,8 +35,8 @@ class Choosing:
 
     def reranking_plan(self, registry: Registry, loss: str, reranker: str) -> RerankingPlan:
         """How to learn a reordering."""
-        from owpc_ltr.grids import parse_grid
-        from owpc_ltr.rerank_training import RerankingPlan
+        from owpc_ltr.host.grids import parse_grid
+        from owpc_ltr.training.rerankers import RerankingPlan
 
         reranker_class = registry.find("reranker", reranker)
         classes = registry.find("loss", loss), reranker_class
@@ -49,7 +49,7 @@ class Choosing:
 
     def _fixed(self) -> dict[str, str]:
         """Each setting under its full name."""
-        from owpc_ltr.settings import parse_settings
+        from owpc_ltr.host.settings import parse_settings
 
         return {
             f"{kind}.{name}": value

@@ -21,7 +21,7 @@ def plugins(plugin: PluginFiles = None, as_json: Json = False) -> None:
     Use a name as --loss NAME, --optimizer NAME or --reranker NAME, and a setting as
     --set loss.SETTING=VALUE.
     """
-    from owpc_ltr import registry as registries
+    from owpc_ltr.host import registry as registries
 
     registry = registries.load(plugin or [])
     rows = [_describe(found) for found in registry.all()]
@@ -47,7 +47,7 @@ def plugins(plugin: PluginFiles = None, as_json: Json = False) -> None:
 
 
 def _describe(found: Any) -> dict[str, Any]:
-    from owpc_ltr.settings import describe_settings
+    from owpc_ltr.host.settings import describe_settings
 
     default = found.cls()
     return {

@@ -16,9 +16,10 @@ from owpc_ltr.cli.queries import read_template
 from owpc_ltr.errors import UsageError
 
 if TYPE_CHECKING:
-    from owpc_ltr.engine.client import Engine
-    from owpc_ltr.engine.profiling import FeatureCost, Samples, Subject
-    from owpc_ltr.engine.stores import Store, StoredModel
+    from owpc_ltr.engine.http.client import Engine
+    from owpc_ltr.engine.search.latency import FeatureCost, Samples, Subject
+    from owpc_ltr.engine.store.base import Store
+    from owpc_ltr.interop.stored_model import StoredModel
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,8 @@ class Profiled:
 
     def subject(self, engine: Engine, store: Store, index: str, template: Path | None) -> Subject:
         """The query with the features or the model in it. Raises UsageError for neither."""
-        from owpc_ltr.engine.names import check_index
-        from owpc_ltr.engine.profiling import Subject
+        from owpc_ltr.engine.search.latency import Subject
+        from owpc_ltr.names import check_index
 
         check_index(index)
         if self.featureset is None and self.model is None:
@@ -49,7 +50,7 @@ class Profiled:
         return Subject(index, query, stored.featureset, stored if runs else None)
 
     def _stored(self, engine: Engine, store: Store, name: str) -> StoredModel:
-        from owpc_ltr.engine.pointers import Pointers
+        from owpc_ltr.engine.deployment.aliases import Pointers
 
         stored = store.get_model(Pointers(engine).resolve(name))
         if self.featureset not in {None, stored.featureset.name}:
@@ -73,7 +74,7 @@ class Typed:
 
     def params(self) -> list[dict[str, Any]]:
         """What fills the query, once for each query. Raises UsageError where there is none."""
-        from owpc_ltr.judgments import read_judgments
+        from owpc_ltr.data.judgments import read_judgments
 
         typed = [{"keywords": text, "query": text} for text in self.keywords or []]
         if self.queries is not None:
@@ -106,8 +107,8 @@ def profile(
     With a model it is rescored; without, the features of the window come back. Quartiles of a cost
     on both sides of 0 say that it is not told from noise.
     """
-    from owpc_ltr.engine.capacity import capacity
-    from owpc_ltr.engine.profiling import derived_from, feature_costs, window_latencies
+    from owpc_ltr.engine.search.capacity import capacity
+    from owpc_ltr.engine.search.latency import derived_from, feature_costs, window_latencies
 
     params = typed.params()
     engine, store = place.open()

@@ -12,7 +12,7 @@ import typer
 from owpc_ltr.errors import UsageError
 
 if TYPE_CHECKING:
-    from owpc_ltr.engine.client import Engine
+    from owpc_ltr.engine.http.client import Engine
 
 _UNRANKED = {"query", "size", "from", "_source", "fields", "aggs", "highlight", "track_total_hits"}
 """The parts of a search's body that do not change its ranking, and its query."""
@@ -49,7 +49,7 @@ class Question:
 def read_template(engine: Engine, index: str, path: Path | None) -> dict[str, Any]:
     """The query of a file, else a plain one over all text fields of the index."""
     from owpc_ltr.cli.files import read_json_object
-    from owpc_ltr.engine.search import check_query, default_query
+    from owpc_ltr.engine.search.request import check_query, default_query
 
     if path is None:
         return default_query(engine, index)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from owpc_ltr.cli.learning import Learning
     from owpc_ltr.cli.options import FieldSource
     from owpc_ltr.cli.sides import Sides
-    from owpc_ltr.interfaces import Run
-    from owpc_ltr.rerank_training import Reranked, RerankingPlan
+    from owpc_ltr.protocols import Run
+    from owpc_ltr.training.rerankers import Reranked, RerankingPlan
 
 
 def reranker_base(learning: Learning, costs: FeatureCosts, normalise: str | None) -> str:
@@ -42,8 +42,8 @@ def learn_reranker(
     plan: RerankingPlan, base: str, sides: Sides, fields: FieldSource, run: Run
 ) -> Reranked:
     """A reordering of the base's lists, learned on one side and chosen on the other."""
-    from owpc_ltr.rerank_training import fit_reranker
-    from owpc_ltr.reranking import read_base
+    from owpc_ltr.models.reordering import read_base
+    from owpc_ltr.training.rerankers import fit_reranker
 
     names, validation = plan.field_names, sides.validation
     return fit_reranker(

@@ -15,9 +15,9 @@ from owpc_ltr.cli.output import warn
 from owpc_ltr.cli.queries import Question
 
 if TYPE_CHECKING:
-    from owpc_ltr.engine.client import Engine
-    from owpc_ltr.engine.stores import StoredModel
-    from owpc_ltr.intervals import ScoreInterval
+    from owpc_ltr.engine.http.client import Engine
+    from owpc_ltr.interop.stored_model import StoredModel
+    from owpc_ltr.models.score_range import ScoreInterval
 
 
 @grouped
@@ -39,9 +39,9 @@ def rescore_body(
     Without KEYWORDS it is a search template, with {{keywords}} where the user's words go. Add
     "from" for later pages: no document beyond the window passes one within it.
     """
-    from owpc_ltr.engine.names import check_index
-    from owpc_ltr.engine.pointers import Pointers
-    from owpc_ltr.engine.search import request_body
+    from owpc_ltr.engine.deployment.aliases import Pointers
+    from owpc_ltr.engine.search.request import request_body
+    from owpc_ltr.names import check_index
 
     check_index(index)
     engine, store = place.open()
@@ -61,8 +61,8 @@ def rescore_body(
 
 def _interval(engine: Engine, stored: StoredModel) -> ScoreInterval:
     """Between which numbers the model's scores lie, as its certificate says."""
-    from owpc_ltr.engine.certificates import Certificates
-    from owpc_ltr.intervals import UNKNOWN
+    from owpc_ltr.engine.deployment.certificates import Certificates
+    from owpc_ltr.models.score_range import UNKNOWN
 
     certificate = Certificates(engine).find(stored.name, whole=False)
     return certificate.interval if certificate else UNKNOWN

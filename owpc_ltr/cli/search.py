@@ -17,10 +17,11 @@ from owpc_ltr.cli.queries import Question
 from owpc_ltr.errors import BadInput, UsageError
 
 if TYPE_CHECKING:
-    from owpc_ltr.engine.client import Engine
-    from owpc_ltr.engine.search import BeforeAndAfter, Hit
-    from owpc_ltr.engine.stores import Store, StoredModel
-    from owpc_ltr.reranking import ReorderingModel
+    from owpc_ltr.engine.http.client import Engine
+    from owpc_ltr.engine.search.compare import BeforeAndAfter, Hit
+    from owpc_ltr.engine.store.base import Store
+    from owpc_ltr.interop.stored_model import StoredModel
+    from owpc_ltr.models.reordering import ReorderingModel
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Ranking:
             raise UsageError("give one of --model NAME and --reranker FILE")
         if self.reranker is None:
             return None
-        from owpc_ltr.reranking import ReorderingModel, load_ranker
+        from owpc_ltr.models.reordering import ReorderingModel, load_ranker
 
         ranker = load_ranker(self.reranker)
         if not isinstance(ranker, ReorderingModel):
@@ -55,7 +56,7 @@ class Ranking:
 
     def stored(self, engine: Engine, store: Store) -> StoredModel | None:
         """The model that the name means; None for a reordering."""
-        from owpc_ltr.engine.pointers import Pointers
+        from owpc_ltr.engine.deployment.aliases import Pointers
 
         if self.model is None:
             return None
@@ -74,8 +75,8 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Search twice, without and with the model or reranker, and show both rankings side by side."""
-    from owpc_ltr.engine.names import check_index
-    from owpc_ltr.engine.search import search as search_both
+    from owpc_ltr.engine.search.compare import search as search_both
+    from owpc_ltr.names import check_index
 
     check_index(index)
     reordering = ranking.reordering()
@@ -111,8 +112,8 @@ def _reordered(
     asked: Mapping[str, Any],
 ) -> BeforeAndAfter:
     """The same search, its window reordered here within the deadline."""
-    from owpc_ltr.engine.search import reranked
-    from owpc_ltr.live import live_search, prepare
+    from owpc_ltr.engine.search.client_rerank import live_search, prepare
+    from owpc_ltr.engine.search.compare import reranked
 
     prepare(reordering)
     live = live_search(**asked, ranker=reordering, deadline=deadline)

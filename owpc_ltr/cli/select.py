@@ -16,8 +16,8 @@ from owpc_ltr.cli.output import print_json, print_table, progress
 from owpc_ltr.cli.plans import Choosing
 
 if TYPE_CHECKING:
-    from owpc_ltr.selection import Choice, Fold
-    from owpc_ltr.training import Plan
+    from owpc_ltr.training.cross_validation import Choice, Fold
+    from owpc_ltr.training.train import Plan
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Candidates:
 
     def plans(self, normalise: str, plugins: Sequence[Path]) -> list[Plan]:
         """A plan for each loss with each optimizer."""
-        from owpc_ltr import registry as registries
+        from owpc_ltr.host import registry as registries
 
         registry = registries.load(plugins)
         choosing = Choosing(self.setting or (), self.grid or (), self.select)
@@ -68,9 +68,9 @@ def select(
     Figures are means over folds of the folds' test means. The last row lets validation choose
     among everything (the paper's g_All, where only loss.generator varies).
     """
-    from owpc_ltr.interfaces import Run
-    from owpc_ltr.selection import choose, families_of
-    from owpc_ltr.selection import select as select_over_folds
+    from owpc_ltr.protocols import Run
+    from owpc_ltr.training.cross_validation import choose, families_of
+    from owpc_ltr.training.cross_validation import select as select_over_folds
 
     metrics = metric or ["map", "ndcg@1", "ndcg@3", "ndcg@10"]
     plans = candidates.plans(normalise, plugin or ())
@@ -91,9 +91,9 @@ def select(
 
 
 def _folds(paths: list[Path], count: int) -> list[Fold]:
-    from owpc_ltr.dataset_file import read_dataset
+    from owpc_ltr.data.parquet import read_dataset
     from owpc_ltr.errors import UsageError
-    from owpc_ltr.selection import Fold, cut_folds
+    from owpc_ltr.training.cross_validation import Fold, cut_folds
 
     if len(paths) == 1 and not paths[0].is_dir():
         return cut_folds(read_dataset(paths[0]), count)

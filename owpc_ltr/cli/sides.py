@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from owpc_ltr.data import RankingDataset
+    from owpc_ltr.data.dataset import RankingDataset
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Cut:
 
     def read(self, path: Path) -> Sides:
         """The sides of a dataset's file."""
-        from owpc_ltr.dataset_file import read_dataset
-        from owpc_ltr.splits import HashSplit
+        from owpc_ltr.data.parquet import read_dataset
+        from owpc_ltr.data.splits import HashSplit
 
         everything = read_dataset(path)
         source: dict[str, Any] = {"data": path.name, "fingerprint": everything.fingerprint}

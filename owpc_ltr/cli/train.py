@@ -19,9 +19,9 @@ from owpc_ltr.cli.sides import Cut, Sides
 from owpc_ltr.errors import UsageError
 
 if TYPE_CHECKING:
-    from owpc_ltr.feature_selection import Costs, Selected
-    from owpc_ltr.interfaces import Run
-    from owpc_ltr.training import Plan, Trained
+    from owpc_ltr.protocols import Run
+    from owpc_ltr.training.feature_selection import Costs, Selected
+    from owpc_ltr.training.train import Plan, Trained
 
 
 @grouped
@@ -50,8 +50,8 @@ def train(
     validation and test. `owpc-ltr evaluate MODEL DATA` then measures on the test queries.
     With --reranker it learns to reorder the lists of --base, which stays a candidate itself.
     """
-    from owpc_ltr.interfaces import Run
-    from owpc_ltr.models import save_model
+    from owpc_ltr.models.linear import save_model
+    from owpc_ltr.protocols import Run
 
     check_writable(out)
     if learning.reranker is not None:
@@ -86,8 +86,8 @@ def _learn_model(
     plan: Plan, sides: Sides, run: Run, costs: Costs | None
 ) -> tuple[Trained, Selected | None]:
     """The model, and how its features were chosen where they have costs."""
-    from owpc_ltr.feature_selection import train_at_cost
-    from owpc_ltr.training import train as train_model
+    from owpc_ltr.training.feature_selection import train_at_cost
+    from owpc_ltr.training.train import train as train_model
 
     if costs is None:
         return train_model(sides.training, plan, run, sides.validation, sides.source), None

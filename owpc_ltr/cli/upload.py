@@ -16,9 +16,9 @@ from owpc_ltr.cli.output import print_json, print_table
 from owpc_ltr.errors import UsageError
 
 if TYPE_CHECKING:
-    from owpc_ltr.engine.deployment import Uploaded
-    from owpc_ltr.engine.gate import Gate, GateResult
-    from owpc_ltr.engine.parity import Parity
+    from owpc_ltr.engine.deployment.gate import Gate, GateResult
+    from owpc_ltr.engine.deployment.parity import Parity
+    from owpc_ltr.engine.deployment.upload import Uploaded
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,10 @@ class Proof:
 
     def prepared(self) -> tuple[Gate | None, list[dict[str, Any]] | None]:
         """What the data is for: a gate, and probes for a model that remembers none."""
-        from owpc_ltr.dataset_file import read_dataset
-        from owpc_ltr.engine.gate import Gate
+        from owpc_ltr.data.parquet import read_dataset
+        from owpc_ltr.engine.deployment.gate import Gate
         from owpc_ltr.metrics import parse_metric
-        from owpc_ltr.probes import probes_of
+        from owpc_ltr.models.parity_samples import probes_of
 
         metric = parse_metric(self.require_gain) if self.require_gain else None
         if self.data is None:
@@ -77,9 +77,9 @@ def upload(
     NAME means what it meant before, and the exit code is 5. So it is, and nothing is uploaded, if
     --require-gain is not met: the 95 % interval of the gain must be above 0.
     """
-    from owpc_ltr.engine.deployment import upload as upload_model
-    from owpc_ltr.engine.gate import NotBetter
-    from owpc_ltr.models import load_model
+    from owpc_ltr.engine.deployment.gate import NotBetter
+    from owpc_ltr.engine.deployment.upload import upload as upload_model
+    from owpc_ltr.models.linear import load_model
 
     ranker = load_model(model)
     gate, probes = proof.prepared()

@@ -12,7 +12,7 @@ from owpc_ltr.cli.options import Json, Tolerance
 from owpc_ltr.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from owpc_ltr.engine.drift import Verified
+    from owpc_ltr.engine.deployment.drift import Verified
 
 
 @grouped
@@ -35,8 +35,8 @@ def verify(
     Compared are the feature set, the engine's version, the index, its mapping, the features of the
     model's judged documents, and the scores. Where something drifted the exit code is 5.
     """
-    from owpc_ltr.engine.drift import verify as verify_model
-    from owpc_ltr.engine.pointers import Pointers
+    from owpc_ltr.engine.deployment.aliases import Pointers
+    from owpc_ltr.engine.deployment.drift import verify as verify_model
     from owpc_ltr.errors import Refused
 
     engine, store = place.open()

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from owpc_ltr.data import RankingDataset
+from owpc_ltr.arrays import Vector
+from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.demo.judged import MODULE, OBJECT
-from owpc_ltr.evaluation import Measured, compare, measure
-from owpc_ltr.interfaces import Vector
+from owpc_ltr.evaluation.evaluate import Measured, compare, measure
+from owpc_ltr.evaluation.significance import Comparison
 from owpc_ltr.metrics import Metric, parse_metric
-from owpc_ltr.significance import Comparison
 
 METRICS = ("map", "mrr", "ndcg@10")
 

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from owpc_ltr.demo.corpus import Document
-from owpc_ltr.engine.client import Engine
-from owpc_ltr.engine.names import check_index
+from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.errors import Refused
+from owpc_ltr.names import check_index
 
 POOL_SIZE = 50
 FEWEST_WORDS, MOST_WORDS = 4, 30

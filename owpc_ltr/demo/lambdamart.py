@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from owpc_ltr.data import RankingDataset
-from owpc_ltr.grids import combinations
-from owpc_ltr.interfaces import Matrix, Vector
+from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.host.grids import combinations
 from owpc_ltr.metrics import parse_metric
 
 GRID: dict[str, tuple[Any, ...]] = {"max_depth": (3, 4, 6)}

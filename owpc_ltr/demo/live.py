@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.demo.judged import DemoQuery
-from owpc_ltr.engine.client import Engine
-from owpc_ltr.engine.search import BeforeAndAfter, Hit, search
-from owpc_ltr.engine.stores import Store, StoredModel
+from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.search.compare import BeforeAndAfter, Hit, search
+from owpc_ltr.engine.store.base import Store
+from owpc_ltr.evaluation.significance import Comparison, compare_paired
+from owpc_ltr.interop.stored_model import StoredModel
 from owpc_ltr.metrics import RankedQueries, parse_metric
-from owpc_ltr.significance import Comparison, compare_paired
 
 WINDOW = 100
 METRIC = "ndcg@10"

@@ -21,7 +21,7 @@ from owpc_ltr.demo.walk import INDEX, MODEL, DemoOptions, Walk
 from owpc_ltr.errors import UsageError
 
 if TYPE_CHECKING:
-    from owpc_ltr.engine.client import Engine
+    from owpc_ltr.engine.http.client import Engine
 
 
 def run_demo(

@@ -16,14 +16,14 @@ from owpc_ltr.demo.narration import Progress
 from owpc_ltr.demo.walk import INDEX, Cluster, Sides, Walk
 
 if TYPE_CHECKING:
-    from owpc_ltr.engine.client import Engine
-    from owpc_ltr.judgments import Judgments
+    from owpc_ltr.data.judgments import Judgments
+    from owpc_ltr.engine.http.client import Engine
 
 
 def start_node(walk: Walk) -> Engine:
     """The demo's own node, started or found running."""
     from owpc_ltr.engine import node
-    from owpc_ltr.engine.client import connect
+    from owpc_ltr.engine.http.client import connect
 
     with walk.step("node", "start a real OpenSearch node, for the demo alone"):
         with walk.narrator.working() as show:
@@ -61,8 +61,8 @@ def index_corpus(walk: Walk, engine: Engine) -> tuple[Document, ...]:
 
 def push_featureset(walk: Walk, engine: Engine) -> Cluster:
     """The store that the engine has, with the shipped feature set in it."""
-    from owpc_ltr.engine.stores import choose_store
-    from owpc_ltr.featureset import load_featureset
+    from owpc_ltr.engine.store.choose import choose_store
+    from owpc_ltr.features.loading import load_featureset
 
     with walk.step("featureset", "push a feature set"):
         store = choose_store(engine)
@@ -103,8 +103,8 @@ def find_candidates(walk: Walk, engine: Engine, documents: Sequence[Document]) -
 
 def log_candidates(walk: Walk, cluster: Cluster, found: Sequence[Pool]) -> Sides:
     """The features of all candidates, in a dataset that is split by query."""
+    from owpc_ltr.data.judgments import write_judgments
     from owpc_ltr.engine.feature_log import LogOptions, log_features
-    from owpc_ltr.judgments import write_judgments
 
     with walk.step("log", "log the features of every candidate"):
         judgments = _judgments(found)
@@ -141,7 +141,7 @@ def featureset_file() -> Path:
 
 
 def _judgments(found: Sequence[Pool]) -> Judgments:
-    from owpc_ltr.judgments import JudgedQuery, Judgments
+    from owpc_ltr.data.judgments import JudgedQuery, Judgments
 
     return Judgments(
         [
@@ -157,8 +157,8 @@ def _judgments(found: Sequence[Pool]) -> Judgments:
 
 
 def _split(path: Path) -> Sides:
-    from owpc_ltr.dataset_file import read_dataset
-    from owpc_ltr.splits import HashSplit
+    from owpc_ltr.data.parquet import read_dataset
+    from owpc_ltr.data.splits import HashSplit
 
     whole, split = read_dataset(path), HashSplit()
     source = {"data": path.name, "fingerprint": whole.fingerprint, "split": split.as_dict()}

@@ -15,14 +15,14 @@ from owpc_ltr.demo.live import METRIC, WINDOW, Live, search_live
 from owpc_ltr.demo.tuned_bm25 import MultiMatch, engine_scores, field_columns, tune, untuned
 from owpc_ltr.demo.walk import INDEX, MODEL, SELECT, Cluster, Sides, Walk
 from owpc_ltr.errors import Refused
-from owpc_ltr.files import write_atomically
-from owpc_ltr.grids import DEFAULT_C
+from owpc_ltr.files.atomic import write_atomically
+from owpc_ltr.host.grids import DEFAULT_C
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from owpc_ltr.data import RankingDataset
-    from owpc_ltr.interfaces import Model
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.protocols import Model
 
 GENERATORS = ("constant", "logarithmic", "inverse", "exponential", "top")
 OWPC, TUNED, UNTUNED, LAMBDAMART = "OWPC (linear)", "BM25, tuned", "BM25, untuned", "LambdaMART"
@@ -32,10 +32,10 @@ _SHOWN = 5
 
 def train_owpc(walk: Walk, sides: Sides) -> Model:
     """OWPC solved by LaRank, weights and C chosen on validation queries, as a file."""
-    from owpc_ltr import registry as registries
-    from owpc_ltr.interfaces import Run
-    from owpc_ltr.models import save_model
-    from owpc_ltr.training import Plan, train
+    from owpc_ltr.host import registry as registries
+    from owpc_ltr.models.linear import save_model
+    from owpc_ltr.protocols import Run
+    from owpc_ltr.training.train import Plan, train
 
     with walk.step("train", "train OWPC by LaRank, its weights and C chosen on validation queries"):
         registry = registries.load([])
@@ -124,7 +124,7 @@ def compare_rankers(walk: Walk, cluster: Cluster, sides: Sides, model: Model) ->
 
 def upload_model(walk: Walk, cluster: Cluster, model: Model) -> str:
     """The model's immutable name in the engine, after its scores were proven there."""
-    from owpc_ltr.engine.deployment import upload
+    from owpc_ltr.engine.deployment.upload import upload
 
     with walk.step("upload", "upload it, and compare the engine's scores with the laptop's"):
         uploaded = upload(cluster.engine, cluster.store, model, cluster.featureset, INDEX, MODEL)

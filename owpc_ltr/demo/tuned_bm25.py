@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from owpc_ltr.data import RankingDataset
-from owpc_ltr.engine.client import Engine
-from owpc_ltr.engine.names import check_index
+from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.featureset import FeatureSet
-from owpc_ltr.interfaces import Matrix, Vector
+from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.metrics import parse_metric
+from owpc_ltr.names import check_index
 
 BOOSTS = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
 TIE_BREAKERS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)

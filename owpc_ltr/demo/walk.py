@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from owpc_ltr.demo.narration import Narrator
 
 if TYPE_CHECKING:
-    from owpc_ltr.data import RankingDataset
-    from owpc_ltr.engine.client import Engine
-    from owpc_ltr.engine.stores import Store
-    from owpc_ltr.featureset import FeatureSet
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.engine.http.client import Engine
+    from owpc_ltr.engine.store.base import Store
+    from owpc_ltr.features.feature_set import FeatureSet
 
 INDEX = "python-docs"
 """The name of the index, and of the feature set."""

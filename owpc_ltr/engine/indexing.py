@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from owpc_ltr.engine.client import Engine, EngineRefusal
-from owpc_ltr.engine.names import check_index
+from owpc_ltr.engine.http.client import Engine, EngineRefusal
 from owpc_ltr.errors import EngineUnavailable, Refused
-from owpc_ltr.json_lines import Document
+from owpc_ltr.files.json_lines import Document
+from owpc_ltr.names import check_index
 
 _DOCUMENTS = 500
 _ATTEMPTS = 8

@@ -11,7 +11,7 @@ from owpc_ltr.errors import BadInput
 from owpc_ltr.metrics.ragged import IntVector, counts_by_query, rectangles, sums_by_query
 
 if TYPE_CHECKING:
-    from owpc_ltr.interfaces import Labels, Vector
+    from owpc_ltr.arrays import Labels, Vector
     from owpc_ltr.metrics.metric import Metric
     from owpc_ltr.metrics.ranking import RankedQueries, Ranking
 

@@ -23,7 +23,7 @@ from owpc_ltr.metrics.ragged import (
 )
 
 if TYPE_CHECKING:
-    from owpc_ltr.interfaces import Labels, Vector
+    from owpc_ltr.arrays import Labels, Vector
     from owpc_ltr.metrics.metric import Metric
     from owpc_ltr.metrics.ranking import RankedQueries, Ranking
 

@@ -18,7 +18,7 @@ from owpc_ltr.metrics.ranking import RankedQueries, Ties
 from owpc_ltr.metrics.wording import describe
 
 if TYPE_CHECKING:
-    from owpc_ltr.interfaces import Vector
+    from owpc_ltr.arrays import Vector
 
 _LARGEST_GRADE = 50.0
 

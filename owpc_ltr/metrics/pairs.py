@@ -9,7 +9,7 @@ import numpy as np
 from owpc_ltr.metrics.ragged import IntVector, counts_by_query, divide_defined
 
 if TYPE_CHECKING:
-    from owpc_ltr.interfaces import Labels, Vector
+    from owpc_ltr.arrays import Labels, Vector
     from owpc_ltr.metrics.metric import Metric
     from owpc_ltr.metrics.ranking import RankedQueries
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from owpc_ltr.interfaces import Vector
+    from owpc_ltr.arrays import Vector
 
 IntVector = NDArray[np.int64]
 """Positions and counts, one-dimensional."""

@@ -13,7 +13,7 @@ from owpc_ltr.errors import BadInput
 from owpc_ltr.metrics.ragged import IntVector, best_first, counts_by_query, sorted_down
 
 if TYPE_CHECKING:
-    from owpc_ltr.interfaces import Labels
+    from owpc_ltr.arrays import Labels
 
 Ties = Literal["expected", "pessimistic", "optimistic", "file-order"]
 

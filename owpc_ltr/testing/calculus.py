@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from owpc_ltr.data import make_dataset
-from owpc_ltr.interfaces import Labels, Loss, Vector
-from owpc_ltr.kernels import bind
-from owpc_ltr.linear import losses_of_scores
+from owpc_ltr.arrays import Labels, Vector
+from owpc_ltr.data.dataset import make_dataset
+from owpc_ltr.kernels.kernel import bind
+from owpc_ltr.kernels.linear import losses_of_scores
+from owpc_ltr.protocols import Loss
 
 
 def evaluate(loss: Loss, labels: Labels, points: Vector) -> tuple[Vector, Vector]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from owpc_ltr.interfaces import Labels, Loss, Vector
-from owpc_ltr.kernels import bind, evaluate_query
+from owpc_ltr.arrays import Labels, Vector
+from owpc_ltr.kernels.kernel import bind, evaluate_query
+from owpc_ltr.protocols import Loss
 from owpc_ltr.testing import calculus
 from owpc_ltr.testing.promises import require
 from owpc_ltr.testing.samples import Sample, sample_queries

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from owpc_ltr.data import RankingDataset
-from owpc_ltr.interfaces import Fit, Loss, Optimizer, Run
-from owpc_ltr.kernels import bind
-from owpc_ltr.linear import losses_of_scores
-from owpc_ltr.models import LinearModel
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.kernels.kernel import bind
+from owpc_ltr.kernels.linear import losses_of_scores
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.protocols import Fit, Loss, Optimizer, Run
 from owpc_ltr.testing.optimum import least_objective
 from owpc_ltr.testing.promises import require
 from owpc_ltr.testing.samples import sample_dataset

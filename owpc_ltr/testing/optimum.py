@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from owpc_ltr.data import RankingDataset
-from owpc_ltr.interfaces import Loss, Vector
-from owpc_ltr.kernels import bind
-from owpc_ltr.linear import linear_risk
+from owpc_ltr.arrays import Vector
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.kernels.kernel import bind
+from owpc_ltr.kernels.linear import linear_risk
+from owpc_ltr.protocols import Loss
 
 
 def least_objective(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from owpc_ltr.interfaces import Loss
+from owpc_ltr.protocols import Loss
 from owpc_ltr.testing import calculus
 from owpc_ltr.testing.samples import Sample, sample_queries
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from owpc_ltr.data import RankingDataset
-from owpc_ltr.interfaces import RerankObjective, Vector
+from owpc_ltr.arrays import Vector
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.protocols import RerankObjective
 from owpc_ltr.testing.promises import require
 
 _RADII = (0.03, 0.1, 0.3, 0.3, 1.0, 1.0)  # of the weights at which slopes are measured

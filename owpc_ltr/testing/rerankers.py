@@ -8,16 +8,9 @@ from typing import cast
 
 import numpy as np
 
-from owpc_ltr.data import RankingDataset
-from owpc_ltr.interfaces import (
-    DescendingReranker,
-    Loss,
-    Matrix,
-    Reordering,
-    Reranker,
-    Run,
-    Vector,
-)
+from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.protocols import DescendingReranker, Loss, Reordering, Reranker, Run
 from owpc_ltr.testing.promises import require
 from owpc_ltr.testing.rerank_objectives import check_slopes, check_zero, random_weights
 from owpc_ltr.testing.samples import sample_dataset

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from owpc_ltr.data import RankingDataset, make_dataset
-from owpc_ltr.interfaces import Labels, Vector
+from owpc_ltr.arrays import Labels, Vector
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,10 @@ import numpy as np
 from numba import njit
 
 from owpc_ltr import hookimpl
-from owpc_ltr.interfaces import KernelLoss, Loss
-from owpc_ltr.kernels import Kernel, kernel
-from owpc_ltr.pair_sums import has_nan
-from owpc_ltr.sorting import sort_ascending
+from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
+from owpc_ltr.kernels.pairs import has_nan
+from owpc_ltr.kernels.sorting import sort_ascending
+from owpc_ltr.protocols import Loss
 
 
 @kernel

@@ -25,9 +25,10 @@ import numpy as np
 from numba import njit
 
 from owpc_ltr import hookimpl
-from owpc_ltr.choices import check_choices, choice_number
-from owpc_ltr.interfaces import KernelLoss, Loss, Vector
-from owpc_ltr.kernels import Kernel, kernel
+from owpc_ltr.arrays import Vector
+from owpc_ltr.host.literals import check_choices, choice_number
+from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
+from owpc_ltr.protocols import Loss
 
 Psi = Literal["cross-entropy", "square", "q-norm"]
 

@@ -14,10 +14,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from owpc_ltr import hookimpl
-from owpc_ltr.choices import check_choices, choice_number
-from owpc_ltr.interfaces import KernelLoss, Loss, Vector
-from owpc_ltr.kernels import Kernel, kernel
-from owpc_ltr.pair_sums import lowest_grade, next_grade
+from owpc_ltr.arrays import Vector
+from owpc_ltr.host.literals import check_choices, choice_number
+from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
+from owpc_ltr.kernels.pairs import lowest_grade, next_grade
+from owpc_ltr.protocols import Loss
 
 Target = Literal["exponential", "gain"]
 

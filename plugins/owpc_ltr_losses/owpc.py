@@ -22,18 +22,12 @@ import numpy as np
 from numba import njit
 
 from owpc_ltr import hookimpl
-from owpc_ltr.choices import check_choices, choice_number
-from owpc_ltr.interfaces import KernelLoss, Loss, Vector
-from owpc_ltr.kernels import Kernel, kernel
-from owpc_ltr.pair_sums import (
-    LOGISTIC,
-    Inner,
-    add_pairs,
-    has_nan,
-    lowest_grade,
-    next_grade,
-)
-from owpc_ltr.sorting import sort_ascending
+from owpc_ltr.arrays import Vector
+from owpc_ltr.host.literals import check_choices, choice_number
+from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
+from owpc_ltr.kernels.pairs import LOGISTIC, Inner, add_pairs, has_nan, lowest_grade, next_grade
+from owpc_ltr.kernels.sorting import sort_ascending
+from owpc_ltr.protocols import Loss
 
 Generator = Literal["constant", "top", "inverse", "exponential", "logarithmic"]
 Grades = Literal["binary", "thresholds", "lower"]

@@ -16,10 +16,11 @@ import numpy as np
 from numba import njit
 
 from owpc_ltr import hookimpl
-from owpc_ltr.choices import check_choices, choice_number
-from owpc_ltr.interfaces import KernelLoss, Loss, Vector
-from owpc_ltr.kernels import Kernel, kernel
-from owpc_ltr.pair_sums import HINGE, add_pairs, documents_of, grades_of, has_nan
+from owpc_ltr.arrays import Vector
+from owpc_ltr.host.literals import check_choices, choice_number
+from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
+from owpc_ltr.kernels.pairs import HINGE, add_pairs, documents_of, grades_of, has_nan
+from owpc_ltr.protocols import Loss
 
 Normalise = Literal["none", "pairs"]
 

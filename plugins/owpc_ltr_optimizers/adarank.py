@@ -20,11 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr import hookimpl
-from owpc_ltr.choices import check_choices
-from owpc_ltr.data import RankingDataset
-from owpc_ltr.interfaces import Certificate, Fit, Loss, Optimizer, Run, Vector
-from owpc_ltr.models import LinearModel
-from owpc_ltr_optimizers.measured import Judge, Measured
+from owpc_ltr.arrays import Vector
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.host.literals import check_choices
+from owpc_ltr.metrics.during_training import Judge, Measured
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.protocols import Certificate, Fit, Loss, Optimizer, Run
 
 Repeats = Literal["never", "allowed"]
 

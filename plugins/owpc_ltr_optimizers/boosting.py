@@ -20,15 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr import hookimpl
-from owpc_ltr.choices import check_choices
-from owpc_ltr.data import RankingDataset
+from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import Refused
-from owpc_ltr.formats.xgboost_raw import from_raw
-from owpc_ltr.interfaces import Certificate, Fit, Loss, Matrix, Optimizer, Run, Vector
-from owpc_ltr.kernels import bind
-from owpc_ltr.linear import losses_of_scores
-from owpc_ltr.trees import TreeModel
-from owpc_ltr_optimizers.measured import Judge
+from owpc_ltr.host.literals import check_choices
+from owpc_ltr.interop.formats.xgboost_raw import from_raw
+from owpc_ltr.kernels.kernel import bind
+from owpc_ltr.kernels.linear import losses_of_scores
+from owpc_ltr.metrics.during_training import Judge
+from owpc_ltr.models.trees import TreeModel
+from owpc_ltr.protocols import Certificate, Fit, Loss, Optimizer, Run
 
 _NOTHING = 1e-30  # beside a mean curvature of 1; float32 has no finer grid much below it
 _HIGHEST_GRADE = 31  # that XGBoost's gain 2^grade − 1 takes

@@ -18,13 +18,14 @@ from numba import njit
 from numpy.typing import NDArray
 
 from owpc_ltr import hookimpl
-from owpc_ltr.data import RankingDataset
+from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import Refused
-from owpc_ltr.forests import LEAF, Forest
-from owpc_ltr.interfaces import Certificate, Fit, Loss, Matrix, Optimizer, Run, Vector
-from owpc_ltr.linear import run_blocks
-from owpc_ltr.trees import TreeModel
-from owpc_ltr_optimizers.measured import Judge
+from owpc_ltr.kernels.linear import run_blocks
+from owpc_ltr.metrics.during_training import Judge
+from owpc_ltr.models.forest import LEAF, Forest
+from owpc_ltr.models.trees import TreeModel
+from owpc_ltr.protocols import Certificate, Fit, Loss, Optimizer, Run
 
 _CUTS = 254  # thresholds of a feature at most: with the missing values, a code is one byte
 _MISSING = 255

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from owpc_ltr.engine.certificates import Certificates
-from owpc_ltr.engine.client import Engine
-from owpc_ltr.engine.deployment import Uploaded, upload
-from owpc_ltr.engine.pointers import Pointer, Pointers
-from owpc_ltr.engine.stores import Store, StoredModel
-from owpc_ltr.interfaces import Model
+from owpc_ltr.engine.deployment.aliases import Pointer, Pointers
+from owpc_ltr.engine.deployment.certificates import Certificates
+from owpc_ltr.engine.deployment.upload import Uploaded, upload
+from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.store.base import Store
+from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.protocols import Model
 from tests.engine.small_cluster import FEATURESET, Small
 
 KINDS = ["plugin-free", "ltr-plugin"]

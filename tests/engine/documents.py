@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from owpc_ltr.engine.client import Engine
-from owpc_ltr.engine.stores import Search, Store
-from owpc_ltr.featureset import Feature, FeatureSet
+from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.store.base import Search, Store
+from owpc_ltr.features.feature_set import Feature, FeatureSet
 
 WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa"]
 PARAMS = {"keywords": "alpha betta gamma", "tag": "x"}

@@ -20,12 +20,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from owpc_ltr.engine.client import Engine
+from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.engine.feature_log import LogOptions, LogReport, log_features
-from owpc_ltr.engine.ltr_plugin import LtrPluginStore
-from owpc_ltr.engine.plugin_free import PluginFreeStore
-from owpc_ltr.featureset import Feature, FeatureSet
-from owpc_ltr.judgments import JudgedQuery, Judgments
+from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
+from owpc_ltr.engine.store.plugin_free import PluginFreeStore
+from owpc_ltr.features.feature_set import Feature, FeatureSet
 
 NAMES = ("title", "body", "year", "popularity")
 

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from owpc_ltr.engine.client import Engine, EngineRefusal
-from owpc_ltr.engine.connection import ConnectionSettings
-from owpc_ltr.engine.ltr_plugin import LtrPluginStore
-from owpc_ltr.engine.plugin_free import PluginFreeStore
-from owpc_ltr.engine.stores import Store
-from owpc_ltr.featureset import Feature, FeatureSet
-from owpc_ltr.models import LinearModel
+from owpc_ltr.engine.http.client import Engine, EngineRefusal
+from owpc_ltr.engine.http.connection import ConnectionSettings
+from owpc_ltr.engine.store.base import Store
+from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
+from owpc_ltr.engine.store.plugin_free import PluginFreeStore
+from owpc_ltr.features.feature_set import Feature, FeatureSet
+from owpc_ltr.models.linear import LinearModel
 
 WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"]
 FEATURESET = FeatureSet(

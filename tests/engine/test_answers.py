@@ -10,21 +10,23 @@ from typing import Any
 
 import pytest
 
-from owpc_ltr.engine.answers import check_whole, hits_of, part_of
-from owpc_ltr.engine.capacity import capacity
-from owpc_ltr.engine.certificates import Certificates
-from owpc_ltr.engine.client import Engine
-from owpc_ltr.engine.connection import ConnectionSettings
-from owpc_ltr.engine.deployment import upload
-from owpc_ltr.engine.drift import verify
-from owpc_ltr.engine.ltr_plugin import LtrPluginStore
-from owpc_ltr.engine.plugin_free import PluginFreeStore
-from owpc_ltr.engine.pointers import Pointers
-from owpc_ltr.engine.profiling import timed
-from owpc_ltr.engine.provenance import prunable
-from owpc_ltr.engine.search import default_query, search
-from owpc_ltr.engine.stores import Search, Store, StoredModel
+from owpc_ltr.engine.deployment.aliases import Pointers
+from owpc_ltr.engine.deployment.certificates import Certificates
+from owpc_ltr.engine.deployment.drift import verify
+from owpc_ltr.engine.deployment.prune import prunable
+from owpc_ltr.engine.deployment.upload import upload
+from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.http.connection import ConnectionSettings
+from owpc_ltr.engine.http.responses import check_whole, hits_of, part_of
+from owpc_ltr.engine.search.capacity import capacity
+from owpc_ltr.engine.search.compare import search
+from owpc_ltr.engine.search.latency import timed
+from owpc_ltr.engine.search.request import default_query
+from owpc_ltr.engine.store.base import Search, Store
+from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
+from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, Refused
+from owpc_ltr.interop.stored_model import StoredModel
 from tests.engine.small_cluster import FEATURESET, linear
 
 WHOLE = {"timed_out": False, "_shards": {"total": 1, "failed": 0}, "took": 1}

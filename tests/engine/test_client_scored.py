@@ -9,18 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from owpc_ltr.engine.client_scoring import client_model, is_client_scored
-from owpc_ltr.engine.deployment import TOLERANCE, upload
-from owpc_ltr.engine.drift import verify
-from owpc_ltr.engine.exporters import export_model
-from owpc_ltr.engine.parity import logged
-from owpc_ltr.engine.search import request_body, search
-from owpc_ltr.engine.stores import StoredModel
+from owpc_ltr.engine.deployment.drift import verify
+from owpc_ltr.engine.deployment.parity import logged
+from owpc_ltr.engine.deployment.upload import TOLERANCE, upload
+from owpc_ltr.engine.search.compare import search
+from owpc_ltr.engine.search.request import request_body
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.forests import Forest
-from owpc_ltr.probes import packed, unpacked
-from owpc_ltr.profiles import RANKLIB, XGBOOST, serving_profile
-from owpc_ltr.trees import TreeModel
+from owpc_ltr.interop.client_scored import client_model, is_client_scored
+from owpc_ltr.interop.engine_versions import RANKLIB, XGBOOST, serving_profile
+from owpc_ltr.interop.export import export_model
+from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.models.forest import Forest
+from owpc_ltr.models.parity_samples import packed, unpacked
+from owpc_ltr.models.trees import TreeModel
 from tests.engine.small_cluster import FEATURESET, Small, probes, small_cluster
 
 QUERY = {"match": {"body": "{{keywords}}"}}

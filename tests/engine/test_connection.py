@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from owpc_ltr.engine.connection import ConnectionSettings, find_settings, split_url
-from owpc_ltr.engine.names import check_index, check_name, check_store
+from owpc_ltr.engine.http.connection import ConnectionSettings, find_settings, split_url
 from owpc_ltr.errors import BadInput, OwpcLtrError, UsageError
+from owpc_ltr.names import check_index, check_name, check_store
 
 CANARY = "c4n4ry-s3cret"
 URL = "https://search.example.org:9200"

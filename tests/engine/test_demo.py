@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from owpc_ltr.dataset_file import read_dataset
+from owpc_ltr.data.parquet import read_dataset
 from owpc_ltr.demo.main_job import go_on_with
 from owpc_ltr.demo.narration import Silent
 from owpc_ltr.demo.walk import INDEX, STEPS, DemoOptions, Walk
-from owpc_ltr.engine.client import connect
-from owpc_ltr.engine.pointers import Pointers
-from owpc_ltr.evaluation import measure, model_data
+from owpc_ltr.engine.deployment.aliases import Pointers
+from owpc_ltr.engine.http.client import connect
+from owpc_ltr.evaluation.evaluate import measure, model_data
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.models import load_model
+from owpc_ltr.models.linear import load_model
 
 pytestmark = pytest.mark.node
 

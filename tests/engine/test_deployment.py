@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from owpc_ltr.engine.deployment import TOLERANCE, upload
-from owpc_ltr.engine.parity import check_parity
-from owpc_ltr.engine.pointers import CHALLENGER, Pointer, Pointers
+from owpc_ltr.engine.deployment.aliases import CHALLENGER, Pointer, Pointers
+from owpc_ltr.engine.deployment.parity import check_parity
+from owpc_ltr.engine.deployment.upload import TOLERANCE, upload
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused
-from owpc_ltr.models import with_record
+from owpc_ltr.models.linear import with_record
 from tests.engine.deployed import KINDS, liar, put, state
 from tests.engine.small_cluster import FEATURESET, Small, linear, node_with, probes, small_cluster
 
@@ -78,7 +78,8 @@ def test_the_parity_check_catches_each_liar(
     lying = liar(small, 1.0 if np.isnan(by) else by)
     if np.isnan(by):
         monkeypatch.setattr(
-            "owpc_ltr.engine.parity._engine_scores", lambda *a: np.full(len(a[-1]), np.nan)
+            "owpc_ltr.engine.deployment.parity._engine_scores",
+            lambda *a: np.full(len(a[-1]), np.nan),
         )
     model = linear((3.0, 0.5, -0.2))
     parity, _ = check_parity(small.engine, lying.store, stored, model, small.index, probes())

@@ -12,11 +12,11 @@ from typing import Any, cast
 
 import pytest
 
-from owpc_ltr.engine.client import Engine
-from owpc_ltr.engine.connection import ConnectionSettings
-from owpc_ltr.engine.deployment import upload
-from owpc_ltr.engine.pointers import INDEX, Pointer
-from owpc_ltr.engine.provenance import prunable, prune
+from owpc_ltr.engine.deployment.aliases import INDEX, Pointer
+from owpc_ltr.engine.deployment.prune import prunable, prune
+from owpc_ltr.engine.deployment.upload import upload
+from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.http.connection import ConnectionSettings
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError
 from tests.engine.deployed import KINDS, put, put_beside, state
 from tests.engine.small_cluster import (

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from owpc_ltr.engine.client import Engine
-from owpc_ltr.engine.connection import ConnectionSettings
-from owpc_ltr.engine.parity import logged
-from owpc_ltr.engine.plugin_free import PluginFreeStore
-from owpc_ltr.feature_kinds import always_matches, highest_value, never_negative
-from owpc_ltr.featureset import DERIVED, SCRIPT, Feature
+from owpc_ltr.engine.deployment.parity import logged
+from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.http.connection import ConnectionSettings
+from owpc_ltr.engine.store.plugin_free import PluginFreeStore
+from owpc_ltr.features.feature_set import DERIVED, SCRIPT, Feature
+from owpc_ltr.features.value_bounds import always_matches, highest_value, never_negative
 from tests.engine.documents import QUERIES, featureset_of, fill
 from tests.engine.documents import logged as logged_of
 

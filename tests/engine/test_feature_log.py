@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from owpc_ltr.dataset_file import load_dataset
+from owpc_ltr.data.judgments import Judgments
+from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.feature_log import LogOptions
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
-from owpc_ltr.featureset import Feature, FeatureSet
-from owpc_ltr.judgments import Judgments
+from owpc_ltr.features.feature_set import Feature, FeatureSet
 from tests.engine.log_runs import (
     QUICK,
     Spoiler,

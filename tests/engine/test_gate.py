@@ -10,15 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from owpc_ltr.data import RankingDataset, make_dataset
-from owpc_ltr.engine.deployment import Uploaded, upload
-from owpc_ltr.engine.gate import Gate, NotBetter
-from owpc_ltr.engine.pointers import Pointers
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.data.splits import HashSplit
+from owpc_ltr.engine.deployment.aliases import Pointers
+from owpc_ltr.engine.deployment.gate import Gate, NotBetter
+from owpc_ltr.engine.deployment.upload import Uploaded, upload
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.featureset import Feature
+from owpc_ltr.features.feature_set import Feature
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.models import LinearModel
-from owpc_ltr.splits import HashSplit
+from owpc_ltr.models.linear import LinearModel
 from tests.engine.small_cluster import FEATURESET, Small, linear, small_cluster
 
 GOOD, BAD = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from owpc_ltr.engine.client import Engine, EngineRefusal
-from owpc_ltr.engine.connection import ConnectionSettings
+from owpc_ltr.engine.http.client import Engine, EngineRefusal
+from owpc_ltr.engine.http.connection import ConnectionSettings
 from owpc_ltr.engine.indexing import create_index, index_documents, index_exists
 from owpc_ltr.errors import EngineUnavailable, Refused
 from tests.engine.fake_engine import Asked, FakeEngine, Reply

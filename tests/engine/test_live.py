@@ -10,19 +10,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from owpc_ltr_rerankers.exchangeable import Exchangeable
-from owpc_ltr_rerankers.reordering import ExchangeableReordering, Shape
+from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
+from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, Shape
 
-from owpc_ltr.engine.client import Engine, connect
+from owpc_ltr.engine.http.client import Engine, connect
 from owpc_ltr.engine.indexing import create_index, index_documents
-from owpc_ltr.engine.ltr_plugin import LtrPluginStore
-from owpc_ltr.engine.plugin_free import PluginFreeStore
-from owpc_ltr.engine.stores import Store
+from owpc_ltr.engine.search.client_rerank import LiveResult, live_search, prepare
+from owpc_ltr.engine.store.base import Store
+from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
+from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
-from owpc_ltr.featureset import Feature, FeatureSet
-from owpc_ltr.live import LiveResult, live_search, prepare
-from owpc_ltr.models import LinearModel
-from owpc_ltr.reranking import ReorderingModel
+from owpc_ltr.features.feature_set import Feature, FeatureSet
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.reordering import ReorderingModel
 
 QUERY = {"match": {"body": "{{keywords}}"}}
 PARAMS = {"keywords": "rank list"}

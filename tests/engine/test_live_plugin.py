@@ -17,18 +17,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from owpc_ltr.emulator import emulate, foresee
-from owpc_ltr.engine.client import Engine, EngineRefusal
-from owpc_ltr.engine.connection import ConnectionSettings
-from owpc_ltr.engine.drift import verify
-from owpc_ltr.engine.ltr_plugin import LtrPluginStore
-from owpc_ltr.engine.parity import logged
-from owpc_ltr.engine.stores import StoredModel
+from owpc_ltr.engine.deployment.drift import verify
+from owpc_ltr.engine.deployment.parity import logged
+from owpc_ltr.engine.http.client import Engine, EngineRefusal
+from owpc_ltr.engine.http.connection import ConnectionSettings
+from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.featureset import DERIVED, Feature, FeatureSet
-from owpc_ltr.formats.ranklib import from_ranklib, to_ranklib
-from owpc_ltr.logistic_network import Layer, LogisticNetwork
-from owpc_ltr.profiles import RANKLIB, XGBOOST, ServingProfile, serving_profile
+from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
+from owpc_ltr.interop.emulator import emulate, foresee
+from owpc_ltr.interop.engine_versions import RANKLIB, XGBOOST, ServingProfile, serving_profile
+from owpc_ltr.interop.formats.ranklib import from_ranklib, to_ranklib
+from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.models.ranklib_network import Layer, LogisticNetwork
 from tests.engine.deployed import liar, put, state
 from tests.engine.memory_engine import find
 from tests.engine.recorded import Exchange, load_exchanges

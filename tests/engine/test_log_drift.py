@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from owpc_ltr.errors import Refused
-from owpc_ltr.featureset import FeatureSet
+from owpc_ltr.features.feature_set import FeatureSet
 from tests.engine.log_runs import (
     QUICK,
     Spoiler,

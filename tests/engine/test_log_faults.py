@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from owpc_ltr.dataset_file import load_dataset
+from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.errors import Refused
 from tests.engine.log_runs import (
     QUICK,

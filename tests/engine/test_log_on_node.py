@@ -17,17 +17,17 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from owpc_ltr.dataset_file import load_dataset
-from owpc_ltr.engine.client import Engine, connect
-from owpc_ltr.engine.connection import ConnectionSettings
+from owpc_ltr.data.judgments import JudgedQuery, Judgments
+from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.feature_log import LogOptions, LogReport, log_features
+from owpc_ltr.engine.http.client import Engine, connect
+from owpc_ltr.engine.http.connection import ConnectionSettings
 from owpc_ltr.engine.indexing import create_index, index_documents
-from owpc_ltr.engine.plugin_free import PluginFreeStore
-from owpc_ltr.engine.templates import render
+from owpc_ltr.engine.store.plugin_free import PluginFreeStore
+from owpc_ltr.engine.store.templates import render
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.featureset import Feature, FeatureSet
-from owpc_ltr.judgments import JudgedQuery, Judgments
-from owpc_ltr.mustache import variables
+from owpc_ltr.features.feature_set import Feature, FeatureSet
+from owpc_ltr.features.mustache import variables
 
 pytestmark = pytest.mark.node
 

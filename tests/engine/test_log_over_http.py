@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from owpc_ltr.engine.client import Engine
-from owpc_ltr.engine.connection import ConnectionSettings
+from owpc_ltr.data.judgments import read_judgments, write_judgments
 from owpc_ltr.engine.feature_log import LogOptions, LogReport, log_features
-from owpc_ltr.engine.plugin_free import PluginFreeStore
+from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.http.connection import ConnectionSettings
+from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError
-from owpc_ltr.judgments import read_judgments, write_judgments
 from tests.engine.fake_engine import Asked, FakeEngine, Reply
 from tests.engine.memory_engine import MemoryEngine, is_log_search, small_judgments
 

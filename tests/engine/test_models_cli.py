@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from owpc_ltr.data import RankingDataset, make_dataset
-from owpc_ltr.dataset_file import save_dataset
-from owpc_ltr.engine.parity import logged
-from owpc_ltr.models import save_model
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.data.parquet import save_dataset
+from owpc_ltr.engine.deployment.parity import logged
+from owpc_ltr.models.linear import save_model
 from tests.commands import Run, commands_in
 from tests.engine.small_cluster import FEATURESET, WORDS, Small, linear, small_cluster
 

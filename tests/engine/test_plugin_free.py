@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from owpc_ltr.engine.client import Engine, EngineRefusal
-from owpc_ltr.engine.connection import ConnectionSettings
-from owpc_ltr.engine.exporters import export_linear
-from owpc_ltr.engine.ltr_plugin import LtrPluginStore
-from owpc_ltr.engine.plugin_free import PluginFreeStore
-from owpc_ltr.engine.queries import check_clauses, named
-from owpc_ltr.engine.stores import Search, StoredModel
+from owpc_ltr.engine.http.client import Engine, EngineRefusal
+from owpc_ltr.engine.http.connection import ConnectionSettings
+from owpc_ltr.engine.store.base import Search
+from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
+from owpc_ltr.engine.store.named_queries import check_clauses, named
+from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.featureset import Feature, FeatureSet
-from owpc_ltr.models import LinearModel, Normaliser
+from owpc_ltr.features.feature_set import Feature, FeatureSet
+from owpc_ltr.interop.export import export_linear
+from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.models.linear import LinearModel, Normaliser
 from tests.engine.documents import KW, PARAMS, QUERIES, Docs, featureset_of, fill, hits_of, logged
 
 

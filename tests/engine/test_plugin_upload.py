@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from owpc_ltr.emulator import emulate
-from owpc_ltr.engine.certificates import Certificates
-from owpc_ltr.engine.client import Engine
-from owpc_ltr.engine.connection import ConnectionSettings
-from owpc_ltr.engine.deployment import upload
-from owpc_ltr.engine.ltr_plugin import LtrPluginStore
-from owpc_ltr.engine.pointers import Pointers
-from owpc_ltr.engine.stored import read_model
+from owpc_ltr.engine.deployment.aliases import Pointers
+from owpc_ltr.engine.deployment.certificates import Certificates
+from owpc_ltr.engine.deployment.upload import upload
+from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.http.connection import ConnectionSettings
+from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
 from owpc_ltr.errors import Refused
-from owpc_ltr.forests import Forest
-from owpc_ltr.models import Normaliser
-from owpc_ltr.profiles import RANKLIB, XGBOOST, serving_profile
-from owpc_ltr.trees import TreeModel
+from owpc_ltr.interop.emulator import emulate
+from owpc_ltr.interop.engine_versions import RANKLIB, XGBOOST, serving_profile
+from owpc_ltr.interop.stored_model import read_model
+from owpc_ltr.models.forest import Forest
+from owpc_ltr.models.linear import Normaliser
+from owpc_ltr.models.trees import TreeModel
 from tests.engine.fake_engine import Asked, FakeEngine, Reply
 from tests.engine.memory_engine import find
 from tests.engine.small_cluster import FEATURESET, linear, probes

@@ -10,9 +10,9 @@ from typing import Any, cast
 
 import pytest
 
-from owpc_ltr.engine.client import Engine, EngineRefusal
-from owpc_ltr.engine.connection import ConnectionSettings
-from owpc_ltr.engine.pointers import CHALLENGER, INDEX, Pointer, Pointers
+from owpc_ltr.engine.deployment.aliases import CHALLENGER, INDEX, Pointer, Pointers
+from owpc_ltr.engine.http.client import Engine, EngineRefusal
+from owpc_ltr.engine.http.connection import ConnectionSettings
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from tests.engine.fake_engine import FakeEngine, Reply
 from tests.engine.small_cluster import Unreliable

@@ -17,21 +17,22 @@ import numpy as np
 import pytest
 
 from owpc_ltr import cli
-from owpc_ltr.engine import profiling
-from owpc_ltr.engine.capacity import capacity
-from owpc_ltr.engine.exporters import export_linear
-from owpc_ltr.engine.ltr_plugin import LtrPluginStore
-from owpc_ltr.engine.plugin_free import PluginFreeStore
-from owpc_ltr.engine.profiling import (
+from owpc_ltr.engine.search import latency as profiling
+from owpc_ltr.engine.search.capacity import capacity
+from owpc_ltr.engine.search.latency import (
     Subject,
     derived_from,
     feature_costs,
     timed,
     window_latencies,
 )
-from owpc_ltr.engine.stores import Search, Store, StoredModel
+from owpc_ltr.engine.store.base import Search, Store
+from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
+from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.errors import Refused, UsageError
-from owpc_ltr.featureset import DERIVED, Feature, FeatureSet
+from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
+from owpc_ltr.interop.export import export_linear
+from owpc_ltr.interop.stored_model import StoredModel
 from tests.engine.small_cluster import FEATURESET, WORDS, Small, linear, small_cluster
 
 QUERY = {"match": {"body": "{{keywords}}"}}

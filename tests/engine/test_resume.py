@@ -216,7 +216,7 @@ def test_an_output_that_is_a_folder_is_refused_before_any_work(out: Path) -> Non
 def children() -> ForkServerContext:
     """Processes whose imports are done: a kill hits the work, not the start."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.engine.memory_engine", "owpc_ltr.dataset_file"])
+    context.set_forkserver_preload(["tests.engine.memory_engine", "owpc_ltr.data.parquet"])
     return context
 
 

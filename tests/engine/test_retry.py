@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from owpc_ltr.engine.retry import Passing, RetryBudget, Retrying, seconds_asked
+from owpc_ltr.engine.http.retry import Passing, RetryBudget, Retrying, seconds_asked
 
 
 class Clock:

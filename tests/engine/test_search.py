@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from owpc_ltr.engine.exporters import export_linear
-from owpc_ltr.engine.search import check_query, default_query, request_body, search
+from owpc_ltr.engine.search.compare import search
+from owpc_ltr.engine.search.request import check_query, default_query, request_body
 from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.interop.export import export_linear
 from tests.engine.fake_engine import FakeEngine
 from tests.engine.small_cluster import FEATURESET, Small, linear, small_cluster
 
@@ -76,8 +77,8 @@ def test_the_default_query_searches_every_text_field(small: Small) -> None:
                {"timed_out": False, "_shards": {"failed": 1}}]
 )  # fmt: skip
 def test_a_part_of_an_answer_is_refused(answer: dict[str, Any], small: Small) -> None:
-    from owpc_ltr.engine.client import Engine
-    from owpc_ltr.engine.connection import ConnectionSettings
+    from owpc_ltr.engine.http.client import Engine
+    from owpc_ltr.engine.http.connection import ConnectionSettings
 
     with FakeEngine() as fake:
         fake.on("POST", "/docs/_search", {**answer, "hits": {"hits": []}})

@@ -15,15 +15,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from owpc_ltr.engine.client import Engine, EngineRefusal
-from owpc_ltr.engine.connection import ConnectionSettings
-from owpc_ltr.engine.exporters import export_linear, export_model, import_linear
-from owpc_ltr.engine.ltr_plugin import LtrPluginStore
-from owpc_ltr.engine.plugin_free import PluginFreeStore
-from owpc_ltr.engine.stores import Store, StoredModel, choose_store
+from owpc_ltr.engine.http.client import Engine, EngineRefusal
+from owpc_ltr.engine.http.connection import ConnectionSettings
+from owpc_ltr.engine.store.base import Store
+from owpc_ltr.engine.store.choose import choose_store
+from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
+from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
-from owpc_ltr.featureset import FeatureSet
-from owpc_ltr.models import LinearModel, Normaliser
+from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.interop.export import export_linear, export_model, import_linear
+from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.models.linear import LinearModel, Normaliser
 from tests.engine.documents import QUERIES, featureset_of
 from tests.engine.fake_engine import FakeEngine, Reply
 

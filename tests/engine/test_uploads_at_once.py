@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from owpc_ltr.engine.client import Engine
-from owpc_ltr.engine.deployment import Uploaded, immutable_name
-from owpc_ltr.engine.exporters import export_linear
-from owpc_ltr.engine.pointers import INDEX, Pointers
-from owpc_ltr.engine.stores import StoredModel
+from owpc_ltr.engine.deployment.aliases import INDEX, Pointers
+from owpc_ltr.engine.deployment.upload import Uploaded, immutable_name
+from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused
-from owpc_ltr.interfaces import Model
-from owpc_ltr.models import LinearModel
+from owpc_ltr.interop.export import export_linear
+from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.protocols import Model
 from tests.engine.deployed import KINDS, liar, put, put_beside, state
 from tests.engine.small_cluster import FEATURESET, Small, linear, node_with, small_cluster
 

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from owpc_ltr.engine.certificates import Certificates
-from owpc_ltr.engine.deployment import TOLERANCE, Uploaded, upload
-from owpc_ltr.engine.drift import Verified, moved_features, verify
-from owpc_ltr.engine.parity import Answered
-from owpc_ltr.engine.pointers import Pointers
-from owpc_ltr.engine.provenance import differences, provenance, prunable, prune
+from owpc_ltr.engine.deployment.aliases import Pointers
+from owpc_ltr.engine.deployment.certificates import Certificates
+from owpc_ltr.engine.deployment.drift import Verified, moved_features, verify
+from owpc_ltr.engine.deployment.parity import Answered
+from owpc_ltr.engine.deployment.provenance import differences, provenance
+from owpc_ltr.engine.deployment.prune import prunable, prune
+from owpc_ltr.engine.deployment.upload import TOLERANCE, Uploaded, upload
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.featureset import Feature
+from owpc_ltr.features.feature_set import Feature
 from tests.engine.small_cluster import FEATURESET, Small, fill, linear, small_cluster
 
 
@@ -137,7 +138,9 @@ def test_scores_that_no_longer_agree_are_drift(
     small: Small, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = put(small)
-    monkeypatch.setattr("owpc_ltr.engine.parity._engine_scores", lambda *a: np.zeros(len(a[-1])))
+    monkeypatch.setattr(
+        "owpc_ltr.engine.deployment.parity._engine_scores", lambda *a: np.zeros(len(a[-1]))
+    )
     (words,) = look(small, done.model).drift
     assert words.startswith("the engine scores differently")
 

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from owpc_ltr.engine.deployment import immutable_name
-from owpc_ltr.engine.exporters import export_linear
-from owpc_ltr.engine.refusals import EngineRefusal
-from owpc_ltr.engine.search import request_body
-from owpc_ltr.engine.stores import StoredModel
-from owpc_ltr.engine.window import FLOOR, KEEP, lift, window_safe
-from owpc_ltr.intervals import UNKNOWN, ScoreInterval, score_interval
-from owpc_ltr.models import LinearModel
+from owpc_ltr.engine.deployment.upload import immutable_name
+from owpc_ltr.engine.http.refusals import EngineRefusal
+from owpc_ltr.engine.search.request import request_body
+from owpc_ltr.engine.search.window import FLOOR, KEEP, lift, window_safe
+from owpc_ltr.interop.export import export_linear
+from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.score_range import UNKNOWN, ScoreInterval, score_interval
 from tests.engine.small_cluster import FEATURESET, Small, node_with, small_cluster
 
 # Every document matches, so that there are many beyond a small window.

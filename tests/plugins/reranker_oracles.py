@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from owpc_ltr.interfaces import Labels, Vector
+from owpc_ltr.arrays import Labels, Vector
 
 Pair = Callable[[Any, Any], float]
 

@@ -18,12 +18,13 @@ from owpc_ltr_losses.pairwise import Pairwise
 from owpc_ltr_optimizers import boosting
 from owpc_ltr_optimizers.boosting import Boosting
 
-from owpc_ltr.data import RankingDataset, make_dataset
+from owpc_ltr.arrays import Labels, Vector
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.errors import Refused
-from owpc_ltr.interfaces import KernelLoss, Labels, Loss, Run, Vector
-from owpc_ltr.kernels import Kernel, kernel
+from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.models import load_model, save_model
+from owpc_ltr.models.linear import load_model, save_model
+from owpc_ltr.protocols import Loss, Run
 
 
 def problem(seed: int, queries: int = 20, documents: int = 25) -> RankingDataset:

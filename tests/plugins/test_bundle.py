@@ -12,12 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_losses.pairwise import Pairwise
-from owpc_ltr_optimizers.bundle import Bundle
-from owpc_ltr_optimizers.larank import LaRank
+from owpc_ltr_optimizers.bundle.bundle import Bundle
+from owpc_ltr_optimizers.larank.larank import LaRank
 
-from owpc_ltr.data import RankingDataset, make_dataset
+from owpc_ltr.arrays import Labels, Vector
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.errors import PluginError, Refused
-from owpc_ltr.interfaces import Fit, Labels, Run, Vector
+from owpc_ltr.protocols import Fit, Run
 
 
 def problem(seed: int, queries: int = 6, documents: int = 8, features: int = 4) -> RankingDataset:
@@ -103,7 +104,7 @@ def test_the_lower_bound_never_falls_from_pass_to_pass() -> None:
 
 
 def test_merged_planes_keep_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    from owpc_ltr_optimizers import planes
+    from owpc_ltr_optimizers.bundle import planes
 
     data = problem(6, queries=3, documents=12)
     truth = optimum_of_pairs(data, 100.0)

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from owpc_ltr_rerankers.exchangeable import Exchangeable
-from owpc_ltr_rerankers.lists import Lists, chosen_columns
-from owpc_ltr_rerankers.positive import positive_base
-from owpc_ltr_rerankers.reordering import ExchangeableReordering, Shape, log_factors
+from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
+from owpc_ltr_rerankers.exchangeable.lists import Lists, chosen_columns
+from owpc_ltr_rerankers.exchangeable.positive import positive_base
+from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, Shape, log_factors
 
+from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.interfaces import Vector
-from owpc_ltr.settings import configure
+from owpc_ltr.host.settings import configure
 from owpc_ltr.testing.samples import sample_dataset
 from tests.plugins.reranker_oracles import (
     cosine,

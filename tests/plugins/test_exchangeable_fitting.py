@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 from owpc_ltr_losses.lambdarank import LambdaRank
 from owpc_ltr_losses.pairwise import Pairwise
-from owpc_ltr_rerankers.exchangeable import Exchangeable
-from owpc_ltr_rerankers.objective import Objective
-from owpc_ltr_rerankers.reordering import ExchangeableReordering, Shape
+from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
+from owpc_ltr_rerankers.exchangeable.objective import Objective
+from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, Shape
 
-from owpc_ltr import registry
-from owpc_ltr.data import RankingDataset, make_dataset
+from owpc_ltr.arrays import Vector
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.errors import UsageError
-from owpc_ltr.interfaces import Loss, Reranker, Run, Vector
+from owpc_ltr.host import registry
+from owpc_ltr.protocols import Loss, Reranker, Run
 from owpc_ltr.testing import check_reranker
 from owpc_ltr.testing.samples import sample_dataset
 from tests.plugins.reranker_oracles import SoftMax, slope_error

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from owpc_ltr_losses.lambdarank import LambdaRank, Measure
 
-from owpc_ltr.kernels import bind, evaluate_query
+from owpc_ltr.kernels.kernel import bind, evaluate_query
 from tests.plugins.loss_oracles import Array
 
 Measured = Callable[[Array], float]

@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_losses.pairwise import Pairwise
-from owpc_ltr_optimizers.larank import LaRank
+from owpc_ltr_optimizers.larank.larank import LaRank
 
-from owpc_ltr.data import RankingDataset, make_dataset
+from owpc_ltr.arrays import Labels, Vector
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.errors import Refused
-from owpc_ltr.interfaces import Fit, Labels, Run, Vector
+from owpc_ltr.protocols import Fit, Run
 
 
 def problem(seed: int, queries: int = 6, documents: int = 8, features: int = 4) -> RankingDataset:
@@ -130,7 +131,7 @@ def test_the_dual_never_decreases_from_pass_to_pass() -> None:
 def test_however_queries_are_grouped_the_optimum_is_the_same(
     groups: int, C: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from owpc_ltr_optimizers import dual
+    from owpc_ltr_optimizers.larank import dual
 
     weights = np.linspace(0, 2, 30)
     data = replace(problem(9, queries=30, features=3), query_weights=weights)
@@ -160,7 +161,7 @@ def test_the_fit_that_a_warm_start_comes_from_keeps_its_own_state() -> None:
 
 
 def test_full_blocks_are_merged_without_losing_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    from owpc_ltr_optimizers import patterns
+    from owpc_ltr_optimizers.larank import patterns
 
     monkeypatch.setattr(patterns, "_PATTERNS", 2)
     data = problem(6, queries=3, documents=12)

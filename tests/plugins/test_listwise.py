@@ -19,8 +19,8 @@ from owpc_ltr_losses.position_sensitive import PositionSensitive
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
-from owpc_ltr.interfaces import Loss
-from owpc_ltr.kernels import bind, evaluate_query
+from owpc_ltr.kernels.kernel import bind, evaluate_query
+from owpc_ltr.protocols import Loss
 from tests.plugins.loss_oracles import Array
 
 

@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from owpc_ltr_losses.owpc import OWPC, Generator
 from owpc_ltr_losses.pairwise import Pairwise
 
-from owpc_ltr.kernels import bind, evaluate_query
+from owpc_ltr.kernels.kernel import bind, evaluate_query
 from tests.plugins import loss_oracles as oracle
 
 GENERATORS = get_args(Generator)

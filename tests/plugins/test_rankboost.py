@@ -10,10 +10,11 @@ import pytest
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_optimizers.rankboost import RankBoost, _Pairs
 
-from owpc_ltr.data import RankingDataset, make_dataset
+from owpc_ltr.arrays import Vector
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.errors import Refused
-from owpc_ltr.interfaces import Fit, Run, Vector
 from owpc_ltr.metrics import parse_metric
+from owpc_ltr.protocols import Fit, Run
 
 
 def problem(seed: int, queries: int = 6, documents: int = 8) -> RankingDataset:

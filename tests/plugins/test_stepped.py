@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from owpc_ltr_optimizers.measured import Measured
-from owpc_ltr_optimizers.stepped import SteppedMetric, is_compiled
 
-from owpc_ltr.data import RankingDataset, make_dataset
+from owpc_ltr.arrays import Vector
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.errors import BadInput
-from owpc_ltr.interfaces import Vector
 from owpc_ltr.metrics import MEASURES, parse_metric
+from owpc_ltr.metrics.along_line import SteppedMetric, is_compiled
+from owpc_ltr.metrics.during_training import Measured
 
 METRICS = [
     "map", "map@4", "map,relevant-above=1", "map,empty=one", "mrr", "mrr@3", "winner-takes-all",

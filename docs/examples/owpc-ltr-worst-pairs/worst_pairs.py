@@ -10,7 +10,8 @@ from typing import ClassVar
 import numpy as np
 
 from owpc_ltr import hookimpl
-from owpc_ltr.interfaces import Labels, Loss, Vector
+from owpc_ltr.arrays import Labels, Vector
+from owpc_ltr.protocols import Loss
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@
 - workers: threads that can be left behind
 """
 
-from owpc_ltr.engine.feature_log.accounting import Account
+from owpc_ltr.engine.feature_log.account import Account
 from owpc_ltr.engine.feature_log.options import LogOptions
-from owpc_ltr.engine.feature_log.running import LogReport, log_features
+from owpc_ltr.engine.feature_log.run import LogReport, log_features
 
 __all__ = ["Account", "LogOptions", "LogReport", "log_features"]

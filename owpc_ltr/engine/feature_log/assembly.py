@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from owpc_ltr.data import RankingDataset
-from owpc_ltr.engine.feature_log.accounting import Account
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.engine.feature_log.account import Account
 from owpc_ltr.engine.feature_log.chunks import Chunk, Fate, from_bytes
-from owpc_ltr.engine.feature_log.circumstances import Circumstances
+from owpc_ltr.engine.feature_log.environment import Circumstances
 from owpc_ltr.engine.feature_log.folder import RunFolder
 from owpc_ltr.errors import Refused
 
 if TYPE_CHECKING:
-    from owpc_ltr.judgments import Judgments
+    from owpc_ltr.data.judgments import Judgments
 
 
 def assemble(

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from owpc_ltr.engine.feature_log.accounting import Account
+from owpc_ltr.arrays import Matrix
+from owpc_ltr.engine.feature_log.account import Account
 from owpc_ltr.errors import Refused
-from owpc_ltr.interfaces import Matrix
 
 
 class Fate(IntEnum):

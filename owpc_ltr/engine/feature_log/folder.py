@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from owpc_ltr.engine.feature_log.lock import locked
 from owpc_ltr.errors import OwpcLtrError, Refused, UsageError
-from owpc_ltr.files import write_atomically
+from owpc_ltr.files.atomic import write_atomically
 
 if TYPE_CHECKING:
-    from owpc_ltr.data import RankingDataset
+    from owpc_ltr.data.dataset import RankingDataset
 
 
 class DiskFault(OwpcLtrError):
@@ -115,7 +115,7 @@ def open_run(out: Path, job: dict[str, Any], *, restart: bool) -> Iterator[RunFo
 
 def publish(folder: RunFolder, dataset: RankingDataset, out: Path) -> None:
     """Write the dataset in the run folder, move it to its place, and take the folder away."""
-    from owpc_ltr.dataset_file import save_dataset
+    from owpc_ltr.data.parquet import save_dataset
 
     finished = folder.path / "dataset.parquet"
     with _disk(out):

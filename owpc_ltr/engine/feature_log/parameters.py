@@ -7,10 +7,10 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.featureset import FeatureSet
+from owpc_ltr.features.feature_set import FeatureSet
 
 if TYPE_CHECKING:
-    from owpc_ltr.judgments import Judgments
+    from owpc_ltr.data.judgments import Judgments
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 

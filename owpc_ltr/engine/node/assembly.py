@@ -16,7 +16,7 @@ from owpc_ltr.engine.node.maven import Jar, Maven
 from owpc_ltr.engine.node.places import make_folder
 from owpc_ltr.engine.node.report import Report
 from owpc_ltr.errors import EngineUnavailable
-from owpc_ltr.files import write_atomically
+from owpc_ltr.files.atomic import write_atomically
 
 
 def download(version: str, maven: Maven) -> dict[str, list[Jar]]:

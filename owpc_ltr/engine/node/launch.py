@@ -14,7 +14,7 @@ from owpc_ltr.engine.node.config import UNITS, LocalNode, heap_bytes
 from owpc_ltr.engine.node.java import Java
 from owpc_ltr.engine.node.places import make_folder
 from owpc_ltr.errors import EngineUnavailable, UsageError
-from owpc_ltr.files import write_atomically
+from owpc_ltr.files.atomic import write_atomically
 
 MARKER = ".owpc-ltr-node"
 MAIN_CLASS = "org.opensearch.bootstrap.OpenSearch"

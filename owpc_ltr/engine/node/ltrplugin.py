@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from owpc_ltr.engine.node.maven import Jar, Maven
 from owpc_ltr.engine.node.places import make_folder
 from owpc_ltr.errors import BadInput, EngineUnavailable
-from owpc_ltr.files import write_atomically
+from owpc_ltr.files.atomic import write_atomically
 
 GROUP, NAME = "org.opensearch", "ltr"
 DESCRIPTOR = "plugin-descriptor.properties"

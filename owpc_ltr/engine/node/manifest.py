@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files import write_atomically
+from owpc_ltr.files.atomic import write_atomically
 
 MANIFEST = "owpc-ltr.json"
 # Raised with every change to what is put into a home, so that older homes are made anew.

@@ -14,7 +14,7 @@ from owpc_ltr.engine.node.java import MISSING
 from owpc_ltr.engine.node.places import make_folder, writing_to
 from owpc_ltr.engine.node.report import Report
 from owpc_ltr.errors import EngineUnavailable
-from owpc_ltr.files import write_atomically
+from owpc_ltr.files.atomic import write_atomically
 
 if TYPE_CHECKING:
     import requests

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from owpc_ltr.engine.node.places import make_folder
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files import write_atomically
+from owpc_ltr.files.atomic import write_atomically
 
 if TYPE_CHECKING:
     import psutil

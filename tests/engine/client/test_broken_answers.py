@@ -7,8 +7,8 @@ import tracemalloc
 
 import pytest
 
-from owpc_ltr.engine.client import Engine
-from owpc_ltr.engine.connection import ConnectionSettings
+from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.http.connection import ConnectionSettings
 from owpc_ltr.errors import EngineUnavailable, Refused
 from tests.engine.client.asking import WHOLE, Clock, make_engine, one_line
 from tests.engine.fake_engine import FakeEngine, Reply

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from owpc_ltr.engine.client import Engine, EngineRefusal
+from owpc_ltr.engine.http.client import Engine, EngineRefusal
 from owpc_ltr.errors import BadInput
 from tests.engine.client.asking import WHOLE, one_line
 from tests.engine.fake_engine import FakeEngine, Reply

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from owpc_ltr.engine.client import Engine, EngineRefusal
+from owpc_ltr.engine.http.client import Engine, EngineRefusal
 from owpc_ltr.errors import EngineUnavailable
 from tests.engine.client.asking import one_line
 from tests.engine.fake_engine import FakeEngine, Reply

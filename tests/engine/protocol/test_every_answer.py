@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from owpc_ltr.engine.client import Engine, EngineRefusal
-from owpc_ltr.engine.connection import ConnectionSettings
+from owpc_ltr.engine.http.client import Engine, EngineRefusal
+from owpc_ltr.engine.http.connection import ConnectionSettings
 from tests.engine.fake_engine import FakeEngine, Reply
 from tests.engine.recorded import (
     REFUSALS,

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from owpc_ltr.emulator import foresee
-from owpc_ltr.engine.ltr_plugin import LtrPluginStore
-from owpc_ltr.engine.names import check_name, check_store
-from owpc_ltr.engine.stores import check_window
-from owpc_ltr.engine.templates import check_params
+from owpc_ltr.engine.store.base import check_window
+from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
+from owpc_ltr.engine.store.templates import check_params
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.featureset import load_featureset
-from owpc_ltr.profiles import serving_profile
+from owpc_ltr.features.loading import load_featureset
+from owpc_ltr.interop.emulator import foresee
+from owpc_ltr.interop.engine_versions import serving_profile
+from owpc_ltr.names import check_name, check_store
 from tests.engine.memory_engine import find
 from tests.engine.recorded import REFUSALS, Exchange, featureset_of, found, stored
 

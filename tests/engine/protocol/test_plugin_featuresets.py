@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from owpc_ltr.engine.ltr_plugin import LtrPluginStore
+from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.featureset import FeatureSet
+from owpc_ltr.features.feature_set import FeatureSet
 from tests.engine.recorded import (
     REFUSALS,
     Exchange,

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from owpc_ltr.engine.exporters import export_linear, import_linear
-from owpc_ltr.engine.ltr_plugin import LtrPluginStore
-from owpc_ltr.engine.stores import StoredModel
+from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
 from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.interop.export import export_linear, import_linear
+from owpc_ltr.interop.stored_model import StoredModel
 from tests.engine.fake_engine import Reply
 from tests.engine.recorded import (
     REFUSALS,

@@ -1,0 +1,97 @@
+"""TREC's formats: relevance judgments (qrels), and topics, which have the queries' texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from owpc_ltr.data.judgments.lines import JudgmentLines
+from owpc_ltr.errors import BadInput
+from owpc_ltr.files.text import read_text, shown
+
+_TOPIC = re.compile(r"<top(?:ic)?\b([^>]*)>(.*?)</top(?:ic)?>", re.DOTALL | re.IGNORECASE)
+_NUMBER = re.compile(r"<num>\s*(?:Number:)?\s*([^\s<]+)", re.IGNORECASE)
+_ATTRIBUTE = re.compile(r"\b(?:number|id)\s*=\s*[\"']([^\"']+)[\"']", re.IGNORECASE)
+_TITLE = re.compile(r"<(?:title|query)>\s*(?:Topic:)?\s*([^<]*)", re.IGNORECASE)
+
+
+def parse_qrels(text: str, path: Path, topics: Mapping[str, str] | None) -> JudgmentLines:
+    """The judgments of `query iteration document grade` lines."""
+    if topics is None:
+        raise BadInput(
+            f"cannot read {path}: TREC judgments do not have the queries' texts: name a topics "
+            "file too"
+        )
+    numbers, rows = [], []
+    for number, line in enumerate(text.split("\n"), 1):
+        fields = line.split()
+        if not fields:
+            continue
+        if len(fields) != 4:
+            raise BadInput(
+                f"cannot read {path}, line {number}: {shown(line)} is not 'query 0 document grade'"
+            )
+        numbers.append(number)
+        rows.append(fields)
+    if not rows:
+        raise BadInput(f"cannot read {path}: it is empty")
+    query_ids, _, document_ids, grades = zip(*rows, strict=True)
+    texts = [topics.get(query, "") for query in query_ids]
+    lines = JudgmentLines(
+        path, numbers, query_ids, document_ids, grades, {"keywords": texts, "query": texts}
+    )
+    if "" in texts:
+        row = texts.index("")
+        raise lines.bad(row, f"the topics do not have query {shown(query_ids[row])}")
+    return lines
+
+
+def read_topics(path: Path) -> dict[str, str]:
+    """Query texts by id, from TREC `<top>` topics (their titles) or `id TAB text` lines.
+
+    Raises BadInput where an id has two texts, or a topic lacks one.
+    """
+    text = read_text(path)
+    found = _tagged(text, path) if re.search(r"<top(ic)?\b", text, re.IGNORECASE) else None
+    topics: dict[str, str] = {}
+    for line, query, content in found or _tabbed(text, path):
+        if topics.setdefault(query, content) != content:
+            raise BadInput(
+                f"cannot read {path}, line {line}: query {shown(query)} has a second text, "
+                f"{shown(content)}: keep one"
+            )
+    if not topics:
+        raise BadInput(f"cannot read {path}: it has no topics")
+    return topics
+
+
+def _tagged(text: str, path: Path) -> list[tuple[int, str, str]]:
+    topics = []
+    for match in _TOPIC.finditer(text):
+        line = text.count("\n", 0, match.start()) + 1
+        number = _NUMBER.search(match.group(2)) or _ATTRIBUTE.search(match.group(1))
+        title = _TITLE.search(match.group(2))
+        if number is None or title is None or not title.group(1).strip():
+            raise BadInput(
+                f"cannot read {path}, line {line}: the topic has no "
+                f"{'number' if number is None else 'title'}"
+            )
+        topics.append((line, number.group(1), " ".join(title.group(1).split())))
+    if len(topics) != len(re.findall(r"<top(?:ic)?\b", text, re.IGNORECASE)):
+        raise BadInput(f"cannot read {path}: a topic is not closed by </top>: is the file cut?")
+    return topics
+
+
+def _tabbed(text: str, path: Path) -> list[tuple[int, str, str]]:
+    topics = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        query, tab, content = line.partition("\t")
+        if not tab or not query.strip() or not content.strip():
+            raise BadInput(
+                f"cannot read {path}, line {number}: {shown(line)} is not an id, a tab and a text"
+            )
+        topics.append((number, query.strip(), content.strip()))
+    return topics

@@ -1,0 +1,40 @@
+"""What a judgment list says: for each query, which documents were given which grade."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from owpc_ltr.arrays import Labels
+
+Format = Literal["csv", "tsv", "qrels", "ranklib"]
+Duplicates = Literal["refuse", "first", "max", "mean"]
+"""What becomes of a document that is judged twice for one query."""
+
+
+@dataclass(frozen=True)
+class JudgedQuery:
+    """A query and its judged documents.
+
+    `params` is what its feature templates may name: `keywords` and `query`, both the query's
+    text, and every further column of the list. `grades` is float32, one for each document, 0 for
+    irrelevant.
+    """
+
+    query_id: str
+    params: dict[str, str]
+    document_ids: list[str]
+    grades: Labels
+
+
+@dataclass(frozen=True)
+class Judgments:
+    """Judged queries in the order of their first appearance, and what reading them changed."""
+
+    queries: list[JudgedQuery]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def n_judgments(self) -> int:
+        """Number of judged documents, over all queries."""
+        return sum(len(query.document_ids) for query in self.queries)

@@ -1,0 +1,77 @@
+"""Judgments → TSV with a header, or TREC qrels."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+
+from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
+from owpc_ltr.errors import BadInput
+from owpc_ltr.files.atomic import write_atomically
+from owpc_ltr.files.text import shown
+
+_FIRST = ("query_id", "query", "doc_id", "grade")
+
+
+def write_judgments(judgments: Judgments, path: Path | str) -> None:
+    """Write a TSV that reads back equal: query_id, query, doc_id, grade, further parameters.
+
+    Raises BadInput for a query without a text, and a parameter named as one of these columns.
+    """
+    further = _further(judgments)
+    out = io.StringIO(newline="")
+    plain = csv.writer(out, delimiter="\t", lineterminator="\n")
+    quoted = csv.writer(out, delimiter="\t", lineterminator="\n", quoting=csv.QUOTE_ALL)
+    plain.writerow([*_FIRST, *further])
+    for query in judgments.queries:
+        text, *values = (query.params.get(name, "") for name in ("query", *further))
+        if not text.strip():
+            raise BadInput(f"cannot write {path}: query {shown(query.query_id)} has no text")
+        # The plain writer does not quote a lone carriage return, which would end the line.
+        writer = quoted if "\r" in "".join((text, *values)) else plain
+        for document, grade in zip(query.document_ids, query.grades, strict=True):
+            writer.writerow([query.query_id, text, document, _shortest(grade), *values])
+    write_atomically(Path(path), out.getvalue().encode())
+
+
+def write_qrels(judgments: Judgments, path: Path | str) -> None:
+    """Write TREC's `query 0 document grade`.
+
+    Raises BadInput for ids with blanks, and for grades that are no whole numbers.
+    """
+    lines = []
+    for query in judgments.queries:
+        for document, grade in zip(query.document_ids, query.grades.tolist(), strict=True):
+            for value in (query.query_id, document):
+                if value.split() != [value]:
+                    raise BadInput(
+                        f"cannot write {path}: qrels cannot hold the id {shown(value)}, which is "
+                        "empty or has a blank: write TSV"
+                    )
+            if not grade.is_integer():
+                raise _fraction(path, query, document, grade)
+            lines.append(f"{query.query_id} 0 {document} {int(grade)}\n")
+    write_atomically(Path(path), "".join(lines).encode())
+
+
+def _fraction(path: Path | str, query: JudgedQuery, document: str, grade: float) -> BadInput:
+    return BadInput(
+        f"cannot write {path}: query {shown(query.query_id)} grades document {shown(document)} "
+        f"{grade}, and qrels hold whole grades: round them, or write TSV"
+    )
+
+
+def _further(judgments: Judgments) -> list[str]:
+    """The parameters beside the text, in the order of their first appearance."""
+    names = dict.fromkeys(name for query in judgments.queries for name in query.params)
+    names.pop("query", None)
+    if all(q.params.get("keywords") == q.params.get("query") for q in judgments.queries):
+        names.pop("keywords", None)
+    return list(names)
+
+
+def _shortest(grade: np.float32) -> str:
+    return np.format_float_positional(grade, trim="-")

@@ -1,0 +1,225 @@
+"""Parquet → dataset: everything checked, one copy into the matrix."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numba import njit
+
+from owpc_ltr.arrays import Matrix
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.parquet.schema import COLUMNS, FORMAT, KEY, NEEDED
+from owpc_ltr.errors import BadInput
+from owpc_ltr.files.text import open_regular, shown
+
+_TILE = 32
+
+
+def load_dataset(path: Path | str) -> RankingDataset:
+    """Read what `save_dataset` wrote; the matrix is filled a row group at a time.
+
+    Raises BadInput where the file is cut, is not Parquet, or is not such a dataset.
+    """
+    path = Path(path)
+    with open_regular(path) as file:
+        try:
+            parquet = pq.ParquetFile(file)
+            parts = _Parts(path, parquet)
+            return parts.dataset()
+        except (pa.ArrowException, OSError) as error:
+            raise BadInput(
+                f"cannot read {path}: it is no whole Parquet file "
+                f"({str(error).splitlines()[0].split('.')[0].lower()}): write or fetch it again"
+            ) from error
+
+
+class _Parts:
+    """The columns of an open file, checked before any is read."""
+
+    def __init__(self, path: Path, parquet: pq.ParquetFile) -> None:
+        self.path = path
+        self.parquet = parquet
+        self.schema = parquet.schema_arrow
+        self.about = self._about()
+        self.rows: int = parquet.metadata.num_rows
+        self.columns: list[str] = self.about["columns"]
+        self.fields: dict[str, str] = self.about["document_fields"] or {}
+        self._check()
+
+    def dataset(self) -> RankingDataset:
+        """Everything, read. Raises BadInput where values do not fit together."""
+        features = np.empty((self.rows, len(self.columns)), np.float32)
+        kept = [*(name for name in COLUMNS if name in self.schema.names), *self.fields.values()]
+        parts: dict[str, list[Any]] = {name: [] for name in kept}
+        row = 0
+        for group in self._groups():
+            for name, chunks in parts.items():
+                chunks.extend(group.column(self.schema.names.index(name)).chunks)
+            _fill(features[row : row + len(group)], self._block(group))
+            row += len(group)
+        whole = {name: self._whole(name, chunks) for name, chunks in parts.items()}
+        if not self.rows:
+            raise self._bad("it has no rows")
+        return self._assemble(features, whole)
+
+    def _assemble(self, features: Matrix, whole: dict[str, Any]) -> RankingDataset:
+        runs = pc.run_end_encode(whole["query_id"], run_end_type=pa.int64())
+        ends = runs.run_ends.to_numpy()
+        offsets = np.concatenate(([0], ends)).astype(np.int64)
+        for name in ("query_weight", "query_params"):
+            if name in whole:
+                whole[name] = self._one_a_query(name, whole[name], offsets, runs.values)
+        numbers = {
+            name: whole[name].to_numpy()
+            for name in ("label", "document_weight", "query_weight")
+            if name in whole
+        }
+        scales = self.about["feature_scales"]
+        try:
+            return RankingDataset(
+                features=features,
+                labels=numbers["label"],
+                offsets=offsets,
+                query_ids=runs.values,
+                feature_names=tuple(self.about["features"]),
+                document_ids=whole.get("document_id"),
+                featureset_hash=self.about["featureset_hash"],
+                query_params=whole.get("query_params"),
+                query_weights=numbers.get("query_weight"),
+                document_weights=numbers.get("document_weight"),
+                comments=whole.get("comment"),
+                feature_scales=None if scales is None else np.array(scales, np.float64),
+                document_fields=(
+                    None
+                    if self.about["document_fields"] is None
+                    else {name: whole[column] for name, column in self.fields.items()}
+                ),
+                manifest=self.about["manifest"],
+            )
+        except BadInput as error:
+            raise self._bad(str(error)) from error
+
+    def _groups(self) -> Iterator[pa.Table]:
+        for group in range(self.parquet.num_row_groups):
+            yield self.parquet.read_row_group(group)
+
+    def _block(self, group: pa.Table) -> Matrix:
+        """The features of a row group, one row a feature."""
+        block = np.empty((len(self.columns), len(group)), np.float32)
+        index = {name: position for position, name in enumerate(self.schema.names)}
+        for number, name in enumerate(self.columns):
+            at = 0
+            for chunk in group.column(index[name]).chunks:
+                if chunk.null_count:
+                    raise self._bad(f"the column {shown(name)} has nulls: NaN is a missing value")
+                block[number, at : at + len(chunk)] = chunk.to_numpy()
+                at += len(chunk)
+        return block
+
+    def _whole(self, name: str, chunks: list[Any]) -> Any:
+        """All values of a column that is no feature."""
+        whole = pa.concat_arrays(chunks) if chunks else pa.array([], self.schema.field(name).type)
+        if name in COLUMNS and whole.null_count:
+            row = pc.index(pc.is_null(whole), True).as_py()
+            raise self._bad(f"the column '{name}' has no value in row {row + 1}")
+        return whole
+
+    def _one_a_query(self, name: str, values: Any, offsets: Any, query_ids: Any) -> Any:
+        """The value of each query, which all of its rows have."""
+        first = values.take(pa.array(offsets[:-1]))
+        expected = first.take(pa.array(np.repeat(np.arange(len(first)), np.diff(offsets))))
+        row = pc.index(pc.equal(values, expected), False).as_py()
+        if row >= 0:
+            query = int(np.searchsorted(offsets, row, side="right")) - 1
+            raise self._bad(
+                f"query {shown(query_ids[query].as_py())} has two values of '{name}': one on its "
+                f"first row, one on row {row + 1}"
+            )
+        return first
+
+    def _about(self) -> dict[str, Any]:
+        metadata = self.schema.metadata or {}
+        if KEY not in metadata:
+            raise BadInput(
+                f"cannot read {self.path}: it is Parquet, but no dataset of owpc-ltr: give its "
+                "columns to owpc_ltr.data.make_dataset(features, labels, query_ids) and the result "
+                "to owpc_ltr.dataset_file.save_dataset"
+            )
+        try:
+            about = json.loads(metadata[KEY])
+            version = about["format"]
+            sound = version != FORMAT or _is_sound(about)
+        except (ValueError, KeyError, TypeError, RecursionError):
+            sound = False
+        if not sound:
+            raise self._bad("its metadata are damaged: write it again")
+        if version != FORMAT:
+            raise self._bad(
+                f"its format is {version!r}, and this version reads {FORMAT}: use the version that "
+                "wrote it"
+            )
+        return dict(about)
+
+    def _check(self) -> None:
+        """Refuse columns that are absent, double or of another type, before reading any."""
+        wanted: dict[str, Any] = {
+            name: COLUMNS[name] for name in COLUMNS if name in self.schema.names
+        }
+        wanted |= {name: COLUMNS[name] for name in NEEDED}
+        wanted |= dict.fromkeys(self.columns, pa.float32()) | dict.fromkeys(self.fields.values())
+        for name, kind in wanted.items():
+            indices = self.schema.get_all_field_indices(name)
+            if len(indices) != 1:
+                count = "no" if not indices else "more than one"
+                raise self._bad(f"it has {count} column {shown(name)}")
+            if kind is not None and self.schema.field(indices[0]).type != kind:
+                raise self._bad(
+                    f"the column {shown(name)} is {self.schema.field(indices[0]).type}, and must "
+                    f"be {kind}"
+                )
+
+    def _bad(self, what: str) -> BadInput:
+        return BadInput(f"cannot read {self.path}: {what}")
+
+
+def _is_sound(about: dict[str, Any]) -> bool:
+    """Whether the metadata are of the types that `save_dataset` writes."""
+    features, columns, fields, scales, featureset, manifest = (
+        about[name]
+        for name in (
+            "features",
+            "columns",
+            "document_fields",
+            "feature_scales",
+            "featureset_hash",
+            "manifest",
+        )
+    )
+    texts = [*features, *columns, *(fields or {}).keys(), *(fields or {}).values()]
+    return (
+        len(features) == len(columns)
+        and all(isinstance(text, str) for text in texts)
+        and all(isinstance(scale, float) for scale in scales or ())
+        and isinstance(featureset, str | None)
+        and isinstance(manifest, dict | None)
+    )
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _fill(rows: Any, columns: Any) -> None:
+    """`rows[:] = columns.T`, tile by tile, so that both sides stay in the cache."""
+    count, width = rows.shape
+    for row in range(0, count, _TILE):
+        row_stop = min(row + _TILE, count)
+        for column in range(0, width, _TILE):
+            column_stop = min(column + _TILE, width)
+            for i in range(row, row_stop):
+                for j in range(column, column_stop):
+                    rows[i, j] = columns[j, i]

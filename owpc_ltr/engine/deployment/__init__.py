@@ -1,0 +1,1 @@
+"""Uploads: parity, gate, aliases, certificates, drift, what can be removed."""

@@ -1,0 +1,161 @@
+"""Drift: whether a model in a cluster still meets there what it met when it was uploaded."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from owpc_ltr.engine.deployment.certificates import Certificate, Certificates
+from owpc_ltr.engine.deployment.parity import Answered, Parity, check_parity
+from owpc_ltr.engine.feature_log.environment import Circumstances, observe
+from owpc_ltr.engine.http.client import Engine, EngineRefusal
+from owpc_ltr.engine.store.base import Store
+from owpc_ltr.errors import BadInput
+from owpc_ltr.features.feature_set import FeatureSet
+
+FEATURE_DRIFT = 0.1
+
+
+@dataclass(frozen=True)
+class Moved:
+    """One feature over the probes: how far it moved, in standard deviations of what it was.
+
+    `mean_before` and `mean_now` count a missing value as 0; `newly_missing` is the share of values
+    that are missing in one of the two only.
+    """
+
+    feature: str
+    by: float
+    mean_before: float
+    mean_now: float
+    newly_missing: float
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What was found of a model: `drift` in words, nothing if all is as it was.
+
+    `features` are all of them, those that moved most first; `parity` is None where the feature set
+    in the store is another, with which nothing can be compared.
+    """
+
+    model: str
+    index: str
+    drift: tuple[str, ...]
+    parity: Parity | None
+    features: tuple[Moved, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """What was found, as JSON."""
+        return asdict(self)
+
+
+def verify(
+    engine: Engine,
+    store: Store,
+    model: str,
+    index: str | None = None,
+    *,
+    tolerance: float,
+    feature_drift: float = FEATURE_DRIFT,
+) -> Verified:
+    """Repeat the proof of an uploaded model, from what the cluster itself remembers of it.
+
+    The index is the one that it was proved on, unless another is given. A feature has drifted where
+    its values on the probes moved by more than `feature_drift` standard deviations in the mean.
+    Raises BadInput where the model has no certificate.
+    """
+    certificate = Certificates(engine).get(model)
+    index = index or certificate.index
+    drift = _changed_set(store, certificate.featureset)
+    if drift:
+        return Verified(model, index, tuple(drift), None, ())
+    now = _observed(engine, store, certificate.featureset.name, index)
+    drift += _changed_circumstances(certificate, now)
+    parity, answered = check_parity(
+        engine,
+        store,
+        store.get_model(model),
+        certificate.ranker(),
+        index,
+        list(certificate.probes),
+    )
+    features = moved_features(certificate.featureset.feature_names, answered)
+    far = [one for one in features if one.by > feature_drift]
+    drift += [f"feature '{one.feature}' moved by {one.by:.2g} standard deviations" for one in far]
+    if parity.absent:
+        drift.append(f"{parity.absent} of {parity.absent + parity.documents} documents are gone")
+    refusal = parity.refusal(tolerance) if parity.compared == "scores" else None
+    if refusal:
+        drift.append(refusal)
+    return Verified(model, index, tuple(drift), parity, features)
+
+
+def moved_features(names: tuple[str, ...], answered: list[Answered]) -> tuple[Moved, ...]:
+    """How far each feature moved between what the probes remember and now, the furthest first."""
+    pairs = [(one.before, one.features) for one in answered if one.before is not None]
+    if not pairs:
+        return ()
+    before = np.concatenate([pair[0] for pair in pairs]).astype(np.float64)
+    now = np.concatenate([pair[1] for pair in pairs]).astype(np.float64)
+    missing = np.isnan(before) != np.isnan(now)
+    before, now = np.nan_to_num(before), np.nan_to_num(now)
+    spread = before.std(axis=0)
+    # A feature that was constant is measured by its own size.
+    scale = np.where(spread > 0, spread, np.maximum(np.abs(before).max(axis=0), 1e-9))
+    by = np.abs(now - before).mean(axis=0) / scale
+    return tuple(
+        Moved(
+            names[column],
+            float(by[column]),
+            float(before[:, column].mean()),
+            float(now[:, column].mean()),
+            float(missing[:, column].mean()),
+        )
+        for column in np.argsort(-by, kind="stable")
+    )
+
+
+def _changed_set(store: Store, known: FeatureSet) -> list[str]:
+    try:
+        now = store.get_featureset(known.name)
+    except BadInput:
+        return [f"the feature set '{known.name}' is gone"]
+    if now.hash == known.hash:
+        return []
+    old, new = ({f.name: f for f in each.features} for each in (known, now))
+    changed = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+    what = ", ".join(f"'{name}'" for name in changed) or "the order of features"
+    return [f"{what} of the feature set '{known.name}' changed"]
+
+
+def _observed(engine: Engine, store: Store, featureset: str, index: str) -> Circumstances:
+    try:
+        return observe(engine, store, featureset, index)
+    except EngineRefusal as refusal:
+        if refusal.status != 404:
+            raise
+        raise BadInput(f"there is no index '{index}' to verify on: check its name") from refusal
+
+
+def _changed_circumstances(certificate: Certificate, now: Circumstances) -> list[str]:
+    changes = [
+        f"the engine's {name} changed from {value} to {now.engine.get(name)}"
+        for name, value in certificate.engine.items()
+        if now.engine.get(name) != value
+    ]
+    if certificate.indices.keys() != now.indices.keys():
+        before, after = ", ".join(certificate.indices), ", ".join(now.indices)
+        return [*changes, f"the index changed from {before} to {after}"]
+    for index, known in certificate.indices.items():
+        changes += [
+            f"the index '{index}' has another {_WORDS.get(key, key)}"
+            for key, value in known.items()
+            if now.indices[index].get(key) != value
+        ]
+    return changes
+
+
+_WORDS = {"uuid": "uuid (it was made anew)", "mapping_hash": "mapping or analysis"}

@@ -1,0 +1,66 @@
+"""Provenance: what a certificate tells of a model, in few words, and how two models differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from owpc_ltr.engine.deployment.certificates import Certificate
+
+_RECORD = ("loss", "optimizer", "normalise", "seed", "select", "validation", "queries", "documents",
+           "imported", "source", "fingerprint", "featureset_hash", "owpc_ltr")  # fmt: skip
+_SHOWN = 3
+_FIT = ("objective", "risk", "gap", "relative_gap", "passes", "stop")
+
+
+def provenance(certificate: Certificate) -> dict[str, Any]:
+    """What was trained, on what, with what, and what was proven where; one flat fact a line."""
+    record = certificate.record
+    facts: dict[str, Any] = {"model": certificate.model, "type": certificate.type}
+    facts |= {key: record[key] for key in _RECORD if record.get(key) is not None}
+    fit = record.get("certificate") or {}
+    facts["fit"] = {key: fit[key] for key in _FIT if key in fit}
+    facts["featureset"] = certificate.featureset.name
+    facts["featureset_hash"] = certificate.featureset.hash
+    facts["engine"] = certificate.engine
+    facts["index"] = certificate.index
+    facts["indices"] = certificate.indices
+    facts["parity"] = certificate.parity
+    facts["interval"] = {**certificate.interval.as_dict(), "holds": certificate.interval.holds}
+    if certificate.gate:
+        gate = {key: part for key, part in certificate.gate.items() if key != "losers"}
+        facts["gate"] = gate | {"cautions": "; ".join(gate.get("cautions") or ())}
+        worst = (certificate.gate.get("losers") or ())[:_SHOWN]
+        facts["gate"]["loses_most"] = ", ".join(f"'{one.get('keywords')}'" for one in worst)
+    return dict(flattened(facts))
+
+
+def differences(one: Certificate, other: Certificate) -> list[tuple[str, Any, Any]]:
+    """Every fact in which two models differ, and for linear ones every weight."""
+    facts, others = (
+        {**provenance(each), **dict(flattened(_weights(each)))} for each in (one, other)
+    )
+    names = [*facts, *(name for name in others if name not in facts)]
+    return [
+        (name, facts.get(name), others.get(name))
+        for name in names
+        if facts.get(name) != others.get(name)
+    ]
+
+
+def flattened(content: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Facts by dotted names: `{"loss": {"name": "owpc"}}` as `loss.name`."""
+    for key, value in content.items():
+        name = f"{before}{key}"
+        if isinstance(value, dict):
+            yield from flattened(value, f"{name}.")
+        else:
+            yield name, value
+
+
+def _weights(certificate: Certificate) -> dict[str, Any]:
+    weights = certificate.content.get("weights")
+    if weights is None:
+        return {}
+    names = certificate.content["feature_names"]
+    return {"weight": dict(zip(names, weights, strict=True))}

@@ -1,0 +1,44 @@
+"""Models that no alias points to, and how they are removed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from owpc_ltr.engine.deployment.aliases import Pointers
+from owpc_ltr.engine.deployment.certificates import Certificates
+from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.store.base import Store
+from owpc_ltr.errors import BadInput, Refused
+
+_OURS = re.compile(r".+@[0-9a-f]{8}")
+
+
+def prunable(engine: Engine, store: Store) -> list[str]:
+    """Models of ours in the store that no name means, meant, or may come to mean."""
+    meant = Pointers(engine).meant()
+    return [name for name in store.list_models() if name not in meant and _OURS.fullmatch(name)]
+
+
+def prune(engine: Engine, store: Store, names: Sequence[str]) -> None:
+    """Take out these models and their certificates; nothing is, if a name means one of them."""
+    there = set(store.list_models())
+    for name in names:
+        if name not in there:
+            raise BadInput(f"there is no model '{name}' in the store: type its exact name")
+        _check_unused(engine, name)
+    certificates = Certificates(engine)
+    for name in names:
+        # Looked at again: another upload of the same model may have given it a name meanwhile.
+        _check_unused(engine, name)
+        store.delete_model(name)
+        certificates.delete(name)
+
+
+def _check_unused(engine: Engine, name: str) -> None:
+    users = [p.name for p in Pointers(engine).all() if name in p.models]
+    if users:
+        raise Refused(
+            f"'{users[0]}' means '{name}', or can go back to it: nothing that a name means is "
+            "taken out"
+        )

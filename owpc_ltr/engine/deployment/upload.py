@@ -1,0 +1,268 @@
+"""Deployment: a model goes into an engine, proves itself there, and only then gets its name."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from owpc_ltr.arrays import Matrix
+from owpc_ltr.engine.deployment.aliases import CHALLENGER, CHAMPION, ROLES, Pointer, Pointers
+from owpc_ltr.engine.deployment.certificates import Certificate, Certificates
+from owpc_ltr.engine.deployment.gate import Gate, GateResult, pass_gate
+from owpc_ltr.engine.deployment.parity import Answered, Parity, check_parity
+from owpc_ltr.engine.feature_log.environment import observe
+from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.store.base import Store
+from owpc_ltr.engine.store.documents import Absent
+from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
+from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.features.value_bounds import highest_value, never_negative
+from owpc_ltr.interop.engine_versions import serving_profile
+from owpc_ltr.interop.export import check_features, export_checked, export_model
+from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.models.linear import content_of
+from owpc_ltr.models.score_range import ScoreInterval, score_interval
+from owpc_ltr.names import check_name
+from owpc_ltr.protocols import Model
+
+if TYPE_CHECKING:
+    from owpc_ltr.engine.http.client import Engine
+
+TOLERANCE = 1e-5
+_ATTEMPTS = 3
+"""How often the same model is stored, where other uploads of it fail and take it out meanwhile."""
+
+
+@dataclass(frozen=True)
+class Uploaded:
+    """A model in an engine: its immutable name, the pointer that means it, and the proof.
+
+    `gate` is None where none was asked for, or there was no other model to compare with.
+    """
+
+    model: str
+    pointer: Pointer
+    parity: Parity
+    store_kind: str
+    gate: GateResult | None = None
+    type: str = ""
+
+
+def upload(
+    engine: Engine,
+    store: Store,
+    model: Model,
+    featureset: FeatureSet,
+    index: str,
+    name: str,
+    tolerance: float = TOLERANCE,
+    *,
+    role: str = CHAMPION,
+    gate: Gate | None = None,
+    probes: list[dict[str, Any]] | None = None,
+) -> Uploaded:
+    """Store the model as `name@hash`, check its scores on real documents, then move the pointer.
+
+    `role` says whether the name, or its challenger, means it then. `probes` are used where the
+    model remembers none. Raises Refused, with the model taken out again and the pointer where it
+    was, if the gate does not let it through or a score differs by more than the tolerance.
+    """
+    check_features(model, featureset)
+    asked = model.record.get("probes") or probes or []
+    if not asked:
+        raise Refused(
+            "the model remembers no judged documents to compare scores on: train on a dataset that "
+            "log-features wrote"
+        )
+    stored = export_for(engine, store, model, featureset, check_name("model", name))
+    stored = replace(stored, name=immutable_name(name, stored))
+    _check_role(Pointers(engine), name, stored.name, role)
+    gated = pass_gate(engine, gate, model, featureset, name) if gate else None
+    deploying = _Deploying(engine, store, stored, model, index, asked, tolerance, gated)
+    store.prepare()
+    for _ in range(_ATTEMPTS - 1):
+        with suppress(_Overtaken):
+            return deploying.attempt(name, role)
+    return deploying.attempt(name, role)
+
+
+def immutable_name(name: str, stored: StoredModel) -> str:
+    """`name@hash`: the same content always gets the same name, another content another."""
+    content = [stored.type, stored.definition, stored.feature_normalizers, stored.featureset.hash]
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return f"{name}@{digest[:8]}"
+
+
+def interval_of(model: Model, featureset: FeatureSet, answered: list[Answered]) -> ScoreInterval:
+    """The interval of the model's scores, by what its features can be.
+
+    Where that is not bounded it is by twice what they ever were: in training, and now. Of a model
+    of which nothing is known by its features, it is by twice the scores that were seen.
+    """
+    scores = {feature.name for feature in featureset.features if never_negative(feature)}
+    highest = {feature.name: highest_value(feature) for feature in featureset.features}
+    seen = np.vstack([np.nan_to_num(one.features) for one in answered])
+    ranges: Matrix = np.vstack([seen.min(axis=0), seen.max(axis=0)])
+    trained = model.record.get("feature_ranges")
+    if trained is not None and np.shape(trained) == ranges.shape:
+        ranges[0] = np.minimum(ranges[0], trained[0])
+        ranges[1] = np.maximum(ranges[1], trained[1])
+    interval = score_interval(model, scores, 2 * ranges, highest)
+    if math.isfinite(interval.low):
+        return interval
+    local = np.concatenate([[0.0], *(one.local for one in answered)])
+    return ScoreInterval(2 * float(local.min()), 2 * float(local.max()), proven=False)
+
+
+class _Overtaken(Refused):
+    """A failing upload of the same model has taken it out from under this one."""
+
+
+@dataclass(frozen=True)
+class _Deploying:
+    """A model on its way, which others may be uploading too."""
+
+    engine: Engine
+    store: Store
+    stored: StoredModel
+    model: Model
+    index: str
+    probes: list[dict[str, Any]]
+    tolerance: float
+    gated: GateResult | None
+
+    @property
+    def certificates(self) -> Certificates:
+        return Certificates(self.engine)
+
+    def attempt(self, name: str, role: str) -> Uploaded:
+        """Store the model, prove it, move the pointer; or leave nothing behind."""
+        was_there = self.stored.name in self.store.list_models()
+        certificate: Certificate | None = None
+        sent = False
+        try:
+            self.store.put_model(self.stored)
+            sent = True
+            parity, answered = check_parity(
+                self.engine, self.store, self.stored, self.model, self.index, self.probes
+            )
+            refusal = parity.refusal(self.tolerance)
+            if refusal:
+                rest = "stays, for it was there before" if was_there else "was taken out again"
+                raise Refused(f"{refusal}; the model {rest}")
+            certificate = self.certify(parity, answered)
+            self.certificates.keep(certificate)
+            pointer = Pointers(self.engine).move(name, self.stored.name, role)
+        except BaseException as error:
+            # The model may also be gone before it was read back, or while documents were scored.
+            unread = isinstance(error, Absent) and error.what == "model"
+            overtaken = unread or (sent and isinstance(error, OwpcLtrError) and self.is_gone())
+            if not was_there:
+                self.take_out(error, certificate)
+            if overtaken:
+                raise _Overtaken(
+                    f"another upload of '{self.stored.name}' failed at the same time, and took it "
+                    f"out: try again ({error})"
+                ) from error
+            raise
+        self.mend(certificate)
+        kind = self.store.kind
+        return Uploaded(self.stored.name, pointer, parity, kind, self.gated, self.stored.type)
+
+    def is_gone(self) -> bool:
+        """Whether the model is not in the store any more."""
+        try:
+            self.store.get_model(self.stored.name)
+        except BadInput:
+            return True
+        except OwpcLtrError:
+            return False
+        return False
+
+    def certify(self, parity: Parity, answered: list[Answered]) -> Certificate:
+        """What is known of the model now."""
+        featureset = self.stored.featureset
+        now = observe(self.engine, self.store, featureset.name, self.index)
+        content = content_of(self.model)
+        record = {key: part for key, part in content.pop("record").items() if key != "probes"}
+        return Certificate(
+            model=self.stored.name,
+            content=content,
+            featureset=featureset,
+            type=self.stored.type,
+            index=self.index,
+            engine=now.engine,
+            indices=now.indices,
+            parity=parity.as_dict(),
+            interval=interval_of(self.model, featureset, answered),
+            gate=self.gated.as_dict() if self.gated else None,
+            record=record,
+            probes=tuple(one.remembered() for one in answered),
+        )
+
+    def take_out(self, because: BaseException, certificate: Certificate | None) -> None:
+        """Leave nothing behind, unless somebody else's pointer means the same model by now.
+
+        A certificate is taken out only by who wrote one: another's may be on its way.
+        """
+        name = self.stored.name
+        try:
+            if name in Pointers(self.engine).meant():
+                return
+            with suppress(BadInput):
+                self.store.delete_model(name)
+            if certificate is not None:
+                self.certificates.delete(name)
+            if name in Pointers(self.engine).meant():
+                self.mend(certificate)
+        except OwpcLtrError as fault:
+            if isinstance(because, OwpcLtrError):
+                raise EngineUnavailable(
+                    f"{because}; nothing means '{name}', but it could not be taken out ({fault}): "
+                    f"take it out later: owpc-ltr models prune {name}"
+                ) from because
+
+    def mend(self, certificate: Certificate | None) -> None:
+        """Put back what another upload of the same model, that failed, may have taken out."""
+        # The upload is done, or has failed: a fault in this last look must not say otherwise.
+        with suppress(OwpcLtrError):
+            try:
+                self.store.get_model(self.stored.name)
+            except BadInput:
+                self.store.put_model(self.stored)
+            if certificate and self.certificates.find(self.stored.name, whole=False) is None:
+                self.certificates.keep(certificate)
+
+
+def _check_role(pointers: Pointers, name: str, model: str, role: str) -> None:
+    """Refuse, before anything is stored, a challenger of nothing or of itself."""
+    if role not in ROLES:
+        raise UsageError(f"no role is called '{role}': use {' or '.join(ROLES)}")
+    if role != CHALLENGER:
+        return
+    pointer = pointers.find(name)
+    if pointer is None:
+        raise Refused(
+            f"there is no '{name}' to challenge yet: upload the first model without --as challenger"
+        )
+    pointer.challenged_by(model)
+
+
+def export_for(
+    engine: Engine, store: Store, model: Model, featureset: FeatureSet, name: str
+) -> StoredModel:
+    """The model as this store keeps it, in the form that this version of the engine runs.
+
+    Raises Refused, before anything is sent, where the engine would not take it.
+    """
+    if store.kind != "ltr-plugin":
+        return export_model(model, featureset, name, store.kind)
+    identity = engine.identity()
+    profile = serving_profile(identity.distribution, identity.version)
+    return export_checked(model, featureset, name, profile)

@@ -1,0 +1,110 @@
+"""Circumstances: what feature values depend on besides the query and the document."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from owpc_ltr.errors import Refused
+from owpc_ltr.features.feature_set import FeatureSet
+
+if TYPE_CHECKING:
+    from owpc_ltr.engine.feature_log.requests import Transport
+    from owpc_ltr.engine.store.base import Store
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """The engine, the index and the feature set as they are at one moment."""
+
+    featureset: FeatureSet
+    engine: dict[str, str]
+    """`version`, `distribution` and the `store` kind."""
+    indices: dict[str, dict[str, str]]
+    """The index, or those behind the alias: `uuid`, and `mapping_hash` of fields and analysis."""
+
+
+def observe(engine: Transport, store: Store, featureset: str, index: str) -> Circumstances:
+    """The circumstances now. Raises what the engine and the store raise where one is not there."""
+    version = _part(engine.request("GET", "/"), "version")
+    found = _part(engine.request("GET", "/" + quote(index, safe="")))
+    if not found:
+        raise Refused(f"no index stands behind '{index}'")
+    return Circumstances(
+        store.get_featureset(featureset),
+        {
+            "version": _text(version, "number"),
+            # Elasticsearch does not name itself.
+            "distribution": str(version.get("distribution", "elasticsearch")),
+            "store": store.kind,
+        },
+        {name: _identity(found, name) for name in sorted(found)},
+    )
+
+
+def refuse_drift(before: Circumstances, now: Circumstances) -> None:
+    """Refused, in words, where the circumstances are not the same any more."""
+    change = (
+        _featureset_change(before.featureset, now.featureset)
+        or _change("the engine's", before.engine, now.engine)
+        or _index_change(before.indices, now.indices)
+    )
+    if change:
+        raise Refused(
+            f"{change} while features were logged: values from before and after do not belong "
+            "together, so nothing is published; log again with --restart"
+        )
+
+
+def _identity(found: dict[str, Any], name: str) -> dict[str, str]:
+    settings = _part(found, name, "settings", "index")
+    # Analysis and similarity decide the scores as much as the fields do.
+    decisive = [
+        _part(found, name, "mappings"),
+        settings.get("analysis"),
+        settings.get("similarity"),
+    ]
+    text = json.dumps(decisive, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return {"uuid": _text(settings, "uuid"), "mapping_hash": digest}
+
+
+def _part(answer: Any, *keys: str) -> dict[str, Any]:
+    """An object inside an answer; Refused where there is none: a proxy may answer anything."""
+    for key in (None, *keys):
+        answer = answer if key is None else answer.get(key)
+        if not isinstance(answer, dict):
+            raise Refused(f"the engine's answer lacks '{key}': is an engine at this address?")
+    return dict(answer)
+
+
+def _text(answer: dict[str, Any], key: str) -> str:
+    if not isinstance(answer.get(key), str):
+        raise Refused(f"the engine's answer lacks '{key}': is an engine at this address?")
+    return str(answer[key])
+
+
+def _featureset_change(before: FeatureSet, now: FeatureSet) -> str | None:
+    if before.hash == now.hash:
+        return None
+    old, new = ({f.name: f for f in each.features} for each in (before, now))
+    changed = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+    what = ", ".join(f"'{name}'" for name in changed) or "the order of features"
+    return f"{what} of the feature set '{before.name}' changed"
+
+
+def _index_change(before: dict[str, Any], now: dict[str, Any]) -> str | None:
+    if before.keys() != now.keys():
+        return f"the index changed from {', '.join(before)} to {', '.join(now)}"
+    changes = (_change(f"the index '{name}': its", before[name], now[name]) for name in before)
+    return next(filter(None, changes), None)
+
+
+def _change(whose: str, before: dict[str, str], now: dict[str, str]) -> str | None:
+    for name, value in before.items():
+        if now[name] != value:
+            return f"{whose} {name} changed from {value} to {now[name]}"
+    return None

@@ -1,0 +1,200 @@
+"""Asking: one query's documents, searched, repeated, halved, and confirmed absent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+from urllib.parse import quote
+
+import numpy as np
+
+from owpc_ltr.engine.feature_log.chunks import Fate, Values
+from owpc_ltr.engine.feature_log.options import LogOptions
+from owpc_ltr.engine.feature_log.responses import Incomplete, whole_hits
+from owpc_ltr.engine.http.refusals import EngineRefusal
+from owpc_ltr.engine.store.base import Search, Store
+from owpc_ltr.errors import Refused
+from owpc_ltr.features.feature_set import FeatureSet
+
+
+class Transport(Protocol):
+    """What is needed of the engine: JSON in, JSON out, retried where that helps."""
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        body: Any = None,
+    ) -> Any:
+        """The decoded answer; EngineUnavailable or EngineRefusal where there is none."""
+        ...
+
+
+Found = dict[str, list[float] | Refused]
+"""By document id, its feature values, or why they cannot be read."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """One judged query: its documents, and what goes into the templates."""
+
+    query_id: str
+    params: dict[str, Any]
+    document_ids: list[str]
+
+
+@dataclass(frozen=True)
+class Asker:
+    """Gets the feature values of a query's documents; safe to share between threads."""
+
+    engine: Transport
+    store: Store
+    featureset: FeatureSet
+    index: str
+    indices: frozenset[str]
+    """The names that hits may come from: the index itself, or those behind the alias."""
+    options: LogOptions
+
+    def ask(self, question: Question) -> Values:
+        """The values of every document of a query, in order.
+
+        Raises Incomplete when the engine does not give a whole answer, several times over, and
+        Refused for a document that must be rejected while that is not allowed.
+        """
+        documents = len(question.document_ids)
+        values = Values.unknown(documents, len(self.featureset.features))
+        for start in range(0, documents, self.options.batch):
+            self._fill(question, values, start, min(start + self.options.batch, documents))
+        return values
+
+    def _fill(self, question: Question, values: Values, start: int, stop: int) -> None:
+        """Ask for the documents from `start` to `stop`; in halves where that is refused."""
+        documents = question.document_ids[start:stop]
+        try:
+            found = self._found(question, documents)
+        except EngineRefusal as refusal:
+            if not _is_about_the_search(refusal):
+                raise
+            if len(documents) == 1:
+                reason = f"the engine refuses the search: {refusal.type}"
+                self._reject(question, values, start, reason, f"{reason}: {refusal.reason}")
+                return
+            # Either the request is too big, or one document spoils it: halving finds out.
+            middle = (start + stop) // 2
+            self._fill(question, values, start, middle)
+            self._fill(question, values, middle, stop)
+            return
+        for position, document in enumerate(documents, start):
+            row = found.get(document)
+            if isinstance(row, Refused):
+                self._reject(question, values, position, "its features are unreadable", str(row))
+            else:
+                values.fates[position] = Fate.ABSENT if row is None else Fate.LOGGED
+        self._take(question, values, found, start, stop)
+
+    def _take(
+        self, question: Question, values: Values, found: Found, start: int, stop: int
+    ) -> None:
+        """Put the rows of logged documents into the matrix; reject what is not finite in it."""
+        rows = start + np.flatnonzero(values.fates[start:stop] == Fate.LOGGED)
+        if not len(rows):
+            return
+        exact = np.array([found[question.document_ids[row]] for row in rows])
+        with np.errstate(over="ignore"):
+            values.features[rows] = exact
+        for row, column in np.argwhere(np.isinf(values.features[rows])):
+            name = self.featureset.feature_names[column]
+            reason = f"{name} is not a finite number"
+            detail = f"{name} is {float(exact[row, column])!r}, which is no finite 32-bit number"
+            self._reject(question, values, int(rows[row]), reason, detail)
+
+    def _reject(
+        self, question: Question, values: Values, position: int, reason: str, detail: str
+    ) -> None:
+        if not self.options.allow_rejected:
+            raise Refused(
+                f"document '{question.document_ids[position]}' of query '{question.query_id}' "
+                f"cannot be logged: {detail}; mend the feature set, or leave such documents out: "
+                "--allow-rejected"
+            )
+        values.fates[position] = Fate.REJECTED
+        values.features[position] = np.nan
+        values.reasons.setdefault(position, reason)
+
+    def _found(self, question: Question, documents: list[str]) -> Found:
+        """A whole answer, asked for again while it is not; the last one may have bad rows."""
+        sent = {name: question.params[name] for name in self.featureset.params}
+        try:
+            search = self.store.log_search(self.featureset, sent, documents)
+        except EngineRefusal:
+            raise
+        except Refused as refusal:
+            return dict.fromkeys(documents, refusal)
+        fault: Refused | None = None
+        for attempt in range(self.options.attempts):
+            if attempt:
+                time.sleep(self.options.pause * 2 ** (attempt - 1))
+            try:
+                found = self._search_and_confirm(search, documents)
+            except EngineRefusal:
+                raise
+            except Refused as refusal:
+                fault = refusal
+                continue
+            fault = next((row for row in found.values() if isinstance(row, Refused)), None)
+            if fault is None or attempt == self.options.attempts - 1:
+                return found
+        raise Incomplete(
+            f"query '{question.query_id}' could not be logged in full, {self.options.attempts} "
+            f"times over: {fault}; nothing is published"
+        ) from fault
+
+    def _search_and_confirm(self, search: Search, documents: list[str]) -> Found:
+        """The rows of those documents that are there; the others are not in the index."""
+        hits = self._search(search, documents)
+        absent = [document for document in documents if document not in hits]
+        if absent:
+            there = self._search(Search({"query": {"ids": {"values": absent}}}), absent)
+            if there:
+                raise Incomplete(
+                    f"document '{min(there)}' is in the index, but was left out of the answer"
+                )
+        return {document: self._row(document, hit) for document, hit in hits.items()}
+
+    def _row(self, document: str, hit: dict[str, Any]) -> list[float] | Refused:
+        try:
+            row = self.store.features_of(self.featureset, hit)
+        except Refused as refusal:
+            return refusal
+        if len(row) != len(self.featureset.features):
+            return Incomplete(
+                f"document '{document}' came with {len(row)} feature values in place of "
+                f"{len(self.featureset.features)}"
+            )
+        for name, value in zip(self.featureset.feature_names, row, strict=True):
+            if type(value) is not float and type(value) is not int:
+                return Incomplete(
+                    f"document '{document}' came with {value!r} in place of a number for {name}"
+                )
+        return row
+
+    def _search(self, search: Search, documents: list[str]) -> dict[str, dict[str, Any]]:
+        body = {"_source": False, **search.body, "track_total_hits": True}
+        body["size"] = max(body.get("size", 0), len(documents))
+        answer = self.engine.request(
+            "POST",
+            f"/{quote(self.index, safe='')}/_search",
+            params={**search.params, "allow_partial_search_results": "false"},
+            body=body,
+        )
+        return whole_hits(answer, frozenset(documents), self.indices)
+
+
+def _is_about_the_search(refusal: EngineRefusal) -> bool:
+    """Whether this search is refused, rather than searching as such."""
+    too_many = "too_many" in f"{refusal.type} {refusal.reason}"
+    return refusal.status in {400, 413} or (refusal.status == 500 and too_many)

@@ -1,0 +1,1 @@
+"""Requests to a cluster: connection settings, client, retries, refusals."""

@@ -1,0 +1,249 @@
+"""Engine: requests to a cluster, JSON in and JSON out, retried where that helps."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from owpc_ltr.engine.http.connection import ConnectionSettings, find_settings
+from owpc_ltr.engine.http.refusals import EngineRefusal, cause, one_line
+from owpc_ltr.engine.http.retry import Passing, RetryBudget, Retrying, seconds_asked
+from owpc_ltr.engine.http.wire import Answer, Wire
+from owpc_ltr.errors import BadInput, EngineUnavailable
+
+__all__ = ["Engine", "EngineRefusal", "Identity", "connect"]
+
+_BUSY = {429, 502, 503, 504}
+_PATH = re.compile(r"/[A-Za-z0-9_.@%/-]*")
+_PATIENCE = 3.0
+"""Seconds for the first connection to an engine."""
+_LTR_PLUGINS = {"opensearch-ltr", "ltr"}
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Which cluster it is and what it runs."""
+
+    distribution: str
+    """`opensearch` or `elasticsearch`."""
+    version: str
+    cluster: str
+    uuid: str
+    plugins: tuple[str, ...]
+
+    @property
+    def has_ltr(self) -> bool:
+        """Whether a node of it runs the LTR plugin."""
+        return not _LTR_PLUGINS.isdisjoint(self.plugins)
+
+
+class Engine:
+    """A cluster that answers requests; safe to share between threads."""
+
+    def __init__(self, settings: ConnectionSettings, retrying: Retrying | None = None) -> None:
+        self.settings = settings
+        self._retrying = retrying or Retrying(RetryBudget())
+        self._wire = Wire(settings)
+        self._met = False
+
+    def __repr__(self) -> str:
+        return f"Engine({self.settings.url!r})"
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        body: Any = None,
+        ndjson: Iterable[Any] | None = None,
+        idempotent: bool = True,
+        deadline: float | None = None,
+    ) -> Any:
+        """The decoded JSON of the answer; None for HEAD.
+
+        `path` is percent-encoded by the caller. `ndjson` is a body of one JSON value a line. An
+        `idempotent` request (a search is one) may be sent again after its answer was lost.
+        `deadline` is in seconds, for all attempts together.
+
+        Raises EngineUnavailable where no whole answer comes in time or the credentials do not
+        do, and EngineRefusal where the engine says no.
+        """
+        if not _PATH.fullmatch(path) or "/../" in f"{path}/":
+            raise ValueError(f"not a path of an engine: {path!r}")
+        content, content_type = _encoded(body, ndjson)
+        texts = {name: _text(value) for name, value in (params or {}).items()}
+        started = time.monotonic()
+        attempts = 0
+
+        def attempt(left: float) -> Any:
+            nonlocal attempts
+            attempts += 1
+            seconds = min(left, self.settings.timeout)
+            try:
+                answer = self._wire.exchange(method, path, texts, content, content_type, seconds)
+            except Passing as fault:
+                # A wrong address or a forgotten start is told at once, an outage is waited for.
+                if fault.unreachable and not self._met and time.monotonic() > started + _PATIENCE:
+                    raise given_up(fault) from fault
+                raise
+            self._met = True
+            return self._understood(method, path, answer)
+
+        def given_up(fault: Passing) -> EngineUnavailable:
+            times = "once" if attempts == 1 else f"{attempts} times"
+            return EngineUnavailable(
+                f"{self.settings.url} did not do {method} {path}: {fault}; tried {times} in "
+                f"{time.monotonic() - started:.1f} s{self._hint(fault)}"
+            )
+
+        try:
+            return self._retrying.run(
+                attempt, deadline or self.settings.deadline, idempotent=idempotent
+            )
+        except Passing as fault:
+            raise given_up(fault) from fault
+
+    def identity(self) -> Identity:
+        """Which cluster this is, as it says itself."""
+        about = self.request("GET", "/")
+        plugins = self.request("GET", "/_cat/plugins", params={"format": "json"})
+        try:
+            version = about["version"]
+            return Identity(
+                str(version.get("distribution", "elasticsearch")),
+                str(version["number"]),
+                str(about["cluster_name"]),
+                str(about["cluster_uuid"]),
+                tuple(sorted({str(plugin["component"]) for plugin in plugins})),
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise EngineUnavailable(
+                f"{self.settings.url} answers, but not as OpenSearch or Elasticsearch does: check "
+                "the address"
+            ) from error
+
+    def close(self) -> None:
+        """End the idle connections."""
+        self._wire.close()
+
+    def _understood(self, method: str, path: str, answer: Answer) -> Any:
+        status = answer.status
+        if 200 <= status < 300:
+            return None if method == "HEAD" else self._decoded(answer)
+        if 300 <= status < 400:
+            raise EngineUnavailable(
+                f"{self.settings.url} sends {path} on to another address ({status}), which is not "
+                "followed: give the engine's own address"
+            )
+        kind, reason = cause(_json_or_none(answer.body))
+        if status in _BUSY:
+            raise Passing(
+                _busy(status, reason),
+                harmless=status == 429,
+                wait=seconds_asked(answer.headers.get("retry-after")),
+            )
+        # The LTR plugin's own breaker refuses writes with a plain 500, before it stores anything.
+        if status == 500 and "memory circuit is broken" in reason:
+            raise Passing("the LTR plugin is short of memory", harmless=True)
+        if status == 401 or (status == 403 and "block" not in kind):
+            raise EngineUnavailable(self._unauthorised(status, reason))
+        raise EngineRefusal(f"{method} {path}", status, kind, reason or _start(answer.body))
+
+    def _decoded(self, answer: Answer) -> Any:
+        content_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if answer.body and content_type and "json" not in content_type:
+            raise EngineUnavailable(
+                f"{self.settings.url} answers with {one_line(content_type)} in place of JSON: is "
+                "this the engine's own address?"
+            )
+        try:
+            return json.loads(answer.body.decode("utf-8"), parse_constant=_refuse_constant)
+        except (ValueError, RecursionError) as error:
+            # An answer whose end is marked by closing the connection can be cut unnoticed.
+            what = "nothing" if not answer.body else "what is not whole JSON"
+            raise Passing(f"it answered with {what}") from error
+
+    def _unauthorised(self, status: int, reason: str) -> str:
+        url, credentials = self.settings.url, self.settings.credentials
+        because = f" ({reason})" if reason else ""
+        if credentials is None:
+            return (
+                f"{url} wants to know who asks ({status}): set OWPC_LTR_USER and "
+                "OWPC_LTR_PASSWORD, or OWPC_LTR_API_KEY"
+            )
+        if status == 401:
+            return f"{url} does not accept the credentials (401): check {credentials.source}"
+        return (
+            f"{url} does not allow this{because} (403): the credentials of {credentials.source} "
+            "need more rights"
+        )
+
+    def _hint(self, fault: Passing) -> str:
+        if "refused" in str(fault) and self.settings.url.startswith("http://127.0.0.1:"):
+            return "; start a local node: owpc-ltr engine start, or give --url"
+        return ""
+
+
+def connect(
+    url: str | None = None,
+    *,
+    ca: Path | None = None,
+    insecure: bool = False,
+    caution: Callable[[str], None] | None = None,
+) -> Engine:
+    """The cluster of this call, the environment or the configuration file, else the local node.
+
+    `caution` is told what the user must be told on each run.
+    """
+    settings = find_settings(url, ca=ca, insecure=insecure)
+    for line in settings.cautions:
+        if caution is not None:
+            caution(line)
+    return Engine(settings)
+
+
+def _encoded(body: Any, ndjson: Iterable[Any] | None) -> tuple[bytes | None, str]:
+    try:
+        if ndjson is not None:
+            return "".join(f"{_dumped(line)}\n" for line in ndjson).encode(), "application/x-ndjson"
+        return (None if body is None else _dumped(body).encode()), "application/json"
+    except UnicodeEncodeError as error:
+        raise BadInput(
+            "a request holds half a character (a lone surrogate), which no engine takes: mend the "
+            "text it comes from"
+        ) from error
+    except ValueError as error:
+        raise BadInput(f"a request cannot be written as JSON: {error}") from error
+
+
+def _dumped(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _busy(status: int, reason: str) -> str:
+    return f"it is busy or not there ({status}{': ' if reason else ''}{reason})"
+
+
+def _json_or_none(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _start(body: bytes) -> str:
+    return one_line(body[:200].decode("utf-8", "replace"))
+
+
+def _refuse_constant(word: str) -> Any:
+    raise ValueError(f"{word} is not JSON")

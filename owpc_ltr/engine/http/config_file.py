@@ -1,0 +1,91 @@
+"""The configuration file, `~/.config/owpc-ltr/config.toml`: a cluster and its credentials.
+
+```toml
+url = "https://search.example.org:9200"
+user = "ranker"
+password = "…"             # or: api_key = "…"   or: aws_region = "eu-west-1"
+ca = "/etc/ssl/our-ca.pem" # optional; aws_service = "es" (default) or "aoss"
+```
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from owpc_ltr.engine.http.secret import Hidden
+from owpc_ltr.errors import BadInput
+
+
+@dataclass(frozen=True)
+class Config:
+    """What the file says; None where it says nothing."""
+
+    url: str | None = None
+    user: str | None = None
+    password: Hidden | None = None
+    api_key: Hidden | None = None
+    aws_region: str | None = None
+    aws_service: str | None = None
+    ca: Path | None = None
+
+
+def config_path(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where the file is looked for."""
+    folder = environ.get("XDG_CONFIG_HOME")
+    return (Path(folder) if folder else Path.home() / ".config") / "owpc-ltr" / "config.toml"
+
+
+def read_config(path: Path) -> Config:
+    """The file's content; an empty Config if there is none.
+
+    Raises BadInput, never showing a value, where others could read the file or it is not right.
+    """
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if stat.S_IMODE(mode) & 0o077:
+                raise BadInput(
+                    f"{path} may hold a password and can be read by others (mode "
+                    f"{stat.S_IMODE(mode):04o}): chmod 600 {path}"
+                )
+            content = tomllib.load(file)
+    except FileNotFoundError:
+        return Config()
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        # The parser's message can quote the line that holds a password.
+        position = getattr(error, "lineno", None)
+        where = f", line {position}" if position else ""
+        raise BadInput(f'{path}{where} is not TOML: write lines as url = "https://…"') from None
+    return _checked(content, path)
+
+
+def _checked(content: dict[str, object], path: Path) -> Config:
+    known = [field.name for field in fields(Config)]
+    for key, value in content.items():
+        if key not in known:
+            raise BadInput(f"{path}: unknown key '{key}'; known: {', '.join(known)}")
+        if not isinstance(value, str) or not value:
+            raise BadInput(f"{path}: {key} must be text in quotes, and not empty")
+    if not content.get("url") and len(content) > 0:
+        raise BadInput(f"{path}: url is missing: credentials are for the cluster that it names")
+    texts = {key: str(value) for key, value in content.items()}
+    return Config(
+        url=texts.get("url"),
+        user=texts.get("user"),
+        password=_hidden(texts, "password"),
+        api_key=_hidden(texts, "api_key"),
+        aws_region=texts.get("aws_region"),
+        aws_service=texts.get("aws_service"),
+        ca=Path(texts["ca"]).expanduser() if "ca" in texts else None,
+    )
+
+
+def _hidden(texts: dict[str, str], key: str) -> Hidden | None:
+    return Hidden(texts[key]) if key in texts else None

@@ -1,0 +1,210 @@
+"""Wire: one HTTP exchange with an engine, bounded in time and in size, over opensearch-py."""
+
+from __future__ import annotations
+
+import http.client
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+import urllib3
+from opensearchpy import Urllib3HttpConnection
+
+from owpc_ltr.engine.http.connection import ConnectionSettings, port_of, split_url
+from owpc_ltr.engine.http.retry import Passing
+from owpc_ltr.engine.http.timed_http import TimedHTTP, TimedHTTPS
+from owpc_ltr.errors import EngineUnavailable, Refused, UsageError
+
+_CONNECT_SECONDS = 10.0
+_MOST_IN_FLIGHT = 64
+# Which faults may pass, and whether they came before there was a connection; the first that fits.
+_PASSING = (
+    (urllib3.exceptions.NameResolutionError, "no machine has this name", True),
+    (urllib3.exceptions.NewConnectionError, "no connection", True),
+    (urllib3.exceptions.ConnectTimeoutError, "no connection in time", True),
+    ((urllib3.exceptions.TimeoutError, TimeoutError), "no answer in time", False),
+)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An HTTP answer, whole; header names in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Wire(Urllib3HttpConnection):  # type: ignore[misc]
+    """Connections to one engine, safe to share between threads.
+
+    What opensearch-py leaves open is closed here: its timeout is for one read only, so that an
+    answer of one byte a second never ends; its answers have no limit in size; its logging shows
+    whole bodies.
+    """
+
+    def __init__(self, settings: ConnectionSettings) -> None:
+        parts = split_url(settings.url)
+        self._settings = settings
+        self._signer = _signer(settings)
+        secure = parts.scheme == "https"
+        super().__init__(
+            host=parts.hostname,
+            port=port_of(parts),
+            use_ssl=secure,
+            url_prefix=parts.path,
+            timeout=settings.timeout,
+            pool_maxsize=_MOST_IN_FLIGHT,
+            **({"ssl_context": _context(settings)} if secure else {}),
+        )
+        self.headers["accept"] = "application/json"
+        if settings.credentials and settings.credentials.authorization:
+            self.headers["authorization"] = settings.credentials.authorization
+
+    def _create_urllib3_pool(self) -> None:
+        super()._create_urllib3_pool()
+        self.pool.ConnectionCls = TimedHTTPS if self.use_ssl else TimedHTTP
+
+    def exchange(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str],
+        body: bytes | None,
+        content_type: str,
+        seconds: float,
+    ) -> Answer:
+        """Send a request and read its whole answer within so many seconds.
+
+        Raises Passing where trying again may help, and EngineUnavailable where it will not.
+        """
+        url = self.url_prefix + path + (f"?{urlencode(params)}" if params else "")
+        headers = dict(self.headers)
+        if body is not None:
+            headers["content-type"] = content_type
+        else:
+            headers.pop("content-type", None)
+        if self._signer is not None:
+            headers.update(self._signer.sign(method, self.host + url, body, headers))
+        try:
+            response = self.pool.urlopen(
+                method,
+                url,
+                body=body,
+                headers=headers,
+                retries=False,
+                redirect=False,
+                preload_content=False,
+                timeout=urllib3.Timeout(connect=min(seconds, _CONNECT_SECONDS), total=seconds),
+            )
+        except (urllib3.exceptions.HTTPError, http.client.HTTPException, OSError) as error:
+            raise self._fault(error) from error
+        try:
+            return Answer(response.status, _lowered(response.headers), self._read(response))
+        except (urllib3.exceptions.HTTPError, http.client.HTTPException, OSError) as error:
+            raise Passing(f"its answer was cut off ({_name(error)})") from error
+        finally:
+            # Gives the connection back where the answer was read, and drops it elsewhere.
+            response.close() if not response.closed else response.release_conn()
+
+    def _read(self, response: Any) -> bytes:
+        content = bytearray()
+        for part in response.stream(65_536, decode_content=True):
+            content += part
+            if len(content) > self._settings.largest_answer:
+                raise Refused(
+                    f"{self.host} answers with more than {self._settings.largest_answer} bytes, "
+                    "which is not read: ask for less at once"
+                )
+        return bytes(content)
+
+    def _fault(self, error: Exception) -> Exception:
+        """A fault before there was an answer: whether it may pass, and may have had effects."""
+        ssl_fault = _ssl_fault(error)
+        if ssl_fault is not None:
+            return EngineUnavailable(
+                f"no secure connection to {self.host}: {ssl_fault}; give the CA's certificate by "
+                "OWPC_LTR_CA, or check the address"
+            )
+        if isinstance(error, urllib3.exceptions.LocationValueError):
+            return UsageError(f"{self.host} is no address of an engine: write it as https://HOST")
+        for kinds, why, unreachable in _PASSING:
+            if isinstance(error, kinds):
+                return Passing(_reason(error) or why, unreachable=unreachable)
+        return Passing(f"the connection broke ({_name(error)})")
+
+
+def _context(settings: ConnectionSettings) -> ssl.SSLContext:
+    try:
+        trusted = str(settings.ca) if settings.ca else None
+        context = ssl.create_default_context(cafile=trusted)
+        usual = Urllib3HttpConnection.default_ca_certs()
+        if trusted is None and usual:
+            context.load_verify_locations(usual)
+    except (OSError, ssl.SSLError) as error:
+        raise UsageError(f"{settings.ca} holds no CA certificates in PEM: {error}") from error
+    if settings.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        # It is said once a run, in our own words.
+        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+    return context
+
+
+def _signer(settings: ConnectionSettings) -> Any:
+    credentials = settings.credentials
+    if credentials is None or credentials.aws_region is None:
+        return None
+    try:
+        from botocore.session import Session
+    except ImportError as error:
+        raise UsageError(
+            f"{credentials.source} asks for AWS signatures, which need botocore: "
+            "pip install 'owpc-ltr[aws]'"
+        ) from error
+    from opensearchpy import AWSV4SignerAuth
+
+    found = Session().get_credentials()
+    if found is None:
+        raise UsageError(
+            f"{credentials.source} asks for AWS signatures, and there are no AWS credentials: set "
+            "AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        )
+    return AWSV4SignerAuth(found, credentials.aws_region, credentials.aws_service).signer
+
+
+def _ssl_fault(error: Exception) -> str | None:
+    """Why no secure connection could be made; None for every other fault.
+
+    A secure connection that breaks is a broken connection.
+    """
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ssl.SSLError):
+        inner = next((arg for arg in cause.args if isinstance(arg, BaseException)), None)
+        cause = inner or cause.__cause__
+    if cause is None or isinstance(cause, ssl.SSLEOFError | ssl.SSLZeroReturnError | TimeoutError):
+        return "wrong host name" if _is_host_mismatch(error) else None
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted ({cause.verify_message})"
+    return f"{(cause.reason or 'TLS failed').replace('_', ' ').lower()}"
+
+
+def _reason(error: BaseException) -> str:
+    """The system's own words, such as: connection refused."""
+    strerror = getattr(error.__cause__, "strerror", None)
+    refused = isinstance(error.__cause__, OSError) and not isinstance(error, TimeoutError)
+    return str(strerror).lower() if refused and strerror else ""
+
+
+def _is_host_mismatch(error: Exception) -> bool:
+    return "CertificateError" in repr(error)
+
+
+def _lowered(headers: Any) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
+
+
+def _name(error: BaseException) -> str:
+    return type(error).__name__

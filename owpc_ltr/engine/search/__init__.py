@@ -1,0 +1,1 @@
+"""Searches, before and after a model: requests, windows, client-side reranking, latency."""

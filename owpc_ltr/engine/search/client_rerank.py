@@ -1,0 +1,215 @@
+"""Live reranking: one request brings a window of hits with their features; the client reorders it.
+
+    result = live_search(engine, store, "movies", ranker, query, {"keywords": "insidious 2"})
+
+The engine's own order is what the application gets, and is told so with the reason, when the
+deadline passes or anything fails on the way.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from owpc_ltr.arrays import Vector
+from owpc_ltr.data.document_fields import IDS, value_at
+from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.search.request import check_query
+from owpc_ltr.engine.store.base import Search, Store
+from owpc_ltr.engine.store.templates import render
+from owpc_ltr.errors import BadInput, OwpcLtrError, Refused
+from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.models.reordering import ReorderingModel
+from owpc_ltr.names import check_index
+
+
+@dataclass(frozen=True)
+class LiveHit:
+    """One result: its score, and the rank and score that the engine gave it."""
+
+    document_id: str
+    score: float
+    engine_rank: int
+    engine_score: float
+    source: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
+class LiveResult:
+    """The best hits, reordered or, for the `reason` given, as the engine ordered them.
+
+    `took` is in milliseconds by the engine's clock, `seconds` by the client's, all told.
+    """
+
+    hits: tuple[LiveHit, ...]
+    reordered: bool
+    reason: str
+    took: int
+    seconds: float
+
+
+def live_search(
+    engine: Engine,
+    store: Store,
+    index: str,
+    ranker: ReorderingModel,
+    query: dict[str, Any],
+    params: dict[str, Any],
+    *,
+    featureset: FeatureSet | None = None,
+    size: int = 10,
+    window: int = 100,
+    deadline: float = 1.0,
+    source: bool | Sequence[str] = True,
+) -> LiveResult:
+    """The best `size` hits of a query, its best `window` reordered.
+
+    `query` is a template, such as `{"match": {"title": "{{keywords}}"}}`, and `params` fill it and
+    the features. Without `featureset` the store is searched for the one that the ranker was
+    trained on, at each call. `deadline` is in seconds (see `prepare`); where the request with the
+    features does not make it, a plain one follows, with as much time again. `source` are the
+    fields to return.
+
+    Raises BadInput for a feature set that is not the ranker's and UsageError for a query that
+    cannot be rescored; EngineUnavailable or Refused where the plain search fails too.
+    """
+    check_query(query)
+    name = check_index(index)
+    body = {"query": render(query, params), "size": max(size, window), "_source": source}
+    started = time.monotonic()
+    if featureset is not None:
+        check_featureset(ranker, featureset)
+    try:
+        own = featureset or find_featureset(store, ranker)
+        answer = _ask(engine, name, _with_features(store, own, params, body, ranker), deadline)
+    except OwpcLtrError as fault:
+        answer = _ask(engine, name, Search(body), deadline)
+        return _result(answer, None, str(fault), size, started)
+    left = deadline - (time.monotonic() - started)
+    try:
+        scores = _scores(ranker, store, own, answer["hits"]["hits"], left)
+    except (OwpcLtrError, TimeoutError) as fault:
+        late = f"the deadline of {deadline:g} s passed before the hits were scored"
+        return _result(answer, None, late if isinstance(fault, TimeoutError) else str(fault), size,
+                       started)  # fmt: skip
+    return _result(answer, scores, "", size, started)
+
+
+def prepare(ranker: ReorderingModel) -> None:
+    """Compile what scoring needs, so that no search has to wait for it.
+
+    Call it once when an application starts: on a machine's first run it takes seconds.
+    """
+    fields: dict[str, list[Any]] = {name: [None, None] for name in ranker.field_names}
+    fields[IDS] = ["one", "two"]
+    ranker.rerank(np.zeros((2, len(ranker.feature_names)), dtype=np.float32), None, fields)
+
+
+def find_featureset(store: Store, ranker: ReorderingModel) -> FeatureSet:
+    """The feature set in the store that the ranker was trained on. Raises BadInput if none is."""
+    wanted = ranker.record.get("featureset_hash")
+    for name in store.list_featuresets():
+        featureset = store.get_featureset(name)
+        if featureset.feature_names == ranker.feature_names and wanted in {None, featureset.hash}:
+            return featureset
+    raise BadInput(
+        "the store holds no feature set with the reranker's features: push the one that its data "
+        "was logged with"
+    )
+
+
+def check_featureset(ranker: ReorderingModel, featureset: FeatureSet) -> None:
+    """Refuse a feature set that is another than the ranker was trained on."""
+    wanted = ranker.record.get("featureset_hash")
+    if featureset.feature_names != ranker.feature_names or wanted not in {None, featureset.hash}:
+        raise BadInput(
+            f"the reranker was not trained on the feature set '{featureset.name}' as it is: push "
+            "the one that its data was logged with, or log again and train"
+        )
+
+
+def _with_features(
+    store: Store,
+    featureset: FeatureSet,
+    params: dict[str, Any],
+    body: dict[str, Any],
+    ranker: ReorderingModel,
+) -> Search:
+    """The search, with the features and the fields that the ranker needs."""
+    needed = [name for name in ranker.field_names if name != IDS]
+    source = body["_source"]
+    if needed and source is not True:
+        body = {**body, "_source": sorted({*(source or ()), *needed})}
+    added = store.window_log(featureset, params, body["size"])
+    return Search({**body, **added.body}, added.params)
+
+
+def _ask(engine: Engine, index: str, search: Search, deadline: float) -> dict[str, Any]:
+    """A whole answer. Raises Refused for anything less."""
+    answer = engine.request(
+        "POST",
+        f"/{index}/_search",
+        params={"allow_partial_search_results": "false", **search.params},
+        body=search.body,
+        deadline=deadline,
+    )
+    try:
+        whole = not answer["timed_out"] and not answer["_shards"]["failed"]
+        scored = all(isinstance(hit["_score"], int | float) for hit in answer["hits"]["hits"])
+    except (KeyError, TypeError) as error:
+        raise Refused(
+            f"the engine answered without its {error}: is this a search engine?"
+        ) from error
+    if not (whole and scored):
+        what = "for a part of the index only" if not whole else "without the scores of its hits"
+        raise Refused(f"the engine answered {what}: try again")
+    return dict(answer)
+
+
+def _scores(
+    ranker: ReorderingModel,
+    store: Store,
+    featureset: FeatureSet,
+    hits: Sequence[dict[str, Any]],
+    seconds: float,
+) -> Vector:
+    """The ranker's scores of the hits. Raises TimeoutError where they take longer than that."""
+    if not hits:
+        return np.zeros(0)
+
+    def score() -> Vector:
+        rows = [store.features_of(featureset, hit) for hit in hits]
+        fields: dict[str, list[Any]] = {
+            name: [value_at(hit.get("_source") or {}, name) for hit in hits]
+            for name in ranker.field_names
+        }
+        fields[IDS] = [hit["_id"] for hit in hits]
+        return ranker.rerank(np.array(rows, dtype=np.float32), None, fields)
+
+    # In a thread that may be left behind: arithmetic cannot be interrupted.
+    pool = ThreadPoolExecutor(1)
+    try:
+        return pool.submit(score).result(timeout=max(seconds, 0.0))
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _result(
+    answer: dict[str, Any], scores: Vector | None, reason: str, size: int, started: float
+) -> LiveResult:
+    found = answer["hits"]["hits"]
+    own = [float(hit["_score"]) for hit in found]
+    final = own if scores is None else scores.tolist()
+    # Equal scores stay in the engine's order.
+    order = range(len(found)) if scores is None else np.argsort(-scores, kind="stable").tolist()
+    hits = tuple(
+        LiveHit(found[i]["_id"], final[i], i + 1, own[i], found[i].get("_source") or {})
+        for i in order
+    )
+    seconds = time.monotonic() - started
+    return LiveResult(hits[:size], scores is not None, reason, int(answer["took"]), seconds)

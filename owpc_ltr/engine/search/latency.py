@@ -1,0 +1,276 @@
+"""Profiling: what features and windows cost in the live query, by the engine's clock and ours.
+
+Every way of asking is timed on the same queries in turn, in a new order each time, after a warm-up:
+what else a machine does meanwhile then falls on all of them alike, and differences are paired.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from owpc_ltr.arrays import Vector
+from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.http.responses import check_whole, strange
+from owpc_ltr.engine.search.request import check_query
+from owpc_ltr.engine.store.base import Search, Store
+from owpc_ltr.engine.store.templates import render
+from owpc_ltr.errors import UsageError
+from owpc_ltr.features.expressions import expression_variables
+from owpc_ltr.features.feature_set import DERIVED, FeatureSet
+from owpc_ltr.interop.export import import_linear
+from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.names import check_index
+
+WINDOWS = (10, 50, 100, 200, 500, 1000)
+_SHOWN = 10
+_WARM_UP = 3
+Params = dict[str, Any]
+Ask = Callable[[Params], Search]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is profiled: the features of a set in an application's query, or a model of them.
+
+    With a model the engine rescores; without one it returns the features of the whole window, as
+    for a reranker.
+    """
+
+    index: str
+    query: dict[str, Any]
+    featureset: FeatureSet
+    model: StoredModel | None = None
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Milliseconds of each search: `wall` by our clock, `took` by the engine's (whole ones)."""
+
+    wall: Vector
+    took: Vector
+
+    def as_dict(self) -> dict[str, float]:
+        """Medians and 95th percentiles."""
+        return {
+            "wall_median_ms": float(np.median(self.wall)),
+            "wall_p95_ms": float(np.percentile(self.wall, 95)),
+            "took_median_ms": float(np.median(self.took)),
+            "took_p95_ms": float(np.percentile(self.took, 95)),
+        }
+
+
+@dataclass(frozen=True)
+class FeatureCost:
+    """What a feature costs, in milliseconds by our clock.
+
+    `without` is the median over repeats of (all features − all but this one), between the
+    quartiles `low` and `high`: where they lie on both sides of 0 the cost is not told from noise.
+    `alone` is the median of (this feature only − no feature). `took` is the mean of the former by
+    the engine's clock.
+    """
+
+    feature: str
+    without: float
+    low: float
+    high: float
+    alone: float
+    took: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """The cost as JSON."""
+        return asdict(self)
+
+
+def feature_costs(
+    engine: Engine,
+    store: Store,
+    subject: Subject,
+    queries: Sequence[Params],
+    *,
+    repeat: int = 30,
+    window: int = 100,
+    seed: int = 0,
+    progress: Callable[[float], None] | None = None,
+) -> tuple[list[FeatureCost], dict[str, Samples]]:
+    """The cost of each feature, dearest first, and the samples of `all` features and of `none`."""
+    names = computed(store, subject)
+    if not names:
+        raise UsageError("there is no feature that the engine computes: nothing to profile")
+    ways: dict[str, Ask] = {
+        "none": _plain(store, subject, window),
+        "all": _ask(store, subject, window),
+    }
+    for name in names:
+        others = tuple(other for other in names if other != name)
+        ways[f"without {name}"] = _ask(store, subject, window, others)
+        ways[f"alone {name}"] = _ask(store, subject, window, (name,))
+    samples = timed(engine, subject.index, ways, queries, repeat, seed, progress)
+    costs = [_cost(name, samples) for name in names]
+    kept = {name: samples[name] for name in ("none", "all")}
+    return sorted(costs, key=lambda cost: -cost.without), kept
+
+
+def derived_from(featureset: FeatureSet) -> dict[str, list[str]]:
+    """The features that each derived one comes from: they cost its time."""
+    names = set(featureset.feature_names)
+    return {
+        feature.name: sorted(expression_variables(str(feature.template)) & names)
+        for feature in featureset.features
+        if feature.template_language == DERIVED
+    }
+
+
+def computed(store: Store, subject: Subject) -> tuple[str, ...]:
+    """The features that the engine computes for this subject, in order.
+
+    Without the plugin a feature of weight 0 is left out of the chain of rescorers.
+    """
+    names = tuple(f.name for f in subject.featureset.features if f.template_language != DERIVED)
+    if subject.model is None or store.kind == "ltr-plugin":
+        return names
+    linear = import_linear(subject.model)
+    weighed = dict(zip(linear.feature_names, linear.weights, strict=True))
+    return tuple(name for name in names if weighed.get(name))
+
+
+def window_latencies(
+    engine: Engine,
+    store: Store,
+    subject: Subject,
+    queries: Sequence[Params],
+    *,
+    windows: Sequence[int] = WINDOWS,
+    repeat: int = 30,
+    seed: int = 0,
+    progress: Callable[[float], None] | None = None,
+) -> dict[int, Samples]:
+    """The latency of the live query for each size of the window."""
+    ways = {str(window): _ask(store, subject, window) for window in windows}
+    samples = timed(engine, subject.index, ways, queries, repeat, seed, progress)
+    return {window: samples[str(window)] for window in windows}
+
+
+def timed(
+    engine: Engine,
+    index: str,
+    ways: Mapping[str, Ask],
+    queries: Sequence[Params],
+    repeat: int,
+    seed: int = 0,
+    progress: Callable[[float], None] | None = None,
+) -> dict[str, Samples]:
+    """Ask one query a repeat in every way, in random order; a warm-up is not counted."""
+    if not queries:
+        raise UsageError("there is no query to profile with: give --keywords or --queries")
+    if repeat < 1:
+        raise UsageError(f"--repeat is 1 or more, not {repeat}")
+    path = f"/{check_index(index)}/_search"
+    order = np.random.default_rng(seed)
+    names = list(ways)
+    wall, took = (np.empty((len(names), repeat)) for _ in range(2))
+    for params in queries[:_WARM_UP]:
+        for ask in ways.values():
+            _search(engine, path, ask(params))
+    for turn in range(repeat):
+        params = queries[turn % len(queries)]
+        # Made before the clock starts: rendering templates is not the engine's work.
+        searches = [ask(params) for ask in ways.values()]
+        for place in order.permutation(len(names)):
+            wall[place, turn], took[place, turn] = _search(engine, path, searches[place])
+        if progress is not None:
+            progress((turn + 1) / repeat)
+    return {name: Samples(wall[place], took[place]) for place, name in enumerate(names)}
+
+
+def _search(engine: Engine, path: str, search: Search) -> tuple[float, float]:
+    parameters = {"request_cache": "false", "allow_partial_search_results": "false"}
+    started = time.perf_counter()
+    answer = engine.request("POST", path, params={**parameters, **search.params}, body=search.body)
+    passed = 1000 * (time.perf_counter() - started)
+    took = check_whole(answer, "the timed search").get("took")
+    if type(took) is not int:
+        raise strange("the timed search")
+    return passed, float(took)
+
+
+def _plain(store: Store, subject: Subject, window: int) -> Ask:
+    """The application's query by itself, which counts its hits where that with features does."""
+    check_query(subject.query)
+    logs = subject.model is None
+    body = {"size": window if logs else _SHOWN, "_source": False}
+    if logs and store.kind != "ltr-plugin":
+        body["track_total_hits"] = True
+
+    def ask(params: Params) -> Search:
+        return Search({"query": render(subject.query, params), **body})
+
+    return ask
+
+
+def _ask(store: Store, subject: Subject, window: int, names: tuple[str, ...] | None = None) -> Ask:
+    """The live query with the features of these names only (None: with all)."""
+    plain = _plain(store, subject, window)
+    model = subject.model
+    window = window if model is None else max(window, _SHOWN)
+    cut = None if names is None or store.kind == "ltr-plugin" else set(names)
+    featureset = subject.featureset if cut is None else _only(subject.featureset, cut)
+    if model is not None and cut is not None:
+        model = _only_weights(model, cut)
+
+    def ask(params: Params) -> Search:
+        base = plain(params)
+        if model is None:
+            added = store.window_log(featureset, _needed(featureset, params), window)
+        else:
+            given = _needed(model.featureset, params)
+            added = Search({"rescore": store.rescore(model, given, window)})
+        if names is not None and cut is None:
+            _activate(added.body["rescore"], names)
+        return Search({**base.body, **added.body}, added.params)
+
+    return ask
+
+
+def _only(featureset: FeatureSet, names: set[str]) -> FeatureSet:
+    """The set of these features; those derived from others go, for they cost the engine nothing."""
+    return replace(featureset, features=tuple(f for f in featureset.features if f.name in names))
+
+
+def _only_weights(model: StoredModel, names: set[str]) -> StoredModel:
+    """A linear model in which every other feature weighs nothing, so that it is not computed."""
+    linear = import_linear(model)
+    weights = dict(zip(linear.feature_names, map(float, linear.weights), strict=True))
+    normalisers = model.feature_normalizers
+    return replace(
+        model,
+        definition={name: weight for name, weight in weights.items() if name in names},
+        feature_normalizers={name: n for name, n in normalisers.items() if name in names},
+    )
+
+
+def _activate(rescore: list[dict[str, Any]], names: Sequence[str]) -> None:
+    """Let the plugin compute these features only."""
+    for step in rescore:
+        step["query"]["rescore_query"]["sltr"]["active_features"] = list(names)
+
+
+def _needed(featureset: FeatureSet, params: Params) -> Params:
+    return {name: params[name] for name in featureset.params if name in params}
+
+
+def _cost(name: str, samples: Mapping[str, Samples]) -> FeatureCost:
+    whole, rest = samples["all"], samples[f"without {name}"]
+    low, middle, high = np.percentile(whole.wall - rest.wall, (25, 50, 75))
+    return FeatureCost(
+        name,
+        float(middle),
+        float(low),
+        float(high),
+        float(np.median(samples[f"alone {name}"].wall - samples["none"].wall)),
+        float((whole.took - rest.took).mean()),
+    )

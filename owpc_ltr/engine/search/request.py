@@ -1,0 +1,81 @@
+"""Search requests: the query with its keywords, and the rescore clauses that a model adds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.http.responses import part_of
+from owpc_ltr.engine.search.window import window_safe
+from owpc_ltr.engine.store.base import Store
+from owpc_ltr.engine.store.templates import render
+from owpc_ltr.errors import Refused, UsageError
+from owpc_ltr.interop.client_scored import is_client_scored
+from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.models.score_range import ScoreInterval
+from owpc_ltr.names import check_index
+
+KEYWORDS = "{{keywords}}"
+
+
+def default_query(engine: Engine, index: str) -> dict[str, Any]:
+    """A plain full-text query over all text fields of an index, for `{{keywords}}`."""
+    mapping = engine.request("GET", f"/{check_index(index)}/_mapping")
+    words = f"the mapping of '{index}'"
+    fields: set[str] = set()
+    for name in mapping if isinstance(mapping, dict) else [""]:
+        found = part_of(part_of(mapping, name, words), "mappings", words)
+        fields |= set(_text_fields(found.get("properties", {})))
+    if not fields:
+        raise UsageError(
+            f"the index '{index}' has no text field to search: give your application's query with "
+            "--query FILE"
+        )
+    return {"multi_match": {"query": KEYWORDS, "fields": sorted(fields)}}
+
+
+def check_query(query: dict[str, Any]) -> None:
+    """Refuse what an engine cannot rescore, before it answers with a riddle."""
+    for part in ("sort", "collapse", "rescore", "scroll"):
+        if part in query:
+            raise UsageError(
+                f"the query has a '{part}', and results cannot be rescored with one: give the "
+                "query alone"
+            )
+
+
+def request_body(
+    store: Store,
+    model: StoredModel | None,
+    query: dict[str, Any],
+    params: dict[str, Any],
+    size: int = 10,
+    window: int = 100,
+    interval: ScoreInterval | None = None,
+) -> dict[str, Any]:
+    """The search request of an application: the query, and the rescoring of its best documents.
+
+    The window is never smaller than what is shown: a document beyond it would keep a score of
+    another scale. With the `interval` of the model's scores, that is also safe for later pages,
+    beyond the window (see `window.py`).
+    """
+    check_query(query)
+    body: dict[str, Any] = {"query": render(query, params), "size": size}
+    if model is not None:
+        if is_client_scored(model):
+            raise Refused(
+                f"'{model.name}' is scored by the client, so that there is no request for the "
+                "engine alone: use owpc-ltr search, or a cluster with the LTR plugin"
+            )
+        clauses = store.rescore(model, params, max(window, size))
+        body["rescore"] = window_safe(clauses, interval) if interval else clauses
+    return body
+
+
+def _text_fields(properties: dict[str, Any], prefix: str = "") -> list[str]:
+    found = []
+    for name, content in properties.items():
+        if content.get("type") == "text":
+            found.append(prefix + name)
+        found += _text_fields(content.get("properties", {}), f"{prefix}{name}.")
+    return found

@@ -1,0 +1,37 @@
+"""Which store a cluster has: the LTR plugin's, or the plugin-free one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from owpc_ltr.engine.store.base import Store
+from owpc_ltr.errors import UsageError
+
+if TYPE_CHECKING:
+    from owpc_ltr.engine.http.client import Engine
+
+
+KINDS = ("ltr-plugin", "plugin-free")
+
+
+def choose_store(engine: Engine, kind: str | None = None, name: str | None = None) -> Store:
+    """The store of this kind; without one, what the cluster has: the LTR plugin, or none.
+
+    `name` tells stores of one cluster apart. Raises UsageError for a kind that is not there.
+    """
+    from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
+    from owpc_ltr.engine.store.plugin_free import PluginFreeStore
+
+    if kind not in {None, *KINDS}:
+        raise UsageError(f"there is no store of kind '{kind}': {' or '.join(KINDS)}")
+    if kind == PluginFreeStore.kind:
+        return PluginFreeStore(engine, name)
+    identity = engine.identity()
+    if identity.has_ltr:
+        return LtrPluginStore(engine, name)
+    if kind is None:
+        return PluginFreeStore(engine, name)
+    raise UsageError(
+        f"{engine.settings.url} runs no LTR plugin (plugins: "
+        f"{', '.join(identity.plugins) or 'none'}): install it, or use --store-kind plugin-free"
+    )

@@ -1,0 +1,240 @@
+"""LtrPluginStore: feature sets and models in the LTR plugin's `_ltr`."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from typing import Any
+
+from owpc_ltr.engine.http.client import Engine, EngineRefusal
+from owpc_ltr.engine.http.responses import hits_of, part_of, strange
+from owpc_ltr.engine.store.base import Search, check_window, silent_rescore
+from owpc_ltr.engine.store.documents import Absent, keep_featureset, keep_model
+from owpc_ltr.engine.store.templates import check_params
+from owpc_ltr.errors import EngineUnavailable, Refused
+from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.interop.stored_model import StoredModel, ranker_source, read_featureset, read_model
+from owpc_ltr.names import check_name, check_store
+
+_LOG = "main"
+_QUERY = "logged"
+_PAGE = 1000
+_LISTED = "timed_out,_shards,hits.total,hits.hits._source.name"
+"""What is wanted of a list: whole models would be megabytes each."""
+
+
+class LtrPluginStore:
+    """A store of the LTR plugin: the default one, or the one called `name`."""
+
+    kind: str = "ltr-plugin"
+
+    def __init__(self, engine: Engine, name: str | None = None) -> None:
+        self._engine = engine
+        self._name = None if name is None else check_store(name)
+        self._place = f"{engine.settings.url}{self._path()}"
+
+    def prepare(self) -> None:
+        """Make the store if it is not there yet; harmless when it is."""
+        try:
+            self._engine.request("PUT", self._path())
+        except EngineRefusal as refusal:
+            if refusal.type != "resource_already_exists_exception":
+                raise
+
+    def put_featureset(self, featureset: FeatureSet, *, replace: bool = False) -> None:
+        """Keep a feature set; the plugin tries its templates first where it has a validation."""
+        path = self._path("_featureset", check_name("feature set", featureset.name))
+        if featureset.validation is not None:
+            check_params(featureset, featureset.validation["params"])
+
+        def send(method: str) -> None:
+            self._engine.request(method, path, body=featureset.to_body())
+
+        if replace:
+            send("POST")
+        else:
+            keep_featureset(self, featureset, lambda: send("PUT"))
+
+    def get_featureset(self, name: str) -> FeatureSet:
+        """The feature set of this name; BadInput if there is none."""
+        return read_featureset(self._get("featureset", name), f"feature set '{name}'")
+
+    def list_featuresets(self) -> list[str]:
+        """Names, sorted."""
+        return self._list("featureset")
+
+    def delete_featureset(self, name: str) -> None:
+        """Take out a feature set; models keep their own copy of it."""
+        self._delete("featureset", name)
+
+    def put_model(self, model: StoredModel) -> None:
+        """Keep a model made of the stored feature set; Refused where that set is another one."""
+        path = self._path("_featureset", check_name("feature set", model.featureset.name))
+        body = {"model": {"name": model.name, "model": ranker_source(model)}}
+
+        def create() -> None:
+            self._engine.request("POST", f"{path}/_createmodel", body=body)
+
+        keep_model(self, model, create)
+
+    def get_model(self, name: str) -> StoredModel:
+        """The model of this name; BadInput if there is none."""
+        return read_model(self._get("model", name), f"model '{name}'")
+
+    def list_models(self) -> list[str]:
+        """Names, sorted."""
+        return self._list("model")
+
+    def delete_model(self, name: str) -> None:
+        """Take out a model."""
+        self._delete("model", name)
+
+    def log_search(
+        self, featureset: FeatureSet, params: dict[str, Any], document_ids: list[str]
+    ) -> Search:
+        """A search for these documents in which the plugin logs the features of each."""
+        sltr = {
+            "_name": _QUERY,
+            "featureset": check_name("feature set", featureset.name),
+            "params": check_params(featureset, params),
+            **self._store(),
+        }
+        return Search(
+            {
+                "size": len(document_ids),
+                "_source": False,
+                "track_total_hits": True,
+                "query": {"bool": {"filter": [{"ids": {"values": document_ids}}, {"sltr": sltr}]}},
+                "ext": {"ltr_log": {"log_specs": [{"name": _LOG, "named_query": _QUERY}]}},
+            }
+        )
+
+    def features_of(self, featureset: FeatureSet, hit: dict[str, Any]) -> list[float]:
+        """Feature values of one hit, in order; NaN where the query did not match."""
+        logged = _logged(hit)
+        if logged is None:
+            raise Refused(f"document '{hit.get('_id')}' came without logged features")
+        names = tuple(entry.get("name") if isinstance(entry, dict) else None for entry in logged)
+        if names != featureset.feature_names:
+            raise Refused(
+                f"document '{hit.get('_id')}' came with the features {', '.join(map(str, names))}, "
+                f"not with those of '{featureset.name}': was the set changed meanwhile?"
+            )
+        return [_value(entry, hit) for entry in logged]
+
+    def window_log(self, featureset: FeatureSet, params: dict[str, Any], window: int) -> Search:
+        """A rescorer that changes no score, whose features the plugin logs."""
+        sltr = {
+            "featureset": check_name("feature set", featureset.name),
+            "params": check_params(featureset, params),
+            **self._store(),
+        }
+        return Search(
+            {
+                "rescore": silent_rescore({"sltr": sltr}, window),
+                "ext": {"ltr_log": {"log_specs": [{"name": _LOG, "rescore_index": 0}]}},
+            }
+        )
+
+    def rescore(
+        self, model: StoredModel, params: dict[str, Any], window: int
+    ) -> list[dict[str, Any]]:
+        """One rescore clause: the plugin runs the model."""
+        sltr = {
+            "model": check_name("model", model.name),
+            "params": check_params(model.featureset, params),
+            **self._store(),
+        }
+        return [
+            {
+                "window_size": check_window(window),
+                "query": {
+                    "rescore_query": {"sltr": sltr},
+                    "query_weight": 0,
+                    "rescore_query_weight": 1,
+                },
+            }
+        ]
+
+    def _path(self, *parts: str) -> str:
+        return "/".join(("/_ltr", *([self._name] if self._name else []), *parts))
+
+    @property
+    def _hidden(self) -> str:
+        """The plugin's own index."""
+        return f".ltrstore_{self._name}" if self._name else ".ltrstore"
+
+    def _store(self) -> dict[str, str]:
+        return {"store": self._name} if self._name else {}
+
+    def _get(self, what: str, name: str) -> Any:
+        try:
+            path = self._path(f"_{what}", check_name(_words(what), name))
+            answer = self._engine.request("GET", path)
+        except EngineRefusal as refusal:
+            if refusal.status == 404:
+                raise Absent(_words(what), name, self._place) from refusal
+            raise
+        return part_of(answer, "_source", f"the {_words(what)} '{name}'")
+
+    def _delete(self, what: str, name: str) -> None:
+        try:
+            self._engine.request("DELETE", self._path(f"_{what}", check_name(_words(what), name)))
+        except EngineRefusal as refusal:
+            if refusal.status == 404:
+                raise Absent(_words(what), name, self._place) from refusal
+            raise
+        # The plugin deletes without a refresh, and its lists are searches: what is gone would be
+        # listed for a second more. Where its index is closed to us, it is.
+        with suppress(EngineRefusal, EngineUnavailable):
+            self._engine.request("POST", f"/{self._hidden}/_refresh")
+
+    def _list(self, what: str) -> list[str]:
+        names: set[str] = set()
+        start, total, words = 0, 1, f"its list of {_words(what)}s"
+        while start < total:
+            page = {"from": start, "size": _PAGE, "filter_path": _LISTED}
+            try:
+                answer = self._engine.request("GET", self._path(f"_{what}"), params=page)
+            except EngineRefusal as refusal:
+                if refusal.type != "index_not_found_exception":
+                    raise
+                return []  # nothing was ever pushed
+            names.update(_names(answer, words))
+            total = part_of(answer["hits"], "total", words).get("value", 0)
+            start += _PAGE
+        return sorted(names)
+
+
+def _names(answer: Any, words: str) -> list[str]:
+    sources = [hit["_source"] for hit in hits_of(answer, words, "_source")]
+    names = [source.get("name") if isinstance(source, dict) else None for source in sources]
+    if not all(isinstance(name, str) for name in names):
+        raise strange(words)
+    return [str(name) for name in names]
+
+
+def _words(what: str) -> str:
+    return "feature set" if what == "featureset" else what
+
+
+def _logged(hit: dict[str, Any]) -> list[Any] | None:
+    try:
+        logged = hit["fields"]["_ltrlog"][0][_LOG]
+    except (KeyError, IndexError, TypeError):
+        return None
+    return logged if isinstance(logged, list) else None
+
+
+def _value(entry: dict[str, Any], hit: dict[str, Any]) -> float:
+    if "value" not in entry:
+        return math.nan
+    value = entry["value"]
+    if value in ("Infinity", "-Infinity"):
+        return float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Refused(
+            f"feature '{entry['name']}' of document '{hit.get('_id')}' is {value!r}, which is no "
+            "number: mend its template"
+        )
+    return float(value)

@@ -1,0 +1,111 @@
+"""Features as named queries, and linear models as a chain of rescorers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.models.linear import LinearModel
+
+MOST_CLAUSES = 1024
+"""`indices.query.bool.max_clause_count`; the engine counts the leaves of the whole search."""
+
+Query = dict[str, Any]
+
+_LEAVES = frozenset(
+    (
+        *("match", "match_all", "match_phrase", "match_phrase_prefix", "match_bool_prefix"),
+        *("multi_match", "combined_fields", "query_string", "simple_query_string", "term"),
+        *("terms", "prefix", "wildcard", "regexp", "fuzzy", "range", "exists", "rank_feature"),
+    )
+)
+
+
+def named(query: Query, name: str) -> Query:
+    """A query whose score comes back under a name: that of a bool around it is its own."""
+    return {"bool": {"must": [scoring(query)], "_name": name}}
+
+
+def scoring(query: Query) -> Query:
+    """The same query, where need be in the form that matches whatever the search counts.
+
+    A bare `range` whose search may stop counting hits misses matches in 3.8.0; around it,
+    `constant_score` gives the same score and does not.
+    """
+    if query.keys() != {"range"}:
+        return query
+    boosts = [float(part.get("boost", 1.0)) for part in query["range"].values()]
+    return {"constant_score": {"filter": query, "boost": boosts[0]}}
+
+
+def check_clauses(queries: list[Query], featureset: str) -> None:
+    """Refuse what has more leaves than an engine takes, however short the text is."""
+    leaves = count_clauses(queries)
+    if leaves > MOST_CLAUSES:
+        raise Refused(
+            f"the features of '{featureset}' are at least {leaves} clauses, and an engine takes "
+            f"{MOST_CLAUSES} in one search: use fewer features or fields"
+        )
+
+
+def count_clauses(queries: list[Query]) -> int:
+    """How many leaves these queries have at least; each word of a text can make one more."""
+    return sum(_leaves(query) for query in queries)
+
+
+def linear_chain(model: LinearModel, queries: Mapping[str, Query], window: int) -> list[Query]:
+    """Rescorers whose sum is the model's score; each adds weight × score where its query matches.
+
+    The first replaces the score of the search itself (`query_weight` 0). Features of weight 0
+    are left out, and normalisers folded in: what they leave is a constant first step.
+    """
+    weights, intercept = model.folded()
+    steps: list[tuple[Query, float]] = []
+    if intercept != 0.0 or not weights.any():
+        steps.append(({"match_all": {}}, intercept))
+    for name, weight in zip(model.feature_names, weights, strict=True):
+        if weight != 0.0:
+            steps.append((scoring(queries[name]), float(weight)))
+    return [
+        {
+            "window_size": window,
+            "query": {
+                "rescore_query": query,
+                "query_weight": 0.0 if position == 0 else 1.0,
+                "rescore_query_weight": weight,
+                "score_mode": "total",
+            },
+        }
+        for position, (query, weight) in enumerate(steps)
+    ]
+
+
+def check_names(query: Query) -> Query:
+    """The query, unless it names a part of itself: that could pass for a feature."""
+    if _has_name(query):
+        raise BadInput("it names a query by _name, which is how features come back: remove that")
+    return query
+
+
+# Every search is looked through: plain recursion, for generators take ten times as long.
+def _leaves(tree: Any) -> int:
+    if isinstance(tree, list):
+        return sum(map(_leaves, tree))
+    if not isinstance(tree, dict):
+        return 0
+    count = 0
+    for key, value in tree.items():
+        if isinstance(value, dict | list):
+            if key in _LEAVES and isinstance(value, dict):
+                fields = value.get("fields")
+                count += len(fields) if isinstance(fields, list) and fields else 1
+            else:
+                count += _leaves(value)
+    return count
+
+
+def _has_name(tree: Any) -> bool:
+    if isinstance(tree, dict):
+        return "_name" in tree or any(map(_has_name, tree.values()))
+    return isinstance(tree, list) and any(map(_has_name, tree))

@@ -1,0 +1,208 @@
+"""PluginFreeStore: feature sets and models in an index of ours, for clusters without the plugin.
+
+Features are named queries of one search, whose scores the engine returns; linear models are a
+chain of rescorers. Both give what the plugin would, bit for bit or in the last one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from owpc_ltr.engine.http.client import Engine, EngineRefusal
+from owpc_ltr.engine.http.refusals import cause
+from owpc_ltr.engine.http.responses import part_of
+from owpc_ltr.engine.store.base import Search, check_window, silent_rescore
+from owpc_ltr.engine.store.documents import keep_featureset, keep_model
+from owpc_ltr.engine.store.index import StoreIndex
+from owpc_ltr.engine.store.named_queries import check_clauses, linear_chain, named
+from owpc_ltr.engine.store.templates import CompiledSet, check_params, compile_featureset
+from owpc_ltr.errors import Refused
+from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.interop.client_scored import client_model, is_client_scored
+from owpc_ltr.interop.export import import_linear
+from owpc_ltr.interop.stored_model import StoredModel, model_source, read_featureset, read_model
+from owpc_ltr.names import check_index, check_name
+
+
+class PluginFreeStore:
+    """A store in the index `owpc-ltr-store`, or `owpc-ltr-store-NAME`.
+
+    Its documents are those of the plugin's own index, so that a set or model can be moved
+    between the two with curl.
+    """
+
+    kind: str = "plugin-free"
+
+    def __init__(self, engine: Engine, name: str | None = None) -> None:
+        self._engine = engine
+        self._index = StoreIndex(engine, name)
+        self._compiled: CompiledSet | None = None
+
+    def prepare(self) -> None:
+        """Make the index if it is not there yet. Refused where the name is somebody else's."""
+        self._index.prepare()
+
+    def put_featureset(self, featureset: FeatureSet, *, replace: bool = False) -> None:
+        """Keep a feature set, after trying every template on its validation index."""
+        check_name("feature set", featureset.name)
+        compiled = compile_featureset(featureset)
+        self.prepare()
+        if featureset.validation is not None:
+            self._try(compiled, featureset.validation)
+        content = featureset.to_body()["featureset"]
+
+        def create() -> None:
+            self._index.create("featureset", featureset.name, content)
+
+        if replace:
+            self._index.replace("featureset", featureset.name, content)
+        else:
+            keep_featureset(self, featureset, create)
+
+    def get_featureset(self, name: str) -> FeatureSet:
+        """The feature set of this name; BadInput if there is none."""
+        return read_featureset(self._index.get("featureset", name), f"feature set '{name}'")
+
+    def list_featuresets(self) -> list[str]:
+        """Names, sorted."""
+        return self._index.names("featureset")
+
+    def delete_featureset(self, name: str) -> None:
+        """Take out a feature set; models keep their own copy of it."""
+        self._index.delete("featureset", name)
+
+    def put_model(self, model: StoredModel) -> None:
+        """Keep a linear model, or one that the client scores, whose feature set is in the store."""
+        (client_model if is_client_scored(model) else import_linear)(model)
+        self.prepare()
+        content = model_source(model)
+        keep_model(self, model, lambda: self._index.create("model", model.name, content))
+
+    def get_model(self, name: str) -> StoredModel:
+        """The model of this name; BadInput if there is none."""
+        return read_model(self._index.get("model", name), f"model '{name}'")
+
+    def list_models(self) -> list[str]:
+        """Names, sorted."""
+        return self._index.names("model")
+
+    def delete_model(self, name: str) -> None:
+        """Take out a model."""
+        self._index.delete("model", name)
+
+    def log_search(
+        self, featureset: FeatureSet, params: dict[str, Any], document_ids: list[str]
+    ) -> Search:
+        """A search for these documents in which every feature is a named query."""
+        should = self._named(featureset, params)
+        body = {
+            "size": len(document_ids),
+            "_source": False,
+            # A named range misses matches where the engine may stop counting hits (3.8.0).
+            "track_total_hits": True,
+            # Under constant_score nothing is scored twice: only the named queries are, for hits.
+            "query": {
+                "constant_score": {
+                    "filter": {
+                        "bool": {"filter": [{"ids": {"values": document_ids}}], "should": should}
+                    }
+                }
+            },
+        }
+        # In the body or a header the flag is not looked at.
+        return Search(body, {"include_named_queries_score": "true"})
+
+    def features_of(self, featureset: FeatureSet, hit: dict[str, Any]) -> list[float]:
+        """Feature values of one hit, in order; NaN where the query did not match.
+
+        Derived features come from those before them, with 0 for what did not match.
+        """
+        scores = hit.get("matched_queries", {})
+        if not isinstance(scores, dict):
+            raise Refused(
+                "the engine names the matching queries without their scores: without the LTR "
+                "plugin that needs OpenSearch 2.8 or Elasticsearch 8.8 or later"
+            )
+        strange = sorted(scores.keys() - set(featureset.feature_names))
+        if strange:
+            raise Refused(
+                f"document '{hit.get('_id')}' came with '{strange[0]}', which is no feature of "
+                f"'{featureset.name}'"
+            )
+        compiled = self._compile(featureset)
+        if compiled.derived:
+            scores = compiled.with_derived(scores)
+        return [scores.get(name, math.nan) for name in featureset.feature_names]
+
+    def window_log(self, featureset: FeatureSet, params: dict[str, Any], window: int) -> Search:
+        """Every feature as a named query of a rescorer that changes no score."""
+        queries = self._named(featureset, params)
+        body = {
+            "rescore": silent_rescore({"bool": {"should": queries}}, window),
+            "track_total_hits": True,
+        }
+        return Search(body, {"include_named_queries_score": "true"})
+
+    def rescore(
+        self, model: StoredModel, params: dict[str, Any], window: int
+    ) -> list[dict[str, Any]]:
+        """A chain of rescorers, one a feature with a weight, whose scores add up to the model's.
+
+        Sums are float32, like every score in an engine. Raises Refused for a model or feature
+        that needs the plugin.
+        """
+        linear = import_linear(model)
+        weighed = {n for n, w in zip(linear.feature_names, linear.weights, strict=True) if w}
+        given = check_params(model.featureset, params)
+        compiled = compile_featureset(model.featureset, weighed)
+        if compiled.derived:
+            raise Refused(
+                f"feature '{compiled.derived[0].name}' is derived from others, which only the LTR "
+                "plugin can do inside a search: train without it, or use a cluster with the plugin"
+            )
+        queries = {part.name: part.query(given) for part in compiled.queries}
+        check_clauses(list(queries.values()), model.featureset.name)
+        return linear_chain(linear, queries, check_window(window))
+
+    def _named(self, featureset: FeatureSet, params: dict[str, Any]) -> list[dict[str, Any]]:
+        """Each feature as a query that gives its score under the feature's name."""
+        given = check_params(featureset, params)
+        queries = [
+            named(part.query(given), part.name) for part in self._compile(featureset).queries
+        ]
+        check_clauses(queries, featureset.name)
+        return queries
+
+    def _compile(self, featureset: FeatureSet) -> CompiledSet:
+        """The set made ready; the last one is kept, for searches come in thousands of one set."""
+        last = self._compiled
+        if last is None or last.featureset is not featureset:
+            last = self._compiled = compile_featureset(featureset)
+        return last
+
+    def _try(self, compiled: CompiledSet, validation: dict[str, Any]) -> None:
+        """Search with each template by itself, then with all, as logging will."""
+        featureset, index = compiled.featureset, check_index(validation["index"])
+        given = check_params(featureset, validation["params"])
+        for part in compiled.queries:
+            # One hit, because an engine that returns none computes no score.
+            self._try_search(
+                f"feature '{part.name}' of '{featureset.name}'",
+                index,
+                Search({"query": part.query(given), "size": 1, "_source": False}),
+            )
+        whole = self.log_search(featureset, validation["params"], ["owpc-ltr"])
+        self._try_search(f"the feature set '{featureset.name}'", index, whole)
+
+    def _try_search(self, what: str, index: str, search: Search) -> None:
+        try:
+            answer = self._engine.request(
+                "POST", f"/{index}/_search", params=search.params, body=search.body
+            )
+        except EngineRefusal as refusal:
+            raise Refused(f"{what} does not work on the index '{index}': {refusal}") from refusal
+        shards = part_of(answer, "_shards", what)
+        if shards.get("failed"):
+            reason, _ = cause({"error": {"failed_shards": shards.get("failures")}})[::-1]
+            raise Refused(f"{what} does not work on the index '{index}': {reason}; mend it")

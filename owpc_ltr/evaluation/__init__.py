@@ -1,0 +1,1 @@
+"""How good rankings are, and whether that can be chance."""

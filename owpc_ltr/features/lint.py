@@ -1,0 +1,121 @@
+"""What is wrong with a feature set, though an engine may take it without a word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from owpc_ltr.errors import BadInput
+from owpc_ltr.features.expressions import check_expression, expression_variables
+from owpc_ltr.features.feature_set import (
+    DERIVED,
+    LANGUAGES,
+    MUSTACHE,
+    RESERVED_NAMES,
+    Feature,
+    FeatureSet,
+)
+from owpc_ltr.features.mustache import compiled, json_variables, variables
+
+MOST_FEATURES = 1000
+"""Fewer than the 1024 clauses that an engine takes in one search."""
+
+
+def lint(featureset: FeatureSet, place: str) -> None:
+    """Raise BadInput for the first fault, naming the feature and what to do."""
+    if not featureset.features:
+        raise BadInput(f"{place}: the feature set is empty: add features to it")
+    if len(featureset.features) > MOST_FEATURES:
+        raise BadInput(
+            f"{place}: {len(featureset.features)} features are more than an engine computes in "
+            f"one search: {MOST_FEATURES} at most"
+        )
+    seen: set[str] = set()
+    for feature in featureset.features:
+        where = f"{place}: feature '{feature.name}'"
+        if feature.name in seen:
+            raise BadInput(f"{where} stands twice: give one of them another name")
+        seen.add(feature.name)
+        _lint_name(feature.name, where)
+        if feature.template_language not in LANGUAGES:
+            raise BadInput(
+                f"{where}: its template_language is '{feature.template_language}', which no engine "
+                f"knows: {', '.join(LANGUAGES)}"
+            )
+        if feature.template_language == MUSTACHE:
+            _lint_template(feature, where)
+        elif feature.template_language == DERIVED:
+            _lint_expression(feature, seen - {feature.name}, featureset, where)
+    _lint_validation(featureset, place)
+
+
+def strings(tree: Any) -> Iterator[str]:
+    """Every string of a query, keys included: wherever a tag can stand."""
+    if isinstance(tree, str):
+        yield tree
+    elif isinstance(tree, dict):
+        for key, value in tree.items():
+            yield key
+            yield from strings(value)
+    elif isinstance(tree, list):
+        for part in tree:
+            yield from strings(part)
+
+
+def _lint_name(name: str, where: str) -> None:
+    if not name or name != name.strip() or not name.isprintable() or len(name) > 200:
+        raise BadInput(f"{where}: a name is 1 to 200 printable characters without outer spaces")
+    if "," in name:
+        raise BadInput(f"{where}: a comma in a name breaks lists of features: use '_'")
+    if name in RESERVED_NAMES:
+        raise BadInput(f"{where}: a dataset has a column of that name itself: use another one")
+
+
+def _lint_template(feature: Feature, where: str) -> None:
+    used: set[str] = set()
+    in_text = isinstance(feature.template, str)
+    if feature.template in ("", {}):
+        raise BadInput(f"{where}: its template is empty: write a query")
+    for text in strings(feature.template):
+        try:
+            compiled(text, str)
+            used |= variables(text)
+        except BadInput as error:
+            hint = "" if in_text else " (a section must open and close within one string)"
+            raise BadInput(f"{where}: {error}{hint if 'section' in str(error) else ''}") from error
+        if json_variables(text) and not in_text:
+            raise BadInput(
+                f"{where}: toJson inside a string gives no JSON: write the whole template as text"
+            )
+    undeclared = sorted(used - set(feature.params))
+    if undeclared:
+        raise BadInput(
+            f"{where}: its template uses '{undeclared[0]}', which its params do not declare, so "
+            f'that it would be empty: add "{undeclared[0]}" to params'
+        )
+
+
+def _lint_expression(
+    feature: Feature, before: set[str], featureset: FeatureSet, where: str
+) -> None:
+    if not isinstance(feature.template, str) or not feature.template.strip():
+        raise BadInput(f'{where}: a derived_expression is text, such as "ln(1 + votes)"')
+    try:
+        check_expression(feature.template)
+    except BadInput as error:
+        raise BadInput(f"{where}: {error}") from error
+    for name in sorted(expression_variables(feature.template) - set(feature.params) - before):
+        if name in featureset.feature_names:
+            raise BadInput(f"{where} uses '{name}', which comes after it: move it before")
+        raise BadInput(f"{where} uses '{name}', which is neither a feature nor one of its params")
+
+
+def _lint_validation(featureset: FeatureSet, place: str) -> None:
+    if featureset.validation is None:
+        return
+    lacking = sorted(set(featureset.params) - set(featureset.validation["params"]))
+    if lacking:
+        raise BadInput(
+            f"{place}: validation has no value for '{lacking[0]}', which a template needs: add it "
+            "to validation.params"
+        )

@@ -1,0 +1,60 @@
+"""Feature sets from files, or from JSON text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from owpc_ltr.errors import BadInput
+from owpc_ltr.features.feature_set import FeatureSet, parse_featureset
+
+_LARGEST_FILE = 50_000_000
+
+
+def load_featureset(source: Path | str, name: str | None = None) -> FeatureSet:
+    """A feature set from a file, or from JSON text; `name` overrides the one that it has.
+
+    The content is what the LTR plugin's `_featureset` takes; a set without a name gets its
+    file's. Everything is checked that the engine would accept in silence, or only refuse later.
+    Raises BadInput naming the file, the feature and what is wrong.
+    """
+    place, text = _read(source)
+    try:
+        content = json.loads(text, object_pairs_hook=_no_duplicates)
+    except RecursionError as error:
+        raise BadInput(f"{place} is no feature set: it is nested too deep") from error
+    except json.JSONDecodeError as error:
+        raise BadInput(
+            f"{place}, line {error.lineno}: not JSON ({error.msg}); mend it there"
+        ) from error
+    except ValueError as error:
+        raise BadInput(f"{place}: {error}") from error
+    usual = source.stem if isinstance(source, Path) else None
+    featureset = parse_featureset(content, place, name=name, default_name=usual)
+    from owpc_ltr.features.lint import lint
+
+    lint(featureset, place)
+    return featureset
+
+
+def _read(source: Path | str) -> tuple[str, str]:
+    if isinstance(source, str):
+        return "the feature set", source
+    try:
+        if source.stat().st_size > _LARGEST_FILE:
+            raise BadInput(f"{source} is larger than {_LARGEST_FILE} bytes: not a feature set")
+        return str(source), source.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise BadInput(f"cannot read the feature set {source}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{source} is not UTF-8 text: not a feature set") from error
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key '{twice}' stands twice in one object: leave one of them")
+    return content

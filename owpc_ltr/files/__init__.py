@@ -1,0 +1,1 @@
+"""Files: text in, whole files out, JSON lines, strict JSON."""

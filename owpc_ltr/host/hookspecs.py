@@ -1,0 +1,36 @@
+"""The hooks: a plugin is any module, named by an entry point, that implements one of them.
+
+from owpc_ltr import hookimpl
+
+@hookimpl
+def ltr_losses():
+    return [MyLoss]
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pluggy
+
+if TYPE_CHECKING:
+    from owpc_ltr.protocols import Loss, Optimizer, Reranker
+
+PROJECT = "owpc_ltr"
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+@hookspec
+def ltr_losses() -> list[type[Loss]]:  # type: ignore[empty-body]
+    """Classes of losses: frozen dataclasses that satisfy `owpc_ltr.protocols.Loss`."""
+
+
+@hookspec
+def ltr_optimizers() -> list[type[Optimizer]]:  # type: ignore[empty-body]
+    """Classes of optimizers, which satisfy `owpc_ltr.protocols.Optimizer`."""
+
+
+@hookspec
+def ltr_rerankers() -> list[type[Reranker]]:  # type: ignore[empty-body]
+    """Classes of rerankers, which satisfy `owpc_ltr.protocols.Reranker`."""

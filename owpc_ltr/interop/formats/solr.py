@@ -1,0 +1,109 @@
+"""Solr's learning-to-rank models as JSON files: linear and additive trees."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from owpc_ltr.errors import Refused
+from owpc_ltr.interop.engine_versions import SOLR, ServingProfile
+from owpc_ltr.interop.formats.columns import positions
+from owpc_ltr.interop.formats.missing_values import needs_zero_flag
+from owpc_ltr.interop.formats.tree_builder import up_to
+from owpc_ltr.models.forest import HIGHEST
+from owpc_ltr.models.linear import LinearModel, Normaliser
+from owpc_ltr.models.trees import TreeModel, shortest_floats
+from owpc_ltr.protocols import Model
+
+_PACKAGE = "org.apache.solr.ltr"
+_SLACK = np.float32(1e-6)  # Solr adds it to every threshold
+
+
+def to_solr(
+    model: Model,
+    featureset_names: Sequence[str],
+    profile: ServingProfile,
+    never_missing: Collection[str] = (),
+    *,
+    name: str = "owpc",
+    store: str = "_DEFAULT_",
+) -> dict[str, Any]:
+    """The body for Solr's model store, which scores as the model does.
+
+    A feature without a value counts 0. Raises Refused where Solr cannot score it so.
+    """
+    positions(model.feature_names, featureset_names)
+    if isinstance(model, LinearModel):
+        kind, parameters = "LinearModel", _linear(model)
+        normalisers = model.normalisers
+    elif isinstance(model, TreeModel):
+        if model.link != "identity":
+            raise Refused("Solr has no logistic output: train with rank:ndcg")
+        needs_zero_flag(model, SOLR, profile, never_missing)
+        kind, parameters = "MultipleAdditiveTreesModel", _trees(model.with_base_as_tree())
+        normalisers = {}
+    else:
+        raise Refused(f"a model of kind '{model.kind}' has no form in Solr here")
+    return {
+        "class": f"{_PACKAGE}.model.{kind}",
+        "store": store,
+        "name": name,
+        "features": [_feature(feature, normalisers) for feature in model.feature_names],
+        "params": parameters,
+    }
+
+
+def _feature(name: str, normalisers: dict[str, Normaliser]) -> dict[str, Any]:
+    if name not in normalisers:
+        return {"name": name}
+    n = normalisers[name]
+    if n.kind == "standard":
+        norm, parameters = "StandardNormalizer", {"avg": str(n.shift), "std": str(n.scale)}
+    else:
+        norm = "MinMaxNormalizer"
+        parameters = {"min": str(n.shift), "max": str(n.shift + n.scale)}
+    return {"name": name, "norm": {"class": f"{_PACKAGE}.norm.{norm}", "params": parameters}}
+
+
+def _linear(model: LinearModel) -> dict[str, Any]:
+    weights = shortest_floats(model.weights.astype(np.float32))
+    return {"weights": dict(zip(model.feature_names, weights, strict=True))}
+
+
+def _trees(model: TreeModel) -> dict[str, Any]:
+    forest = model.forest
+    thresholds = shortest_floats(_before_slack(up_to(forest.threshold)))
+    outputs = shortest_floats(forest.value.astype(np.float32))
+    left, leaves = forest.left.tolist(), forest.is_leaf.tolist()
+    trees = []
+    for nodes in forest.tree_nodes():
+        made: dict[int, dict[str, Any]] = {}
+        for node in reversed(nodes):
+            if leaves[node]:
+                made[node] = {"value": str(outputs[node])}
+                continue
+            made[node] = {
+                "feature": model.feature_names[forest.feature[node]],
+                "threshold": str(thresholds[node]),
+                "left": made.pop(left[node]),
+                "right": made.pop(left[node] + 1),
+            }
+        trees.append({"weight": "1", "root": made[nodes.start]})
+    return {"trees": trees}
+
+
+def _before_slack(wanted: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Numbers that become the wanted thresholds when Solr adds its slack in float32.
+
+    Where no float32 number does, the next lower threshold that one can reach: 1.2e-13 or one
+    float32 step away, and never across a value that was trained on.
+    """
+    with np.errstate(over="ignore"):
+        wanted = np.maximum(wanted, np.float32(-HIGHEST))
+        start = wanted - _SLACK
+        low, high = (np.nextafter(start, np.float32(end)) for end in (-np.inf, np.inf))
+        best = np.where(start + _SLACK <= wanted, start, low)
+        return np.where(high + _SLACK <= wanted, high, best)

@@ -1,0 +1,132 @@
+"""From a library's node tables to a checked Forest; thresholds that decide the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from owpc_ltr.arrays import Vector
+from owpc_ltr.errors import BadInput
+from owpc_ltr.models.forest import DEEPEST, HIGHEST, LARGEST, LEAF, Forest
+from owpc_ltr.models.trees import to_single
+
+
+@dataclass(frozen=True)
+class NodeTable:
+    """One tree, nodes numbered in any way, the root 0; `feature` −1 marks a leaf.
+
+    A document goes left where its value is below the (float32) threshold.
+    """
+
+    feature: NDArray[np.int64]
+    threshold: Vector
+    left: NDArray[np.int64]
+    right: NDArray[np.int64]
+    default_left: NDArray[np.bool_]
+    value: Vector
+
+
+@dataclass
+class GrowingForest:
+    """Collects trees; each is walked from its root, so that only a tree gets in."""
+
+    trees: list[NodeTable] = field(default_factory=list)
+    nodes: int = 0
+
+    def add(self, table: NodeTable, where: str) -> None:
+        """Add one tree. Raises BadInput, naming `where`, for what is not a tree."""
+        order = _level_order(table, where)
+        self.nodes += len(order)
+        if self.nodes > LARGEST:
+            raise BadInput(f"{where}: the model has more than {LARGEST} nodes")
+        new = np.zeros(len(table.feature), dtype=np.int64)
+        new[order] = np.arange(len(order))
+        feature = table.feature[order]
+        leaf = feature == LEAF
+        left = np.where(leaf, 0, new[np.where(leaf, 0, table.left[order])])
+        self.trees.append(
+            NodeTable(
+                feature,
+                np.where(leaf, 0.0, table.threshold[order]),
+                left,
+                np.where(leaf, 0, left + 1),
+                table.default_left[order] & ~leaf,
+                np.where(leaf, table.value[order], 0.0),
+            )
+        )
+
+    def add_leaf(self, value: float, where: str) -> None:
+        """Add a tree that is a single leaf."""
+        none = np.zeros(1, dtype=np.int64)
+        table = NodeTable(
+            none - 1, np.zeros(1), none, none, np.zeros(1, dtype=bool), np.array([value])
+        )
+        self.add(table, where)
+
+    def forest(self, where: str) -> Forest:
+        """All trees, in order. Raises BadInput if there are none."""
+        if not self.trees:
+            raise BadInput(f"{where} has no trees")
+        sizes = np.array([len(tree.feature) for tree in self.trees])
+        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        try:
+            return Forest(
+                starts.astype(np.int32),
+                np.concatenate([tree.feature for tree in self.trees]).astype(np.int32),
+                to_single(np.concatenate([tree.threshold for tree in self.trees])),
+                np.concatenate(
+                    [t.left + start for t, start in zip(self.trees, starts, strict=True)]
+                ).astype(np.int32),
+                np.concatenate([tree.default_left for tree in self.trees]),
+                np.concatenate([tree.value for tree in self.trees]),
+            )
+        except BadInput as error:
+            raise BadInput(f"{where}: {error}") from error
+
+
+def below(threshold: Vector) -> Vector:
+    """Float32 numbers t' such that, for every float32 v, v ≤ threshold exactly where v < t'.
+
+    For v beyond the largest finite float32 this cannot be said, and is not needed.
+    """
+    with np.errstate(over="ignore", under="ignore"):
+        rounded = threshold.astype(np.float32)
+        floor = np.where(rounded > threshold, np.nextafter(rounded, np.float32(-np.inf)), rounded)
+        above = np.nextafter(floor, np.float32(np.inf))
+    return np.asarray(np.clip(above, -HIGHEST, HIGHEST), dtype=np.float64)
+
+
+def up_to(threshold: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Float32 numbers t' such that, for every float32 v, v < threshold exactly where v ≤ t'."""
+    with np.errstate(under="ignore"):
+        return np.nextafter(threshold, np.float32(-np.inf))
+
+
+def check_tree(table: NodeTable, where: str) -> None:
+    """Raise BadInput unless the nodes reached from the root are a tree of bounded depth."""
+    _level_order(table, where)
+
+
+def _level_order(table: NodeTable, where: str) -> NDArray[np.int64]:
+    """Nodes reached from the root, level by level, siblings side by side."""
+    size = len(table.feature)
+    if size == 0:
+        raise BadInput(f"{where} has no nodes")
+    seen = np.zeros(size, dtype=bool)
+    level = np.zeros(1, dtype=np.int64)
+    levels = []
+    for _ in range(DEEPEST + 1):
+        if len(np.unique(level)) != len(level) or seen[level].any():
+            raise BadInput(f"{where}: a node has two parents, or is its own ancestor")
+        seen[level] = True
+        levels.append(level)
+        splits = level[table.feature[level] != LEAF]
+        if not len(splits):
+            return np.concatenate(levels)
+        level = np.column_stack([table.left[splits], table.right[splits]]).ravel()
+        outside = (level < 0) | (level >= size)
+        if outside.any():
+            raise BadInput(f"{where}: node {level[outside][0]} is not among its {size} nodes")
+    raise BadInput(f"{where} is deeper than {DEEPEST} splits")

@@ -1,0 +1,88 @@
+"""A model as an engine's store keeps it, and its form as JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from owpc_ltr.errors import BadInput
+from owpc_ltr.features.feature_set import FeatureSet, parse_featureset
+
+
+@dataclass(frozen=True)
+class StoredModel:
+    """A model as a store keeps it: the LTR plugin's type and definition."""
+
+    name: str
+    type: str
+    definition: Any
+    featureset: FeatureSet
+    feature_normalizers: dict[str, Any] = field(default_factory=dict)
+
+
+def model_source(model: StoredModel) -> dict[str, Any]:
+    """A model with its own copy of the feature set."""
+    return {
+        "name": model.name,
+        "feature_set": model.featureset.to_body()["featureset"],
+        "model": ranker_source(model),
+    }
+
+
+def ranker_source(model: StoredModel) -> dict[str, Any]:
+    """The part of a model that scores."""
+    normalisers = model.feature_normalizers
+    return {
+        "type": model.type,
+        "definition": model.definition,
+        **({"feature_normalizers": normalisers} if normalisers else {}),
+    }
+
+
+def read_featureset(source: Any, place: str) -> FeatureSet:
+    """The feature set of a stored document."""
+    return parse_featureset(_part(source, "featureset", place), place)
+
+
+def read_model(source: Any, place: str) -> StoredModel:
+    """The model of a stored document."""
+    content = _part(source, "model", place)
+    ranker = _part(content, "model", place)
+    featureset = parse_featureset(_part(content, "feature_set", place), place)
+    try:
+        return StoredModel(
+            str(content["name"]),
+            str(ranker["type"]),
+            ranker["definition"],
+            featureset,
+            dict(ranker.get("feature_normalizers") or {}),
+        )
+    except (KeyError, TypeError) as error:
+        raise BadInput(f"{place} is damaged: {type(error).__name__} {error}") from error
+
+
+def same_model(one: StoredModel, other: StoredModel) -> bool:
+    """Whether two models score alike: their features, definition and normalisers are equal."""
+    return (
+        one.type == other.type
+        and one.featureset.hash == other.featureset.hash
+        and one.feature_normalizers == other.feature_normalizers
+        and _decoded(one.definition) == _decoded(other.definition)
+    )
+
+
+def _part(source: Any, key: str, place: str) -> Any:
+    part = source.get(key) if isinstance(source, dict) else None
+    if not isinstance(part, dict):
+        raise BadInput(f"{place} is damaged: it has no '{key}'")
+    return part
+
+
+def _decoded(definition: Any) -> Any:
+    if isinstance(definition, str):
+        try:
+            return json.loads(definition)
+        except ValueError:
+            return definition
+    return definition

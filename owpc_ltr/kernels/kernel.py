@@ -1,0 +1,249 @@
+"""Losses as compiled functions of one query, called by compiled loops over all queries.
+
+A kernel is called by its address, so that one compiled loop (cached on disk) serves every
+loss, shipped or a stranger's: a plain NumPy loss gets an address too, through a callback,
+and runs through the same loops, slower.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from llvmlite import ir
+from numba import cfunc, njit, types
+from numba.extending import intrinsic
+
+from owpc_ltr.errors import PluginError
+
+if TYPE_CHECKING:
+    from owpc_ltr.arrays import Labels, Vector
+    from owpc_ltr.protocols import Loss
+
+
+from typing import TYPE_CHECKING, ClassVar
+
+_SCORES = types.float64[::1]
+_LABELS = types.float32[::1]
+_ARGUMENTS = (_SCORES, _LABELS, _LABELS, _SCORES, _SCORES, _SCORES)
+_SIGNATURE = types.float64(*_ARGUMENTS)
+
+
+class Kernel:
+    """A loss of one query, compiled on first use and cached on disk.
+
+    The function reads `scores` (float64), `labels` and document `weights` (float32) and the
+    loss's `parameters` (float64), all one-dimensional; it writes `gradient` (float64, one entry
+    a document), adds nothing to it, and returns the value. `curvature` (a positive diagonal
+    second derivative) is written only where its length is that of the scores: it is empty where
+    nobody asked.
+    """
+
+    def __init__(self, function: Callable[..., float]) -> None:
+        """Wrap `function`; nothing is compiled yet."""
+        self.function = function
+        self.__doc__ = function.__doc__
+
+    @cached_property
+    def _compiled(self) -> Any:
+        return cfunc(_SIGNATURE, cache=True)(self.function)
+
+    @property
+    def address(self) -> int:
+        """Where the compiled function lies in this process."""
+        return int(self._compiled.address)
+
+
+def kernel(function: Callable[..., float]) -> Kernel:
+    """Make a per-query function in numba's subset of Python a `Kernel` (decorator)."""
+    return Kernel(function)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def call_kernel(
+    _typing: Any,
+    _address: Any,
+    _scores: Any,
+    _labels: Any,
+    _weights: Any,
+    _parameters: Any,
+    _gradient: Any,
+    _curvature: Any,
+) -> Any:
+    """Call the kernel at an address, from compiled code: (address, *arrays) → value."""
+
+    def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        types_ = [context.get_value_type(argument) for argument in _ARGUMENTS]
+        function_type = ir.FunctionType(ir.DoubleType(), types_)
+        function = builder.inttoptr(arguments[0], function_type.as_pointer())
+        return builder.call(function, arguments[1:])
+
+    return types.float64(types.intp, *_ARGUMENTS), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _call_back(
+    _typing: Any,
+    _address: Any,
+    _scores: Any,
+    _labels: Any,
+    _weights: Any,
+    _length: Any,
+    _gradient: Any,
+) -> Any:
+    pointer = types.voidptr
+
+    def codegen(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        raw = ir.IntType(8).as_pointer()
+        function_type = ir.FunctionType(ir.DoubleType(), [raw, raw, raw, ir.IntType(64), raw])
+        function = builder.inttoptr(arguments[0], function_type.as_pointer())
+        return builder.call(function, arguments[1:])
+
+    return types.float64(types.intp, pointer, pointer, pointer, types.intp, pointer), codegen
+
+
+@kernel
+def _python_kernel(
+    scores: Any, labels: Any, weights: Any, parameters: Any, gradient: Any, _curvature: Any
+) -> float:
+    """Hand one query to a Python function, whose address travels in the parameters."""
+    address = parameters.view(np.int64)[0]
+    value: float = _call_back(
+        address, scores.ctypes, labels.ctypes, weights.ctypes, len(scores), gradient.ctypes
+    )
+    return value
+
+
+_CALLBACK = ctypes.CFUNCTYPE(
+    ctypes.c_double,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_ssize_t,
+    ctypes.c_void_p,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class BoundLoss:
+    """A loss with its settings, ready to be called from compiled loops."""
+
+    address: int
+    parameters: Vector
+    has_curvature: bool
+    keep: object = None
+    failures: tuple[list[BaseException], ...] = ()
+
+    def raise_failure(self) -> None:
+        """Raise what a Python loss raised inside a compiled loop (which could not)."""
+        for failures in self.failures:
+            if failures:
+                failure = failures[0]
+                failures.clear()
+                raise failure
+
+
+def bind(loss: Loss) -> BoundLoss:
+    """The compiled form of a loss: its own kernel, or its NumPy method through a callback."""
+    own = getattr(loss, "kernel", None)
+    if isinstance(own, Kernel):
+        parameters = np.ascontiguousarray(loss.parameters(), dtype=np.float64)  # type: ignore[attr-defined]
+        return BoundLoss(own.address, parameters, bool(getattr(loss, "has_curvature", False)))
+    return _bind_python(loss)
+
+
+def _bind_python(loss: Loss) -> BoundLoss:
+    failures: list[BaseException] = []
+
+    def call(scores: int, labels: int, weights: int, length: int, gradient: int) -> float:
+        if failures:
+            return np.nan
+        try:
+            value, slope = loss.value_and_gradient(
+                _view(scores, np.float64, length),
+                _view(labels, np.float32, length),
+                _view(weights, np.float32, length),
+            )
+            slope = np.asarray(slope, dtype=np.float64)
+            if slope.shape != (length,):
+                raise PluginError(
+                    f"loss '{loss.name}' gave a gradient of shape {slope.shape} for {length} "
+                    "documents: return one entry a document"
+                )
+            _view(gradient, np.float64, length)[:] = slope
+            return float(value)
+        except BaseException as failure:  # noqa: BLE001 - carried out of compiled code, raised by raise_failure
+            failures.append(failure)
+            return np.nan
+
+    callback = _CALLBACK(call)
+    address = ctypes.cast(callback, ctypes.c_void_p).value
+    parameters = np.array([address], dtype=np.int64).view(np.float64)
+    return BoundLoss(_python_kernel.address, parameters, False, callback, (failures,))
+
+
+def _view(address: int, dtype: Any, length: int) -> Any:
+    """`length` numbers at an address, without a copy."""
+    size = length * np.dtype(dtype).itemsize
+    memory: Any = (ctypes.c_char * size).from_address(address)
+    return np.frombuffer(memory, dtype=dtype)
+
+
+@lru_cache(maxsize=1)
+def _one_query() -> Any:
+    @njit(nogil=True)  # type: ignore[untyped-decorator]
+    def call(
+        address: int,
+        scores: Any,
+        labels: Any,
+        weights: Any,
+        parameters: Any,
+        gradient: Any,
+        curvature: Any,
+    ) -> Any:
+        return call_kernel(address, scores, labels, weights, parameters, gradient, curvature)
+
+    return call
+
+
+def evaluate_query(
+    loss: BoundLoss, scores: Vector, labels: Labels, weights: Labels | None = None
+) -> tuple[float, Vector, Vector]:
+    """Value, gradient and curvature (empty where the loss has none) of one query."""
+    scores = np.ascontiguousarray(scores, dtype=np.float64)
+    labels = np.ascontiguousarray(labels, dtype=np.float32)
+    if weights is None:
+        weights = np.ones(len(labels), dtype=np.float32)
+    gradient = np.zeros(len(scores))
+    curvature = np.zeros(len(scores) if loss.has_curvature else 0)
+    weights = np.ascontiguousarray(weights, dtype=np.float32)
+    value = _one_query()(
+        loss.address, scores, labels, weights, loss.parameters, gradient, curvature
+    )
+    loss.raise_failure()
+    return float(value), gradient, curvature
+
+
+class KernelLoss:
+    """A loss written once, as a compiled `kernel` of one query, which every loop calls."""
+
+    kernel: ClassVar[Kernel]
+    has_curvature: ClassVar[bool] = False
+    """Whether the kernel also writes a diagonal curvature, nowhere negative, as boosting uses."""
+    weights_are_copies: ClassVar[bool] = False
+    """Whether a document of weight k counts exactly as k copies of it."""
+
+    def parameters(self) -> Vector:
+        """The settings as the numbers that the kernel reads."""
+        return np.zeros(0)
+
+    def value_and_gradient(
+        self, scores: Vector, labels: Labels, weights: Labels | None = None
+    ) -> tuple[float, Vector]:
+        """Value and (sub)gradient in the scores of one query."""
+        value, gradient, _ = evaluate_query(bind(self), scores, labels, weights)  # type: ignore[arg-type]
+        return value, gradient

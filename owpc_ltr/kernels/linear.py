@@ -1,0 +1,262 @@
+"""Compiled passes over a dataset for linear scores: one read of a query's rows serves two sums.
+
+Queries are cut into blocks of equal numbers of documents, whose sums are added in order: the
+result is the same bit for bit, whatever the number of threads.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.kernels.kernel import BoundLoss, call_kernel
+
+_BLOCKS = 16
+_CELLS_FOR_THREADS = 8_000_000
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})  # type: ignore[untyped-decorator]
+def score_rows(features: Any, weights: Any, scores: Any) -> None:
+    """Write `features @ weights` (float32 rows, float64 sums) into `scores`."""
+    for row in range(features.shape[0]):
+        total = 0.0
+        for column in range(features.shape[1]):
+            total += features[row, column] * weights[column]
+        scores[row] = total
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})  # type: ignore[untyped-decorator]
+def add_rows(features: Any, coefficients: Any, total: Any) -> None:
+    """Add `coefficients @ features` to `total`; rows of coefficient zero are not read."""
+    # Two rows at a time: half as many reads and writes of the total.
+    first = -1
+    for row in range(features.shape[0]):
+        if coefficients[row] == 0.0:
+            continue
+        if first < 0:
+            first = row
+            continue
+        a, b = coefficients[first], coefficients[row]
+        for column in range(features.shape[1]):
+            total[column] += a * features[first, column] + b * features[row, column]
+        first = -1
+    if first >= 0:
+        for column in range(features.shape[1]):
+            total[column] += coefficients[first] * features[first, column]
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _risk_of_block(
+    address: int,
+    parameters: Any,
+    features: Any,
+    labels: Any,
+    document_weights: Any,
+    query_weights: Any,
+    offsets: Any,
+    first: int,
+    last: int,
+    weights: Any,
+    gradient: Any,
+) -> float:
+    longest = 0
+    for query in range(first, last):
+        longest = max(longest, offsets[query + 1] - offsets[query])
+    scores = np.empty(longest)
+    slopes = np.empty(longest)
+    nothing = np.empty(0)
+    risk = 0.0
+    for query in range(first, last):
+        start, end = offsets[query], offsets[query + 1]
+        rows = features[start:end]
+        s, g = scores[: end - start], slopes[: end - start]
+        score_rows(rows, weights, s)
+        importance = query_weights[query]
+        risk += importance * call_kernel(
+            address, s, labels[start:end], document_weights[start:end], parameters, g, nothing
+        )
+        if importance != 1.0:
+            g *= importance
+        add_rows(rows, g, gradient)
+    return risk
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _values_of_block(
+    address: int,
+    parameters: Any,
+    features: Any,
+    labels: Any,
+    document_weights: Any,
+    offsets: Any,
+    first: int,
+    last: int,
+    weights: Any,
+    values: Any,
+) -> None:
+    longest = 0
+    for query in range(first, last):
+        longest = max(longest, offsets[query + 1] - offsets[query])
+    scores = np.empty(longest)
+    slopes = np.empty(longest)
+    nothing = np.empty(0)
+    for query in range(first, last):
+        start, end = offsets[query], offsets[query + 1]
+        s, g = scores[: end - start], slopes[: end - start]
+        score_rows(features[start:end], weights, s)
+        values[query] = call_kernel(
+            address, s, labels[start:end], document_weights[start:end], parameters, g, nothing
+        )
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _loss_of_block(
+    address: int,
+    parameters: Any,
+    scores: Any,
+    labels: Any,
+    document_weights: Any,
+    offsets: Any,
+    first: int,
+    last: int,
+    values: Any,
+    gradient: Any,
+    curvature: Any,
+) -> None:
+    for query in range(first, last):
+        start, end = offsets[query], offsets[query + 1]
+        curve = curvature[start:end] if len(curvature) else curvature
+        values[query] = call_kernel(
+            address,
+            scores[start:end],
+            labels[start:end],
+            document_weights[start:end],
+            parameters,
+            gradient[start:end],
+            curve,
+        )
+
+
+def linear_scores(features: Matrix, weights: Vector) -> Vector:
+    """`features @ weights`: float32 features, float64 sums; (n_documents,)."""
+    scores = np.empty(features.shape[0])
+    score_rows(features, np.ascontiguousarray(weights, dtype=np.float64), scores)
+    return scores
+
+
+def linear_risk(
+    data: RankingDataset, loss: BoundLoss, weights: Vector, threads: int = 1
+) -> tuple[float, Vector]:
+    """Weighted sum of the queries' losses of the linear scores, and its gradient in `weights`.
+
+    `weights` multiplies the features times `data.scales`; both results are in that space.
+    """
+    cuts = query_blocks(data.offsets, _BLOCKS)
+    gradients = np.zeros((len(cuts) - 1, data.n_features))
+    scaled = weights * data.scales
+
+    def block(index: int) -> float:
+        risk: float = _risk_of_block(
+            loss.address,
+            loss.parameters,
+            data.features,
+            data.labels,
+            data.weights,
+            data.query_importance,
+            data.offsets,
+            cuts[index],
+            cuts[index + 1],
+            scaled,
+            gradients[index],
+        )
+        return risk
+
+    risk = sum(run_blocks(block, len(cuts) - 1, threads_worthwhile(data, threads)))
+    loss.raise_failure()
+    return risk, gradients.sum(axis=0) * data.scales
+
+
+def linear_values(
+    data: RankingDataset, loss: BoundLoss, weights: Vector, threads: int = 1
+) -> Vector:
+    """Loss of each query (unweighted) under the linear scores; `weights` is for raw features."""
+    cuts = query_blocks(data.offsets, _BLOCKS)
+    values = np.empty(data.n_queries)
+
+    def block(index: int) -> None:
+        _values_of_block(
+            loss.address,
+            loss.parameters,
+            data.features,
+            data.labels,
+            data.weights,
+            data.offsets,
+            cuts[index],
+            cuts[index + 1],
+            weights,
+            values,
+        )
+
+    run_blocks(block, len(cuts) - 1, threads_worthwhile(data, threads))
+    loss.raise_failure()
+    return values
+
+
+def losses_of_scores(
+    data: RankingDataset, loss: BoundLoss, scores: Vector, threads: int = 1
+) -> tuple[Vector, Vector, Vector]:
+    """Per-query losses (unweighted), and their gradient and curvature, one entry a document.
+
+    The curvature is empty where the loss has none.
+    """
+    values = np.empty(data.n_queries)
+    gradient = np.zeros(data.n_documents)
+    curvature = np.zeros(data.n_documents if loss.has_curvature else 0)
+    scores = np.ascontiguousarray(scores, dtype=np.float64)
+    cuts = query_blocks(data.offsets, _BLOCKS)
+
+    def block(index: int) -> None:
+        _loss_of_block(
+            loss.address,
+            loss.parameters,
+            scores,
+            data.labels,
+            data.weights,
+            data.offsets,
+            cuts[index],
+            cuts[index + 1],
+            values,
+            gradient,
+            curvature,
+        )
+
+    run_blocks(block, len(cuts) - 1, threads_worthwhile(data, threads))
+    loss.raise_failure()
+    return values, gradient, curvature
+
+
+def threads_worthwhile(data: RankingDataset, threads: int) -> int:
+    """One thread where a pass takes a millisecond: starting others would take longer."""
+    return threads if data.features.size >= _CELLS_FOR_THREADS else 1
+
+
+def query_blocks(offsets: NDArray[np.int64], blocks: int) -> list[int]:
+    """Cuts between queries, so that each block has about as many documents as the others."""
+    targets = np.linspace(0, offsets[-1], blocks + 1)
+    cuts = np.searchsorted(offsets, targets)
+    cuts[0], cuts[-1] = 0, len(offsets) - 1
+    return [int(cut) for cut in np.unique(cuts)]
+
+
+def run_blocks(block: Any, count: int, threads: int) -> list[Any]:
+    """Run `block(0) … block(count − 1)` on threads (the compiled loops hold no lock), in order."""
+    if threads == 1 or count == 1:
+        return [block(index) for index in range(count)]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(block, range(count)))

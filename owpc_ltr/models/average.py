@@ -1,0 +1,118 @@
+"""AverageModel: the weighted mean of the scores of several models.
+
+The mean of linear models is a linear model: `average` makes that one, which every engine runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.errors import BadInput
+from owpc_ltr.models.linear import LinearModel, check_width, content_of, model_of
+from owpc_ltr.protocols import Model
+
+
+@dataclass(frozen=True, eq=False)
+class AverageModel:
+    """Σ_k weight_k · score_k; the weights are not negative and sum to 1."""
+
+    kind: ClassVar[str] = "average"
+
+    feature_names: tuple[str, ...]
+    parts: tuple[Model, ...]
+    weights: Vector
+    record: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weights", _shares(self.parts, self.weights))
+        for part in self.parts:
+            _check_features(part, self.feature_names)
+
+    def score(self, features: Matrix) -> Vector:
+        """Mean scores in float64, (n_documents,)."""
+        check_width(self, features)
+        total = np.zeros(features.shape[0])
+        for weight, part in zip(self.weights, self.parts, strict=True):
+            total += weight * part.score(features)
+        return total
+
+    def as_dict(self) -> dict[str, Any]:
+        """The model as JSON, without the record."""
+        return {
+            "weights": [float(weight) for weight in self.weights],
+            "parts": [content_of(part) for part in self.parts],
+        }
+
+    @classmethod
+    def from_dict(
+        cls, content: dict[str, Any], names: tuple[str, ...], record: dict[str, Any]
+    ) -> AverageModel:
+        """The model whose `as_dict` gave `content`. Raises BadInput."""
+        if any(part.get("kind") == cls.kind for part in content["parts"]):
+            raise BadInput("an average of averages: average their parts instead")
+        parts = tuple(model_of(part, Path("a part of it")) for part in content["parts"])
+        return cls(names, parts, np.array([float(w) for w in content["weights"]]), record)
+
+
+def average(models: Sequence[Model], weights: Sequence[float] | None = None) -> Model:
+    """The mean of models of the same features: a linear one if all are linear.
+
+    Normalisers are folded in; an intercept, which changes no ranking, is left out. Averages among
+    the models are taken apart. Raises BadInput where the features differ.
+    """
+    if not models:
+        raise BadInput("there is no model to average")
+    shares = _shares(models, np.ones(len(models)) if weights is None else np.asarray(weights))
+    names = models[0].feature_names
+    parts: list[Model] = []
+    parts_shares: list[float] = []
+    for model, share in zip(models, shares, strict=True):
+        _check_features(model, names)
+        if isinstance(model, AverageModel):
+            parts += model.parts
+            parts_shares += list(share * model.weights)
+        else:
+            parts.append(model)
+            parts_shares.append(float(share))
+    record = _common_record(models)
+    if all(isinstance(part, LinearModel) for part in parts):
+        folded = [part.folded()[0] for part in parts if isinstance(part, LinearModel)]
+        return LinearModel(names, np.average(folded, axis=0, weights=parts_shares), {}, record)
+    return AverageModel(names, tuple(parts), np.array(parts_shares), record)
+
+
+def _common_record(models: Sequence[Model]) -> dict[str, Any]:
+    """What all records agree on (feature set, probes, data), so that the mean can be uploaded."""
+    first = models[0].record
+    kept = {
+        key: value
+        for key, value in first.items()
+        if all(model.record.get(key) == value for model in models[1:])
+    }
+    if first.get("probes"):
+        kept["probes"] = first["probes"]
+    return {**kept, "average_of": len(models)}
+
+
+def _check_features(model: Model, names: tuple[str, ...]) -> None:
+    if model.feature_names != names:
+        raise BadInput(
+            "models of different features cannot be averaged: "
+            f"{', '.join(model.feature_names[:3])} … against {', '.join(names[:3])} …"
+        )
+
+
+def _shares(parts: Sequence[Model], weights: Any) -> Vector:
+    shares = np.asarray(weights, dtype=np.float64)
+    if shares.shape != (len(parts),) or not len(parts):
+        raise BadInput(f"{len(parts)} models need as many weights, not {shares.size}")
+    if not (np.isfinite(shares).all() and (shares >= 0).all() and shares.sum() > 0):
+        raise BadInput("weights of an average are finite, not negative, and not all 0")
+    normalised: Vector = shares / shares.sum()
+    return normalised

@@ -1,0 +1,204 @@
+"""Models: what scores documents, saved as one JSON file, never pickled."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.errors import BadInput
+from owpc_ltr.files.atomic import write_atomically
+from owpc_ltr.protocols import Model, Ranker
+
+FORMAT = "owpc-ltr model"
+REORDERING = "reordering"
+"""The kind of a file that holds a base model and what reranks its lists: see `reranking.py`."""
+_LARGEST_FILE = 50_000_000
+
+
+@dataclass(frozen=True)
+class Normaliser:
+    """How the engine changes one feature before the model: (value − shift) / scale.
+
+    `kind` is the LTR plugin's own word: "standard" (shift = mean, scale = standard deviation) or
+    "min_max" (shift = minimum, scale = maximum − minimum).
+    """
+
+    kind: str
+    shift: float
+    scale: float
+
+    def __post_init__(self) -> None:
+        if self.kind not in {"standard", "min_max"}:
+            raise BadInput(f"a normaliser is standard or min_max, not '{self.kind}'")
+        if not (np.isfinite(self.shift) and np.isfinite(self.scale) and self.scale > 0):
+            raise BadInput(
+                f"a normaliser needs a finite shift and a positive scale, not {self.shift}, "
+                f"{self.scale}"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class LinearModel:
+    """The weighted sum of the features; a missing one counts 0, as in every engine.
+
+    `weights` (n_features,) is rounded to float32, which is what engines keep. A feature named in
+    `normalisers` is normalised first (a missing one as if it were 0).
+    """
+
+    kind: ClassVar[str] = "linear"
+
+    feature_names: tuple[str, ...]
+    weights: Vector
+    normalisers: dict[str, Normaliser] = field(default_factory=dict)
+    record: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        with np.errstate(over="ignore"):
+            rounded = np.asarray(self.weights).astype(np.float32).astype(np.float64)
+        if rounded.shape != (len(self.feature_names),):
+            raise BadInput(
+                f"a linear model of {len(self.feature_names)} features has {rounded.size} weights"
+            )
+        if not np.isfinite(rounded).all():
+            name = self.feature_names[int(np.flatnonzero(~np.isfinite(rounded))[0])]
+            raise BadInput(f"the weight of feature '{name}' is not a finite float32 number")
+        unknown = set(self.normalisers) - set(self.feature_names)
+        if unknown:
+            raise BadInput(f"a normaliser is for a feature that is not there: {sorted(unknown)[0]}")
+        object.__setattr__(self, "weights", rounded)
+
+    def score(self, features: Matrix) -> Vector:
+        """Scores in float64, (n_documents,)."""
+        check_width(self, features)
+        weights, intercept = self.folded()
+        if np.isnan(features).any():
+            features = np.nan_to_num(features, nan=0.0, posinf=np.inf, neginf=-np.inf)
+        return features @ weights + intercept
+
+    def folded(self) -> tuple[Vector, float]:
+        """Weights for the features as they are, and the intercept: normalisers multiplied in."""
+        weights, intercept = self.weights.copy(), 0.0
+        for index, name in enumerate(self.feature_names):
+            normaliser = self.normalisers.get(name)
+            if normaliser is not None:
+                weights[index] /= normaliser.scale
+                intercept -= weights[index] * normaliser.shift
+        return weights, intercept
+
+    def as_dict(self) -> dict[str, Any]:
+        """The model as JSON, without the record."""
+        return {
+            "weights": [float(weight) for weight in self.weights],
+            "normalisers": {
+                name: {"kind": n.kind, "shift": n.shift, "scale": n.scale}
+                for name, n in self.normalisers.items()
+            },
+        }
+
+    @classmethod
+    def from_dict(
+        cls, content: dict[str, Any], names: tuple[str, ...], record: dict[str, Any]
+    ) -> LinearModel:
+        """The model whose `as_dict` gave `content`. Raises BadInput."""
+        normalisers = {
+            name: Normaliser(str(n["kind"]), float(n["shift"]), float(n["scale"]))
+            for name, n in content.get("normalisers", {}).items()
+        }
+        weights = np.array([float(weight) for weight in content["weights"]])
+        return cls(names, weights, normalisers, record)
+
+
+KINDS = {
+    "average": "owpc_ltr.models.average:AverageModel",
+    "linear": "owpc_ltr.models.linear:LinearModel",
+    "network": "owpc_ltr.models.network:NetworkModel",
+    "logistic-network": "owpc_ltr.models.ranklib_network:LogisticNetwork",
+    "trees": "owpc_ltr.models.trees:TreeModel",
+}
+"""Each kind of model file and the class that reads it, imported when there is one to read."""
+
+
+def check_width(model: Model, features: Matrix) -> None:
+    """Refuse a matrix that has not the model's number of columns."""
+    if features.ndim != 2 or features.shape[1] != len(model.feature_names):
+        raise BadInput(
+            f"the model scores {len(model.feature_names)} features, the data has "
+            f"{features.shape[-1]}: use the data of the feature set it was trained on"
+        )
+
+
+def with_record(model: Model, record: dict[str, Any]) -> Model:
+    """The same model with another training record."""
+    changed: Model = replace(model, record=record)  # type: ignore[type-var]
+    return changed
+
+
+def save_model(model: Ranker, path: Path) -> None:
+    """Write a model file: whole or not at all."""
+    content = {"format": FORMAT, "version": 1, **content_of(model)}
+    write_atomically(path, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
+
+
+def content_of(model: Ranker) -> dict[str, Any]:
+    """What a model file holds: the kind, the features, the model itself, its record."""
+    return {
+        "kind": model.kind,
+        "feature_names": list(model.feature_names),
+        **model.as_dict(),
+        "record": model.record,
+    }
+
+
+def load_model(path: Path) -> Model:
+    """Read a model file. Raises BadInput naming the file and what is wrong with it."""
+    return model_of(read_content(path), path)
+
+
+def read_content(path: Path) -> dict[str, Any]:
+    """The JSON object of a model file, of any kind. Raises BadInput naming the file."""
+    try:
+        if path.stat().st_size > _LARGEST_FILE:
+            raise BadInput(f"{path} is larger than {_LARGEST_FILE} bytes: not a model file")
+        content = json.loads(path.read_bytes(), object_pairs_hook=_no_duplicates)
+    except OSError as error:
+        raise BadInput(f"cannot read the model {path}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"{path} is not a model file: {error}") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise BadInput(f"{path} is not a model file of owpc-ltr")
+    return content
+
+
+def model_of(content: dict[str, Any], path: Path) -> Model:
+    """The model that a file's content describes. Raises BadInput naming the file."""
+    kind = content.get("kind")
+    if kind == REORDERING:
+        raise BadInput(
+            f"{path} holds a reordering, which ranks whole lists and scores no single document: "
+            "use it with evaluate, or search --reranker"
+        )
+    if kind not in KINDS:
+        raise BadInput(f"{path} holds a model of kind '{kind}'; known: {', '.join(KINDS)}")
+    try:
+        names = tuple(str(name) for name in content["feature_names"])
+        module, _, name = KINDS[kind].partition(":")
+        reader = getattr(import_module(module), name)
+        model: Model = reader.from_dict(content, names, dict(content.get("record", {})))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadInput(f"{path} is a damaged model file: {type(error).__name__} {error}") from error
+    except BadInput as error:
+        raise BadInput(f"{path} is a damaged model file: {error}") from error
+    return model
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) != len(pairs):
+        raise ValueError("a key stands twice in one object")
+    return content

@@ -1,0 +1,127 @@
+"""Reranking: a base ranker and what reorders its lists, kept in one file and applied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from owpc_ltr.arrays import Fields, Matrix, Vector
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.document_fields import fields_of
+from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.host.registry import load as load_plugins
+from owpc_ltr.host.settings import configure
+from owpc_ltr.models.linear import (
+    REORDERING,
+    LinearModel,
+    content_of,
+    load_model,
+    model_of,
+    read_content,
+)
+from owpc_ltr.protocols import Model, Reordering, Reranker
+
+FEATURE = "feature:"
+
+
+@dataclass(frozen=True, eq=False)
+class ReorderingModel:
+    """A base model and a reordering of its lists; without one, the base as it is.
+
+    `reranker` names the plugin that learned the reordering, and loads it. `save_model` writes it.
+    """
+
+    kind: ClassVar[str] = REORDERING
+
+    base: Model
+    reranker: str
+    reordering: Reordering | None
+    record: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The columns that `rerank` expects, in order."""
+        return self.base.feature_names
+
+    @property
+    def field_names(self) -> tuple[str, ...]:
+        """The document fields that `rerank` needs besides the features."""
+        return () if self.reordering is None else self.reordering.field_names
+
+    def rerank(
+        self,
+        features: Matrix,
+        offsets: NDArray[np.int64] | None = None,
+        fields: Fields | None = None,
+    ) -> Vector:
+        """Scores of the documents of one list, or of the lists that `offsets` cuts."""
+        base_scores = self.base.score(features)
+        if self.reordering is None:
+            return base_scores
+        return self.reordering.rerank(features, base_scores, offsets, fields)
+
+    def rerank_dataset(self, data: RankingDataset) -> Vector:
+        """Scores for all queries of a dataset, one a document."""
+        return self.rerank(data.features, data.offsets, fields_of(data))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Base and reordering as JSON."""
+        return {
+            "base": content_of(self.base),
+            "reranker": self.reranker,
+            "reordering": None if self.reordering is None else self.reordering.as_dict(),
+        }
+
+
+def load_ranker(path: Path, plugins: Iterable[Path] = ()) -> Model | ReorderingModel:
+    """Read a model file, or a reordering, whose reranker is found among the plugins.
+
+    `plugins` are files besides those installed. Raises BadInput.
+    """
+    content = read_content(path)
+    if content.get("kind") != REORDERING:
+        return model_of(content, path)
+    try:
+        name, learned = str(content["reranker"]), content["reordering"]
+        base = model_of(content["base"], path)
+        record = dict(content.get("record", {}))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadInput(f"{path} is a damaged model file: {type(error).__name__} {error}") from error
+    reordering: Reordering | None = None
+    if learned is not None:
+        reranker: Reranker = configure(load_plugins(plugins).find("reranker", name), {})
+        try:
+            reordering = reranker.load(learned)
+        except BadInput as error:
+            raise BadInput(f"{path} is a damaged model file: {error}") from error
+        if reordering.feature_names != base.feature_names:
+            raise BadInput(f"{path} is a damaged model file: its two parts read other features")
+    return ReorderingModel(base, name, reordering, record)
+
+
+def dataset_scores(ranker: Model | ReorderingModel, data: RankingDataset) -> Vector:
+    """A ranker's scores of all documents of a dataset: list by list where it sees whole lists."""
+    if isinstance(ranker, ReorderingModel):
+        return ranker.rerank_dataset(data)
+    return ranker.score(data.features)
+
+
+def read_base(text: str, data: RankingDataset) -> Model:
+    """The base ranker that is meant: a model file, or `feature:NAME`, as the engine's score."""
+    return feature_ranker(text, data) if text.startswith(FEATURE) else load_model(Path(text))
+
+
+def feature_ranker(text: str, data: RankingDataset) -> Model:
+    """The ranker `feature:NAME`: one feature as it is, 0 where missing. UsageError if none."""
+    name = text.removeprefix(FEATURE)
+    if name not in data.feature_names:
+        raise UsageError(
+            f"no feature is called '{name}'; there are {', '.join(data.feature_names)}"
+        )
+    weights = np.array([float(own == name) for own in data.feature_names])
+    return LinearModel(data.feature_names, weights, record={"base": text})

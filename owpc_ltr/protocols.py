@@ -1,0 +1,256 @@
+"""What a plugin can be: a loss, an optimizer or a reranker.
+
+A plugin object is a frozen dataclass whose fields are its settings, each with a default. What
+it learns is another object (a `Fit`, a `Reordering`). The command line and its help are made
+from those fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from owpc_ltr.arrays import Fields, Labels, Matrix, Vector
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.dataset import RankingDataset
+
+
+class Loss(Protocol):
+    """A price on the scores of one query's documents; lower is better.
+
+    `convex`, `conservative` (the gradient is the gradient of the value) and `smooth` (it is
+    continuous) are claims, which `owpc_ltr.testing.check_loss` verifies. They may be properties
+    of the settings.
+    """
+
+    name: ClassVar[str]
+
+    @property
+    def convex(self) -> bool:
+        """Whether the value is a convex function of the scores."""
+        ...
+
+    @property
+    def conservative(self) -> bool:
+        """Whether the gradient is the (sub)gradient of the value."""
+        ...
+
+    @property
+    def smooth(self) -> bool:
+        """Whether the gradient is continuous."""
+        ...
+
+    def value_and_gradient(
+        self, scores: Vector, labels: Labels, weights: Labels
+    ) -> tuple[float, Vector]:
+        """Value and (sub)gradient in the scores; all arrays have one entry a document.
+
+        A document of weight k counts as k copies of it where the loss allows that reading. A
+        query on which the loss is undefined (no relevant document, say) has value 0, gradient 0.
+        """
+        ...
+
+
+class Ranker(Protocol):
+    """What ranks documents by their features and is kept in a file: a model, or a reordering."""
+
+    kind: ClassVar[str]
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The columns that it expects, in order."""
+        ...
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What the model was learned from and how: JSON, shown by reports and kept in the file."""
+        ...
+
+    def as_dict(self) -> dict[str, Any]:
+        """The model as JSON, without the record."""
+        ...
+
+
+class Model(Ranker, Protocol):
+    """A ranker that scores each document by its own features alone."""
+
+    def score(self, features: Matrix) -> Vector:
+        """One float64 score a row; a missing feature (NaN) is filled as the engine fills it."""
+        ...
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """How near to the optimum a fit is, and why it stopped.
+
+    `gap` is primal minus dual objective, `relative_gap` the gap divided by what training gained
+    over the model that scores everything zero. `risk` and `risk_at_zero` are the summed losses
+    (without regularisation) of the fit and of that model. NaN where an optimizer has no bound.
+    """
+
+    objective: float
+    gap: float = float("nan")
+    relative_gap: float = float("nan")
+    passes: int = 0
+    nonzero_duals: int = 0
+    risk: float = float("nan")
+    risk_at_zero: float = float("nan")
+    stop_reason: str = ""
+
+    @property
+    def collapsed(self) -> bool:
+        """Whether the optimum is as good as scoring everything zero (risk ratio above .99)."""
+        return self.risk > 0.99 * self.risk_at_zero
+
+    def as_dict(self) -> dict[str, Any]:
+        """The certificate as JSON; a quantity without a bound is null."""
+        ratio = self.risk / self.risk_at_zero if self.risk_at_zero else float("nan")
+        numbers = {**asdict(self), "risk_ratio": ratio}
+        return {key: None if value != value else value for key, value in numbers.items()}  # noqa: PLR0124 - NaN
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What an optimizer found: a model, how it got there, and how near the optimum it is.
+
+    `history` has one row a pass. `state` is the optimizer's own, for a warm start.
+    """
+
+    model: Model
+    certificate: Certificate
+    history: tuple[dict[str, float], ...] = ()
+    state: object = None
+
+
+def _silent(_message: str, _done: float | None = None) -> None:
+    """Report nothing."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What every fit is given besides its loss and data.
+
+    `seed` makes it repeatable bit for bit, whatever `threads` is. `validation` and `metric` (a
+    name that `owpc_ltr.metrics` parses) serve optimizers that stop early or that maximise a
+    metric. `progress(message, share done or None)` may be called at any time.
+    """
+
+    seed: int = 0
+    threads: int = 1
+    validation: RankingDataset | None = None
+    metric: str = "map"
+    progress: Callable[[str, float | None], None] = field(default=_silent, repr=False)
+
+    def generator(self) -> np.random.Generator:
+        """A fresh random generator, the same for the same seed."""
+        return np.random.default_rng(self.seed)
+
+
+class Optimizer(Protocol):
+    """Finds a model with a small loss on a dataset."""
+
+    name: ClassVar[str]
+    needs_convex: ClassVar[bool]
+    uses_loss: ClassVar[bool]
+    """False where the method has an objective of its own (AdaRank, coordinate ascent)."""
+
+    def minimise(self, loss: Loss, data: RankingDataset, run: Run, start: Fit | None = None) -> Fit:
+        """Fit to all queries of `data`; `start` is a fit of neighbouring settings to warm from.
+
+        Features are read as they are, times `data.feature_scales` where that is given; the
+        model is for the features as they are.
+        """
+        ...
+
+
+class Reordering(Protocol):
+    """A learned function from the whole list of a query to new scores of its documents."""
+
+    kind: ClassVar[str]
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The columns that `rerank` expects, in order."""
+        ...
+
+    @property
+    def field_names(self) -> tuple[str, ...]:
+        """The document fields that `rerank` needs besides the features; mostly none."""
+        ...
+
+    def rerank(
+        self,
+        features: Matrix,
+        base_scores: Vector,
+        offsets: NDArray[np.int64] | None = None,
+        fields: Fields | None = None,
+    ) -> Vector:
+        """Scores of all documents; permuting the documents of a query permutes their scores.
+
+        `offsets` cuts the rows into queries, as in a dataset; without, they are one query.
+        """
+        ...
+
+    def as_dict(self) -> dict[str, Any]:
+        """The learned parameters as JSON."""
+        ...
+
+
+class RerankObjective(Protocol):
+    """What a reranker descends: the price of its weights on the lists that it is fitted to."""
+
+    @property
+    def size(self) -> int:
+        """How many weights there are."""
+        ...
+
+    def value_and_gradient(self, weights: Vector) -> tuple[float, Vector]:
+        """Price and (sub)gradient of `weights`, both finite where these are small."""
+        ...
+
+    def reordering(self, weights: Vector) -> Reordering:
+        """What `weights` stand for; weights of zero give the base scores, to the last bit."""
+        ...
+
+
+class Reranker(Protocol):
+    """Learns a `Reordering` on top of a base ranker's scores."""
+
+    name: ClassVar[str]
+    has_objective: ClassVar[bool]
+    """Whether it is a `DescendingReranker`, whose gradient and zero weights can be checked."""
+
+    @property
+    def field_names(self) -> tuple[str, ...]:
+        """The document fields that `fit` needs besides the features; mostly none."""
+        ...
+
+    def fit(self, loss: Loss, data: RankingDataset, base_scores: Vector, run: Run) -> Reordering:
+        """Fit to all queries of `data`; `base_scores` has one entry a document."""
+        ...
+
+    def load(self, content: dict[str, Any]) -> Reordering:
+        """The reordering whose `as_dict` gave `content`."""
+        ...
+
+
+class DescendingReranker(Reranker, Protocol):
+    """A reranker whose `fit` descends an objective, and gives the reordering of where it ends."""
+
+    def objective(
+        self, loss: Loss, data: RankingDataset, base_scores: Vector, run: Run
+    ) -> RerankObjective:
+        """The objective that `fit` descends first, from weights of zero or elsewhere."""
+        ...
+
+
+@runtime_checkable
+class Named(Protocol):
+    """What every plugin class has: the name that the command line uses."""
+
+    name: ClassVar[str]

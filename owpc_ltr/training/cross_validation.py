@@ -1,0 +1,249 @@
+"""Selection: plans compared over folds, each fold's settings chosen on its validation queries.
+
+Work is cut into paths: one fold and one combination of the settings other than C, along which C
+grows and fits warm-start. Paths run side by side; finished ones are kept in a journal, so that an
+interrupted selection goes on where it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.scaling import with_scales
+from owpc_ltr.data.splits import fold_of_queries
+from owpc_ltr.errors import BadInput
+from owpc_ltr.host.settings import values_of
+from owpc_ltr.kernels.blas import one_blas_thread
+from owpc_ltr.metrics import Metric, RankedQueries, parse_metric
+from owpc_ltr.protocols import Fit, Run
+from owpc_ltr.training.train import C, Plan, check_trainable
+
+Progress = Callable[[str, float | None], None]
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Queries to train on, to choose settings on, and to measure on."""
+
+    name: str
+    training: RankingDataset
+    validation: RankingDataset
+    test: RankingDataset
+
+
+@dataclass(frozen=True)
+class Row:
+    """One fit: its fold, loss, optimizer and settings, and what it scores.
+
+    `validation` is the value that chooses; `test` has the mean of each metric over the fold's
+    test queries.
+    """
+
+    fold: str
+    loss: str
+    optimizer: str
+    settings: dict[str, Any]
+    validation: float
+    test: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What validation chose in every fold for one family of settings, and how it does on test.
+
+    `test` is the mean over folds of the folds' test means, as the LETOR results are reported.
+    """
+
+    name: str
+    chosen: dict[str, dict[str, Any]]
+    validation: float
+    test: dict[str, float]
+
+
+def cut_folds(data: RankingDataset, folds: int, salt: str = "owpc-ltr") -> list[Fold]:
+    """Folds by the hash of the query ids: fold k tests, fold k + 1 validates, the rest trains."""
+    if folds < 3:
+        raise BadInput(f"{folds} folds leave none to train on beside validation and test: use 3")
+    fold = fold_of_queries(data, folds, salt)
+
+    def part(chosen: Any) -> RankingDataset:
+        return data.select(np.flatnonzero(chosen))
+
+    cut = []
+    for k in range(folds):
+        other = (k + 1) % folds
+        cut.append(
+            Fold(
+                f"fold {k + 1}",
+                part((fold != k) & (fold != other)),
+                part(fold == other),
+                part(fold == k),
+            )
+        )
+    return cut
+
+
+def select(
+    folds: Sequence[Fold],
+    plans: Sequence[Plan],
+    metrics: Sequence[str],
+    run: Run,
+    *,
+    jobs: int = 1,
+    journal: Path | None = None,
+) -> list[Row]:
+    """Fit every candidate of every plan on every fold; rows in a fixed order."""
+    measured = [parse_metric(metric) for metric in metrics]
+    paths = [
+        (fold, plan, path) for fold in folds for plan in plans for path in _paths(plan).values()
+    ]
+    done = _Journal(journal)
+    results: dict[int, list[Row]] = {}
+    with one_blas_thread(), ThreadPoolExecutor(jobs) as pool:
+        waiting = {}
+        for number, (fold, plan, path) in enumerate(paths):
+            key = _key(fold, plan, path, metrics, run)
+            if key in done.rows:
+                results[number] = done.rows[key]
+                continue
+            future = pool.submit(_walk, fold, plan, path, measured, run)
+            waiting[future] = number, key
+        try:
+            for future in as_completed(waiting):
+                number, key = waiting[future]
+                results[number] = future.result()
+                done.keep(key, results[number])
+                run.progress(f"{len(results)} of {len(paths)} paths", len(results) / len(paths))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return [row for number in range(len(paths)) for row in results[number]]
+
+
+def choose(
+    rows: Sequence[Row], metric: str, families: Mapping[str, Callable[[Row], bool]]
+) -> list[Choice]:
+    """For each family (a name, and which rows belong to it), the best row of each fold.
+
+    Of equal ones the first is kept. Raises BadInput for a family without rows in some fold.
+    """
+    higher = parse_metric(metric).higher_is_better
+    folds = list(dict.fromkeys(row.fold for row in rows))
+    choices = []
+    for name, belongs in families.items():
+        best: list[Row] = []
+        for fold in folds:
+            candidates = [row for row in rows if row.fold == fold and belongs(row)]
+            if not candidates:
+                raise BadInput(f"'{name}' has no candidates in {fold}")
+            sign = 1.0 if higher else -1.0
+            best.append(max(candidates, key=lambda row: sign * row.validation))
+        choices.append(
+            Choice(
+                name,
+                {row.fold: {"loss": row.loss, **row.settings} for row in best},
+                float(np.mean([row.validation for row in best])),
+                {key: float(np.mean([row.test[key] for row in best])) for key in best[0].test},
+            )
+        )
+    return choices
+
+
+def families_of(rows: Sequence[Row]) -> dict[str, Callable[[Row], bool]]:
+    """Every loss, optimizer and combination of settings but C; and, of several, all together."""
+    families: dict[str, Callable[[Row], bool]] = {}
+    for row in rows:
+        name = family_name(row)
+        families.setdefault(name, lambda other, name=name: family_name(other) == name)  # type: ignore[misc]
+    if len(families) > 1:
+        families["all of them, by validation"] = lambda _: True
+    return families
+
+
+def family_name(row: Row) -> str:
+    """A row's loss, optimizer and settings but C, as a name."""
+    settings = [f"{name}={value}" for name, value in row.settings.items() if name != C]
+    return " ".join([row.loss, row.optimizer, *settings])
+
+
+def _paths(plan: Plan) -> dict[str, list[dict[str, Any]]]:
+    """Candidates of a plan, grouped by everything but C."""
+    paths: dict[str, list[dict[str, Any]]] = {}
+    for candidate in plan.candidates():
+        rest = {name: value for name, value in candidate.items() if name != C}
+        paths.setdefault(json.dumps(rest, sort_keys=True, default=str), []).append(candidate)
+    return paths
+
+
+def _walk(
+    fold: Fold, plan: Plan, path: list[dict[str, Any]], metrics: list[Metric], run: Run
+) -> list[Row]:
+    """Fit along growing C, each fit starting from the one before."""
+    check_trainable(fold.training)
+    data = with_scales(fold.training, plan.normalise)
+    run = replace(run, validation=fold.validation, metric=plan.select, progress=_silence)
+    chooses = parse_metric(plan.select)
+    rows: list[Row] = []
+    fit: Fit | None = None
+    for settings in path:
+        loss, optimizer = plan.make(settings)
+        fit = optimizer.minimise(loss, data, run, fit)
+        validation, test = fold.validation, fold.test
+        value = chooses.mean(
+            fit.model.score(validation.features), validation.labels, validation.offsets
+        )
+        queries = RankedQueries(fit.model.score(test.features), test.labels, test.offsets)
+        figures = {str(metric): metric.average(metric.of(queries)) for metric in metrics}
+        rows.append(Row(fold.name, loss.name, optimizer.name, dict(settings), value, figures))
+    return rows
+
+
+def _silence(_message: str, _done: float | None = None) -> None:
+    """Keep quiet: paths that run side by side would talk over each other."""
+
+
+def _key(
+    fold: Fold, plan: Plan, path: list[dict[str, Any]], metrics: Sequence[str], run: Run
+) -> str:
+    """Everything that decides a path's rows."""
+    loss, optimizer = plan.make(path[0])
+    parts = [
+        [part.fingerprint for part in (fold.training, fold.validation, fold.test)],
+        [fold.name, plan.loss.name, plan.optimizer.name, values_of(loss), values_of(optimizer)],
+        [path, plan.select, plan.normalise, list(metrics), run.seed],
+    ]
+    return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()
+
+
+class _Journal:
+    """Finished paths, a line of JSON each; a line cut by a crash is left out."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self.rows: dict[str, list[Row]] = {}
+        if path is None or not path.exists():
+            return
+        for line in path.read_text().splitlines():
+            try:
+                content = json.loads(line)
+                self.rows[content["key"]] = [Row(**row) for row in content["rows"]]
+            except (ValueError, KeyError, TypeError):
+                continue
+
+    def keep(self, key: str, rows: list[Row]) -> None:
+        if self._path is None:
+            return
+        with self._path.open("a") as file:
+            line = json.dumps({"key": key, "rows": [vars(row) for row in rows]})
+            # A line of its own, also after one that a crash cut.
+            file.write(f"\n{line}\n" if file.tell() else f"{line}\n")
+            file.flush()

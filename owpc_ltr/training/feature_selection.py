@@ -1,0 +1,213 @@
+"""Feature selection: how much quality is worth the time that features cost in each search.
+
+Backward elimination: train with all features, take out the one whose loss is least for what it
+costs, train again, down to one; of the models on this path, that with the best validation metric
+less the price of its features is kept. The path was chosen on the validation queries, so that
+their metric flatters a little: measure on others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.metrics import Metric, parse_metric
+from owpc_ltr.models.linear import LinearModel, with_record
+from owpc_ltr.models.trees import TreeModel
+from owpc_ltr.protocols import Model, Run
+from owpc_ltr.training.train import Plan, Trained, train
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Milliseconds of each feature, and how much of the metric one millisecond is worth.
+
+    A feature that is not named costs nothing; a negative cost (noise of a measurement) is 0.
+    `derived` names the features that others are derived from, which are computed then too.
+    """
+
+    milliseconds: Mapping[str, float]
+    price: float
+    derived: Mapping[str, Collection[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.price) and self.price >= 0):
+            raise UsageError(f"the price of a millisecond is 0 or more, not {self.price}")
+
+    def of(self, names: frozenset[str]) -> float:
+        """What these features cost together, each that is computed once."""
+        computed: set[str] = set()
+        waiting = sorted(names)
+        while waiting:
+            name = waiting.pop()
+            if name not in computed:
+                computed.add(name)
+                waiting += self.derived.get(name, ())
+        return float(sum(max(0.0, self.milliseconds.get(name, 0.0)) for name in sorted(computed)))
+
+
+@dataclass(frozen=True)
+class Step:
+    """A model on the path: its features, what they cost, and how good it is on validation."""
+
+    dropped: str | None
+    features: int
+    milliseconds: float
+    validation: float
+    worth: float
+    """The metric (or its negative, where low is good) less the price of the features."""
+
+
+@dataclass(frozen=True)
+class Selected:
+    """The chosen model, which has all columns but uses only `kept`; and the whole path."""
+
+    trained: Trained
+    kept: tuple[str, ...]
+    path: tuple[Step, ...]
+
+
+def train_at_cost(
+    data: RankingDataset,
+    plan: Plan,
+    run: Run,
+    validation: RankingDataset | None,
+    costs: Costs,
+    source: Mapping[str, Any] | None = None,
+) -> Selected:
+    """Train along the path and keep the model that is worth most.
+
+    Settings are chosen once, with all features. Raises UsageError without validation queries,
+    BadInput for costs of other features, Refused for models of a kind that mixes its features.
+    """
+    if validation is None:
+        raise UsageError(
+            "--feature-cost chooses on validation queries: give --validation, or a share"
+        )
+    strange = sorted((costs.milliseconds.keys() | costs.derived.keys()) - set(data.feature_names))
+    if strange:
+        raise BadInput(f"the costs name '{strange[0]}', which is no feature of the data")
+    metric = parse_metric(plan.select)
+    in_use = frozenset(data.feature_names)
+    trained = train(data, plan, run, validation, source)
+    plan = replace(plan, settings={**plan.settings, **trained.settings}, grid={})
+    found: list[tuple[Step, Trained, frozenset[str]]] = []
+    dropped: str | None = None
+    while True:
+        # A feature that the model does not use is free to go.
+        in_use &= _used(trained.model)
+        value = metric.mean(
+            trained.model.score(validation.features), validation.labels, validation.offsets
+        )
+        found.append((_step(dropped, in_use, value, metric, costs), trained, in_use))
+        if len(in_use) <= 1:
+            break
+        dropped = _cheapest_loss(trained.model, validation, in_use, metric, costs)
+        in_use -= {dropped}
+        trained = _train_on(data, plan, run, validation, in_use, source)
+    # Of equal ones the last, which has the fewest features.
+    best = max(range(len(found)), key=lambda place: (found[place][0].worth, place))
+    path = tuple(step for step, _, _ in found)
+    _, trained, in_use = found[best]
+    kept = tuple(name for name in data.feature_names if name in in_use)
+    whole = found[0][1].model.record
+    return Selected(_recorded(trained, whole, costs, kept, path), kept, path)
+
+
+def _step(
+    dropped: str | None, in_use: frozenset[str], value: float, metric: Metric, costs: Costs
+) -> Step:
+    milliseconds = costs.of(in_use)
+    worth = _signed(value, metric) - costs.price * milliseconds
+    return Step(dropped, len(in_use), milliseconds, value, worth)
+
+
+def _signed(value: float, metric: Metric) -> float:
+    return value if metric.higher_is_better else -value
+
+
+def _cheapest_loss(
+    model: Model,
+    validation: RankingDataset,
+    in_use: frozenset[str],
+    metric: Metric,
+    costs: Costs,
+) -> str:
+    """The feature without whose values this model is worth most; before it is trained again."""
+    features = validation.features.copy()
+    best, chosen = -np.inf, min(in_use)
+    for column, name in enumerate(validation.feature_names):
+        if name not in in_use:
+            continue
+        features[:, column] = np.nan
+        value = metric.mean(model.score(features), validation.labels, validation.offsets)
+        features[:, column] = validation.features[:, column]
+        saved = costs.of(in_use) - costs.of(in_use - {name})
+        worth = _signed(value, metric) + costs.price * saved
+        if worth > best:
+            best, chosen = worth, name
+    return chosen
+
+
+def _train_on(
+    data: RankingDataset,
+    plan: Plan,
+    run: Run,
+    validation: RankingDataset,
+    in_use: frozenset[str],
+    source: Mapping[str, Any] | None,
+) -> Trained:
+    """A model of all columns that looks at these features only."""
+    sides = [_blanked(side, in_use) for side in (data, validation)]
+    trained = train(sides[0], plan, run, sides[1], source)
+    model = trained.model
+    if isinstance(model, LinearModel):
+        # What an optimizer leaves on a column of zeros is nothing, or noise.
+        keep = np.array([name in in_use for name in model.feature_names])
+        model = replace(model, weights=np.where(keep, model.weights, 0.0))
+    return replace(trained, model=model)
+
+
+def _blanked(data: RankingDataset, in_use: frozenset[str]) -> RankingDataset:
+    features = data.features.copy()
+    features[:, [name not in in_use for name in data.feature_names]] = 0
+    return replace(data, features=features)
+
+
+def _used(model: Model) -> frozenset[str]:
+    """The features that a model looks at."""
+    names = np.array(model.feature_names)
+    if isinstance(model, LinearModel):
+        return frozenset(names[model.weights != 0].tolist())
+    if isinstance(model, TreeModel):
+        forest = model.forest
+        return frozenset(names[np.unique(forest.feature[~forest.is_leaf])].tolist())
+    raise Refused(
+        f"--feature-cost takes features out of linear and tree models, and this is a {model.kind} "
+        "model: train without it"
+    )
+
+
+def _recorded(
+    trained: Trained,
+    whole: Mapping[str, Any],
+    costs: Costs,
+    kept: tuple[str, ...],
+    path: tuple[Step, ...],
+) -> Trained:
+    """What the record says of the data is of that with all features, as it was given."""
+    record = {
+        **trained.model.record,
+        **{key: whole[key] for key in ("fingerprint", "feature_ranges")},
+        "feature_cost": {
+            "price": costs.price,
+            "kept": list(kept),
+            "path": [asdict(step) for step in path],
+        },
+    }
+    return replace(trained, model=with_record(trained.model, record))

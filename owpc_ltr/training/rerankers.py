@@ -1,0 +1,150 @@
+"""Learning a reordering: its settings chosen on validation queries, the base always a candidate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.errors import UsageError
+from owpc_ltr.evaluation.evaluate import model_data
+from owpc_ltr.host.grids import combinations
+from owpc_ltr.host.settings import configure, values_of
+from owpc_ltr.metrics import Metric, parse_metric
+from owpc_ltr.models.parity_samples import probes_of
+from owpc_ltr.models.reordering import ReorderingModel
+from owpc_ltr.protocols import Loss, Model, Reranker, Run
+from owpc_ltr.training.train import check_trainable
+from owpc_ltr.version import VERSION
+
+PENALTY = "reranker.penalty"
+PENALTIES = (1e3, 1e2, 10.0, 1.0, 1e-1, 1e-2, 1e-5, 0.0)
+"""Candidates where none are given (Pareek & Ravikumar 2014), the most regularised first."""
+
+
+@dataclass(frozen=True)
+class RerankingPlan:
+    """What to learn: a loss and a reranker, their settings, and what to choose among.
+
+    `settings` and `grid` are keyed by full names (`loss.psi`, `reranker.kernels`). Without a grid,
+    the penalty is chosen from `PENALTIES` where the reranker has one that was not set.
+    """
+
+    loss: type[Loss]
+    reranker: type[Reranker]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    select: str = "ndcg@10"
+
+    def candidates(self) -> list[dict[str, Any]]:
+        """Every combination of the grid, over the fixed settings."""
+        grid = dict(self.grid)
+        if not grid and hasattr(self.reranker, "penalty") and PENALTY not in self.settings:
+            grid[PENALTY] = PENALTIES
+        return [{**self.settings, **chosen} for chosen in combinations(grid, PENALTY)]
+
+    @property
+    def field_names(self) -> tuple[str, ...]:
+        """The document fields that the candidates need."""
+        rerankers = [self.make(candidate)[1] for candidate in self.candidates()]
+        return tuple(sorted({name for reranker in rerankers for name in reranker.field_names}))
+
+    def make(self, settings: Mapping[str, Any]) -> tuple[Loss, Reranker]:
+        """The loss and the reranker of these settings. Raises UsageError, before any work."""
+        parts: dict[str, dict[str, Any]] = {"loss": {}, "reranker": {}}
+        for name, value in settings.items():
+            kind, _, setting = name.partition(".")
+            if kind not in parts:
+                raise UsageError(f"no part is called '{kind}' in '{name}': use loss or reranker")
+            parts[kind][setting] = value
+        return configure(self.loss, parts["loss"]), configure(self.reranker, parts["reranker"])
+
+
+@dataclass(frozen=True)
+class Reranked:
+    """What was learned, and one row for every candidate; the first is the base as it is."""
+
+    model: ReorderingModel
+    settings: dict[str, Any] | None
+    """Those of the chosen candidate; None where no candidate was better than the base."""
+    table: tuple[dict[str, Any], ...]
+
+
+def fit_reranker(
+    data: RankingDataset,
+    base: Model,
+    plan: RerankingPlan,
+    run: Run,
+    validation: RankingDataset | None = None,
+    source: Mapping[str, Any] | None = None,
+) -> Reranked:
+    """Fit every candidate to `data`, and keep the one with the best validation metric.
+
+    The base as it is is always a candidate, and kept unless another is better. Without validation
+    queries there may be one candidate only, which is kept. `source` (files, split) goes into the
+    record as it is.
+    """
+    candidates = plan.candidates()
+    pairs = [plan.make(settings) for settings in candidates]
+    if len(candidates) > 1 and validation is None:
+        raise UsageError(
+            f"{len(candidates)} candidates need validation queries to choose among: give "
+            "--validation FILE or a share, or fix the settings with --set"
+        )
+    check_trainable(data)
+    model_data(base, data, "all")
+    metric = parse_metric(plan.select)
+    run = replace(run, validation=validation, metric=plan.select)
+    base_scores = base.score(data.features)
+    unchanged = ReorderingModel(base, plan.reranker.name, None)
+    best, chosen = _measured(unchanged, metric, validation), unchanged
+    table: list[dict[str, Any]] = [{"reordering": False, "validation": best}]
+    settings: dict[str, Any] | None = None
+    for index, (candidate, (loss, reranker)) in enumerate(zip(candidates, pairs, strict=True)):
+        run.progress(f"candidate {index + 1} of {len(candidates)}", index / len(candidates))
+        model = replace(unchanged, reordering=reranker.fit(loss, data, base_scores, run))
+        value = _measured(model, metric, validation)
+        table.append({"reordering": True, **candidate, "validation": value})
+        better = value > best if metric.higher_is_better else value < best
+        if validation is None or better:
+            chosen, best, settings = model, value, candidate
+    parts = pairs[0 if settings is None else candidates.index(settings)]
+    record = {
+        **_record(data, metric, parts, run, source),
+        "validation": None if validation is None else best,
+        "table": table if validation is not None else [],
+        "probes": probes_of(data if validation is None else validation),
+    }
+    return Reranked(replace(chosen, record=record), settings, tuple(table))
+
+
+def _measured(model: ReorderingModel, metric: Metric, validation: RankingDataset | None) -> float:
+    """The metric on validation queries; NaN where there are none."""
+    if validation is None:
+        return float("nan")
+    scores = model.rerank_dataset(validation)
+    return metric.mean(scores, validation.labels, validation.offsets)
+
+
+def _record(
+    data: RankingDataset,
+    metric: Metric,
+    parts: tuple[Loss, Reranker],
+    run: Run,
+    source: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    loss, reranker = parts
+    return {
+        "owpc_ltr": VERSION,
+        "loss": {"name": loss.name, "settings": values_of(loss)},
+        "reranker": {"name": reranker.name, "settings": values_of(reranker)},
+        "seed": run.seed,
+        "select": str(metric),
+        "convention": metric.convention,
+        "queries": data.n_queries,
+        "documents": data.n_documents,
+        "fingerprint": data.fingerprint,
+        "featureset_hash": data.featureset_hash,
+        "source": dict(source or {}),
+    }

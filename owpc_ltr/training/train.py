@@ -1,0 +1,224 @@
+"""Training: settings chosen on validation queries, and a model that knows how it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.scaling import check_normalisation, with_scales
+from owpc_ltr.errors import Refused, UsageError
+from owpc_ltr.host.grids import DEFAULT_C, combinations
+from owpc_ltr.host.settings import configure, values_of
+from owpc_ltr.kernels.blas import one_blas_thread
+from owpc_ltr.metrics import Metric, parse_metric
+from owpc_ltr.models.linear import with_record
+from owpc_ltr.models.parity_samples import probes_of
+from owpc_ltr.protocols import Fit, Loss, Model, Optimizer, Run
+from owpc_ltr.version import VERSION
+
+C = "optimizer.C"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to train: a loss and an optimizer, their settings, and what to choose among.
+
+    `settings` and `grid` are keyed by full names (`loss.generator`, `optimizer.C`). Without a
+    grid, C is chosen from 10⁻³ … 10³ where the optimizer has one that was not set.
+    """
+
+    loss: type[Loss]
+    optimizer: type[Optimizer]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    select: str = "map"
+    normalise: str = "scale"
+
+    def __post_init__(self) -> None:
+        parse_metric(self.select)
+        check_normalisation(self.normalise)
+
+    def candidates(self) -> list[dict[str, Any]]:
+        """Every combination of the grid, over the fixed settings; C varies fastest."""
+        grid = dict(self.grid)
+        has_c = hasattr(self.optimizer, "C")
+        if not grid and has_c and C not in self.settings:
+            grid[C] = DEFAULT_C
+        return [{**self.settings, **chosen} for chosen in combinations(grid, C)]
+
+    def make(self, settings: Mapping[str, Any]) -> tuple[Loss, Optimizer]:
+        """The loss and optimizer of these settings; refuses a pair that cannot work.
+
+        Raises UsageError naming both and what would do, before any work.
+        """
+        parts: dict[str, dict[str, Any]] = {"loss": {}, "optimizer": {}}
+        for name, value in settings.items():
+            kind, _, setting = name.partition(".")
+            if kind not in parts:
+                raise UsageError(f"no part is called '{kind}' in '{name}': use loss or optimizer")
+            parts[kind][setting] = value
+        loss = configure(self.loss, parts["loss"])
+        optimizer = configure(self.optimizer, parts["optimizer"])
+        if optimizer.needs_convex and not loss.convex:
+            raise UsageError(
+                f"optimizer '{optimizer.name}' needs a convex loss, and '{loss.name}' with these "
+                "settings is not: use --optimizer gradient or boosting, or a convex loss such as "
+                "owpc"
+            )
+        return loss, optimizer
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The chosen model, its fit, and one row for every candidate that was tried."""
+
+    model: Model
+    fit: Fit
+    settings: dict[str, Any]
+    table: tuple[dict[str, Any], ...]
+    warnings: tuple[str, ...]
+
+
+def train(
+    data: RankingDataset,
+    plan: Plan,
+    run: Run,
+    validation: RankingDataset | None = None,
+    source: Mapping[str, Any] | None = None,
+) -> Trained:
+    """Fit every candidate to `data` and keep the one with the best validation metric.
+
+    Of equal ones the first is kept, which is the more regularised. With several candidates and
+    no validation queries UsageError is raised: training data would choose the least regularised.
+    `source` (files, split) goes into the model's record as it is.
+    """
+    candidates = plan.candidates()
+    pairs = [plan.make(settings) for settings in candidates]
+    if len(candidates) > 1 and validation is None:
+        raise UsageError(
+            f"{len(candidates)} candidates need validation queries to choose among: give "
+            "--validation FILE or a share, or fix the settings with --set"
+        )
+    metric = parse_metric(plan.select)
+    check_trainable(data)
+    data = with_scales(data, plan.normalise)
+    run = replace(run, validation=validation, metric=plan.select)
+    with one_blas_thread():
+        table, index, fit = _fit_all(data, candidates, pairs, metric, run)
+    warnings = tuple(_warnings(fit, data))
+    record = {
+        **_how(plan, *pairs[index], metric, run),
+        "validation": table[index].get("validation"),
+        "certificate": fit.certificate.as_dict(),
+        "table": table,
+        **_from_what(data),
+        "warnings": list(warnings),
+        "source": dict(source or {}),
+        "probes": probes_of(data if validation is None else validation),
+    }
+    return Trained(with_record(fit.model, record), fit, candidates[index], tuple(table), warnings)
+
+
+def _fit_all(
+    data: RankingDataset,
+    candidates: Sequence[dict[str, Any]],
+    pairs: Sequence[tuple[Loss, Optimizer]],
+    metric: Metric,
+    run: Run,
+) -> tuple[list[dict[str, Any]], int, Fit]:
+    """A row for each candidate, and the number and the fit of the best one."""
+    best: tuple[float, int, Fit] | None = None
+    table: list[dict[str, Any]] = []
+    fit: Fit | None = None
+    validation, sign = run.validation, 1.0 if metric.higher_is_better else -1.0
+    for index, (settings, (loss, optimizer)) in enumerate(zip(candidates, pairs, strict=True)):
+        start = fit if index and _neighbours(candidates[index - 1], settings) else None
+        _report(run, index, len(candidates), settings)
+        fit = optimizer.minimise(loss, data, run, start)
+        row = {**settings, **fit.certificate.as_dict()}
+        value = float("nan")
+        if validation is not None:
+            scores = fit.model.score(validation.features)
+            value = metric.mean(scores, validation.labels, validation.offsets)
+            row["validation"] = value
+        table.append(row)
+        if best is None or sign * value > sign * best[0]:
+            best = (value, index, fit)
+    assert best is not None  # noqa: S101 - there is at least one candidate
+    return table, best[1], best[2]
+
+
+def _how(plan: Plan, loss: Loss, optimizer: Optimizer, metric: Metric, run: Run) -> dict[str, Any]:
+    """What a record says of the way a model was trained."""
+    return {
+        "owpc_ltr": VERSION,
+        "loss": {"name": loss.name, "settings": values_of(loss)},
+        "optimizer": {"name": optimizer.name, "settings": values_of(optimizer)},
+        "normalise": plan.normalise,
+        "seed": run.seed,
+        "select": str(metric),
+        "convention": metric.convention,
+    }
+
+
+def _from_what(data: RankingDataset) -> dict[str, Any]:
+    """What a record says of the queries that a model was trained on."""
+    return {
+        "queries": data.n_queries,
+        "documents": data.n_documents,
+        "fingerprint": data.fingerprint,
+        "featureset_hash": data.featureset_hash,
+        "feature_ranges": _ranges(data.without_missing()),
+    }
+
+
+def check_trainable(data: RankingDataset) -> None:
+    """Refuse data that nothing can be learned from, or that would poison the result."""
+    if np.isinf(data.features).any():
+        row, column = np.argwhere(np.isinf(data.features))[0]
+        query = int(np.searchsorted(data.offsets, row, side="right")) - 1
+        raise Refused(
+            f"feature '{data.feature_names[column]}' is infinite for query "
+            f"'{data.query_ids[query].as_py()}', document {row - data.offsets[query] + 1}: mend "
+            "the feature, or leave the document out"
+        )
+    highest = np.maximum.reduceat(data.labels, data.offsets[:-1])
+    lowest = np.minimum.reduceat(data.labels, data.offsets[:-1])
+    if not (highest > lowest).any():
+        raise Refused(
+            "no query has two documents with different labels: there is no order to learn"
+        )
+
+
+def _warnings(fit: Fit, data: RankingDataset) -> list[str]:
+    warnings = []
+    certificate = fit.certificate
+    if certificate.collapsed:
+        ratio = certificate.risk / certificate.risk_at_zero
+        warnings.append(
+            f"the optimum has collapsed: the risk is {ratio:.4f} of that of scoring everything 0; "
+            "top-heavy weights need few relevant documents and separable data: try "
+            "loss.generator=constant or logarithmic"
+        )
+    if len(np.unique(fit.model.score(data.features[:1000]))) == 1:
+        warnings.append("the model scores documents alike: it does not rank")
+    return warnings
+
+
+def _ranges(data: RankingDataset) -> list[list[float]]:
+    """The smallest and the largest value of each feature, a missing one being 0."""
+    return [data.features.min(axis=0).tolist(), data.features.max(axis=0).tolist()]
+
+
+def _neighbours(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two candidates differ in C alone."""
+    return {**one, C: None} == {**other, C: None}
+
+
+def _report(run: Run, index: int, count: int, settings: Mapping[str, Any]) -> None:
+    shown = ", ".join(f"{name}={value}" for name, value in settings.items())
+    run.progress(f"candidate {index + 1} of {count} {shown}".rstrip(), index / count)

@@ -1,0 +1,1 @@
+"""Bundle: cutting planes of the whole risk."""

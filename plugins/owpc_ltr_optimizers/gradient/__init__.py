@@ -1,0 +1,1 @@
+"""Gradient: linear models, or a small network, for any loss."""

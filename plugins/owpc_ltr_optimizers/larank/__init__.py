@@ -1,0 +1,1 @@
+"""LaRank: a dual solver to a duality gap."""

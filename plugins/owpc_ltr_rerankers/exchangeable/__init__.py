@@ -1,0 +1,1 @@
+"""Exchangeable reranking: scores that depend on the whole list."""
