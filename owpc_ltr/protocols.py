@@ -146,7 +146,7 @@ class Run:
     metric: str = "map"
     progress: Callable[[str, float | None], None] = field(default=_silent, repr=False)
 
-    def generator(self) -> np.random.Generator:
+    def random(self) -> np.random.Generator:
         """A fresh random generator, the same for the same seed."""
         return np.random.default_rng(self.seed)
 

@@ -22,7 +22,7 @@ from owpc_ltr.interop.formats.xgboost_raw import from_raw
 from owpc_ltr.interop.stored_model import model_source
 from owpc_ltr.interop.upgrade_report import deploy
 from owpc_ltr.models.linear import LinearModel, save_model, with_record
-from owpc_ltr.models.parity_samples import probes_of
+from owpc_ltr.models.parity_samples import parity_samples_of
 from tests.commands import Run, commands_in
 
 NAMES = ("title", "pop", "n")
@@ -90,7 +90,7 @@ def test_without_data_a_model_file_is_tried_on_what_it_remembers(
     code, _, err = run(*words)
     assert (code, err.count("\n")) == (2, 1)
     assert "m.json remembers no judged documents: give --data FILE" in err
-    save_model(with_record(model, {"probes": probes_of(data)}), Path("m.json"))
+    save_model(with_record(model, {"probes": parity_samples_of(data)}), Path("m.json"))
     code, out, _ = run(*words)
     assert code == 5
     code, told, _ = doctor(run, "3.1", "3.8")

@@ -12,7 +12,7 @@ import pytest
 
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
-from owpc_ltr.interop.emulator import emulate, foresee
+from owpc_ltr.interop.emulator import emulate, rejection_reason
 from owpc_ltr.interop.engine_versions import (
     LINEAR,
     RANKLIB,
@@ -100,7 +100,7 @@ def test_old_versions_fill_zeros_and_know_no_rank_ndcg() -> None:
         ("elasticsearch", "8.9.2"),
     ):
         old = serving_profile(engine, version)
-        message = foresee(ONE_SPLIT, XGBOOST, ("a",), old)
+        message = rejection_reason(ONE_SPLIT, XGBOOST, ("a",), old)
         assert message
         assert "refuses the objective 'rank:ndcg'" in message
         for model in (ONE_SPLIT, below_zero):
@@ -114,7 +114,9 @@ def test_the_zero_flag_counts_only_where_it_is_known() -> None:
     plain = serving_profile("opensearch", "3.8.0")
     flagged = {**ONE_SPLIT, "missing_as_zero": True}
     flagged["splits"] = [{**ONE_SPLIT["splits"][0], "missing": 2}]  # type: ignore[dict-item]
-    assert "does not know 'missing_as_zero'" in str(foresee(flagged, XGBOOST, ("a",), plain))
+    assert "does not know 'missing_as_zero'" in str(
+        rejection_reason(flagged, XGBOOST, ("a",), plain)
+    )
     assert emulate(stored(XGBOOST, flagged, ("a",)), rows, RECORDED) == [10]
     model = from_dump(ONE_SPLIT, ("a",))
     # The raw parser of the release skips the key in silence; the newer one reads it.
@@ -191,7 +193,7 @@ def test_what_the_engine_would_refuse_is_not_scored() -> None:
     ],
 )
 def test_hostile_definitions_are_foreseen(definition: Any, model_type: str, message: str) -> None:
-    found = foresee(definition, model_type, ("a", "b"), RECORDED)
+    found = rejection_reason(definition, model_type, ("a", "b"), RECORDED)
     assert found is not None
     assert message in found
     assert "\n" not in found

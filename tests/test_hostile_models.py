@@ -15,7 +15,7 @@ import xgboost
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.files.strict_json import parse_json
-from owpc_ltr.interop.emulator import emulate, foresee
+from owpc_ltr.interop.emulator import emulate, rejection_reason
 from owpc_ltr.interop.engine_versions import LINEAR, RANKLIB, XGBOOST, XGBOOST_RAW, serving_profile
 from owpc_ltr.interop.formats.lightgbm_text import from_lightgbm
 from owpc_ltr.interop.formats.ranklib import from_ranklib, to_ranklib
@@ -186,7 +186,7 @@ def test_damaged_definitions_are_foreseen_or_scored(rng: np.random.Generator) ->
     for number in range(1_000):
         model_type, text = texts[number % len(texts)]
         broken = mutant(text, chance)
-        message = foresee(broken, model_type, NAMES, ENGINE)
+        message = rejection_reason(broken, model_type, NAMES, ENGINE)
         if message is None:
             scores = emulate(StoredModel("m", model_type, broken, features), ROWS[:1], ENGINE)
             assert len(scores) == 1

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.features.expressions import compile_expression
 from owpc_ltr.features.feature_set import FeatureSet, parse_featureset
-from owpc_ltr.interop.emulator import emulate, foresee
+from owpc_ltr.interop.emulator import emulate, rejection_reason
 from owpc_ltr.interop.engine_versions import LINEAR, RANKLIB, XGBOOST, XGBOOST_RAW, serving_profile
 from owpc_ltr.interop.export import export_linear, import_linear
 from owpc_ltr.interop.formats.ltr_plugin_reader import PluginTrees, read_definition
@@ -166,7 +166,7 @@ def test_every_recorded_refusal_of_a_model_is_foreseen_and_no_other(
     for each in models:
         stored = each.model
         names = stored.featureset.feature_names
-        message = foresee(
+        message = rejection_reason(
             stored.definition, stored.type, names, PROFILE, stored.feature_normalizers
         )
         if each.number in ELSEWHERE:
@@ -227,7 +227,7 @@ def test_what_is_written_for_a_recorded_model_is_foreseen_to_be_taken_and_scores
     formats = []
     for stored, model, model_type, definition in exported(models):
         names = stored.featureset.feature_names
-        assert foresee(definition, model_type, names, PROFILE) is None
+        assert rejection_reason(definition, model_type, names, PROFILE) is None
         normalisers = stored.feature_normalizers
         again = StoredModel("m", model_type, definition, stored.featureset, normalisers)
         if "nanf" in names:

@@ -12,7 +12,7 @@ import xgboost
 
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.interop.emulator import emulate, foresee
+from owpc_ltr.interop.emulator import emulate, rejection_reason
 from owpc_ltr.interop.engine_versions import (
     RANKLIB,
     XGBOOST,
@@ -62,7 +62,7 @@ def test_what_is_exported_scores_as_the_model(
     if model.link == "identity":
         exports.append((RANKLIB, to_ranklib(model, more, profile)))
     for model_type, definition in exports:
-        assert foresee(definition, model_type, more, profile) is None
+        assert rejection_reason(definition, model_type, more, profile) is None
         scores = emulate(stored(model_type, definition, more), wide, profile)
         assert scores == pytest.approx(model.score(rows), abs=1e-6)
 

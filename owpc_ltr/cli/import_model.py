@@ -46,7 +46,7 @@ class ColumnSource:
         from owpc_ltr.data.parquet import read_dataset
         from owpc_ltr.features.loading import load_featureset
         from owpc_ltr.interop.import_columns import Columns
-        from owpc_ltr.models.parity_samples import probes_of
+        from owpc_ltr.models.parity_samples import parity_samples_of
 
         if sum(source is not None for source in (self.features, self.featureset, self.data)) > 1:
             raise UsageError("--features, --featureset and --data name the same columns: give one")
@@ -59,7 +59,7 @@ class ColumnSource:
             return Columns()
         judged = read_dataset(self.data)
         source = {"data": self.data.name, "fingerprint": judged.fingerprint}
-        record = {"featureset_hash": judged.featureset_hash, "probes": probes_of(judged)}
+        record = {"featureset_hash": judged.featureset_hash, "probes": parity_samples_of(judged)}
         return Columns(judged.feature_names, {**record, "source": source})
 
 

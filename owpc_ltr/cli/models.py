@@ -14,11 +14,13 @@ from owpc_ltr.cli.options import Json, UploadedName
 from owpc_ltr.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from owpc_ltr.engine.deployment.aliases import Pointer
+    from owpc_ltr.engine.deployment.aliases import Alias
     from owpc_ltr.engine.deployment.certificates import Certificate
     from owpc_ltr.engine.http.client import Engine
 
-app = typer.Typer(help="List uploaded models, and change what names mean.", no_args_is_help=True)
+app = typer.Typer(
+    help="List uploaded models, and change what names point to.", no_args_is_help=True
+)
 
 ModelName = Annotated[str, typer.Argument(help="NAME, NAME:challenger or NAME@HASH.")]
 
@@ -26,20 +28,20 @@ ModelName = Annotated[str, typer.Argument(help="NAME, NAME:challenger or NAME@HA
 @app.command(name="list")
 @grouped
 def list_all(*, place: Place, as_json: Json = False) -> None:
-    """List the names that applications use, and the models that they mean."""
-    from owpc_ltr.engine.deployment.aliases import Pointers
+    """List the names that applications use, and the models that they point to."""
+    from owpc_ltr.engine.deployment.aliases import Aliases
 
     engine, store = place.open()
-    pointers = Pointers(engine).all()
+    aliases = Aliases(engine).all()
     models = store.list_models()
     if as_json:
-        listed = [asdict(pointer) for pointer in pointers]
-        print_json({"pointers": listed, "models": models, "store_kind": store.kind})
+        listed = [asdict(alias) for alias in aliases]
+        print_json({"aliases": listed, "models": models, "store_kind": store.kind})
         return
-    _print_pointers(pointers)
-    meant = {model for pointer in pointers for model in pointer.models}
-    for model in sorted(set(models) - meant):
-        typer.echo(f"no name means '{model}'")
+    _print_aliases(aliases)
+    used = {model for alias in aliases for model in alias.models}
+    for model in sorted(set(models) - used):
+        typer.echo(f"unused: '{model}'")
 
 
 @app.command()
@@ -84,10 +86,10 @@ def diff(
 @app.command()
 @grouped
 def promote(name: UploadedName, *, cluster: Cluster, as_json: Json = False) -> None:
-    """Let NAME mean its challenger from now on."""
-    from owpc_ltr.engine.deployment.aliases import Pointers
+    """Let NAME point to its challenger from now on."""
+    from owpc_ltr.engine.deployment.aliases import Aliases
 
-    _print_meaning(Pointers(cluster.connect()).promote(name), as_json=as_json)
+    _print_alias(Aliases(cluster.connect()).promote(name), as_json=as_json)
 
 
 @app.command()
@@ -97,11 +99,14 @@ def prune(
         str | None, typer.Argument(help="The exact name, NAME@HASH, of a model to take out.")
     ] = None,
     *,
-    yes: Annotated[bool, typer.Option("--yes", help="Take out all that no name means.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove all that are unused.")] = False,
     place: Place,
     as_json: Json = False,
 ) -> None:
-    """Take out models that no name means, nor can go back to; without MODEL or --yes, list them."""
+    """Remove unused models; without MODEL or --yes, list them.
+
+    Unused is what no name points to, nor can go back to.
+    """
     from owpc_ltr.engine.deployment.prune import prunable
     from owpc_ltr.engine.deployment.prune import prune as take_out
 
@@ -114,9 +119,9 @@ def prune(
         print_json({"models": chosen, "taken_out": done})
         return
     for one in chosen:
-        typer.echo(f"took out '{one}'" if done else f"no name means '{one}'")
+        typer.echo(f"took out '{one}'" if done else f"unused: '{one}'")
     if not chosen:
-        typer.echo("every model has a name that means it, or can go back to it")
+        typer.echo("no model is unused")
     elif not done:
         typer.echo("take one out by its exact name, or all with --yes")
 
@@ -124,37 +129,37 @@ def prune(
 @app.command()
 @grouped
 def rollback(name: UploadedName, *, cluster: Cluster, as_json: Json = False) -> None:
-    """Let NAME mean the model again that it meant before the last upload."""
-    from owpc_ltr.engine.deployment.aliases import Pointers
+    """Let NAME point again to the model before the last upload."""
+    from owpc_ltr.engine.deployment.aliases import Aliases
 
-    _print_meaning(Pointers(cluster.connect()).roll_back(name), as_json=as_json)
+    _print_alias(Aliases(cluster.connect()).roll_back(name), as_json=as_json)
 
 
 def _certificate(engine: Engine, name: str) -> Certificate:
-    from owpc_ltr.engine.deployment.aliases import Pointers
+    from owpc_ltr.engine.deployment.aliases import Aliases
     from owpc_ltr.engine.deployment.certificates import Certificates
 
-    return Certificates(engine).get(Pointers(engine).resolve(name))
+    return Certificates(engine).get(Aliases(engine).resolve(name))
 
 
-def _print_pointers(pointers: Sequence[Pointer]) -> None:
-    """What each name means; a column for challengers only where there is one."""
-    challenged = any(p.challenger for p in pointers)
-    headers = ["NAME", "MEANS", "BEFORE", "CHALLENGER"]
+def _print_aliases(aliases: Sequence[Alias]) -> None:
+    """What each name points to; a column for challengers only where there is one."""
+    challenged = any(p.challenger for p in aliases)
+    headers = ["NAME", "POINTS TO", "BEFORE", "CHALLENGER"]
     rows = [
         (p.name, p.current, ", ".join(reversed(p.previous)) or "–", p.challenger or "–")
-        for p in pointers
+        for p in aliases
     ]
     columns = len(headers) if challenged else len(headers) - 1
     print_table(headers[:columns], [row[:columns] for row in rows])
 
 
-def _print_meaning(pointer: Pointer, *, as_json: bool) -> None:
+def _print_alias(alias: Alias, *, as_json: bool) -> None:
     if as_json:
-        meaning = {"current": pointer.current, "previous": list(pointer.previous)}
-        print_json({"name": pointer.name, **meaning})
+        content = {"current": alias.current, "previous": list(alias.previous)}
+        print_json({"name": alias.name, **content})
     else:
-        typer.echo(f"'{pointer.name}' now means '{pointer.current}'")
+        typer.echo(f"'{alias.name}' now points to '{alias.current}'")
 
 
 def _shown(value: object) -> str:

@@ -50,9 +50,9 @@ class Profiled:
         return Subject(index, query, stored.featureset, stored if runs else None)
 
     def _stored(self, engine: Engine, store: Store, name: str) -> StoredModel:
-        from owpc_ltr.engine.deployment.aliases import Pointers
+        from owpc_ltr.engine.deployment.aliases import Aliases
 
-        stored = store.get_model(Pointers(engine).resolve(name))
+        stored = store.get_model(Aliases(engine).resolve(name))
         if self.featureset not in {None, stored.featureset.name}:
             raise UsageError(
                 f"the model '{name}' has the feature set '{stored.featureset.name}', not "

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from owpc_ltr.cli.feature_cost import FeatureCosts
     from owpc_ltr.cli.learning import Learning
     from owpc_ltr.cli.options import FieldSource
-    from owpc_ltr.cli.sides import Sides
+    from owpc_ltr.cli.sides import DatasetSplits
     from owpc_ltr.protocols import Run
     from owpc_ltr.training.rerankers import Reranked, RerankingPlan
 
@@ -39,7 +39,7 @@ def reranker_base(learning: Learning, costs: FeatureCosts, normalise: str | None
 
 
 def learn_reranker(
-    plan: RerankingPlan, base: str, sides: Sides, fields: FieldSource, run: Run
+    plan: RerankingPlan, base: str, sides: DatasetSplits, fields: FieldSource, run: Run
 ) -> Reranked:
     """A reordering of the base's lists, learned on one side and chosen on the other."""
     from owpc_ltr.models.reordering import read_base

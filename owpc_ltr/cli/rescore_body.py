@@ -39,13 +39,13 @@ def rescore_body(
     Without KEYWORDS it is a search template, with {{keywords}} where the user's words go. Add
     "from" for later pages: no document beyond the window passes one within it.
     """
-    from owpc_ltr.engine.deployment.aliases import Pointers
+    from owpc_ltr.engine.deployment.aliases import Aliases
     from owpc_ltr.engine.search.request import request_body
     from owpc_ltr.names import check_index
 
     check_index(index)
     engine, store = place.open()
-    stored = store.get_model(Pointers(engine).resolve(model))
+    stored = store.get_model(Aliases(engine).resolve(model))
     params = question.params(keywords)
     size, window = question.size, question.window
     interval = _interval(engine, stored)

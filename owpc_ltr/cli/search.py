@@ -55,12 +55,12 @@ class Ranking:
         return ranker
 
     def stored(self, engine: Engine, store: Store) -> StoredModel | None:
-        """The model that the name means; None for a reordering."""
-        from owpc_ltr.engine.deployment.aliases import Pointers
+        """The model that the name points to; None for a reordering."""
+        from owpc_ltr.engine.deployment.aliases import Aliases
 
         if self.model is None:
             return None
-        return store.get_model(Pointers(engine).resolve(self.model))
+        return store.get_model(Aliases(engine).resolve(self.model))
 
 
 @grouped

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Sides:
+class DatasetSplits:
     """A dataset and its sides; `source` is what the record says of where they are from."""
 
     everything: RankingDataset
@@ -23,7 +23,7 @@ class Sides:
 
 
 @dataclass(frozen=True)
-class Cut:
+class SplitOptions:
     """How the queries of a dataset are divided."""
 
     validation: Annotated[
@@ -36,7 +36,7 @@ class Cut:
         float, typer.Option(help="Share of DATA's queries kept out for `evaluate`.")
     ] = 0.2
 
-    def read(self, path: Path) -> Sides:
+    def read(self, path: Path) -> DatasetSplits:
         """The sides of a dataset's file."""
         from owpc_ltr.data.parquet import read_dataset
         from owpc_ltr.data.splits import HashSplit
@@ -47,10 +47,10 @@ class Cut:
             given = read_dataset(self.validation)
             source["validation"] = self.validation.name
             source["validation_fingerprint"] = given.fingerprint
-            return Sides(everything, everything, given, source)
+            return DatasetSplits(everything, everything, given, source)
         if self.validation_share == self.test_share == 0:
-            return Sides(everything, everything, None, source)
+            return DatasetSplits(everything, everything, None, source)
         split = HashSplit(self.validation_share, self.test_share)
         chosen_on = split.part(everything, "validation") if self.validation_share else None
         source["split"] = split.as_dict()
-        return Sides(everything, split.part(everything, "train"), chosen_on, source)
+        return DatasetSplits(everything, split.part(everything, "train"), chosen_on, source)

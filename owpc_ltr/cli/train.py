@@ -15,7 +15,7 @@ from owpc_ltr.cli.learning import Learning
 from owpc_ltr.cli.options import FieldSource, Json, ModelFile, PluginFiles, Seed, Threads
 from owpc_ltr.cli.output import print_json, print_table, progress, warn
 from owpc_ltr.cli.rerank import learn_reranker, print_reranked, reranker_base
-from owpc_ltr.cli.sides import Cut, Sides
+from owpc_ltr.cli.sides import DatasetSplits, SplitOptions
 from owpc_ltr.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def train(
     *,
     out: ModelFile,
     learning: Learning,
-    cut: Cut,
+    cut: SplitOptions,
     normalise: Annotated[
         str | None,
         typer.Option(
@@ -83,7 +83,7 @@ def _refuse_reranker_options(learning: Learning, fields: FieldSource) -> None:
 
 
 def _learn_model(
-    plan: Plan, sides: Sides, run: Run, costs: Costs | None
+    plan: Plan, sides: DatasetSplits, run: Run, costs: Costs | None
 ) -> tuple[Trained, Selected | None]:
     """The model, and how its features were chosen where they have costs."""
     from owpc_ltr.training.feature_selection import train_at_cost

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Proof:
-    """What must be shown of a new model before its name means it, and on which data."""
+    """What must be shown of a new model before its name points to it, and on which data."""
 
     require_gain: Annotated[
         str | None,
@@ -38,11 +38,11 @@ class Proof:
     ] = None
 
     def prepared(self) -> tuple[Gate | None, list[dict[str, Any]] | None]:
-        """What the data is for: a gate, and probes for a model that remembers none."""
+        """What the data is for: a gate, and samples for a model that remembers none."""
         from owpc_ltr.data.parquet import read_dataset
         from owpc_ltr.engine.deployment.gate import Gate
         from owpc_ltr.metrics import parse_metric
-        from owpc_ltr.models.parity_samples import probes_of
+        from owpc_ltr.models.parity_samples import parity_samples_of
 
         metric = parse_metric(self.require_gain) if self.require_gain else None
         if self.data is None:
@@ -52,7 +52,7 @@ class Proof:
                 )
             return None, None
         judged = read_dataset(self.data)
-        return (Gate(metric, judged, self.over) if metric else None), probes_of(judged)
+        return (Gate(metric, judged, self.over) if metric else None), parity_samples_of(judged)
 
 
 @grouped
@@ -65,16 +65,18 @@ def upload(
     tolerance: Tolerance = 1e-5,
     role: Annotated[
         str,
-        typer.Option("--as", help="champion: NAME means it; challenger: it is tried beside NAME."),
+        typer.Option(
+            "--as", help="champion: NAME points to it; challenger: it is tried beside NAME."
+        ),
     ] = "champion",
     proof: Proof,
     place: Place,
     as_json: Json = False,
 ) -> None:
-    """Store a model, score judged documents in the engine and here, and only then let NAME mean it.
+    """Store a model, prove its scores in the engine, then let NAME point to it.
 
     The model is kept under an immutable name, NAME@HASH. If a score differs it is taken out again,
-    NAME means what it meant before, and the exit code is 5. So it is, and nothing is uploaded, if
+    NAME points to what it did before, and the exit code is 5. So it is, and nothing is uploaded, if
     --require-gain is not met: the 95 % interval of the gain must be above 0.
     """
     from owpc_ltr.engine.deployment.gate import NotBetter
@@ -82,12 +84,12 @@ def upload(
     from owpc_ltr.models.linear import load_model
 
     ranker = load_model(model)
-    gate, probes = proof.prepared()
+    gate, samples = proof.prepared()
     engine, store = place.open()
     trained_on = store.get_featureset(featureset)
     what = (ranker, trained_on, index, name, tolerance)
     try:
-        uploaded = upload_model(engine, store, *what, role=role, gate=gate, probes=probes)
+        uploaded = upload_model(engine, store, *what, role=role, gate=gate, samples=samples)
     except NotBetter as refusal:
         if not as_json:
             _print_losers(refusal.result.losers)
@@ -103,8 +105,8 @@ def upload(
 def _summary(uploaded: Uploaded) -> dict[str, Any]:
     return {
         "model": uploaded.model,
-        "previous": list(uploaded.pointer.previous),
-        "challenger": uploaded.pointer.challenger,
+        "previous": list(uploaded.alias.previous),
+        "challenger": uploaded.alias.challenger,
         "store_kind": uploaded.store_kind,
         "type": uploaded.type,
         "parity": uploaded.parity.as_dict(),
@@ -113,8 +115,10 @@ def _summary(uploaded: Uploaded) -> dict[str, Any]:
 
 
 def _print(uploaded: Uploaded, name: str, role: str) -> None:
-    meant = f"'{name}' now means it" if role == "champion" else f"it challenges '{name}'"
-    typer.echo(f"stored '{uploaded.model}' ({uploaded.store_kind}); {meant}")
+    role_in_words = (
+        f"'{name}' now points to it" if role == "champion" else f"it challenges '{name}'"
+    )
+    typer.echo(f"stored '{uploaded.model}' ({uploaded.store_kind}); {role_in_words}")
     typer.echo(_parity_in_words(uploaded.parity))
 
 
@@ -133,7 +137,7 @@ def _parity_in_words(parity: Parity) -> str:
 
 def _print_gate(result: GateResult | None, name: str) -> None:
     if result is None:
-        typer.echo(f"'{name}' meant nothing before: there was no gain to measure")
+        typer.echo(f"'{name}' pointed to nothing before: there was no gain to measure")
         return
     found = result.comparison
     typer.echo(

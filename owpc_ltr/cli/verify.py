@@ -35,12 +35,12 @@ def verify(
     Compared are the feature set, the engine's version, the index, its mapping, the features of the
     model's judged documents, and the scores. Where something drifted the exit code is 5.
     """
-    from owpc_ltr.engine.deployment.aliases import Pointers
+    from owpc_ltr.engine.deployment.aliases import Aliases
     from owpc_ltr.engine.deployment.drift import verify as verify_model
     from owpc_ltr.errors import Refused
 
     engine, store = place.open()
-    model = Pointers(engine).resolve(name)
+    model = Aliases(engine).resolve(name)
     found = verify_model(engine, store, model, index, tolerance=tolerance, feature_drift=drift)
     if as_json:
         print_json(found.as_dict())

@@ -13,7 +13,7 @@ import owpc_ltr
 from owpc_ltr.demo.corpus import Document, index_body, read_corpus
 from owpc_ltr.demo.judged import MODULE, Pool, make_queries, pool_recall, pools
 from owpc_ltr.demo.narration import Progress
-from owpc_ltr.demo.walk import INDEX, Cluster, Sides, Walk
+from owpc_ltr.demo.walk import INDEX, Cluster, DatasetSplits, Walk
 
 if TYPE_CHECKING:
     from owpc_ltr.data.judgments import Judgments
@@ -101,7 +101,7 @@ def find_candidates(walk: Walk, engine: Engine, documents: Sequence[Document]) -
     return [pool for pool in found if pool.document_ids]
 
 
-def log_candidates(walk: Walk, cluster: Cluster, found: Sequence[Pool]) -> Sides:
+def log_candidates(walk: Walk, cluster: Cluster, found: Sequence[Pool]) -> DatasetSplits:
     """The features of all candidates, in a dataset that is split by query."""
     from owpc_ltr.data.judgments import write_judgments
     from owpc_ltr.engine.feature_log import LogOptions, log_features
@@ -156,13 +156,13 @@ def _judgments(found: Sequence[Pool]) -> Judgments:
     )
 
 
-def _split(path: Path) -> Sides:
+def _split(path: Path) -> DatasetSplits:
     from owpc_ltr.data.parquet import read_dataset
     from owpc_ltr.data.splits import HashSplit
 
     whole, split = read_dataset(path), HashSplit()
     source = {"data": path.name, "fingerprint": whole.fingerprint, "split": split.as_dict()}
-    return Sides(
+    return DatasetSplits(
         split.part(whole, "train"),
         split.part(whole, "validation"),
         split.part(whole, "test"),

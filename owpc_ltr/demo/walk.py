@@ -69,7 +69,7 @@ class Cluster:
 
 
 @dataclass(frozen=True)
-class Sides:
+class DatasetSplits:
     """The logged queries, split by the hash of their ids; `source` goes into a model's record."""
 
     training: RankingDataset

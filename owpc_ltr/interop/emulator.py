@@ -25,7 +25,7 @@ from owpc_ltr.models.trees import logistic
 Scores = NDArray[np.float32]
 
 
-def foresee(
+def rejection_reason(
     definition: Any,
     model_type: str,
     featureset_names: Sequence[str],

@@ -11,7 +11,7 @@ from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.value_bounds import always_matches
 from owpc_ltr.interop.client_scored import store_for_client
-from owpc_ltr.interop.emulator import foresee
+from owpc_ltr.interop.emulator import rejection_reason
 from owpc_ltr.interop.engine_versions import LINEAR, ServingProfile
 from owpc_ltr.interop.formats.ltr_plugin_writer import plugin_definition
 from owpc_ltr.interop.stored_model import StoredModel
@@ -24,7 +24,7 @@ def export_checked(
 ) -> StoredModel:
     """The model as the LTR plugin of this version keeps it; Refused where it would not take it."""
     stored = export_model(model, featureset, name, "ltr-plugin", profile)
-    fault = foresee(
+    fault = rejection_reason(
         stored.definition,
         stored.type,
         featureset.feature_names,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.features.feature_set import Feature
-from owpc_ltr.interop.emulator import Scores, emulate, foresee
+from owpc_ltr.interop.emulator import Scores, emulate, rejection_reason
 from owpc_ltr.interop.engine_versions import ServingProfile
 from owpc_ltr.interop.stored_model import StoredModel
 
@@ -75,7 +75,9 @@ def upgrade_effect(
     moved, unsure = _text_scores(stored)
     factor = after.bm25_factor / before.bm25_factor
     names = stored.featureset.feature_names
-    refused = foresee(stored.definition, stored.type, names, after, stored.feature_normalizers)
+    refused = rejection_reason(
+        stored.definition, stored.type, names, after, stored.feature_normalizers
+    )
     old, new = scores_around(stored, features, before, after)
     taus, reordered = _compare_orders(old.astype(np.float64), new.astype(np.float64), cuts)
     known = taus[~np.isnan(taus)]
@@ -102,7 +104,7 @@ def scores_around(
     """The scores of both versions; the same ones twice where the new version refuses the model."""
     names = stored.featureset.feature_names
     old = emulate(stored, features, before)
-    if foresee(stored.definition, stored.type, names, after, stored.feature_normalizers):
+    if rejection_reason(stored.definition, stored.type, names, after, stored.feature_normalizers):
         return old, old
     factor = after.bm25_factor / before.bm25_factor
     changed = np.array(features, dtype=np.float32)

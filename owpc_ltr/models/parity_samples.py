@@ -23,7 +23,7 @@ QUERIES = 20
 DOCUMENTS = 50
 
 
-def probes_of(data: RankingDataset, queries: int = QUERIES) -> list[dict[str, Any]]:
+def parity_samples_of(data: RankingDataset, queries: int = QUERIES) -> list[dict[str, Any]]:
     """Some queries, by hash: `query_id`, `params`, `document_ids`, `labels`, `features` (packed).
 
     Empty where the dataset was not logged from an engine (no parameters, or no document ids).
@@ -31,11 +31,11 @@ def probes_of(data: RankingDataset, queries: int = QUERIES) -> list[dict[str, An
     if data.query_params is None or data.document_ids is None:
         return []
     chosen = np.sort(np.argsort(query_positions(data, "probes"), kind="stable")[:queries])
-    probes = []
+    samples = []
     for query in chosen.tolist():
         first = int(data.offsets[query])
         last = min(int(data.offsets[query + 1]), first + DOCUMENTS)
-        probes.append(
+        samples.append(
             {
                 "query_id": data.query_ids[query].as_py(),
                 "params": json.loads(data.query_params[query].as_py()),
@@ -44,20 +44,20 @@ def probes_of(data: RankingDataset, queries: int = QUERIES) -> list[dict[str, An
                 "features": packed(data.features[first:last]),
             }
         )
-    return probes
+    return samples
 
 
-def dataset_of(probes: Sequence[Mapping[str, Any]], names: tuple[str, ...]) -> RankingDataset:
+def dataset_of(samples: Sequence[Mapping[str, Any]], names: tuple[str, ...]) -> RankingDataset:
     """The remembered documents of a model with these features, as judged queries."""
-    sizes = [len(probe["document_ids"]) for probe in probes]
+    sizes = [len(sample["document_ids"]) for sample in samples]
     parts = [
-        unpacked(probe["features"], size, len(names))
-        for probe, size in zip(probes, sizes, strict=True)
+        unpacked(sample["features"], size, len(names))
+        for sample, size in zip(samples, sizes, strict=True)
     ]
     return make_dataset(
         np.concatenate(parts),
-        np.concatenate([probe["labels"] for probe in probes]),
-        np.repeat([str(probe["query_id"]) for probe in probes], sizes),
+        np.concatenate([sample["labels"] for sample in samples]),
+        np.repeat([str(sample["query_id"]) for sample in samples], sizes),
         feature_names=names,
     )
 
@@ -77,5 +77,5 @@ def unpacked(text: str, documents: int, features: int) -> Matrix:
         return np.frombuffer(content, dtype="<f4").reshape(documents, features).astype(np.float32)
     except ValueError as error:
         raise BadInput(
-            f"the features of a probe are not {documents} rows of {features}: {error}"
+            f"the features of a sample are not {documents} rows of {features}: {error}"
         ) from error

@@ -12,7 +12,7 @@ from owpc_ltr.evaluation.evaluate import model_data
 from owpc_ltr.host.grids import combinations
 from owpc_ltr.host.settings import configure, values_of
 from owpc_ltr.metrics import Metric, parse_metric
-from owpc_ltr.models.parity_samples import probes_of
+from owpc_ltr.models.parity_samples import parity_samples_of
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Loss, Model, Reranker, Run
 from owpc_ltr.training.train import check_trainable
@@ -114,7 +114,7 @@ def fit_reranker(
         **_record(data, metric, parts, run, source),
         "validation": None if validation is None else best,
         "table": table if validation is not None else [],
-        "probes": probes_of(data if validation is None else validation),
+        "probes": parity_samples_of(data if validation is None else validation),
     }
     return Reranked(replace(chosen, record=record), settings, tuple(table))
 

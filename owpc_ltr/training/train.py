@@ -16,7 +16,7 @@ from owpc_ltr.host.settings import configure, values_of
 from owpc_ltr.kernels.blas import one_blas_thread
 from owpc_ltr.metrics import Metric, parse_metric
 from owpc_ltr.models.linear import with_record
-from owpc_ltr.models.parity_samples import probes_of
+from owpc_ltr.models.parity_samples import parity_samples_of
 from owpc_ltr.protocols import Fit, Loss, Model, Optimizer, Run
 from owpc_ltr.version import VERSION
 
@@ -118,7 +118,7 @@ def train(
         **_from_what(data),
         "warnings": list(warnings),
         "source": dict(source or {}),
-        "probes": probes_of(data if validation is None else validation),
+        "probes": parity_samples_of(data if validation is None else validation),
     }
     return Trained(with_record(fit.model, record), fit, candidates[index], tuple(table), warnings)
 

@@ -52,12 +52,12 @@ class CoordinateAscent:
         del loss, start
         climb = _Climb(data.without_missing(), run.metric, run.threads)
         judge: Judge[tuple[Vector, float]] = Judge(run)
-        generator, history = run.generator(), list[dict[str, float]]()
+        random, history = run.random(), list[dict[str, float]]()
         for restart in range(self.restarts):
-            climb.begin(generator if restart else None)
+            climb.begin(random if restart else None)
             for _ in range(self.passes):
                 before = climb.value
-                climb.walk(generator.permutation(data.n_features))
+                climb.walk(random.permutation(data.n_features))
                 row: dict[str, float] = {"pass": len(history) + 1, "metric": climb.value}
                 history.append(row | {"restart": restart})
                 run.progress(
@@ -87,10 +87,10 @@ class _Climb:
         self.w, self.scores = np.zeros(data.n_features), np.zeros(data.n_documents)
         self.value = self.measured.mean(self.scores)
 
-    def begin(self, generator: np.random.Generator | None) -> None:
+    def begin(self, random: np.random.Generator | None) -> None:
         """Start from equal weights, or from random ones."""
         features = self.data.n_features
-        w = np.ones(features) if generator is None else generator.normal(size=features)
+        w = np.ones(features) if random is None else random.normal(size=features)
         self.w = w / np.abs(w).sum()
         self._look()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from owpc_ltr.engine.deployment.aliases import Pointer, Pointers
+from owpc_ltr.engine.deployment.aliases import Alias, Aliases
 from owpc_ltr.engine.deployment.certificates import Certificates
 from owpc_ltr.engine.deployment.upload import Uploaded, upload
 from owpc_ltr.engine.http.client import Engine
@@ -27,12 +27,12 @@ def put_beside(small: Small, model: Model, engine: Any) -> Uploaded:
     return upload(engine, small.store_through(engine), model, FEATURESET, small.index, small.name)
 
 
-def state(small: Small) -> tuple[Pointer | None, list[str], list[bool]]:
-    """The pointer, the models in the store, and which of them have a certificate."""
+def state(small: Small) -> tuple[Alias | None, list[str], list[bool]]:
+    """The alias, the models in the store, and which of them have a certificate."""
     models = small.store.list_models()
     certificates = Certificates(small.engine)
     return (
-        Pointers(small.engine).find(small.name),
+        Aliases(small.engine).find(small.name),
         models,
         [certificates.find(model, whole=False) is not None for model in models],
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from owpc_ltr.engine.deployment.aliases import Pointers
+from owpc_ltr.engine.deployment.aliases import Aliases
 from owpc_ltr.engine.deployment.certificates import Certificates
 from owpc_ltr.engine.deployment.drift import verify
 from owpc_ltr.engine.deployment.prune import prunable
@@ -79,10 +79,10 @@ ACTS: dict[str, Callable[[Engine, Store], object]] = {
     "put a model": lambda _, store: store.put_model(MODEL),
     "list models": lambda _, store: store.list_models(),
     "delete a model": lambda _, store: store.delete_model("m"),
-    "find a name": lambda engine, _: Pointers(engine).find("m"),
-    "all names": lambda engine, _: Pointers(engine).all(),
-    "move a name": lambda engine, _: Pointers(engine).move("m", "m@1"),
-    "go back": lambda engine, _: Pointers(engine).roll_back("m"),
+    "find a name": lambda engine, _: Aliases(engine).find("m"),
+    "all names": lambda engine, _: Aliases(engine).all(),
+    "move a name": lambda engine, _: Aliases(engine).move("m", "m@1"),
+    "go back": lambda engine, _: Aliases(engine).roll_back("m"),
     "certificate": lambda engine, _: Certificates(engine).get("m"),
     "prune": prunable,
     "upload": lambda engine, store: upload(engine, store, linear(), FEATURESET, "small", "m"),

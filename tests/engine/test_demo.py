@@ -11,7 +11,7 @@ from owpc_ltr.data.parquet import read_dataset
 from owpc_ltr.demo.main_job import go_on_with
 from owpc_ltr.demo.narration import Silent
 from owpc_ltr.demo.walk import INDEX, STEPS, DemoOptions, Walk
-from owpc_ltr.engine.deployment.aliases import Pointers
+from owpc_ltr.engine.deployment.aliases import Aliases
 from owpc_ltr.engine.http.client import connect
 from owpc_ltr.evaluation.evaluate import measure, model_data
 from owpc_ltr.metrics import parse_metric
@@ -55,7 +55,7 @@ def test_the_demo_goes_all_the_way_and_its_figures_can_be_had_again(
         "LambdaMART",
         "BM25, untuned",
     }
-    assert Pointers(engine).resolve("python-docs-owpc") == figures["upload"]["model"]
+    assert Aliases(engine).resolve("python-docs-owpc") == figures["upload"]["model"]
     assert json.loads((tmp_path / "demo" / f"{INDEX}-bm25.json").read_text())["multi_match"]
 
     # What `owpc-ltr evaluate` prints for the files that the demo leaves.

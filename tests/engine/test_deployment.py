@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from owpc_ltr.engine.deployment.aliases import CHALLENGER, Pointer, Pointers
+from owpc_ltr.engine.deployment.aliases import CHALLENGER, Alias, Aliases
 from owpc_ltr.engine.deployment.parity import check_parity
 from owpc_ltr.engine.deployment.upload import TOLERANCE, upload
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused
@@ -29,12 +29,12 @@ def test_an_upload_is_kept_under_its_hash_and_proven_on_the_judged_documents(
 ) -> None:
     done = put(small, linear())
     assert done.model.startswith(f"{small.name}@")
-    assert done.pointer == Pointer(small.name, done.model)
+    assert done.alias == Alias(small.name, done.model)
     assert (done.parity.queries, done.parity.documents, done.parity.absent) == (4, 48, 0)
     assert done.parity.largest_difference <= TOLERANCE
     assert done.parity.swapped == 0
     assert done.parity.tau == pytest.approx(1.0, abs=1e-3)
-    assert state(small) == (done.pointer, [done.model], [True])
+    assert state(small) == (done.alias, [done.model], [True])
 
 
 def test_the_same_model_gets_the_same_name_and_no_second_place_in_the_history(
@@ -44,8 +44,8 @@ def test_the_same_model_gets_the_same_name_and_no_second_place_in_the_history(
     other = put(small, linear((0.0, 0.0, 1.0)))
     again = put(small, linear((0.0, 0.0, 1.0)))
     assert other.model == again.model != first.model
-    assert again.pointer == Pointer(small.name, other.model, (first.model,))
-    assert Pointers(small.engine).roll_back(small.name).current == first.model
+    assert again.alias == Alias(small.name, other.model, (first.model,))
+    assert Aliases(small.engine).roll_back(small.name).current == first.model
 
 
 def test_a_model_that_the_engine_scores_otherwise_is_taken_out_and_the_name_unmoved(
@@ -56,7 +56,7 @@ def test_a_model_that_the_engine_scores_otherwise_is_taken_out_and_the_name_unmo
     with pytest.raises(Refused, match=r"scores differently.*taken out again") as raised:
         put(liar(small), linear((2.0, 1.0, 0.0)))
     assert raised.value.exit_code == 5
-    assert state(small) == known == (before.pointer, [before.model], [True])
+    assert state(small) == known == (before.alias, [before.model], [True])
 
 
 def test_a_model_that_is_in_use_is_not_taken_out_when_its_second_upload_fails(
@@ -126,7 +126,7 @@ def test_a_challenger_leaves_the_champion_where_it_is(small: Small) -> None:
     with pytest.raises(Refused, match="challenge itself"):
         put(small, linear(), role=CHALLENGER)
     challenger = put(small, linear((0.0, 1.0, 0.0)), role=CHALLENGER)
-    assert challenger.pointer == Pointer(small.name, champion.model, (), challenger.model)
+    assert challenger.alias == Alias(small.name, champion.model, (), challenger.model)
 
 
 def test_an_index_that_is_not_there_leaves_nothing_behind(small: Small) -> None:

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from owpc_ltr.engine.deployment.aliases import INDEX, Pointer
+from owpc_ltr.engine.deployment.aliases import INDEX, Alias
 from owpc_ltr.engine.deployment.prune import prunable, prune
 from owpc_ltr.engine.deployment.upload import upload
 from owpc_ltr.engine.http.client import Engine
@@ -65,7 +65,7 @@ def test_a_fault_at_any_request_leaves_the_registry_as_it_was_or_as_it_should_be
     What a dead engine or process leaves behind is a model that no name means, never the reverse.
     """
     first = put(small, linear())
-    old = first.pointer
+    old = first.alias
     fail_at, clean = 0, False
     while not clean:
         fail_at += 1
@@ -86,17 +86,17 @@ def test_a_fault_at_any_request_leaves_the_registry_as_it_was_or_as_it_should_be
         except (OwpcLtrError, KeyboardInterrupt):
             pass
         clean = unreliable.calls < fail_at
-        pointer, models, certified = state(small)
-        assert pointer is not None
+        alias, models, certified = state(small)
+        assert alias is not None
         known = dict(zip(models, certified, strict=True))
-        assert all(known[name] for name in pointer.models)
-        assert pointer == old or pointer.previous == (*old.previous, old.current)
+        assert all(known[name] for name in alias.models)
+        assert alias == old or alias.previous == (*old.previous, old.current)
         if succeeded:
-            assert pointer != old
+            assert alias != old
         if not fault.again:
             # The engine was there for clearing up.
-            assert set(models) == pointer.models
-        old = pointer
+            assert set(models) == alias.models
+        old = alias
     assert first.model in old.models
     assert fail_at > 15
 
@@ -117,7 +117,7 @@ class Confused(Unreliable):
 def test_an_answer_that_no_engine_gives_at_any_request_leaves_nothing_half_done(
     answer: Any, small: Small
 ) -> None:
-    old = put(small, linear()).pointer
+    old = put(small, linear()).alias
     fail_at, clean = 0, False
     while not clean:
         fail_at += 1
@@ -125,12 +125,12 @@ def test_an_answer_that_no_engine_gives_at_any_request_leaves_nothing_half_done(
         with contextlib.suppress(OwpcLtrError):
             put_beside(small, linear((1.0, 0.25, fail_at / 64)), engine)
         clean = engine.calls < fail_at
-        pointer, models, certified = state(small)
-        assert pointer is not None
-        assert pointer == old or pointer.previous == (*old.previous, old.current)
+        alias, models, certified = state(small)
+        assert alias is not None
+        assert alias == old or alias.previous == (*old.previous, old.current)
         known = dict(zip(models, certified, strict=True))
-        assert all(known[name] for name in pointer.models)
-        old = pointer
+        assert all(known[name] for name in alias.models)
+        old = alias
     assert fail_at > 15
 
 
@@ -170,16 +170,16 @@ def test_what_a_killed_upload_leaves_no_name_means_and_another_upload_takes_up(
     child.start()
     child.join(120)
     assert child.exitcode == -signal.SIGKILL
-    pointer, models, _ = state(small)
-    assert pointer is not None
+    alias, models, _ = state(small)
+    assert alias is not None
     (left,) = set(models) - {first.model}
-    assert pointer.current == (left if moved else first.model)
+    assert alias.current == (left if moved else first.model)
     assert prunable(small.engine, small.store) == ([] if moved else [left])
     if wanted == "_create":
         prune(small.engine, small.store, [left])
-        assert state(small) == (first.pointer, [first.model], [True])
+        assert state(small) == (first.alias, [first.model], [True])
     done = put(small, linear((1.0, 2.0, 0.25)))
     assert done.model == left
-    assert done.pointer == Pointer(small.name, left, (first.model,))
+    assert done.alias == Alias(small.name, left, (first.model,))
     assert prunable(small.engine, small.store) == []
     assert all(state(small)[2])

@@ -12,7 +12,7 @@ import pytest
 
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.splits import HashSplit
-from owpc_ltr.engine.deployment.aliases import Pointers
+from owpc_ltr.engine.deployment.aliases import Aliases
 from owpc_ltr.engine.deployment.gate import Gate, NotBetter
 from owpc_ltr.engine.deployment.upload import Uploaded, upload
 from owpc_ltr.errors import BadInput, Refused
@@ -66,7 +66,7 @@ def test_the_first_model_has_nothing_to_be_better_than(small: Small) -> None:
 def test_a_better_model_gets_in_with_the_comparison_and_its_losers(small: Small) -> None:
     old = put(small, trained(BAD))
     done = put(small, trained(GOOD))
-    assert done.pointer.previous == (old.model,)
+    assert done.alias.previous == (old.model,)
     assert done.gate is not None
     assert done.gate.over == old.model
     found = done.gate.comparison
@@ -85,7 +85,7 @@ def test_a_worse_or_equal_model_is_refused_and_nothing_is_stored(small: Small) -
         assert raised.value.exit_code == 5
         assert len(raised.value.result.losers) == (10 if weights == BAD else 0)
     assert small.store.list_models() == [old.model]
-    assert Pointers(small.engine).find(small.name) == old.pointer
+    assert Aliases(small.engine).find(small.name) == old.alias
 
 
 def test_a_metric_that_should_fall_must_fall(small: Small) -> None:
@@ -128,7 +128,7 @@ def test_of_a_model_that_tells_nothing_of_its_data_it_is_said_that_nothing_is_kn
     assert done.gate is not None
     (caution,) = done.gate.cautions
     assert "was trained on: if it was on these queries, the comparison flatters it" in caution
-    assert done.pointer.previous[0] in caution
+    assert done.alias.previous[0] in caution
 
 
 def test_features_that_mean_something_else_are_not_compared(small: Small) -> None:

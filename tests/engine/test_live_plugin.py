@@ -1,6 +1,6 @@
 """The recorded models again, and our exports of them, on a node with the LTR plugin.
 
-OWPC_LTR_TEST_URL names it: its own version decides what is foreseen. The documents are the recorded
+OWPC_LTR_TEST_URL names it: its own version decides what is rejected. The documents are the recorded
 ones, so that its scores can be held against the recorded ones too.
 """
 
@@ -24,7 +24,7 @@ from owpc_ltr.engine.http.connection import ConnectionSettings
 from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
-from owpc_ltr.interop.emulator import emulate, foresee
+from owpc_ltr.interop.emulator import emulate, rejection_reason
 from owpc_ltr.interop.engine_versions import RANKLIB, XGBOOST, ServingProfile, serving_profile
 from owpc_ltr.interop.formats.ranklib import from_ranklib, to_ranklib
 from owpc_ltr.interop.stored_model import StoredModel
@@ -158,7 +158,7 @@ def test_each_recorded_model_is_taken_or_refused_as_it_is_foreseen_for_this_vers
     for each in models:
         stored = each.model
         names = stored.featureset.feature_names
-        message = foresee(
+        message = rejection_reason(
             stored.definition, stored.type, names, live.profile, stored.feature_normalizers
         )
         if each.number == "192":  # taken, and every search with it fails
@@ -179,7 +179,9 @@ def test_each_recorded_model_scores_as_it_is_emulated_and_as_it_was_recorded(
     compared = 0
     for each in models:
         stored, names = each.model, each.model.featureset.feature_names
-        if foresee(stored.definition, stored.type, names, live.profile) or not live.taken(stored):
+        if rejection_reason(stored.definition, stored.type, names, live.profile) or not live.taken(
+            stored
+        ):
             continue
         scores = np.array(live.scores(stored), np.float32)
         emulated = emulate(stored, live.features(stored.featureset), live.profile)

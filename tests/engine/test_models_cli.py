@@ -81,14 +81,14 @@ def test_a_model_walks_from_challenger_to_champion_and_back(run: Run, small: Sma
     code, out, _ = run("upload", "one.json", *at)
     assert code == 0
     assert out.startswith(f"stored '{small.name}@")
-    assert f"(plugin-free); '{small.name}' now means it\n" in out
+    assert f"(plugin-free); '{small.name}' now points to it\n" in out
     assert "engine against laptop: 48 documents of 4 queries, largest relative difference" in out
     _, out, _ = run("upload", "two.json", *at, "--as", "challenger")
     assert f"it challenges '{small.name}'" in out
 
     _, out, _ = run("models", "list", "--json")
-    (pointer,) = [p for p in json.loads(out)["pointers"] if p["name"] == small.name]
-    assert pointer["challenger"] != pointer["current"]
+    (alias,) = [p for p in json.loads(out)["aliases"] if p["name"] == small.name]
+    assert alias["challenger"] != alias["current"]
     _, out, _ = run("models", "list")
     assert "CHALLENGER" in out
     _, out, _ = run("models", "diff", small.name, f"{small.name}:challenger")
@@ -96,20 +96,20 @@ def test_a_model_walks_from_challenger_to_champion_and_back(run: Run, small: Sma
     assert "weight.title" not in out
     code, out, _ = run("verify", f"{small.name}:challenger", "--index", small.index)
     assert code == 0
-    assert f"'{pointer['challenger']}' is what it was when it was uploaded" in out
+    assert f"'{alias['challenger']}' is what it was when it was uploaded" in out
 
     _, out, _ = run("models", "promote", small.name)
-    assert out == f"'{small.name}' now means '{pointer['challenger']}'\n"
+    assert out == f"'{small.name}' now points to '{alias['challenger']}'\n"
     _, out, _ = run("models", "rollback", small.name)
-    assert out == f"'{small.name}' now means '{pointer['current']}'\n"
+    assert out == f"'{small.name}' now points to '{alias['current']}'\n"
     _, out, _ = run("models", "prune")
-    assert f"no name means '{pointer['challenger']}'" in out
-    code, _, err = run("models", "prune", pointer["current"])
+    assert f"unused: '{alias['challenger']}'" in out
+    code, _, err = run("models", "prune", alias["current"])
     assert code == 5
-    assert "nothing that a name means is taken out" in err
+    assert "nothing that a name points to is removed" in err
     _, out, _ = run("models", "prune", "--yes")
-    assert out == f"took out '{pointer['challenger']}'\n"
-    assert small.store.list_models() == [pointer["current"]]
+    assert out == f"took out '{alias['challenger']}'\n"
+    assert small.store.list_models() == [alias["current"]]
     _, out, _ = run("models", "show", small.name)
     assert "parity.largest_difference" in out
 

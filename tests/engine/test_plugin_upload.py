@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from owpc_ltr.engine.deployment.aliases import Pointers
+from owpc_ltr.engine.deployment.aliases import Aliases
 from owpc_ltr.engine.deployment.certificates import Certificates
 from owpc_ltr.engine.deployment.upload import upload
 from owpc_ltr.engine.http.client import Engine
@@ -52,10 +52,10 @@ class Plugin:
         if path == "/small/_search":
             return Reply(self.search(asked.body))
         if path.startswith("/owpc-ltr-pointers"):
-            return self.pointers(asked, path)
+            return self.aliases(asked, path)
         return self.ltr(asked, path)
 
-    def pointers(self, asked: Asked, path: str) -> Reply:
+    def aliases(self, asked: Asked, path: str) -> Reply:
         if path.endswith("/_search"):
             hits = [{"_source": d} for d in self.documents.values() if "name" in d]
             return Reply({"timed_out": False, "_shards": {"failed": 0}, "hits": {"hits": hits}})
@@ -165,7 +165,7 @@ def test_trees_that_the_engine_scores_otherwise_are_taken_out(fake: FakeEngine) 
     with pytest.raises(Refused, match="scores differently"):
         upload(engine, LtrPluginStore(engine), trees(), FEATURESET, "small", "m")
     assert plugin.models == {}
-    assert Pointers(engine).find("m") is None
+    assert Aliases(engine).find("m") is None
     assert not any("certificate" in path for path in plugin.documents)
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from owpc_ltr.engine.http.retry import Passing, RetryBudget, Retrying, seconds_asked
+from owpc_ltr.engine.http.retry import RetryBudget, Retrying, TransientError, seconds_asked
 
 
 class Clock:
@@ -31,7 +31,7 @@ def always_busy(wait: float, cost: float, clock: Clock) -> Callable[[float], Non
 
     def attempt(left: float) -> None:
         clock.now += min(cost, left)
-        raise Passing("busy", wait=wait)
+        raise TransientError("busy", wait=wait)
 
     return attempt
 
@@ -48,7 +48,7 @@ def test_pauses_keep_within_their_bounds_and_the_deadline(
     clock = Clock()
     started = clock.now
     retrying = Retrying(RetryBudget(burst=1e9, clock=clock), clock, clock.sleep)
-    with pytest.raises(Passing):
+    with pytest.raises(TransientError):
         retrying.run(always_busy(wait, cost, clock), seconds, idempotent=True)
     assert clock.now - started <= seconds + 1e-6
     for number, pause in enumerate(clock.pauses):
@@ -64,10 +64,10 @@ def test_a_thousand_busy_answers_cost_a_tenth_more_requests() -> None:
     def attempt(_: float) -> None:
         nonlocal sent
         sent += 1
-        raise Passing("busy")
+        raise TransientError("busy")
 
     for _ in range(1000):
-        with pytest.raises(Passing):
+        with pytest.raises(TransientError):
             Retrying(budget, clock, lambda _: None).run(attempt, 1.0, idempotent=True)
     assert 1000 < sent <= 1000 * 1.1 + budget.burst + 1
 
@@ -81,7 +81,7 @@ def test_one_slow_retry_is_always_left() -> None:
         nonlocal attempts
         attempts += 1
         if clock.now < 650:
-            raise Passing("busy")
+            raise TransientError("busy")
         return "done"
 
     retrying = Retrying(RetryBudget(burst=3, clock=clock), clock, clock.sleep)
@@ -101,18 +101,18 @@ def test_what_does_not_pass_is_not_repeated() -> None:
     assert calls == [1]
 
 
-@pytest.mark.parametrize("harmless", [True, False])
-def test_a_write_is_repeated_only_where_it_was_not_done(harmless: bool) -> None:
+@pytest.mark.parametrize("not_executed", [True, False])
+def test_a_write_is_repeated_only_where_it_was_not_done(not_executed: bool) -> None:
     clock = Clock()
     calls = []
 
     def attempt(_: float) -> None:
         calls.append(1)
-        raise Passing("lost", harmless=harmless)
+        raise TransientError("lost", not_executed=not_executed)
 
-    with pytest.raises(Passing):
+    with pytest.raises(TransientError):
         Retrying(RetryBudget(clock=clock), clock, clock.sleep).run(attempt, 5, idempotent=False)
-    assert (len(calls) > 1) == harmless
+    assert (len(calls) > 1) == not_executed
 
 
 def test_retry_after_is_read_as_seconds_and_as_a_date() -> None:

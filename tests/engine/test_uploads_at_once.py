@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from owpc_ltr.engine.deployment.aliases import INDEX, Pointers
+from owpc_ltr.engine.deployment.aliases import INDEX, Aliases
 from owpc_ltr.engine.deployment.upload import Uploaded, immutable_name
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused
@@ -43,7 +43,7 @@ def test_of_two_uploads_at_once_one_wins_or_both_follow_each_other(small: Small)
             refused.append(str(refusal))
 
     for _ in range(4):
-        before = Pointers(small.engine).find(small.name)
+        before = Aliases(small.engine).find(small.name)
         assert before is not None
         threads = [
             threading.Thread(target=go, args=(len(done) + len(refused) + 1.0 + step / 8,))
@@ -53,12 +53,12 @@ def test_of_two_uploads_at_once_one_wins_or_both_follow_each_other(small: Small)
             thread.start()
         for thread in threads:
             thread.join()
-    pointer, models, certified = state(small)
-    assert pointer is not None
+    alias, models, certified = state(small)
+    assert alias is not None
     assert all("somebody else moved" in words for words in refused)
     assert len(done) + len(refused) == 8
-    assert sorted([*pointer.previous, pointer.current]) == sorted([base.model, *done])
-    assert set(models) == pointer.models
+    assert sorted([*alias.previous, alias.current]) == sorted([base.model, *done])
+    assert set(models) == alias.models
     assert all(certified)
 
 
@@ -85,10 +85,10 @@ def test_one_model_uploaded_by_two_at_once_stays_when_one_of_them_fails(small: S
         (won,) = [each.model for each in results if not isinstance(each, OwpcLtrError)]
         (lost,) = [each for each in results if isinstance(each, Refused)]
         assert "scores differently" in str(lost)
-        pointer, models, certified = state(small)
-        assert pointer is not None
-        assert pointer.current == won
-        assert set(models) == pointer.models
+        alias, models, certified = state(small)
+        assert alias is not None
+        assert alias.current == won
+        assert set(models) == alias.models
         assert all(certified)
 
 
@@ -113,7 +113,7 @@ class Rival:
         if self.at in {None, self.calls}:
             with contextlib.suppress(BadInput):
                 self.small.store.delete_model(self.model.name)
-            if self.model.name in Pointers(self.small.engine).meant():
+            if self.model.name in Aliases(self.small.engine).pointed_to():
                 self.small.store.put_model(self.model)
         return self.small.engine.request(method, path, **given)
 
@@ -132,11 +132,11 @@ def test_a_model_that_a_failing_upload_of_the_same_takes_out_is_stored_again(sma
         rival = Rival(small, as_stored(small, model), at)
         done = put_beside(small, model, rival)
         calls = rival.calls
-        pointer, models, certified = state(small)
-        assert pointer == done.pointer
-        assert pointer.current == rival.model.name
-        assert pointer.previous[-1:] == ((previous,) if previous else ())
-        assert set(models) == pointer.models
+        alias, models, certified = state(small)
+        assert alias == done.alias
+        assert alias.current == rival.model.name
+        assert alias.previous[-1:] == ((previous,) if previous else ())
+        assert set(models) == alias.models
         assert all(certified)
         previous = done.model
     assert at > 10
@@ -151,7 +151,7 @@ def test_a_model_that_is_taken_out_again_and_again_is_given_up_and_leaves_nothin
     with pytest.raises(Refused, match="took it out: try again"):
         put_beside(small, model, rival)
     assert rival.calls < 60
-    assert state(small) == (before.pointer, [before.model], [True])
+    assert state(small) == (before.alias, [before.model], [True])
 
 
 @dataclass
@@ -196,8 +196,8 @@ def test_the_same_model_uploaded_by_two_at_once_is_success_for_both(
     one, two = done
     assert isinstance(one, Uploaded)
     assert isinstance(two, Uploaded)
-    assert one.pointer == two.pointer == Pointers(small.engine).find(small.name)
-    assert one.pointer.previous == ((before,) if before else ())
+    assert one.alias == two.alias == Aliases(small.engine).find(small.name)
+    assert one.alias.previous == ((before,) if before else ())
     _, models, certified = state(small)
-    assert set(models) == one.pointer.models
+    assert set(models) == one.alias.models
     assert all(certified)

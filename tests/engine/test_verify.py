@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from owpc_ltr.engine.deployment.aliases import Pointers
+from owpc_ltr.engine.deployment.aliases import Aliases
 from owpc_ltr.engine.deployment.certificates import Certificates
 from owpc_ltr.engine.deployment.drift import Verified, moved_features, verify
 from owpc_ltr.engine.deployment.parity import Answered
@@ -61,11 +61,11 @@ def test_the_certificate_gives_back_the_very_model(small: Small) -> None:
     assert ranker.record["loss"]["name"] == "owpc"
     assert certificate.featureset == FEATURESET
     assert certificate.parity == done.parity.as_dict()
-    assert len(certificate.probes) == 4
-    assert all(len(p["scores"]) == len(p["document_ids"]) == 12 for p in certificate.probes)
+    assert len(certificate.samples) == 4
+    assert all(len(p["scores"]) == len(p["document_ids"]) == 12 for p in certificate.samples)
     brief = Certificates(small.engine).find(done.model, whole=False)
     assert brief is not None
-    assert (brief.content, brief.probes) == ({}, ())
+    assert (brief.content, brief.samples) == ({}, ())
     assert brief.interval == certificate.interval
 
 
@@ -180,9 +180,9 @@ def test_only_models_that_no_name_means_are_taken_out(small: Small) -> None:
     first, second, third = (put(small, 1.0, weight, 0.0) for weight in (0.1, 0.2, 0.3))
     assert prunable(small.engine, small.store) == []
     for name in (first.model, third.model):
-        with pytest.raises(Refused, match="nothing that a name means"):
+        with pytest.raises(Refused, match="nothing that a name points to"):
             prune(small.engine, small.store, [name])
-    Pointers(small.engine).roll_back(small.name)
+    Aliases(small.engine).roll_back(small.name)
     assert prunable(small.engine, small.store) == [third.model]
     with pytest.raises(BadInput, match="exact name"):
         prune(small.engine, small.store, [third.model, "m@00000000"])

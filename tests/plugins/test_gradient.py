@@ -135,7 +135,7 @@ def test_a_gradient_that_is_not_that_of_the_loss_ends_in_words() -> None:
 def test_shrunk_parameters_give_the_scores_times_the_factor(hidden: int) -> None:
     data = problem(14)
     shape = adam._shape_of(data, hidden)
-    theta = np.random.default_rng(1).normal(size=len(adam._first(shape, Run().generator())))
+    theta = np.random.default_rng(1).normal(size=len(adam._first(shape, Run().random())))
     scores, smaller = (
         shape.model(part).score(data.features) for part in (theta, shape.shrunk(theta, 0.25))
     )
@@ -177,7 +177,7 @@ def test_the_compiled_gradient_is_that_of_finite_differences(hidden: int) -> Non
         )
         return value, gradient
 
-    theta = np.random.default_rng(0).normal(size=len(adam._first(shape, Run().generator())))
+    theta = np.random.default_rng(0).normal(size=len(adam._first(shape, Run().random())))
     error = check_grad(lambda t: evaluate(t)[0], lambda t: evaluate(t)[1], theta)
     assert error < 1e-5 * np.linalg.norm(evaluate(theta)[1])
 

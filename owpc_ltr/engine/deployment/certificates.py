@@ -1,7 +1,7 @@
 """Certificates: what each model in a cluster is, where it comes from, and the proof of its scores.
 
-One document a model lies beside the pointers, so that any model can be verified from the cluster
-alone: it holds the model itself and the probes with their features and scores.
+One document a model lies beside the aliases, so that any model can be verified from the cluster
+alone: it holds the model itself and the parity samples, with their features and scores.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from owpc_ltr.engine.deployment.aliases import INDEX, Pointers
+from owpc_ltr.engine.deployment.aliases import INDEX, Aliases
 from owpc_ltr.engine.http.client import Engine, EngineRefusal
 from owpc_ltr.engine.http.responses import part_of
 from owpc_ltr.errors import BadInput
@@ -28,10 +28,10 @@ _LARGE = ("content", "probes")
 class Certificate:
     """A model's provenance and proof.
 
-    `content` is the model file's, with its training record but for the probes; `engine` and
-    `indices` are the circumstances of the upload (see `feature_log/circumstances.py`); `probes`
+    `content` is the model file's, with its training record but for the samples; `engine` and
+    `indices` are the environment of the upload (see `feature_log/environment.py`); `samples`
     have features and local scores of that moment; `parity` and `gate` are what was found then.
-    Empty `content` and `probes` were left out when it was read.
+    Empty `content` and `samples` were left out when it was read.
     """
 
     model: str
@@ -45,7 +45,7 @@ class Certificate:
     interval: ScoreInterval
     gate: dict[str, Any] | None = None
     record: dict[str, Any] = field(default_factory=dict)
-    probes: tuple[dict[str, Any], ...] = ()
+    samples: tuple[dict[str, Any], ...] = ()
 
     def ranker(self) -> Model:
         """The local model. Raises BadInput where the certificate is damaged."""
@@ -69,7 +69,7 @@ class Certificate:
             "gate": self.gate,
             "record": self.record,
             "content": self.content,
-            "probes": list(self.probes),
+            "probes": list(self.samples),
         }
 
 
@@ -82,7 +82,7 @@ class Certificates:
 
     def keep(self, certificate: Certificate) -> None:
         """Write a certificate; a later proof of the same model takes the place of an earlier."""
-        Pointers(self._engine).prepare()
+        Aliases(self._engine).prepare()
         self._engine.request(
             "PUT",
             _path(certificate.model),
@@ -93,7 +93,7 @@ class Certificates:
     def find(self, model: str, *, whole: bool = True) -> Certificate | None:
         """The certificate of an immutable name, if there is one.
 
-        Where it is not wanted `whole`, the model itself and the probes are left out.
+        Where it is not wanted `whole`, the model itself and the samples are left out.
         """
         left_out = "" if whole else ",".join(f"certificate.{part}" for part in _LARGE)
         params = {"_source_excludes": left_out} if left_out else {}
@@ -125,7 +125,7 @@ class Certificates:
 
 
 def _path(model: str) -> str:
-    # No name has a slash in it, so that no pointer can be taken for a certificate.
+    # No name has a slash in it, so that no alias can be taken for a certificate.
     return f"/{INDEX}/_doc/certificate%2F{check_name('model', model)}"
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from owpc_ltr.engine.deployment.certificates import Certificate, Certificates
 from owpc_ltr.engine.deployment.parity import Answered, Parity, check_parity
-from owpc_ltr.engine.feature_log.environment import Circumstances, observe
+from owpc_ltr.engine.feature_log.environment import Environment, observe
 from owpc_ltr.engine.http.client import Engine, EngineRefusal
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import BadInput
@@ -20,7 +20,7 @@ FEATURE_DRIFT = 0.1
 
 @dataclass(frozen=True)
 class Moved:
-    """One feature over the probes: how far it moved, in standard deviations of what it was.
+    """One feature over the samples: how far it moved, in standard deviations of what it was.
 
     `mean_before` and `mean_now` count a missing value as 0; `newly_missing` is the share of values
     that are missing in one of the two only.
@@ -64,7 +64,7 @@ def verify(
     """Repeat the proof of an uploaded model, from what the cluster itself remembers of it.
 
     The index is the one that it was proved on, unless another is given. A feature has drifted where
-    its values on the probes moved by more than `feature_drift` standard deviations in the mean.
+    its values on the samples moved by more than `feature_drift` standard deviations in the mean.
     Raises BadInput where the model has no certificate.
     """
     certificate = Certificates(engine).get(model)
@@ -73,14 +73,14 @@ def verify(
     if drift:
         return Verified(model, index, tuple(drift), None, ())
     now = _observed(engine, store, certificate.featureset.name, index)
-    drift += _changed_circumstances(certificate, now)
+    drift += _changed_environment(certificate, now)
     parity, answered = check_parity(
         engine,
         store,
         store.get_model(model),
         certificate.ranker(),
         index,
-        list(certificate.probes),
+        list(certificate.samples),
     )
     features = moved_features(certificate.featureset.feature_names, answered)
     far = [one for one in features if one.by > feature_drift]
@@ -94,7 +94,7 @@ def verify(
 
 
 def moved_features(names: tuple[str, ...], answered: list[Answered]) -> tuple[Moved, ...]:
-    """How far each feature moved between what the probes remember and now, the furthest first."""
+    """How far each feature moved between what the samples remember and now, the furthest first."""
     pairs = [(one.before, one.features) for one in answered if one.before is not None]
     if not pairs:
         return ()
@@ -131,7 +131,7 @@ def _changed_set(store: Store, known: FeatureSet) -> list[str]:
     return [f"{what} of the feature set '{known.name}' changed"]
 
 
-def _observed(engine: Engine, store: Store, featureset: str, index: str) -> Circumstances:
+def _observed(engine: Engine, store: Store, featureset: str, index: str) -> Environment:
     try:
         return observe(engine, store, featureset, index)
     except EngineRefusal as refusal:
@@ -140,7 +140,7 @@ def _observed(engine: Engine, store: Store, featureset: str, index: str) -> Circ
         raise BadInput(f"there is no index '{index}' to verify on: check its name") from refusal
 
 
-def _changed_circumstances(certificate: Certificate, now: Circumstances) -> list[str]:
+def _changed_environment(certificate: Certificate, now: Environment) -> list[str]:
     changes = [
         f"the engine's {name} changed from {value} to {now.engine.get(name)}"
         for name, value in certificate.engine.items()

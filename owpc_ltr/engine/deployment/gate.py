@@ -12,7 +12,7 @@ import numpy as np
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.splits import HashSplit
-from owpc_ltr.engine.deployment.aliases import ROLES, Pointers
+from owpc_ltr.engine.deployment.aliases import ROLES, Aliases
 from owpc_ltr.engine.deployment.certificates import Certificate, Certificates
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.errors import BadInput, Refused
@@ -131,11 +131,11 @@ def held_out(data: RankingDataset, model: Model, other: Certificate) -> RankingD
 
 
 def _other(engine: Engine, name: str, over: str) -> Certificate | None:
-    pointer = Pointers(engine).find(name)
+    alias = Aliases(engine).find(name)
     if over in ROLES:
-        if pointer is None:
+        if alias is None:
             return None
-        over = pointer.model_of(over)
+        over = alias.model_of(over)
     return Certificates(engine).get(over)
 
 

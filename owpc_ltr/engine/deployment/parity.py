@@ -68,14 +68,14 @@ class Parity:
 
 @dataclass(frozen=True, eq=False)
 class Answered:
-    """One probe and what came of it: the documents that were found, features, scores.
+    """One sample and what came of it: the documents that were found, features, scores.
 
     `local` are the local scores of the features as they are now. Compared are `reference`, which
     are these, and `other`, the engine's; where the client scores, `reference` are the local scores
     of the features as they were, and `other` those of now.
     """
 
-    probe: dict[str, Any]
+    sample: dict[str, Any]
     document_ids: tuple[str, ...]
     labels: Vector | None
     features: Matrix
@@ -85,10 +85,10 @@ class Answered:
     other: Vector
 
     def remembered(self) -> dict[str, Any]:
-        """The probe with the features of now and their local scores, to be asked again."""
+        """The sample with the features of now and their local scores, to be asked again."""
         return {
-            "query_id": self.probe["query_id"],
-            "params": self.probe["params"],
+            "query_id": self.sample["query_id"],
+            "params": self.sample["params"],
             "document_ids": list(self.document_ids),
             **({} if self.labels is None else {"labels": self.labels.tolist()}),
             "features": packed(self.features),
@@ -102,20 +102,20 @@ def check_parity(
     stored: StoredModel,
     model: Model,
     index: str,
-    probes: list[dict[str, Any]],
+    samples: list[dict[str, Any]],
 ) -> tuple[Parity, list[Answered]]:
-    """Score the probes' documents in the engine and here, from features logged just now."""
+    """Score the samples' documents in the engine and here, from features logged just now."""
     answered = []
-    for probe in probes:
-        ids, features = logged(engine, store, stored.featureset, index, probe)
+    for sample in samples:
+        ids, features = logged(engine, store, stored.featureset, index, sample)
         if ids:
-            answered.append(_answered(engine, store, stored, model, index, probe, ids, features))
+            answered.append(_answered(engine, store, stored, model, index, sample, ids, features))
     if not answered:
         raise Refused(
             f"none of the judged documents that the model remembers is in the index '{index}': is "
             "it the index that the features were logged from?"
         )
-    asked = sum(len(probe["document_ids"]) for probe in probes)
+    asked = sum(len(sample["document_ids"]) for sample in samples)
     parity = parity_of(answered, "features" if is_client_scored(stored) else "scores")
     named = stored.featureset.feature_names
     worst = parity.worst_feature and named[int(parity.worst_feature)]
@@ -123,7 +123,7 @@ def check_parity(
 
 
 def parity_of(answered: list[Answered], compared: str) -> Parity:
-    """The comparison of all probes; `worst_feature` is still a number."""
+    """The comparison of all samples; `worst_feature` is still a number."""
     worst, place = -1.0, (0, 0, "")
     for number, one in enumerate(answered):
         differences, columns = _differences(one, compared)
@@ -137,7 +137,7 @@ def parity_of(answered: list[Answered], compared: str) -> Parity:
         documents=sum(len(one.document_ids) for one in answered),
         largest_difference=worst,
         swapped=sum(swapped for swapped, _, _ in orders),
-        worst_query=str(answered[place[0]].probe["query_id"]),
+        worst_query=str(answered[place[0]].sample["query_id"]),
         worst_document=answered[place[0]].document_ids[place[1]],
         ties_broken=sum(broken for _, broken, _ in orders),
         tau=float(np.mean(taus)) if taus else 1.0,
@@ -148,24 +148,24 @@ def parity_of(answered: list[Answered], compared: str) -> Parity:
 
 
 def logged(
-    engine: Engine, store: Store, featureset: FeatureSet, index: str, probe: dict[str, Any]
+    engine: Engine, store: Store, featureset: FeatureSet, index: str, sample: dict[str, Any]
 ) -> tuple[list[str], Matrix]:
     """The ids of a probe's documents that are in the index, and their features now."""
-    request = store.log_search(featureset, probe["params"], probe["document_ids"])
+    request = store.log_search(featureset, sample["params"], sample["document_ids"])
     hits = _hits(engine, index, request.body, request.params)
     found = {hit["_id"]: store.features_of(featureset, hit) for hit in hits}
-    ids = [document for document in probe["document_ids"] if document in found]
+    ids = [document for document in sample["document_ids"] if document in found]
     rows = [found[document] for document in ids]
     matrix = np.array(rows, dtype=np.float32).reshape(len(rows), len(featureset.features))
     return ids, matrix
 
 
-def features_before(probe: dict[str, Any], ids: list[str], width: int) -> Matrix | None:
-    """The features of these documents as the probe remembers them, if it does."""
-    if "features" not in probe:
+def features_before(sample: dict[str, Any], ids: list[str], width: int) -> Matrix | None:
+    """The features of these documents as the sample remembers them, if it does."""
+    if "features" not in sample:
         return None
-    rows = _rows(probe, ids)
-    return unpacked(probe["features"], len(probe["document_ids"]), width)[rows]
+    rows = _rows(sample, ids)
+    return unpacked(sample["features"], len(sample["document_ids"]), width)[rows]
 
 
 def _answered(
@@ -174,11 +174,11 @@ def _answered(
     stored: StoredModel,
     model: Model,
     index: str,
-    probe: dict[str, Any],
+    sample: dict[str, Any],
     ids: list[str],
     features: Matrix,
 ) -> Answered:
-    before = features_before(probe, ids, features.shape[1])
+    before = features_before(sample, ids, features.shape[1])
     local = reference = other = model.score(features)
     if is_client_scored(stored):
         if before is None:
@@ -188,15 +188,15 @@ def _answered(
             )
         reference = model.score(before)
     else:
-        other = _engine_scores(engine, store, stored, index, probe["params"], ids)
+        other = _engine_scores(engine, store, stored, index, sample["params"], ids)
     labels = None
-    if "labels" in probe:
-        labels = np.array(probe["labels"], dtype=np.float64)[_rows(probe, ids)]
-    return Answered(probe, tuple(ids), labels, features, before, local, reference, other)
+    if "labels" in sample:
+        labels = np.array(sample["labels"], dtype=np.float64)[_rows(sample, ids)]
+    return Answered(sample, tuple(ids), labels, features, before, local, reference, other)
 
 
-def _rows(probe: dict[str, Any], ids: list[str]) -> list[int]:
-    places = {document: row for row, document in enumerate(probe["document_ids"])}
+def _rows(sample: dict[str, Any], ids: list[str]) -> list[int]:
+    places = {document: row for row, document in enumerate(sample["document_ids"])}
     return [places[document] for document in ids]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from owpc_ltr.engine.deployment.aliases import Pointers
+from owpc_ltr.engine.deployment.aliases import Aliases
 from owpc_ltr.engine.deployment.certificates import Certificates
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.store.base import Store
@@ -15,13 +15,13 @@ _OURS = re.compile(r".+@[0-9a-f]{8}")
 
 
 def prunable(engine: Engine, store: Store) -> list[str]:
-    """Models of ours in the store that no name means, meant, or may come to mean."""
-    meant = Pointers(engine).meant()
-    return [name for name in store.list_models() if name not in meant and _OURS.fullmatch(name)]
+    """Models of ours in the store that no alias points to, pointed to, or may come to point to."""
+    used = Aliases(engine).pointed_to()
+    return [name for name in store.list_models() if name not in used and _OURS.fullmatch(name)]
 
 
 def prune(engine: Engine, store: Store, names: Sequence[str]) -> None:
-    """Take out these models and their certificates; nothing is, if a name means one of them."""
+    """Remove these models and their certificates, or none if an alias points to one of them."""
     there = set(store.list_models())
     for name in names:
         if name not in there:
@@ -36,9 +36,9 @@ def prune(engine: Engine, store: Store, names: Sequence[str]) -> None:
 
 
 def _check_unused(engine: Engine, name: str) -> None:
-    users = [p.name for p in Pointers(engine).all() if name in p.models]
+    users = [p.name for p in Aliases(engine).all() if name in p.models]
     if users:
         raise Refused(
-            f"'{users[0]}' means '{name}', or can go back to it: nothing that a name means is "
-            "taken out"
+            f"'{users[0]}' points to '{name}', or can go back to it: nothing that a name "
+            "points to is removed"
         )

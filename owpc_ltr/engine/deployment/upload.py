@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from owpc_ltr.arrays import Matrix
-from owpc_ltr.engine.deployment.aliases import CHALLENGER, CHAMPION, ROLES, Pointer, Pointers
+from owpc_ltr.engine.deployment.aliases import CHALLENGER, CHAMPION, ROLES, Alias, Aliases
 from owpc_ltr.engine.deployment.certificates import Certificate, Certificates
 from owpc_ltr.engine.deployment.gate import Gate, GateResult, pass_gate
 from owpc_ltr.engine.deployment.parity import Answered, Parity, check_parity
@@ -41,13 +41,13 @@ _ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class Uploaded:
-    """A model in an engine: its immutable name, the pointer that means it, and the proof.
+    """A model in an engine: its immutable name, the alias that points to it, and the proof.
 
     `gate` is None where none was asked for, or there was no other model to compare with.
     """
 
     model: str
-    pointer: Pointer
+    alias: Alias
     parity: Parity
     store_kind: str
     gate: GateResult | None = None
@@ -65,16 +65,16 @@ def upload(
     *,
     role: str = CHAMPION,
     gate: Gate | None = None,
-    probes: list[dict[str, Any]] | None = None,
+    samples: list[dict[str, Any]] | None = None,
 ) -> Uploaded:
-    """Store the model as `name@hash`, check its scores on real documents, then move the pointer.
+    """Store the model as `name@hash`, check its scores on real documents, then move the alias.
 
-    `role` says whether the name, or its challenger, means it then. `probes` are used where the
-    model remembers none. Raises Refused, with the model taken out again and the pointer where it
+    `role` says whether the name, or its challenger, points to it then. `samples` are used where the
+    model remembers none. Raises Refused, with the model taken out again and the alias where it
     was, if the gate does not let it through or a score differs by more than the tolerance.
     """
     check_features(model, featureset)
-    asked = model.record.get("probes") or probes or []
+    asked = model.record.get("probes") or samples or []
     if not asked:
         raise Refused(
             "the model remembers no judged documents to compare scores on: train on a dataset that "
@@ -82,7 +82,7 @@ def upload(
         )
     stored = export_for(engine, store, model, featureset, check_name("model", name))
     stored = replace(stored, name=immutable_name(name, stored))
-    _check_role(Pointers(engine), name, stored.name, role)
+    _check_role(Aliases(engine), name, stored.name, role)
     gated = pass_gate(engine, gate, model, featureset, name) if gate else None
     deploying = _Deploying(engine, store, stored, model, index, asked, tolerance, gated)
     store.prepare()
@@ -133,7 +133,7 @@ class _Deploying:
     stored: StoredModel
     model: Model
     index: str
-    probes: list[dict[str, Any]]
+    samples: list[dict[str, Any]]
     tolerance: float
     gated: GateResult | None
 
@@ -142,7 +142,7 @@ class _Deploying:
         return Certificates(self.engine)
 
     def attempt(self, name: str, role: str) -> Uploaded:
-        """Store the model, prove it, move the pointer; or leave nothing behind."""
+        """Store the model, prove it, move the alias; or leave nothing behind."""
         was_there = self.stored.name in self.store.list_models()
         certificate: Certificate | None = None
         sent = False
@@ -150,7 +150,7 @@ class _Deploying:
             self.store.put_model(self.stored)
             sent = True
             parity, answered = check_parity(
-                self.engine, self.store, self.stored, self.model, self.index, self.probes
+                self.engine, self.store, self.stored, self.model, self.index, self.samples
             )
             refusal = parity.refusal(self.tolerance)
             if refusal:
@@ -158,7 +158,7 @@ class _Deploying:
                 raise Refused(f"{refusal}; the model {rest}")
             certificate = self.certify(parity, answered)
             self.certificates.keep(certificate)
-            pointer = Pointers(self.engine).move(name, self.stored.name, role)
+            alias = Aliases(self.engine).move(name, self.stored.name, role)
         except BaseException as error:
             # The model may also be gone before it was read back, or while documents were scored.
             unread = isinstance(error, Absent) and error.what == "model"
@@ -173,7 +173,7 @@ class _Deploying:
             raise
         self.mend(certificate)
         kind = self.store.kind
-        return Uploaded(self.stored.name, pointer, parity, kind, self.gated, self.stored.type)
+        return Uploaded(self.stored.name, alias, parity, kind, self.gated, self.stored.type)
 
     def is_gone(self) -> bool:
         """Whether the model is not in the store any more."""
@@ -203,29 +203,29 @@ class _Deploying:
             interval=interval_of(self.model, featureset, answered),
             gate=self.gated.as_dict() if self.gated else None,
             record=record,
-            probes=tuple(one.remembered() for one in answered),
+            samples=tuple(one.remembered() for one in answered),
         )
 
     def take_out(self, because: BaseException, certificate: Certificate | None) -> None:
-        """Leave nothing behind, unless somebody else's pointer means the same model by now.
+        """Leave nothing behind, unless somebody else's alias points to the same model by now.
 
         A certificate is taken out only by who wrote one: another's may be on its way.
         """
         name = self.stored.name
         try:
-            if name in Pointers(self.engine).meant():
+            if name in Aliases(self.engine).pointed_to():
                 return
             with suppress(BadInput):
                 self.store.delete_model(name)
             if certificate is not None:
                 self.certificates.delete(name)
-            if name in Pointers(self.engine).meant():
+            if name in Aliases(self.engine).pointed_to():
                 self.mend(certificate)
         except OwpcLtrError as fault:
             if isinstance(because, OwpcLtrError):
                 raise EngineUnavailable(
-                    f"{because}; nothing means '{name}', but it could not be taken out ({fault}): "
-                    f"take it out later: owpc-ltr models prune {name}"
+                    f"{because}; nothing points to '{name}', but it could not be taken out "
+                    f"({fault}): take it out later: owpc-ltr models prune {name}"
                 ) from because
 
     def mend(self, certificate: Certificate | None) -> None:
@@ -240,18 +240,18 @@ class _Deploying:
                 self.certificates.keep(certificate)
 
 
-def _check_role(pointers: Pointers, name: str, model: str, role: str) -> None:
+def _check_role(aliases: Aliases, name: str, model: str, role: str) -> None:
     """Refuse, before anything is stored, a challenger of nothing or of itself."""
     if role not in ROLES:
         raise UsageError(f"no role is called '{role}': use {' or '.join(ROLES)}")
     if role != CHALLENGER:
         return
-    pointer = pointers.find(name)
-    if pointer is None:
+    alias = aliases.find(name)
+    if alias is None:
         raise Refused(
             f"there is no '{name}' to challenge yet: upload the first model without --as challenger"
         )
-    pointer.challenged_by(model)
+    alias.challenged_by(model)
 
 
 def export_for(

@@ -4,7 +4,7 @@
 - asking: one query's documents, searched, repeated, halved, confirmed absent
 - answers: what a search must answer before it is taken for data
 - parameters: what is sent to the templates, and as which type
-- circumstances: what the values depend on, observed before and after
+- environment: what the values depend on, observed before and after
 - accounting: judged = logged + absent + rejected
 - chunks: a cut of the judgments, and its values as a file
 - folder: the half-done work beside the output: journal and chunk files

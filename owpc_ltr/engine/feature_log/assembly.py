@@ -13,7 +13,7 @@ import pyarrow as pa
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.engine.feature_log.account import Account
 from owpc_ltr.engine.feature_log.chunks import Chunk, Fate, from_bytes
-from owpc_ltr.engine.feature_log.environment import Circumstances
+from owpc_ltr.engine.feature_log.environment import Environment
 from owpc_ltr.engine.feature_log.folder import RunFolder
 from owpc_ltr.errors import Refused
 
@@ -26,7 +26,7 @@ def assemble(
     chunks: Sequence[Chunk],
     judgments: Judgments,
     params: Sequence[dict[str, Any]],
-    circumstances: Circumstances,
+    environment: Environment,
     job: dict[str, Any],
 ) -> RankingDataset:
     """The dataset of all logged documents; queries without one are left out.
@@ -34,7 +34,7 @@ def assemble(
     Nothing in it depends on time, on the machine, or on how often the run was resumed.
     """
     judged, account = chunks[-1].rows.stop, Account()
-    columns = len(circumstances.featureset.features)
+    columns = len(environment.featureset.features)
     fates = np.zeros(judged, np.uint8)
     features = np.full((judged, columns), np.nan, np.float32)
     for chunk in chunks:
@@ -55,11 +55,11 @@ def assemble(
         labels=np.concatenate([query.grades for query in queries])[logged],
         offsets=np.concatenate(([0], np.cumsum(sizes[ranked]))).astype(np.int64),
         query_ids=pa.array([queries[q].query_id for q in ranked], pa.string()),
-        feature_names=circumstances.featureset.feature_names,
+        feature_names=environment.featureset.feature_names,
         document_ids=pa.array(
             [document for query in queries for document in query.document_ids], pa.string()
         ).filter(pa.array(logged)),
-        featureset_hash=circumstances.featureset.hash,
+        featureset_hash=environment.featureset.hash,
         query_params=pa.array([_canonical(params[q]) for q in ranked], pa.string()),
         manifest={
             **account.as_json(),
@@ -67,7 +67,7 @@ def assemble(
             **job,
             "missing": dict(
                 zip(
-                    circumstances.featureset.feature_names,
+                    environment.featureset.feature_names,
                     np.isnan(features).sum(axis=0).tolist(),
                     strict=True,
                 )

@@ -1,4 +1,4 @@
-"""Circumstances: what feature values depend on besides the query and the document."""
+"""Environment: what feature values depend on besides the query and the document."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Circumstances:
+class Environment:
     """The engine, the index and the feature set as they are at one moment."""
 
     featureset: FeatureSet
@@ -27,13 +27,13 @@ class Circumstances:
     """The index, or those behind the alias: `uuid`, and `mapping_hash` of fields and analysis."""
 
 
-def observe(engine: Transport, store: Store, featureset: str, index: str) -> Circumstances:
-    """The circumstances now. Raises what the engine and the store raise where one is not there."""
+def observe(engine: Transport, store: Store, featureset: str, index: str) -> Environment:
+    """The environment now. Raises what the engine and the store raise where one is not there."""
     version = _part(engine.request("GET", "/"), "version")
     found = _part(engine.request("GET", "/" + quote(index, safe="")))
     if not found:
         raise Refused(f"no index stands behind '{index}'")
-    return Circumstances(
+    return Environment(
         store.get_featureset(featureset),
         {
             "version": _text(version, "number"),
@@ -45,8 +45,8 @@ def observe(engine: Transport, store: Store, featureset: str, index: str) -> Cir
     )
 
 
-def refuse_drift(before: Circumstances, now: Circumstances) -> None:
-    """Refused, in words, where the circumstances are not the same any more."""
+def refuse_drift(before: Environment, now: Environment) -> None:
+    """Refused, in words, where the environment are not the same any more."""
     change = (
         _featureset_change(before.featureset, now.featureset)
         or _change("the engine's", before.engine, now.engine)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from owpc_ltr.engine.feature_log.account import Account, check_shares
 from owpc_ltr.engine.feature_log.assembly import assemble, fingerprint
 from owpc_ltr.engine.feature_log.chunks import Chunk, Values, cut, from_bytes, to_bytes
-from owpc_ltr.engine.feature_log.environment import Circumstances, observe, refuse_drift
+from owpc_ltr.engine.feature_log.environment import Environment, observe, refuse_drift
 from owpc_ltr.engine.feature_log.folder import RunFolder, open_run, publish
 from owpc_ltr.engine.feature_log.options import LogOptions
 from owpc_ltr.engine.feature_log.parameters import typed_params
@@ -65,7 +65,7 @@ def log_features(
 
     Work that is done is kept beside `out`; the same call goes on from it, to the same bytes.
     Raises Refused, and publishes nothing, where an answer stays incomplete, too many documents
-    are absent or rejected, or the circumstances changed; EngineUnavailable where the engine does
+    are absent or rejected, or the environment changed; EngineUnavailable where the engine does
     not answer.
     """
     started = time.monotonic()
@@ -77,9 +77,9 @@ def log_features(
         resumed = sum(len(chunk.rows) for chunk in job.chunks if folder.has(chunk.number))
         account = _log_chunks(job, folder, progress)
         dataset = assemble(
-            folder, job.chunks, judgments, job.params, job.circumstances, job.description
+            folder, job.chunks, judgments, job.params, job.environment, job.description
         )
-        refuse_drift(job.circumstances, job.observe())
+        refuse_drift(job.environment, job.observe())
         publish(folder, dataset, out)
     return LogReport(
         out, account, dict(dataset.manifest or {}), resumed, time.monotonic() - started
@@ -94,12 +94,12 @@ class _Job:
     judgments: Judgments
     params: list[dict[str, Any]]
     chunks: list[Chunk]
-    circumstances: Circumstances
+    environment: Environment
     description: dict[str, Any]
     """What makes this job another one than others; part of the manifest."""
 
-    def observe(self) -> Circumstances:
-        """The circumstances now."""
+    def observe(self) -> Environment:
+        """The environment now."""
         return observe(
             self.asker.engine, self.asker.store, self.asker.featureset.name, self.asker.index
         )
@@ -123,24 +123,24 @@ def _plan(
     _check_judgments(judgments)
     params = typed_params(judgments, featureset)
     try:
-        circumstances = observe(engine, store, featureset.name, index)
+        environment = observe(engine, store, featureset.name, index)
     except EngineRefusal as refusal:
         if refusal.status != 404:
             raise
         raise BadInput(f"there is no index '{index}' to log from: check its name") from refusal
-    refuse_drift(replace(circumstances, featureset=featureset), circumstances)
+    refuse_drift(replace(environment, featureset=featureset), environment)
     description = {
         "judgments": {"sha256": source, "fingerprint": fingerprint(judgments)},
         "featureset": {"name": featureset.name, "hash": featureset.hash},
-        "index": {"name": index, "indices": circumstances.indices},
-        "engine": circumstances.engine,
+        "index": {"name": index, "indices": environment.indices},
+        "engine": environment.engine,
     }
     return _Job(
-        Asker(engine, store, featureset, index, frozenset(circumstances.indices), options),
+        Asker(engine, store, featureset, index, frozenset(environment.indices), options),
         judgments,
         params,
         cut([len(query.document_ids) for query in judgments.queries], options.chunk),
-        circumstances,
+        environment,
         description,
     )
 
@@ -186,8 +186,8 @@ def _log_chunk(job: _Job, chunk: Chunk, workers: Workers, folder: RunFolder) -> 
     questions = [job.question(query) for query in chunk.queries]
     try:
         values = Values.joined(workers.map(job.asker.ask, questions))
-        # A chunk is kept only where its values are known to be from the circumstances it names.
-        refuse_drift(job.circumstances, job.observe())
+        # A chunk is kept only where its values are known to be from the environment it names.
+        refuse_drift(job.environment, job.observe())
     except EngineUnavailable as error:
         raise EngineUnavailable(
             f"{error}; {len(folder)} of {len(job.chunks)} chunks are kept, and the same command "

@@ -12,7 +12,7 @@ from typing import Any
 
 from owpc_ltr.engine.http.connection import ConnectionSettings, find_settings
 from owpc_ltr.engine.http.refusals import EngineRefusal, cause, one_line
-from owpc_ltr.engine.http.retry import Passing, RetryBudget, Retrying, seconds_asked
+from owpc_ltr.engine.http.retry import RetryBudget, Retrying, TransientError, seconds_asked
 from owpc_ltr.engine.http.wire import Answer, Wire
 from owpc_ltr.errors import BadInput, EngineUnavailable
 
@@ -87,7 +87,7 @@ class Engine:
             seconds = min(left, self.settings.timeout)
             try:
                 answer = self._wire.exchange(method, path, texts, content, content_type, seconds)
-            except Passing as fault:
+            except TransientError as fault:
                 # A wrong address or a forgotten start is told at once, an outage is waited for.
                 if fault.unreachable and not self._met and time.monotonic() > started + _PATIENCE:
                     raise given_up(fault) from fault
@@ -95,7 +95,7 @@ class Engine:
             self._met = True
             return self._understood(method, path, answer)
 
-        def given_up(fault: Passing) -> EngineUnavailable:
+        def given_up(fault: TransientError) -> EngineUnavailable:
             times = "once" if attempts == 1 else f"{attempts} times"
             return EngineUnavailable(
                 f"{self.settings.url} did not do {method} {path}: {fault}; tried {times} in "
@@ -106,7 +106,7 @@ class Engine:
             return self._retrying.run(
                 attempt, deadline or self.settings.deadline, idempotent=idempotent
             )
-        except Passing as fault:
+        except TransientError as fault:
             raise given_up(fault) from fault
 
     def identity(self) -> Identity:
@@ -143,14 +143,14 @@ class Engine:
             )
         kind, reason = cause(_json_or_none(answer.body))
         if status in _BUSY:
-            raise Passing(
+            raise TransientError(
                 _busy(status, reason),
-                harmless=status == 429,
+                not_executed=status == 429,
                 wait=seconds_asked(answer.headers.get("retry-after")),
             )
         # The LTR plugin's own breaker refuses writes with a plain 500, before it stores anything.
         if status == 500 and "memory circuit is broken" in reason:
-            raise Passing("the LTR plugin is short of memory", harmless=True)
+            raise TransientError("the LTR plugin is short of memory", not_executed=True)
         if status == 401 or (status == 403 and "block" not in kind):
             raise EngineUnavailable(self._unauthorised(status, reason))
         raise EngineRefusal(f"{method} {path}", status, kind, reason or _start(answer.body))
@@ -167,7 +167,7 @@ class Engine:
         except (ValueError, RecursionError) as error:
             # An answer whose end is marked by closing the connection can be cut unnoticed.
             what = "nothing" if not answer.body else "what is not whole JSON"
-            raise Passing(f"it answered with {what}") from error
+            raise TransientError(f"it answered with {what}") from error
 
     def _unauthorised(self, status: int, reason: str) -> str:
         url, credentials = self.settings.url, self.settings.credentials
@@ -184,7 +184,7 @@ class Engine:
             "need more rights"
         )
 
-    def _hint(self, fault: Passing) -> str:
+    def _hint(self, fault: TransientError) -> str:
         if "refused" in str(fault) and self.settings.url.startswith("http://127.0.0.1:"):
             return "; start a local node: owpc-ltr engine start, or give --url"
         return ""

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from owpc_ltr.engine.http.secret import Hidden
+from owpc_ltr.engine.http.secret import Secret
 from owpc_ltr.errors import BadInput
 
 
@@ -27,8 +27,8 @@ class Config:
 
     url: str | None = None
     user: str | None = None
-    password: Hidden | None = None
-    api_key: Hidden | None = None
+    password: Secret | None = None
+    api_key: Secret | None = None
     aws_region: str | None = None
     aws_service: str | None = None
     ca: Path | None = None
@@ -79,13 +79,13 @@ def _checked(content: dict[str, object], path: Path) -> Config:
     return Config(
         url=texts.get("url"),
         user=texts.get("user"),
-        password=_hidden(texts, "password"),
-        api_key=_hidden(texts, "api_key"),
+        password=_secret(texts, "password"),
+        api_key=_secret(texts, "api_key"),
         aws_region=texts.get("aws_region"),
         aws_service=texts.get("aws_service"),
         ca=Path(texts["ca"]).expanduser() if "ca" in texts else None,
     )
 
 
-def _hidden(texts: dict[str, str], key: str) -> Hidden | None:
-    return Hidden(texts[key]) if key in texts else None
+def _secret(texts: dict[str, str], key: str) -> Secret | None:
+    return Secret(texts[key]) if key in texts else None

@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
 from owpc_ltr.engine.http.config_file import Config, config_path, read_config
-from owpc_ltr.engine.http.secret import Hidden
+from owpc_ltr.engine.http.secret import Secret
 from owpc_ltr.errors import UsageError
 
 _PORTS = {"http": 9200, "https": 443}
@@ -31,7 +31,7 @@ class Credentials:
     """
 
     source: str
-    authorization: Hidden | None = field(default=None, repr=False)
+    authorization: Secret | None = field(default=None, repr=False)
     aws_region: str | None = None
     aws_service: str = "es"
 
@@ -170,14 +170,14 @@ def _credentials(
         )
     if user and password:
         pair = base64.b64encode(f"{user}:{password}".encode()).decode()
-        return Credentials(f"{names[0]} and {names[1]}{place}", Hidden(f"Basic {pair}"))
+        return Credentials(f"{names[0]} and {names[1]}{place}", Secret(f"Basic {pair}"))
     if user or password:
         lacking = names[1] if user else names[0]
         raise UsageError(f"{lacking}{place} is missing: user and password are needed together")
     if api_key:
         if not (api_key.isascii() and api_key.isprintable()) or " " in api_key:
             raise UsageError(f"{names[2]}{place} is no API key: it holds a space or worse")
-        return Credentials(f"{names[2]}{place}", Hidden(f"ApiKey {api_key}"))
+        return Credentials(f"{names[2]}{place}", Secret(f"ApiKey {api_key}"))
     if aws_region:
         service = aws_service or "es"
         if service not in {"es", "aoss"}:

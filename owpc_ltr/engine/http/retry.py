@@ -18,18 +18,18 @@ FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 30.0
 
 
-class Passing(Exception):
+class TransientError(Exception):
     """A fault that may pass. `wait`: seconds that the engine asks for.
 
-    `harmless`: the request was certainly not carried out, so that even one that must not be
+    `not_executed`: the request was certainly not carried out, so that even one that must not be
     carried out twice can be sent again. `unreachable`: there was not even a connection.
     """
 
     def __init__(
-        self, why: str, *, harmless: bool = False, unreachable: bool = False, wait: float = 0.0
+        self, why: str, *, not_executed: bool = False, unreachable: bool = False, wait: float = 0.0
     ) -> None:
         super().__init__(why)
-        self.harmless = harmless or unreachable
+        self.not_executed = not_executed or unreachable
         self.unreachable = unreachable
         self.wait = wait
 
@@ -85,8 +85,8 @@ class Retrying:
     def run(self, attempt: Callable[[float], T], seconds: float, *, idempotent: bool) -> T:
         """What `attempt`, called with the seconds that are left, returns.
 
-        The last Passing is raised when the deadline is near, or at once where the request may
-        have been carried out and is not idempotent.
+        The last TransientError is raised when the deadline is near, or at once where the request
+        may have been carried out and is not idempotent.
         """
         end = self.clock() + seconds
         # The last attempt keeps some time for its answer.
@@ -95,7 +95,7 @@ class Retrying:
 
         def pause(state: tenacity.RetryCallState) -> float:
             fault = state.outcome.exception() if state.outcome else None
-            asked = fault.wait if isinstance(fault, Passing) else 0.0
+            asked = fault.wait if isinstance(fault, TransientError) else 0.0
             least = max(asked, self.budget.take())
             left = end - self.clock() - margin
             drawn = tenacity.wait_random_exponential(multiplier=FIRST_PAUSE, max=LONGEST_PAUSE)
@@ -106,7 +106,7 @@ class Retrying:
             return left - margin < 1e-3 or state.upcoming_sleep >= left
 
         def is_worth_it(fault: BaseException) -> bool:
-            return isinstance(fault, Passing) and (idempotent or fault.harmless)
+            return isinstance(fault, TransientError) and (idempotent or fault.not_executed)
 
         return tenacity.Retrying(
             retry=tenacity.retry_if_exception(is_worth_it),

@@ -1,12 +1,12 @@
-"""Hidden: text that is sent, and never shown."""
+"""Secret: text that is sent, and never shown."""
 
 from __future__ import annotations
 
 
-class Hidden(str):
+class Secret(str):
     """A password, a key, or a header that carries one: its repr does not tell it.
 
-    >>> Hidden("s3cret")
+    >>> Secret("s3cret")
     '***'
     """
 

@@ -13,7 +13,7 @@ import urllib3
 from opensearchpy import Urllib3HttpConnection
 
 from owpc_ltr.engine.http.connection import ConnectionSettings, port_of, split_url
-from owpc_ltr.engine.http.retry import Passing
+from owpc_ltr.engine.http.retry import TransientError
 from owpc_ltr.engine.http.timed_http import TimedHTTP, TimedHTTPS
 from owpc_ltr.errors import EngineUnavailable, Refused, UsageError
 
@@ -78,7 +78,7 @@ class Wire(Urllib3HttpConnection):  # type: ignore[misc]
     ) -> Answer:
         """Send a request and read its whole answer within so many seconds.
 
-        Raises Passing where trying again may help, and EngineUnavailable where it will not.
+        Raises TransientError where trying again may help, and EngineUnavailable where it will not.
         """
         url = self.url_prefix + path + (f"?{urlencode(params)}" if params else "")
         headers = dict(self.headers)
@@ -104,7 +104,7 @@ class Wire(Urllib3HttpConnection):  # type: ignore[misc]
         try:
             return Answer(response.status, _lowered(response.headers), self._read(response))
         except (urllib3.exceptions.HTTPError, http.client.HTTPException, OSError) as error:
-            raise Passing(f"its answer was cut off ({_name(error)})") from error
+            raise TransientError(f"its answer was cut off ({_name(error)})") from error
         finally:
             # Gives the connection back where the answer was read, and drops it elsewhere.
             response.close() if not response.closed else response.release_conn()
@@ -132,8 +132,8 @@ class Wire(Urllib3HttpConnection):  # type: ignore[misc]
             return UsageError(f"{self.host} is no address of an engine: write it as https://HOST")
         for kinds, why, unreachable in _PASSING:
             if isinstance(error, kinds):
-                return Passing(_reason(error) or why, unreachable=unreachable)
-        return Passing(f"the connection broke ({_name(error)})")
+                return TransientError(_reason(error) or why, unreachable=unreachable)
+        return TransientError(f"the connection broke ({_name(error)})")
 
 
 def _context(settings: ConnectionSettings) -> ssl.SSLContext:

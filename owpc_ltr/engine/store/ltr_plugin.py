@@ -160,7 +160,7 @@ class LtrPluginStore:
         return "/".join(("/_ltr", *([self._name] if self._name else []), *parts))
 
     @property
-    def _hidden(self) -> str:
+    def _secret(self) -> str:
         """The plugin's own index."""
         return f".ltrstore_{self._name}" if self._name else ".ltrstore"
 
@@ -187,7 +187,7 @@ class LtrPluginStore:
         # The plugin deletes without a refresh, and its lists are searches: what is gone would be
         # listed for a second more. Where its index is closed to us, it is.
         with suppress(EngineRefusal, EngineUnavailable):
-            self._engine.request("POST", f"/{self._hidden}/_refresh")
+            self._engine.request("POST", f"/{self._secret}/_refresh")
 
     def _list(self, what: str) -> list[str]:
         names: set[str] = set()

@@ -42,14 +42,14 @@ class Batches:
 
 def minimise_by_batches(how: Batches, loss: Loss, data: RankingDataset, run: Run) -> Fit:
     """Walk until the validation metric has not risen for `patience` epochs, or to the last one."""
-    bound, generator = bind(loss), run.generator()
+    bound, random = bind(loss), run.random()
     shape = _shape_of(data, how.hidden)
-    walk = _Walk.begin(_first(shape, generator))
+    walk = _Walk.begin(_first(shape, random))
     judge: Judge[Vector] = Judge(run, how.patience)
     history: list[dict[str, float]] = []
     reason = f"stopped after {how.epochs} epochs"
     for epoch in range(1, how.epochs + 1):
-        order = generator.permutation(data.n_queries)
+        order = random.permutation(data.n_queries)
         risk = _epoch(how, bound, data, shape, walk, order)
         if not (np.isfinite(risk) and np.isfinite(walk.theta).all()):
             raise Refused(
@@ -74,7 +74,7 @@ def minimise_by_batches(how: Batches, loss: Loss, data: RankingDataset, run: Run
 class _Shape(NamedTuple):
     """What the parameters θ mean: hidden weights (hidden, n_features), biases, output weights.
 
-    Hidden units see (feature · scale − mean) · inverse deviation, which is folded into weights
+    Secret units see (feature · scale − mean) · inverse deviation, which is folded into weights
     for the features as they are. A linear model has no hidden units, and θ is its weights.
     """
 
@@ -123,7 +123,7 @@ def _moments(features: Matrix) -> tuple[Vector, Vector]:
     return mean, np.sqrt(squares / len(features))
 
 
-def _first(shape: _Shape, generator: np.random.Generator) -> Vector:
+def _first(shape: _Shape, random: np.random.Generator) -> Vector:
     """Scores of 0: a linear model's weights, or a network's output weights, are 0.
 
     Its hidden weights are random, of the size that Glorot & Bengio (2010) advise.
@@ -131,7 +131,7 @@ def _first(shape: _Shape, generator: np.random.Generator) -> Vector:
     features = len(shape.names)
     if not shape.hidden:
         return np.zeros(features)
-    weights = generator.normal(size=(shape.hidden, features)) * np.sqrt(2 / (features + 1))
+    weights = random.normal(size=(shape.hidden, features)) * np.sqrt(2 / (features + 1))
     return np.concatenate((weights.ravel(), np.zeros(2 * shape.hidden)))
 
 

@@ -126,7 +126,7 @@ class _Descent:
             return state.w
         if not self.loss.convex and not self.gradient.any():
             # All scores alike are a stationary point of losses that look at directions only.
-            return 1e-3 * self.run.generator().normal(size=self.data.n_features)
+            return 1e-3 * self.run.random().normal(size=self.data.n_features)
         return np.zeros(self.data.n_features)
 
     def _after_pass(self, intermediate_result: Any) -> None:

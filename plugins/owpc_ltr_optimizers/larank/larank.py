@@ -72,11 +72,11 @@ class LaRank:
         origin = Origin(loss, zero.risk, risk.slope(zero.gradient))
         groups = groups_of(risk.data)
         dual, best = _start(start, risk, origin, zero, len(groups) - 1)
-        generator = run.generator()
+        random = run.random()
         history: list[dict[str, float]] = []
         reason, gap = "", zero.objective
         while not reason:
-            order = generator.permutation(len(groups) - 1)
+            order = random.permutation(len(groups) - 1)
             pass_over(risk.data, risk.bound, groups, order, dual, best.w, _TOWARDS, _TARGET * gap)
             lower = refresh(dual)
             best = search(risk, best, dual.w, risk.scores(dual.w), _LINE * gap)

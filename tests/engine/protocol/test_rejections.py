@@ -1,4 +1,4 @@
-"""Every recorded refusal: foreseen here before a request, or why it cannot be, or never asked for.
+"""Every recorded refusal: rejected here before a request, or why it cannot be, or never asked for.
 
 What depends on what lies in a cluster at that moment only the cluster can say: it is then told in
 one line (`test_every_answer`).
@@ -18,7 +18,7 @@ from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.store.templates import check_params
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.features.loading import load_featureset
-from owpc_ltr.interop.emulator import foresee
+from owpc_ltr.interop.emulator import rejection_reason
 from owpc_ltr.interop.engine_versions import serving_profile
 from owpc_ltr.names import check_name, check_store
 from tests.engine.memory_engine import find
@@ -62,7 +62,7 @@ def a_model(exchange: Exchange, protocol: Protocol) -> object:
     ranker = (json.loads(body) if isinstance(body, str) else body)["model"]["model"]
     names = featureset_of(protocol["029"]).feature_names
     normalisers = ranker.get("feature_normalizers")
-    message = foresee(ranker["definition"], ranker["type"], names, PROFILE, normalisers)
+    message = rejection_reason(ranker["definition"], ranker["type"], names, PROFILE, normalisers)
     if message:
         raise BadInput(message)
     return None

@@ -1,4 +1,4 @@
-"""A name means one model at a time, moves in one step, and goes back; nobody's move is lost."""
+"""A name points to one model at a time, moves in one step, and goes back; nobody's move is lost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from owpc_ltr.engine.deployment.aliases import CHALLENGER, INDEX, Pointer, Pointers
+from owpc_ltr.engine.deployment.aliases import CHALLENGER, INDEX, Alias, Aliases
 from owpc_ltr.engine.http.client import Engine, EngineRefusal
 from owpc_ltr.engine.http.connection import ConnectionSettings
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
@@ -34,90 +34,90 @@ def name(engine: Engine) -> Iterator[str]:
 
 
 def test_a_name_without_a_pointer_means_itself(engine: Engine, name: str) -> None:
-    assert Pointers(engine).find(name) is None
-    assert Pointers(engine).resolve(name) == name
+    assert Aliases(engine).find(name) is None
+    assert Aliases(engine).resolve(name) == name
 
 
 def test_a_name_means_the_last_model_it_was_moved_to_and_remembers_the_others(
     engine: Engine, name: str
 ) -> None:
-    pointers = Pointers(engine)
-    pointers.move(name, "a")
-    pointers.move(name, "b")
-    assert pointers.move(name, "c") == Pointer(name, "c", ("a", "b"))
-    assert pointers.find(name) == Pointer(name, "c", ("a", "b"))
-    assert pointers.resolve(name) == "c"
-    assert Pointer(name, "c", ("a", "b")) in pointers.all()
+    aliases = Aliases(engine)
+    aliases.move(name, "a")
+    aliases.move(name, "b")
+    assert aliases.move(name, "c") == Alias(name, "c", ("a", "b"))
+    assert aliases.find(name) == Alias(name, "c", ("a", "b"))
+    assert aliases.resolve(name) == "c"
+    assert Alias(name, "c", ("a", "b")) in aliases.all()
 
 
 def test_moving_to_the_same_model_leaves_the_history_as_it_is(engine: Engine, name: str) -> None:
-    pointers = Pointers(engine)
-    pointers.move(name, "a")
-    pointers.move(name, "b")
-    assert pointers.move(name, "b") == Pointer(name, "b", ("a",))
+    aliases = Aliases(engine)
+    aliases.move(name, "a")
+    aliases.move(name, "b")
+    assert aliases.move(name, "b") == Alias(name, "b", ("a",))
 
 
 def test_a_roll_back_goes_one_step_at_a_time_to_the_first_model_and_no_further(
     engine: Engine, name: str
 ) -> None:
-    pointers = Pointers(engine)
+    aliases = Aliases(engine)
     for model in ("a", "b", "c"):
-        pointers.move(name, model)
-    assert pointers.roll_back(name) == Pointer(name, "b", ("a",))
-    assert pointers.roll_back(name) == Pointer(name, "a")
+        aliases.move(name, model)
+    assert aliases.roll_back(name) == Alias(name, "b", ("a",))
+    assert aliases.roll_back(name) == Alias(name, "a")
     with pytest.raises(Refused, match="no earlier model"):
-        pointers.roll_back(name)
-    assert pointers.find(name) == Pointer(name, "a")
+        aliases.roll_back(name)
+    assert aliases.find(name) == Alias(name, "a")
 
 
 def test_a_name_that_was_never_uploaded_cannot_be_rolled_back(engine: Engine, name: str) -> None:
     with pytest.raises(BadInput, match="upload it first"):
-        Pointers(engine).roll_back(name)
+        Aliases(engine).roll_back(name)
 
 
 def test_a_challenger_stands_beside_the_champion_until_it_is_promoted(
     engine: Engine, name: str
 ) -> None:
-    pointers = Pointers(engine)
-    pointers.move(name, "a")
-    assert pointers.move(name, "b", CHALLENGER) == Pointer(name, "a", (), "b")
-    assert pointers.resolve(name) == pointers.resolve(f"{name}:champion") == "a"
-    assert pointers.resolve(f"{name}:challenger") == "b"
-    assert pointers.meant() >= {"a", "b"}
-    assert pointers.promote(name) == Pointer(name, "b", ("a",))
-    assert pointers.roll_back(name) == Pointer(name, "a")
+    aliases = Aliases(engine)
+    aliases.move(name, "a")
+    assert aliases.move(name, "b", CHALLENGER) == Alias(name, "a", (), "b")
+    assert aliases.resolve(name) == aliases.resolve(f"{name}:champion") == "a"
+    assert aliases.resolve(f"{name}:challenger") == "b"
+    assert aliases.pointed_to() >= {"a", "b"}
+    assert aliases.promote(name) == Alias(name, "b", ("a",))
+    assert aliases.roll_back(name) == Alias(name, "a")
 
 
 def test_a_champion_that_is_replaced_otherwise_keeps_its_challenger(
     engine: Engine, name: str
 ) -> None:
-    pointers = Pointers(engine)
-    pointers.move(name, "a")
-    pointers.move(name, "b", CHALLENGER)
-    assert pointers.move(name, "c") == Pointer(name, "c", ("a",), "b")
-    assert pointers.move(name, "b") == Pointer(name, "b", ("a", "c"))
+    aliases = Aliases(engine)
+    aliases.move(name, "a")
+    aliases.move(name, "b", CHALLENGER)
+    assert aliases.move(name, "c") == Alias(name, "c", ("a",), "b")
+    assert aliases.move(name, "b") == Alias(name, "b", ("a", "c"))
 
 
 def test_what_makes_no_sense_of_roles_is_refused(engine: Engine, name: str) -> None:
-    pointers = Pointers(engine)
+    aliases = Aliases(engine)
     with pytest.raises(BadInput, match="upload it first"):
-        pointers.move(name, "b", CHALLENGER)
+        aliases.move(name, "b", CHALLENGER)
     with pytest.raises(BadInput, match="upload it first"):
-        pointers.resolve(f"{name}:challenger")
-    pointers.move(name, "a")
+        aliases.resolve(f"{name}:challenger")
+    aliases.move(name, "a")
     with pytest.raises(Refused, match="challenge itself"):
-        pointers.move(name, "a", CHALLENGER)
+        aliases.move(name, "a", CHALLENGER)
     with pytest.raises(Refused, match="no challenger"):
-        pointers.promote(name)
+        aliases.promote(name)
     with pytest.raises(Refused, match="no challenger"):
-        pointers.resolve(f"{name}:challenger")
+        aliases.resolve(f"{name}:challenger")
     with pytest.raises(UsageError, match="champion or challenger"):
-        pointers.resolve(f"{name}:winner")
+        aliases.resolve(f"{name}:winner")
 
 
 def test_of_moves_at_once_each_one_wins_whole_or_is_refused(engine: Engine, name: str) -> None:
     """Whoever is refused changed nothing; whoever was not is in the history."""
-    Pointers(engine).move(name, "first")
+    Aliases(engine).move(name, "first")
     moved: list[str] = []
     refused: list[str] = []
     gate = threading.Barrier(6)
@@ -125,7 +125,7 @@ def test_of_moves_at_once_each_one_wins_whole_or_is_refused(engine: Engine, name
     def move(model: str) -> None:
         gate.wait()
         try:
-            Pointers(engine).move(name, model)
+            Aliases(engine).move(name, model)
             moved.append(model)
         except Refused as refusal:
             refused.append(str(refusal))
@@ -135,7 +135,7 @@ def test_of_moves_at_once_each_one_wins_whole_or_is_refused(engine: Engine, name
         thread.start()
     for thread in threads:
         thread.join()
-    found = Pointers(engine).find(name)
+    found = Aliases(engine).find(name)
     assert found is not None
     assert len(moved) + len(refused) == 6
     assert all("somebody else moved" in words for words in refused)
@@ -147,16 +147,16 @@ def test_of_moves_at_once_each_one_wins_whole_or_is_refused(engine: Engine, name
 def test_a_fault_at_any_request_leaves_the_name_as_it_was_or_as_it_should_be(
     fail_at: int, lost: bool, engine: Engine, name: str
 ) -> None:
-    Pointers(engine).move(name, "a")
+    Aliases(engine).move(name, "a")
     unreliable = Unreliable(
         engine, fail_at, lambda: EngineUnavailable("gone"), lost_answer=lost, again=False
     )
     try:
-        Pointers(cast(Engine, unreliable)).move(name, "b")
-        expected = {Pointer(name, "b", ("a",))}
+        Aliases(cast(Engine, unreliable)).move(name, "b")
+        expected = {Alias(name, "b", ("a",))}
     except EngineUnavailable:
-        expected = {Pointer(name, "a")}
-    assert Pointers(engine).find(name) in expected
+        expected = {Alias(name, "a")}
+    assert Aliases(engine).find(name) in expected
 
 
 def pointer_document(**content: Any) -> dict[str, Any]:
@@ -173,11 +173,11 @@ def test_a_conflict_that_another_made_is_refused_and_one_of_its_own_is_success()
             fake.on("GET", f"/{INDEX}/_doc/m", before, after)
             fake.on("PUT", f"/{INDEX}", {"acknowledged": True})
             fake.on("PUT", f"/{INDEX}/_doc/m", conflict)
-            pointers = Pointers(Engine(ConnectionSettings(fake.url)))
+            aliases = Aliases(Engine(ConnectionSettings(fake.url)))
             if succeeds:
-                assert pointers.move("m", "b") == Pointer("m", "b", ("a",))
+                assert aliases.move("m", "b") == Alias("m", "b", ("a",))
             else:
                 with pytest.raises(Refused, match="somebody else moved 'm'"):
-                    pointers.move("m", "b")
+                    aliases.move("m", "b")
             (write,) = fake.asked("PUT", f"/{INDEX}/_doc/m")
             assert (write.params["if_seq_no"], write.params["if_primary_term"]) == ("3", "1")

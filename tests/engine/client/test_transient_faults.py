@@ -1,4 +1,4 @@
-"""Faults that pass: asked again where that is harmless, in time, and never a storm."""
+"""Faults that pass: asked again where that is not_executed, in time, and never a storm."""
 
 from __future__ import annotations
 
