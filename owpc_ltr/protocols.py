@@ -1,4 +1,6 @@
-"""What a plugin can be: a loss, an optimizer or a reranker.
+"""What a plugin can be: a loss, an optimizer, a reranker, a judgment reader, an export target.
+
+Metrics extend a class of `owpc_ltr.metrics` instead, for what they share.
 
 A plugin object is a frozen dataclass whose fields are its settings, each with a default. What
 it learns is another object (a `Fit`, a `Reordering`). The command line and its help are made
@@ -7,7 +9,7 @@ from those fields.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
@@ -17,7 +19,11 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Fields, Labels, Matrix, Vector
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.judgments.lines import JudgmentLines
+    from owpc_ltr.features.feature_set import FeatureSet
 
 
 class Loss(Protocol):
@@ -247,6 +253,60 @@ class DescendingReranker(Reranker, Protocol):
     ) -> RerankObjective:
         """The objective that `fit` descends first, from weights of zero or elsewhere."""
         ...
+
+
+class JudgmentReader(Protocol):
+    """Reads judgment lists of one format; `name` is the format's."""
+
+    name: ClassVar[str]
+
+    def recognises(self, path: Path, head: bytes) -> bool:
+        """Whether a file that begins with `head`, unpacked, is of this format.
+
+        Readers are asked in the order of `precedence`; the first that says yes reads the file.
+        """
+        ...
+
+    @property
+    def precedence(self) -> int:
+        """When the reader is asked, lowest first: 0 for a format that none other can look like."""
+        ...
+
+    def read(self, path: Path, topics: Mapping[str, str] | None = None) -> JudgmentLines:
+        """One entry a judgment, in the order of the file; `topics` has texts by query id.
+
+        Raises BadInput naming file, line and value.
+        """
+        ...
+
+
+class ExportTarget(Protocol):
+    """An engine that takes models as a file of its own; `name` is what `--for` calls it."""
+
+    name: ClassVar[str]
+
+    def export(
+        self, model: Model, name: str, version: str, featureset: FeatureSet | None = None
+    ) -> ExportedFile:
+        """The file that makes the model there, under this name, scored as here.
+
+        Raises Refused where the engine cannot score the model so, UsageError for a version that
+        there is not, or where the feature set's queries are needed.
+        """
+        ...
+
+    def scores(self, exported: ExportedFile, features: Matrix) -> Vector:
+        """What the engine would score by the file alone, up to a constant a query."""
+        ...
+
+
+@dataclass(frozen=True)
+class ExportedFile:
+    """A model as an engine takes it: the file's text, its type there, and how to send it."""
+
+    text: str
+    type: str
+    request: str
 
 
 @runtime_checkable

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,7 +16,8 @@ from owpc_ltr.errors import PluginError
 from owpc_ltr.host import registry
 from owpc_ltr.host.registry import Plugin, Registry, load
 
-EXAMPLE = Path(__file__).parents[1] / "docs" / "examples" / "owpc-ltr-worst-pairs"
+ROOT = Path(__file__).parents[1]
+EXAMPLE = ROOT / "docs" / "examples" / "owpc-ltr-worst-pairs"
 GOOD = (EXAMPLE / "worst_pairs.py").read_text()
 
 
@@ -49,11 +52,44 @@ def install(monkeypatch: pytest.MonkeyPatch, *points: Any) -> None:
     monkeypatch.setattr(registry, "entry_points", lambda **_: points)
 
 
-def test_shipped_plugins_are_found_by_their_entry_points() -> None:
-    names = {(plugin.kind, plugin.name) for plugin in load().all()}
-    assert {("loss", "owpc"), ("loss", "pairwise"), ("loss", "lambdarank")} <= names
-    assert {("optimizer", "larank"), ("optimizer", "gradient")} <= names
-    assert not load().failures
+def test_every_entry_point_of_ours_offers_a_plugin_of_its_own_name() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+    found = load()
+    assert {plugin.name for plugin in found.all()} == set(declared["owpc_ltr"])
+    assert not found.failures
+
+
+def test_every_entry_of_a_plugin_package_is_a_plugin() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+    offered = {".".join(module.split(".")[:2]) for module in declared["owpc_ltr"].values()}
+    entries = {
+        f"{package.name}.{entry.stem}"
+        for package in (ROOT / "plugins").iterdir()
+        for entry in package.iterdir()
+        if not entry.name.startswith("_")
+    }
+    assert entries == offered
+
+
+def test_a_plugin_is_imported_when_it_is_asked_for() -> None:
+    code = (
+        "import sys; from owpc_ltr.host.registry import load; load().find('loss', 'cosine'); "
+        "print([name for name in sys.modules if name.startswith('owpc_ltr_')])"
+    )
+    printed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+    assert printed == "['owpc_ltr_losses', 'owpc_ltr_losses.cosine']\n"
+
+
+def test_a_strangers_plugin_of_a_shipped_name_is_refused_whatever_its_entry_is_called(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ours = [*entry_points(group="owpc_ltr")]
+    twin = module(GOOD.replace('"worst-pairs"', '"cosine"'))
+    install(monkeypatch, *ours, FakeEntryPoint("something-else", twin))
+    with pytest.raises(PluginError, match="two plugins offer the loss 'cosine'"):
+        load().find("loss", "cosine")
 
 
 def test_a_local_file_is_a_plugin(tmp_path: Path) -> None:

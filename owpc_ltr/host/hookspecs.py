@@ -9,12 +9,18 @@ def ltr_losses():
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pluggy
 
 if TYPE_CHECKING:
-    from owpc_ltr.protocols import Loss, Optimizer, Reranker
+    from owpc_ltr.protocols import (
+        ExportTarget,
+        JudgmentReader,
+        Loss,
+        Optimizer,
+        Reranker,
+    )
 
 PROJECT = "owpc_ltr"
 hookspec = pluggy.HookspecMarker(PROJECT)
@@ -34,3 +40,18 @@ def ltr_optimizers() -> list[type[Optimizer]]:  # type: ignore[empty-body]
 @hookspec
 def ltr_rerankers() -> list[type[Reranker]]:  # type: ignore[empty-body]
     """Classes of rerankers, which satisfy `owpc_ltr.protocols.Reranker`."""
+
+
+@hookspec
+def ltr_metrics() -> list[type[Any]]:  # type: ignore[empty-body]
+    """Classes of metrics: frozen dataclasses that extend `owpc_ltr.metrics.Metric`."""
+
+
+@hookspec
+def ltr_judgment_readers() -> list[type[JudgmentReader]]:  # type: ignore[empty-body]
+    """Classes of judgment readers, which satisfy `owpc_ltr.protocols.JudgmentReader`."""
+
+
+@hookspec
+def ltr_export_targets() -> list[type[ExportTarget]]:  # type: ignore[empty-body]
+    """Classes of export targets, which satisfy `owpc_ltr.protocols.ExportTarget`."""

@@ -1,16 +1,19 @@
 """Finds plugins: those installed under the entry-point group `owpc_ltr`, and named files.
 
-One broken plugin does not stop the commands that do not need it: it is kept as a failure, and
-named as soon as somebody asks for a name that is not there.
+A plugin is imported when it is asked for. The shipped ones are found by their entry point's name,
+which is the plugin's own; a stranger's may have any, so that all of them are looked into, and a
+name that two offer is refused. One broken plugin does not stop the commands that do not need it:
+it is kept as a failure, and named as soon as somebody asks for a name that is not there.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, is_dataclass
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,8 +23,18 @@ import pluggy
 from owpc_ltr.errors import PluginError
 from owpc_ltr.host import hookspecs
 
-KINDS = {"loss": "ltr_losses", "optimizer": "ltr_optimizers", "reranker": "ltr_rerankers"}
+KINDS = {
+    "loss": "ltr_losses",
+    "optimizer": "ltr_optimizers",
+    "reranker": "ltr_rerankers",
+    "metric": "ltr_metrics",
+    "judgment-reader": "ltr_judgment_readers",
+    "export-target": "ltr_export_targets",
+}
 """Each kind of plugin and the hook that offers it."""
+
+SHIPPED = "owpc-ltr"
+"""The distribution whose entry points are named as the plugins that they offer."""
 
 
 @dataclass(frozen=True)
@@ -43,27 +56,47 @@ class Failure:
     reason: str
 
 
-class Registry:
-    """All plugins that were found; see `load`."""
+@dataclass(frozen=True)
+class Entry:
+    """A plugin that is installed and not imported yet; `shipped` ones are named as their offer."""
 
-    def __init__(self, plugins: Iterable[Plugin], failures: Iterable[Failure] = ()) -> None:
-        """Index plugins by kind and name; the registry does not change afterwards."""
-        self.failures = tuple(failures)
+    name: str
+    source: str
+    shipped: bool
+    load: Callable[[], ModuleType]
+
+
+class Registry:
+    """All plugins that were found; see `load`.
+
+    What is installed is imported when it is first needed, and stays as it is afterwards.
+    """
+
+    def __init__(
+        self,
+        plugins: Iterable[Plugin],
+        failures: Iterable[Failure] = (),
+        entries: Iterable[Entry] = (),
+    ) -> None:
+        """Index plugins by kind and name. Raises PluginError where two have one name."""
+        self._failures = list(failures)
+        self._waiting = list(entries)
         self._plugins: dict[tuple[str, str], Plugin] = {}
         for plugin in plugins:
-            other = self._plugins.get((plugin.kind, plugin.name))
-            if other is not None:
-                raise PluginError(
-                    f"two plugins offer the {plugin.kind} '{plugin.name}': {other.source} and "
-                    f"{plugin.source}; rename or uninstall one"
-                )
-            self._plugins[plugin.kind, plugin.name] = plugin
+            self._add(plugin)
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """The installed plugins that cannot be loaded; imports them all."""
+        self._import(lambda _: True)
+        return tuple(self._failures)
 
     def find(self, kind: str, name: str) -> type[Any]:
         """The class of a plugin.
 
         Raises PluginError, naming what there is and which plugins failed to load.
         """
+        self._import(lambda entry: not entry.shipped or entry.name == name)
         plugin = self._plugins.get((kind, name))
         if plugin is None:
             known = ", ".join(plugin.name for plugin in self.all(kind)) or "none"
@@ -76,31 +109,59 @@ class Registry:
 
     def all(self, kind: str | None = None) -> list[Plugin]:
         """All plugins (of a kind), by kind and name."""
+        self._import(lambda _: True)
         chosen = (p for p in self._plugins.values() if kind in {None, p.kind})
         return sorted(chosen, key=lambda plugin: (list(KINDS).index(plugin.kind), plugin.name))
 
+    def _import(self, needed: Callable[[Entry], bool]) -> None:
+        chosen = [entry for entry in self._waiting if needed(entry)]
+        self._waiting = [entry for entry in self._waiting if not needed(entry)]
+        for entry in chosen:
+            try:
+                offered = _offers(entry.load(), entry.source)
+            except Exception as error:  # noqa: BLE001 - a stranger's code; kept and named in `find`
+                self._failures.append(Failure(entry.name, entry.source, _one_line(error)))
+                continue
+            for plugin in offered:
+                self._add(plugin)
+
+    def _add(self, plugin: Plugin) -> None:
+        other = self._plugins.get((plugin.kind, plugin.name))
+        if other is not None:
+            raise PluginError(
+                f"two plugins offer the {plugin.kind} '{plugin.name}': {other.source} and "
+                f"{plugin.source}; rename or uninstall one"
+            )
+        self._plugins[plugin.kind, plugin.name] = plugin
+
 
 def load(files: Iterable[Path] = ()) -> Registry:
-    """Load every installed plugin, and the given files.
+    """Every installed plugin, to be imported when it is needed, and the given files.
 
     An installed plugin that breaks is kept in `failures`; a file that breaks raises PluginError,
     because the user asked for just that one.
     """
     plugins: list[Plugin] = []
-    failures: list[Failure] = []
-    for entry in sorted(entry_points(group=hookspecs.PROJECT), key=lambda entry: entry.name):
-        distribution = entry.dist
-        source = f"{distribution.name} {distribution.version}" if distribution else entry.value
-        try:
-            plugins += _offers(entry.load(), source)
-        except Exception as error:  # noqa: BLE001 - a stranger's code; kept and named in `find`
-            failures.append(Failure(entry.name, source, _one_line(error)))
     for path in files:
         try:
             plugins += _offers(_load_file(path), str(path))
         except Exception as error:
             raise PluginError(f"plugin {path} failed to load: {_one_line(error)}") from error
-    return Registry(plugins, failures)
+    found = sorted(entry_points(group=hookspecs.PROJECT), key=lambda entry: entry.name)
+    return Registry(plugins, entries=[_entry(point) for point in found])
+
+
+@functools.cache
+def installed() -> Registry:
+    """What is installed, without any file: the registry of whoever names none."""
+    return load()
+
+
+def _entry(point: EntryPoint) -> Entry:
+    distribution = point.dist
+    source = f"{distribution.name} {distribution.version}" if distribution else point.value
+    shipped = distribution is not None and distribution.name == SHIPPED
+    return Entry(point.name, source, shipped, point.load)
 
 
 def _offers(module: ModuleType, source: str) -> list[Plugin]:
