@@ -3,6 +3,8 @@
 Anything else that is raised is a bug of ours and keeps its traceback.
 """
 
+import warnings
+from collections.abc import Iterable
 from typing import ClassVar
 
 
@@ -40,3 +42,13 @@ class PluginError(OwpcLtrError):
     """A plugin is missing, broken, or breaks its contract; it is named."""
 
     exit_code: ClassVar[int] = 2
+
+
+class OwpcLtrWarning(UserWarning):
+    """What is done, but should be known: a doubtful figure, input that had to be changed."""
+
+
+def give_warnings(messages: Iterable[str]) -> None:
+    """Warn a caller from Python, at the place of the call into this library."""
+    for message in messages:
+        warnings.warn(message, OwpcLtrWarning, stacklevel=3)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from owpc_ltr.errors import OwpcLtrError
+from owpc_ltr.errors import OwpcLtrError, OwpcLtrWarning
 
 
 def main() -> NoReturn:
@@ -22,7 +25,8 @@ def main() -> NoReturn:
 
     code: object = 0
     try:
-        code = app(standalone_mode=False)
+        with _warnings_told():
+            code = app(standalone_mode=False)
     except OwpcLtrError as error:
         _end(str(error), error.exit_code)
     except _Stopped as stopped:
@@ -36,6 +40,23 @@ def main() -> NoReturn:
         _end_if_usage(error)
         raise
     sys.exit(code if isinstance(code, int) else 0)
+
+
+@contextmanager
+def _warnings_told() -> Iterator[None]:
+    """What the library warns of goes to standard error, a line each, when it is found."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", OwpcLtrWarning)
+        shown = warnings.showwarning
+
+        def tell(message: Any, category: Any, *place: Any, **more: Any) -> None:
+            if issubclass(category, OwpcLtrWarning):
+                print(f"warning: {message}", file=sys.stderr)
+            else:
+                shown(message, category, *place, **more)
+
+        warnings.showwarning = tell
+        yield
 
 
 class _Stopped(BaseException):

@@ -21,11 +21,11 @@ def average(
     as_json: Json = False,
 ) -> None:
     """Average the scores of models; the mean of linear models is one linear model."""
-    from owpc_ltr.models.average import average as mean_of
-    from owpc_ltr.models.linear import load_model, save_model
+    from owpc_ltr.api.models import average as mean_of
+    from owpc_ltr.api.models import save_model
 
     check_writable(out)
-    mean = mean_of([load_model(path) for path in models], weight)
+    mean = mean_of(models, weight)
     save_model(mean, out)
     if as_json:
         print_json({"model": str(out), "kind": mean.kind, "models": len(models)})

@@ -13,7 +13,7 @@ from owpc_ltr.cli.options import Json, PluginFiles
 from owpc_ltr.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from owpc_ltr.evaluation.risk_bounds import Bound
+    from owpc_ltr.api.results import Bound
 
 
 def bounds(
@@ -34,21 +34,11 @@ def bounds(
     Usunier, Buffoni & Gallinari (2009), Theorem 4; Riezler & De Bona (2009), Theorems 3 and 4 and
     Corollaries 1 to 3.
     """
-    from owpc_ltr.data.parquet import read_dataset
-    from owpc_ltr.evaluation.evaluate import model_data
-    from owpc_ltr.evaluation.risk_bounds import all_bounds
-    from owpc_ltr.host import registry as registries
-    from owpc_ltr.host.settings import configure
-    from owpc_ltr.models.linear import load_model
+    from owpc_ltr.api.datasets import read_dataset
+    from owpc_ltr.api.models import risk_bounds
 
-    registry = registries.load(plugin or [])
-    ranker = load_model(model)
-    settings = {"generator": generator} if generator else _own_settings(ranker.record)
-    owpc = configure(registry.find("loss", "owpc"), settings)
-    sample, _ = model_data(ranker, read_dataset(data), "all")
-    position = configure(registry.find("loss", "position-sensitive"), {})
-    precision = configure(registry.find("loss", "average-precision"), {})
-    found = all_bounds(ranker, sample.without_missing(), owpc, position, precision, delta)
+    sample = read_dataset(data)
+    found = risk_bounds(model, sample, delta=delta, generator=generator, plugins=plugin or ())
     if as_json:
         print_json({"delta": delta, "bounds": [bound.as_dict() for bound in found]})
         return
@@ -71,13 +61,6 @@ def _print(bounds: Sequence[Bound]) -> None:
             for bound in bounds
         ],
     )
-
-
-def _own_settings(record: dict[str, object]) -> dict[str, object]:
-    loss = record.get("loss")
-    if isinstance(loss, dict) and loss.get("name") == "owpc":
-        return {key: loss["settings"][key] for key in ("generator", "p")}
-    return {}
 
 
 def _power(log: float) -> str:

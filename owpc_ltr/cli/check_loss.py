@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from owpc_ltr.cli.options import Json, PluginFiles, Seed
 from owpc_ltr.cli.output import print_json
-
-if TYPE_CHECKING:
-    from owpc_ltr.protocols import Loss
 
 
 def check_loss(
@@ -26,15 +23,12 @@ def check_loss(
 
     Exit code 5 if a claim does not hold.
     """
+    from owpc_ltr.api.plugins import describe_loss, named_settings
     from owpc_ltr.errors import Refused
-    from owpc_ltr.host import registry as registries
-    from owpc_ltr.host.settings import configure, parse_settings
-    from owpc_ltr.testing import describe_loss
 
-    registry = registries.load(plugin or [])
-    values = parse_settings(setting or []).get("loss", {})
-    loss = configure(registry.find("loss", name), values)
-    report, fault = describe_loss(loss, seed).as_dict(), _fault(loss)
+    given = named_settings(setting or ())
+    values = {key: value for key, value in given.items() if key.startswith("loss.")}
+    report, fault = describe_loss(name, values, seed=seed, files=plugin or ())
     if as_json:
         print_json({**report, "holds": not fault, "fault": fault or None})
     else:
@@ -44,14 +38,3 @@ def check_loss(
         raise Refused(fault)
     if not as_json:
         typer.echo("every claim holds")
-
-
-def _fault(loss: Loss) -> str:
-    """Which claim does not hold, in one line; empty where all do."""
-    from owpc_ltr.testing import check_loss as check
-
-    try:
-        check(loss)
-    except AssertionError as error:
-        return " ".join(str(error).split())
-    return ""

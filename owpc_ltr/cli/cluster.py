@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from owpc_ltr.api.cluster import Cluster, connect
 from owpc_ltr.cli.output import warn
-
-if TYPE_CHECKING:
-    from owpc_ltr.engine.http.client import Engine
-    from owpc_ltr.engine.store.base import Store
 
 
 @dataclass(frozen=True)
-class Cluster:
+class ClusterOptions:
     """The options of every command that speaks to a cluster."""
 
     url: Annotated[
@@ -33,15 +30,20 @@ class Cluster:
         bool, typer.Option("--insecure", help="Do not verify the cluster's certificate. Warns.")
     ] = False
 
-    def connect(self) -> Engine:
-        """The engine behind these options, the environment and the configuration file."""
-        from owpc_ltr.engine.http.client import connect
-
-        return connect(self.url, ca=self.ca, insecure=self.insecure, caution=warn)
+    def connect(self, store_kind: str | None = None, store: str | None = None) -> Cluster:
+        """The cluster behind these options, the environment and the configuration file."""
+        return connect(
+            self.url,
+            store_kind=store_kind,
+            store=store,
+            ca=self.ca,
+            insecure=self.insecure,
+            caution=warn,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class StoreOptions:
     """The options of every command that works on feature sets or models in a cluster."""
 
     store_kind: Annotated[
@@ -50,15 +52,8 @@ class Place:
     store: Annotated[str | None, typer.Option(help="A named store; default: the default one.")] = (
         None
     )
-    cluster: Cluster
+    cluster: ClusterOptions
 
-    def open(self) -> tuple[Engine, Store]:
-        """The engine, and in it the store that it has or the one asked for."""
-        from owpc_ltr.engine.store.choose import choose_store
-
-        engine = self.cluster.connect()
-        return engine, choose_store(engine, self.store_kind, self.store)
-
-    def open_store(self) -> Store:
-        """The store alone, for commands that ask the engine nothing else."""
-        return self.open()[1]
+    def connect(self) -> Cluster:
+        """The cluster, with the store that it has or the one asked for."""
+        return self.cluster.connect(self.store_kind, self.store)

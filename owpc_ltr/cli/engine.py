@@ -19,7 +19,7 @@ from owpc_ltr.errors import EngineUnavailable
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
-    from owpc_ltr.engine.node import NodeStatus, Report
+    from owpc_ltr.api.results import NodeStatus, Report
 
 app = typer.Typer(
     help="Start, stop and look at a real OpenSearch node on this machine (127.0.0.1 only).",
@@ -59,7 +59,7 @@ def start(
 
     The first start downloads about 60 MB; later ones need no network and take seconds.
     """
-    from owpc_ltr.engine import node as local
+    from owpc_ltr.api import local_node as local
 
     wanted = local.LocalNode(
         port=port,
@@ -79,7 +79,7 @@ def start(
 @app.command()
 def stop(port: Port = None, as_json: Json = False) -> None:
     """End the node, and no other process. Its indices stay for the next start."""
-    from owpc_ltr.engine import node as local
+    from owpc_ltr.api import local_node as local
 
     with _reporting() as report:
         stopped = local.stop(port, report)
@@ -92,7 +92,7 @@ def status(port: Port = None, as_json: Json = False) -> None:
 
     With a port, exit code 4 tells that the node does not run.
     """
-    from owpc_ltr.engine import node as local
+    from owpc_ltr.api import local_node as local
 
     found = local.statuses() if port is None else [local.status(port)]
     _print(found, as_json=as_json, single=port is not None)
@@ -109,7 +109,7 @@ def logs(
     ] = False,
 ) -> None:
     """Print the end of a node's log, also of one that has ended."""
-    from owpc_ltr.engine import node as local
+    from owpc_ltr.api import local_node as local
 
     with local.log_file(port).open(errors="replace") as log:
         for line in log.readlines()[-lines or sys.maxsize :]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,10 +12,7 @@ from owpc_ltr.cli.options import FieldSource, Json, Metrics, PluginFiles, Seed
 from owpc_ltr.cli.output import print_json, print_table, warn
 
 if TYPE_CHECKING:
-    from owpc_ltr.arrays import Vector
-    from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.evaluation.evaluate import Measured
-    from owpc_ltr.protocols import Ranker
+    from owpc_ltr.api.results import Measured
 
 
 @grouped
@@ -42,68 +38,35 @@ def evaluate(
     Every figure comes with its convention, the number of queries, and what scoring every document
     alike would get.
     """
-    from owpc_ltr.data.parquet import read_dataset
-    from owpc_ltr.evaluation.evaluate import measure, model_data, score_warnings
-    from owpc_ltr.metrics import parse_metric
-    from owpc_ltr.models.reordering import dataset_scores, load_ranker
+    from owpc_ltr.api.datasets import read_dataset
+    from owpc_ltr.api.evaluation import METRICS, side_in_words
+    from owpc_ltr.api.evaluation import evaluate as measure
 
-    metrics = [parse_metric(text) for text in metric or ["ndcg@10", "map", "mrr"]]
-    ranker = load_ranker(model, plugin or ())
-    chosen, side = model_data(ranker, read_dataset(data), queries)
-    chosen = fields.added(chosen, _field_names(ranker))
-    scores = dataset_scores(ranker, chosen)
-    measured = measure(scores, chosen, metrics)
-    comparisons = []
-    if against is not None:
-        others = measure(_other_scores(against, chosen, plugin or ()), chosen, metrics)
-        comparisons = _compared(measured, others, seed)
-    warnings = score_warnings(scores, chosen)
+    found = measure(
+        model,
+        read_dataset(data),
+        metric or METRICS,
+        against=against,
+        queries=queries,
+        documents=fields.documents,
+        id_field=fields.id_field,
+        seed=seed,
+        plugins=plugin or (),
+    )
     if as_json:
-        of = {"model": str(model), "data": str(data), "queries": side}
-        figures = {"n_queries": chosen.n_queries, "metrics": [one.as_dict() for one in measured]}
-        against_it = {"against": against, "comparisons": comparisons}
-        print_json({**of, **figures, **against_it, "warnings": warnings})
+        of = {"model": str(model), "data": str(data), "queries": found.side}
+        figures = {"n_queries": found.data.n_queries, "metrics": found.table}
+        against_it = {"against": against, "comparisons": found.comparison}
+        print_json({**of, **figures, **against_it, "warnings": list(found.warnings)})
         return
-    typer.echo(f"{model} on {chosen.n_queries} queries of {data} ({_side_in_words(side)})")
-    _print_measured(measured)
-    if comparisons:
+    n_queries, side = found.data.n_queries, side_in_words(found.side)
+    typer.echo(f"{model} on {n_queries} queries of {data} ({side})")
+    _print_measured(found.measured)
+    if found.comparisons:
         typer.echo(f"\nagainst {against}, on the same queries:")
-        _print_comparisons(comparisons)
-    for message in warnings:
+        _print_comparisons(found.comparison)
+    for message in found.warnings:
         warn(message)
-
-
-def _side_in_words(side: str) -> str:
-    return {"test": "held out when it was trained", "all": "all of them"}.get(side, f"{side} side")
-
-
-def _field_names(ranker: Ranker) -> tuple[str, ...]:
-    """The document fields that a reranker needs; a model needs none."""
-    from owpc_ltr.models.reordering import ReorderingModel
-
-    return ranker.field_names if isinstance(ranker, ReorderingModel) else ()
-
-
-def _compared(
-    ours: Sequence[Measured], others: Sequence[Measured], seed: int
-) -> list[dict[str, Any]]:
-    from owpc_ltr.evaluation.evaluate import compare
-
-    return [
-        {"metric": str(a.metric), **compare(a, b, seed).as_dict()}
-        for a, b in zip(ours, others, strict=True)
-    ]
-
-
-def _other_scores(against: str, data: RankingDataset, plugins: Iterable[Path]) -> Vector:
-    from owpc_ltr.evaluation.evaluate import model_data
-    from owpc_ltr.models.reordering import FEATURE, dataset_scores, feature_ranker, load_ranker
-
-    if against.startswith(FEATURE):
-        return feature_ranker(against, data).score(data.features)
-    other = load_ranker(Path(against), plugins)
-    model_data(other, data, "all")
-    return dataset_scores(other, data)
 
 
 def _print_measured(measured: tuple[Measured, ...]) -> None:

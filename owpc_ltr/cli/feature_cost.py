@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from owpc_ltr.cli.output import print_table
-from owpc_ltr.errors import BadInput
 
 if TYPE_CHECKING:
-    from owpc_ltr.training.feature_selection import Costs, Selected
+    from owpc_ltr.api.results import Costs
 
 
 @dataclass(frozen=True)
@@ -31,43 +31,18 @@ class FeatureCosts:
     ] = 0.001
 
     def read(self) -> Costs | None:
-        """The costs of the file, if one is given. Raises BadInput naming it and the feature."""
-        from owpc_ltr.cli.files import read_json_object
-        from owpc_ltr.training.feature_selection import Costs
+        """The costs of the file, if one is given."""
+        from owpc_ltr.api.training import read_costs
 
         path = self.feature_cost
-        if path is None:
-            return None
-        content, derived = read_json_object(path), {}
-        if isinstance(content.get("features"), list):
-            derived = _derived(content.get("derived", {}), path)
-            content = _profiled(content["features"], path)
-        for name, cost in content.items():
-            if isinstance(cost, bool) or not isinstance(cost, int | float) or not abs(cost) < 1e9:
-                raise BadInput(f"{path}: the cost of '{name}' is {cost!r}, not milliseconds")
-        return Costs(content, self.feature_price, derived)
+        return None if path is None else read_costs(path, self.feature_price)
 
 
-def print_path(selected: Selected) -> None:
+def print_path(chosen: Mapping[str, Any]) -> None:
     """Each model that was tried, from all features down, and what was kept."""
+    keys = ("features", "milliseconds", "validation", "worth")
     print_table(
         ["LEFT OUT", "FEATURES", "MS", "VALIDATION", "WORTH"],
-        [(step.dropped or "–", step.features, step.milliseconds, step.validation, step.worth)
-         for step in selected.path],
+        [(step["dropped"] or "–", *(step[key] for key in keys)) for step in chosen["path"]],
     )  # fmt: skip
-    typer.echo(f"kept {len(selected.kept)} features: {', '.join(selected.kept)}")
-
-
-def _profiled(features: list[Any], path: Path) -> dict[str, Any]:
-    try:
-        return {str(feature["feature"]): feature["without"] for feature in features}
-    except (KeyError, TypeError) as error:
-        raise BadInput(f"{path} is not what profile --json prints: {error}") from error
-
-
-def _derived(content: Any, path: Path) -> dict[str, list[str]]:
-    """The features that each derived one comes from."""
-    lists = content.values() if isinstance(content, dict) else [None]
-    if not all(isinstance(each, list) and all(isinstance(n, str) for n in each) for each in lists):
-        raise BadInput(f"{path} is not what profile --json prints: 'derived' names no features")
-    return dict(content)
+    typer.echo(f"kept {len(chosen['kept'])} features: {', '.join(chosen['kept'])}")

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from owpc_ltr.cli.cluster import Place
+from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Index, Json
 from owpc_ltr.cli.output import print_json, print_table
-
-if TYPE_CHECKING:
-    from owpc_ltr.features.feature_set import FeatureSet
 
 app = typer.Typer(
     help="Push, show, list and delete feature sets: the queries whose scores are the features.",
@@ -28,7 +25,7 @@ Name = Annotated[str, typer.Argument(help="The name of a feature set.")]
 def push(
     file: Annotated[Path, typer.Argument(help="A feature set, in the LTR plugin's JSON.")],
     *,
-    index: Index,
+    index: Index = None,
     name: Annotated[
         str | None, typer.Option(help="Its name in the cluster; default: the file's.")
     ] = None,
@@ -38,29 +35,29 @@ def push(
     replace: Annotated[
         bool, typer.Option("--replace", help="Put it in the place of another one of its name.")
     ] = False,
-    place: Place,
+    place: StoreOptions,
     as_json: Json = False,
 ) -> None:
     """Store a feature set, after every feature has been tried on the index."""
-    from owpc_ltr.features.loading import load_featureset
-
-    featureset = _to_be_tried(load_featureset(file, name), index, keywords)
-    kept_in = place.open_store()
-    kept_in.prepare()
-    kept_in.put_featureset(featureset, replace=replace)
+    cluster = place.connect()
+    featureset = cluster.featuresets.push(
+        file, index=index, name=name, keywords=keywords, replace=replace
+    )
+    tried_on = (featureset.validation or {})["index"]
     summary = {
         "featureset": featureset.name,
         "features": list(featureset.feature_names),
         "params": list(featureset.params),
         "hash": featureset.hash,
-        "store_kind": kept_in.kind,
+        "store_kind": cluster.store.kind,
     }
     if as_json:
         print_json(summary)
         return
     typer.echo(
-        f"stored feature set '{featureset.name}' ({kept_in.kind}): {len(featureset.features)} "
-        f"features, all tried on '{index}'; params: {', '.join(featureset.params)}"
+        f"stored feature set '{featureset.name}' ({cluster.store.kind}): "
+        f"{len(featureset.features)} features, all tried on '{tried_on}'; params: "
+        f"{', '.join(featureset.params)}"
     )
 
 
@@ -69,11 +66,11 @@ def push(
 def show(
     name: Name,
     *,
-    place: Place,
+    place: StoreOptions,
     as_json: Json = False,
 ) -> None:
     """Print a feature set of the cluster: its features, or with --json what `push` accepts."""
-    found = place.open_store().get_featureset(name)
+    found = place.connect().featuresets.get(name)
     if as_json:
         print_json(found.to_body())
         return
@@ -88,14 +85,14 @@ def show(
 @grouped
 def list_all(
     *,
-    place: Place,
+    place: StoreOptions,
     as_json: Json = False,
 ) -> None:
     """List the feature sets of the cluster."""
-    kept_in = place.open_store()
-    names = kept_in.list_featuresets()
+    cluster = place.connect()
+    names = cluster.featuresets.names()
     if as_json:
-        print_json({"featuresets": names, "store_kind": kept_in.kind})
+        print_json({"featuresets": names, "store_kind": cluster.store.kind})
         return
     for name in names:
         typer.echo(name)
@@ -106,23 +103,11 @@ def list_all(
 def delete(
     name: Name,
     *,
-    place: Place,
+    place: StoreOptions,
 ) -> None:
     """Take a feature set out; models keep their own copy of it."""
-    place.open_store().delete_featureset(name)
+    place.connect().featuresets.delete(name)
     typer.echo(f"deleted feature set '{name}'")
-
-
-def _to_be_tried(featureset: FeatureSet, index: str, keywords: str) -> FeatureSet:
-    """The feature set, saying on which index it is tried, and with which parameters."""
-    from dataclasses import replace
-
-    from owpc_ltr.names import check_index
-
-    tried = dict.fromkeys(featureset.params, keywords)
-    given = (featureset.validation or {}).get("params", {})
-    validation = {"index": check_index(index), "params": {**tried, **given}}
-    return replace(featureset, validation=validation)
 
 
 def _shortened(template: Any) -> str:

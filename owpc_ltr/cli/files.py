@@ -1,26 +1,11 @@
-"""The files that commands read whole, and those that they will write."""
+"""The files that commands will write."""
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
-from typing import Any
 
-from owpc_ltr.errors import BadInput, UsageError
-
-
-def read_json_object(path: Path) -> dict[str, Any]:
-    """The JSON object of a file. Raises BadInput naming the file and the place of the fault."""
-    from owpc_ltr.files.text import read_text
-
-    try:
-        content = json.loads(read_text(path, largest=10_000_000))
-    except (ValueError, RecursionError) as error:
-        raise BadInput(f"{path} is not JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise BadInput(f"{path} holds no JSON object: it begins with {str(content)[:20]!r}")
-    return content
+from owpc_ltr.errors import UsageError
 
 
 def check_writable(path: Path) -> None:

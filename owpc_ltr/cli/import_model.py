@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,10 +13,7 @@ from owpc_ltr.cli.files import check_writable
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Json, ModelFile
 from owpc_ltr.cli.output import print_json
-from owpc_ltr.errors import BadInput, UsageError
-
-if TYPE_CHECKING:
-    from owpc_ltr.interop.import_columns import Columns
+from owpc_ltr.errors import UsageError
 
 
 class MissingValues(StrEnum):
@@ -41,26 +38,15 @@ class ColumnSource:
         typer.Option(help="The dataset that it was trained on: names, and documents for upload."),
     ] = None
 
-    def columns(self) -> Columns:
-        """The names, and what else is known. Raises UsageError for more sources than one."""
-        from owpc_ltr.data.parquet import read_dataset
-        from owpc_ltr.features.loading import load_featureset
-        from owpc_ltr.interop.import_columns import Columns
-        from owpc_ltr.models.parity_samples import parity_samples_of
+    def asked(self) -> dict[str, Any]:
+        """What names the columns. Raises UsageError for more sources than one."""
+        from owpc_ltr.api.datasets import read_dataset
 
         if sum(source is not None for source in (self.features, self.featureset, self.data)) > 1:
             raise UsageError("--features, --featureset and --data name the same columns: give one")
-        if self.features is not None:
-            return Columns(_names(self.features))
-        if self.featureset is not None:
-            named = load_featureset(self.featureset)
-            return Columns(named.feature_names, {"featureset_hash": named.hash})
-        if self.data is None:
-            return Columns()
-        judged = read_dataset(self.data)
-        source = {"data": self.data.name, "fingerprint": judged.fingerprint}
-        record = {"featureset_hash": judged.featureset_hash, "probes": parity_samples_of(judged)}
-        return Columns(judged.feature_names, {**record, "source": source})
+        judged = None if self.data is None else read_dataset(self.data)
+        named = {"data": judged, "source": "" if self.data is None else self.data.name}
+        return {"feature_names": self.features or (), "featureset": self.featureset, **named}
 
 
 @grouped
@@ -78,12 +64,12 @@ def import_model(
 
     Pickles are never read: save XGBoost as .json and LightGBM as .txt.
     """
-    from owpc_ltr.interop.import_columns import adopt
-    from owpc_ltr.models.linear import save_model
+    from owpc_ltr.api.models import import_model as read
+    from owpc_ltr.api.models import save_model
 
     check_writable(out)
-    adopted = adopt(file, source.columns(), missing.value)
-    model, notes = adopted.model, list(adopted.notes)
+    imported = read(file, missing=missing.value, **source.asked())
+    model, notes = imported.model, list(imported.notes)
     save_model(model, out)
     kind = model.record.get("imported", {}).get("format", "owpc-ltr")
     names = list(model.feature_names)
@@ -94,21 +80,3 @@ def import_model(
     typer.echo(f"wrote {out}: a {model.kind} model of {len(names)} features, from {kind}")
     for note in notes:
         typer.echo(f"- {note}")
-
-
-def _names(path: Path) -> tuple[str, ...]:
-    from owpc_ltr.files.text import read_text, shown
-
-    names: dict[str, int] = {}
-    for number, line in enumerate(read_text(path, largest=10_000_000).splitlines(), 1):
-        name = line.strip()
-        if name in names:
-            raise BadInput(
-                f"{path}, line {number}: the feature {shown(name)} stands on line {names[name]} "
-                "already: leave one"
-            )
-        if name:
-            names[name] = number
-    if not names:
-        raise BadInput(f"{path} names no feature: write one on each line")
-    return tuple(names)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict
-from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from owpc_ltr.cli.cluster import Cluster
+from owpc_ltr.cli.cluster import ClusterOptions
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Json
 from owpc_ltr.cli.output import print_json, progress
@@ -35,43 +33,26 @@ def index(
     recreate: Annotated[
         bool, typer.Option("--recreate", help="Delete an index of this name first.")
     ] = False,
-    cluster: Cluster,
+    cluster: ClusterOptions,
     as_json: Json = False,
 ) -> None:
     """Index documents, every one accounted for: the engine's count is compared with the file's."""
-    from owpc_ltr.engine.indexing import create_index, index_documents, merge_segments
+    from owpc_ltr.api.files import read_json_object
     from owpc_ltr.errors import UsageError
 
     if append and recreate:
         raise UsageError("--append keeps the index, and --recreate deletes it: choose one")
-    body = _read_settings(settings)
-    engine = cluster.connect()
-    existing = "append" if append else "recreate" if recreate else "refuse"
-    # The first document is looked at before anything is made or deleted.
-    numbered = _begun(documents, id_field)
-    create_index(engine, index, body, existing=existing)
+    body = None if settings is None else read_json_object(settings)
     with progress() as show:
-        report = index_documents(engine, index, numbered, show)
-        if not append:
-            show("merging segments", None)
-            merge_segments(engine, index)
+        report = cluster.connect().index(
+            documents,
+            index,
+            id_field=id_field,
+            settings=body,
+            existing="append" if append else "recreate" if recreate else "refuse",
+            progress=show,
+        )
     if as_json:
         print_json(asdict(report))
     else:
         typer.echo(f"indexed {report.sent} documents; '{index}' holds {report.documents}")
-
-
-def _begun(path: Path, id_field: str | None) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The documents of a file with their ids, the first one already read and found good."""
-    from owpc_ltr.files.json_lines import read_json_lines, with_ids
-
-    numbered = with_ids(read_json_lines(path), id_field, str(path))
-    return chain([next(numbered)], numbered)
-
-
-def _read_settings(path: Path | None) -> dict[str, Any] | None:
-    if path is None:
-        return None
-    from owpc_ltr.cli.files import read_json_object
-
-    return read_json_object(path)

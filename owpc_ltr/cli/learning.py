@@ -1,20 +1,13 @@
-"""The options of `owpc-ltr train` that say what to learn, as a plan."""
+"""The options of `owpc-ltr train` that say what to learn, as calls take it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
 from owpc_ltr.cli.options import Grid, Settings
-from owpc_ltr.cli.plans import Choosing
-
-if TYPE_CHECKING:
-    from owpc_ltr.training.rerankers import RerankingPlan
-    from owpc_ltr.training.train import Plan
 
 
 @dataclass(frozen=True)
@@ -44,18 +37,20 @@ class Learning:
         ),
     ] = None
 
-    def model_plan(self, normalise: str | None, plugins: Sequence[Path]) -> Plan:
-        """The plan of a model, with the defaults of models."""
-        from owpc_ltr.host import registry as registries
+    def of_a_model(self) -> dict[str, Any]:
+        """What to learn, as `train` takes it; what is left out is for it to say."""
+        return self._named(loss=self.loss, optimizer=self.optimizer)
 
-        choosing = Choosing(self.setting or (), self.grid or (), self.select or "map")
-        loss, optimizer = self.loss or "owpc", self.optimizer or "larank"
-        return choosing.model_plan(registries.load(plugins), loss, optimizer, normalise or "scale")
+    def of_a_reordering(self) -> dict[str, Any]:
+        """The same, as `train_reranker` takes it."""
+        return self._named(loss=self.loss, reranker=self.reranker)
 
-    def reranking_plan(self, plugins: Sequence[Path]) -> RerankingPlan:
-        """The plan of the reranker, with the defaults of rerankers."""
-        from owpc_ltr.host import registry as registries
+    def _named(self, **parts: str | None) -> dict[str, Any]:
+        from owpc_ltr.api.plugins import named_grids, named_settings
 
-        choosing = Choosing(self.setting or (), self.grid or (), self.select or "ndcg@10")
-        loss, reranker = self.loss or "bregman", str(self.reranker)
-        return choosing.reranking_plan(registries.load(plugins), loss, reranker)
+        named: dict[str, Any] = {"select": self.select, **parts}
+        return {
+            "settings": named_settings(self.setting or ()),
+            "grid": named_grids(self.grid or ()),
+            **{key: value for key, value in named.items() if value is not None},
+        }

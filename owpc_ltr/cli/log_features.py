@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from owpc_ltr.cli.cluster import Place
+from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Index, Json
 from owpc_ltr.cli.output import print_json, progress, warn
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.judgments import Duplicates, Judgments
-    from owpc_ltr.engine.feature_log import LogReport
+    from owpc_ltr.api.results import LogReport
 
 
 @dataclass(frozen=True)
@@ -31,16 +28,6 @@ class Reading:
         str,
         typer.Option(help="Of a document judged twice for a query: refuse, first, max or mean."),
     ] = "refuse"
-
-    def read(self, path: Path) -> Judgments:
-        """The judgments of the file, and on standard error what is to be known of them."""
-        from owpc_ltr.data.judgments import read_judgments
-
-        duplicates = cast("Duplicates", self.duplicates)
-        judged = read_judgments(path, topics=self.topics, duplicates=duplicates)
-        for note in judged.notes:
-            warn(note)
-        return judged
 
 
 @dataclass(frozen=True)
@@ -67,15 +54,17 @@ class Logging:
 @grouped
 def log_features(
     *,
-    index: Index,
-    featureset: Annotated[str, typer.Option(help="The name of a feature set in the cluster.")],
+    index: Index = None,
+    featureset: Annotated[
+        str | None, typer.Option(help="A feature set of the cluster; default: the only one.")
+    ] = None,
     judgments: Annotated[
         Path, typer.Option(help="Judged queries: TSV, CSV, qrels …; also .gz or .xz.")
     ],
     out: Annotated[Path, typer.Option(help="The dataset to write (Parquet).")],
     reading: Reading,
     logging: Logging,
-    place: Place,
+    place: StoreOptions,
     as_json: Json = False,
 ) -> None:
     """Ask the engine for the feature values of every judged document.
@@ -83,22 +72,15 @@ def log_features(
     Every judged document is logged, absent from the index, or rejected, and all are counted.
     Half-done work stays in OUT.run: the same command goes on from there, to the same bytes.
     """
-    from owpc_ltr.engine import feature_log
-
-    options = feature_log.LogOptions(**asdict(logging))
-    judged = reading.read(judgments)
-    engine, store = place.open()
     with progress() as show:
-        report = feature_log.log_features(
-            engine,
-            store,
-            store.get_featureset(featureset),
-            judged,
-            index,
+        report = place.connect().log_features(
+            judgments,
             out,
-            source=hashlib.sha256(judgments.read_bytes()).hexdigest(),
-            options=options,
-            progress=_counted(show, judged.n_judgments),
+            featureset=featureset,
+            index=index,
+            progress=show,
+            **asdict(reading),
+            **asdict(logging),
         )
     _warn_of_features_without_values(report)
     if as_json:
@@ -106,17 +88,6 @@ def log_features(
     else:
         for line in _lines(report):
             typer.echo(line)
-
-
-def _counted(show: Callable[[str, float | None], None], judged: int) -> Callable[[int], None]:
-    done = 0
-
-    def advance(documents: int) -> None:
-        nonlocal done
-        done += documents
-        show(f"{done:,} of {judged:,} judged documents", done / judged)
-
-    return advance
 
 
 def _summary(report: LogReport) -> dict[str, Any]:

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from owpc_ltr.cli.cluster import Cluster, Place
+from owpc_ltr.cli.cluster import ClusterOptions, StoreOptions
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Json, UploadedName
 from owpc_ltr.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from owpc_ltr.engine.deployment.aliases import Alias
-    from owpc_ltr.engine.deployment.certificates import Certificate
-    from owpc_ltr.engine.http.client import Engine
+    from owpc_ltr.api.results import Alias
 
 app = typer.Typer(
     help="List uploaded models, and change what names point to.", no_args_is_help=True
@@ -27,16 +25,13 @@ ModelName = Annotated[str, typer.Argument(help="NAME, NAME:challenger or NAME@HA
 
 @app.command(name="list")
 @grouped
-def list_all(*, place: Place, as_json: Json = False) -> None:
+def list_all(*, place: StoreOptions, as_json: Json = False) -> None:
     """List the names that applications use, and the models that they point to."""
-    from owpc_ltr.engine.deployment.aliases import Aliases
-
-    engine, store = place.open()
-    aliases = Aliases(engine).all()
-    models = store.list_models()
+    cluster = place.connect()
+    aliases, models = cluster.models.aliases(), cluster.models.names()
     if as_json:
         listed = [asdict(alias) for alias in aliases]
-        print_json({"aliases": listed, "models": models, "store_kind": store.kind})
+        print_json({"aliases": listed, "models": models, "store_kind": cluster.store.kind})
         return
     _print_aliases(aliases)
     used = {model for alias in aliases for model in alias.models}
@@ -46,16 +41,14 @@ def list_all(*, place: Place, as_json: Json = False) -> None:
 
 @app.command()
 @grouped
-def show(name: ModelName, *, cluster: Cluster, as_json: Json = False) -> None:
+def show(name: ModelName, *, cluster: ClusterOptions, as_json: Json = False) -> None:
     """Show where a model comes from and what was proven of it: its certificate in the cluster."""
-    from owpc_ltr.engine.deployment.provenance import provenance
-
-    certificate = _certificate(cluster.connect(), name)
+    models = cluster.connect().models
     if as_json:
-        print_json(certificate.as_dict())
+        print_json(models.show(name).as_dict())
         return
     print_table(
-        ["FACT", "VALUE"], [(fact, _shown(v)) for fact, v in provenance(certificate).items()]
+        ["FACT", "VALUE"], [(fact, _shown(value)) for fact, value in models.facts(name).items()]
     )
 
 
@@ -65,31 +58,27 @@ def diff(
     name: ModelName,
     other: Annotated[str, typer.Argument(help="The same, of another model.")],
     *,
-    cluster: Cluster,
+    cluster: ClusterOptions,
     as_json: Json = False,
 ) -> None:
     """Show in what two models differ: data, settings, proofs, and weights where both are linear."""
-    from owpc_ltr.engine.deployment.provenance import differences
-
-    engine = cluster.connect()
-    one, two = _certificate(engine, name), _certificate(engine, other)
-    found = differences(one, two)
+    models = cluster.connect().models
+    found = models.differences(name, other)
+    one, two = models.resolve(name), models.resolve(other)
     if as_json:
-        print_json({"models": [one.model, two.model], "differences": [list(row) for row in found]})
+        print_json({"models": [one, two], "differences": [list(row) for row in found]})
         return
     print_table(
-        ["FACT", one.model, two.model],
+        ["FACT", one, two],
         [(fact, _shown(a), _shown(b)) for fact, a, b in found if fact != "model"],
     )
 
 
 @app.command()
 @grouped
-def promote(name: UploadedName, *, cluster: Cluster, as_json: Json = False) -> None:
+def promote(name: UploadedName, *, cluster: ClusterOptions, as_json: Json = False) -> None:
     """Let NAME point to its challenger from now on."""
-    from owpc_ltr.engine.deployment.aliases import Aliases
-
-    _print_alias(Aliases(cluster.connect()).promote(name), as_json=as_json)
+    _print_alias(cluster.connect().models.promote(name), as_json=as_json)
 
 
 @app.command()
@@ -100,21 +89,18 @@ def prune(
     ] = None,
     *,
     yes: Annotated[bool, typer.Option("--yes", help="Remove all that are unused.")] = False,
-    place: Place,
+    place: StoreOptions,
     as_json: Json = False,
 ) -> None:
     """Remove unused models; without MODEL or --yes, list them.
 
     Unused is what no name points to, nor can go back to.
     """
-    from owpc_ltr.engine.deployment.prune import prunable
-    from owpc_ltr.engine.deployment.prune import prune as take_out
-
-    engine, store = place.open()
-    chosen = [model] if model else prunable(engine, store)
+    models = place.connect().models
+    chosen = [model] if model else models.unused()
     done = bool(model) or yes
     if done:
-        take_out(engine, store, chosen)
+        models.prune(chosen)
     if as_json:
         print_json({"models": chosen, "taken_out": done})
         return
@@ -128,18 +114,9 @@ def prune(
 
 @app.command()
 @grouped
-def rollback(name: UploadedName, *, cluster: Cluster, as_json: Json = False) -> None:
+def rollback(name: UploadedName, *, cluster: ClusterOptions, as_json: Json = False) -> None:
     """Let NAME point again to the model before the last upload."""
-    from owpc_ltr.engine.deployment.aliases import Aliases
-
-    _print_alias(Aliases(cluster.connect()).roll_back(name), as_json=as_json)
-
-
-def _certificate(engine: Engine, name: str) -> Certificate:
-    from owpc_ltr.engine.deployment.aliases import Aliases
-    from owpc_ltr.engine.deployment.certificates import Certificates
-
-    return Certificates(engine).get(Aliases(engine).resolve(name))
+    _print_alias(cluster.connect().models.rollback(name), as_json=as_json)
 
 
 def _print_aliases(aliases: Sequence[Alias]) -> None:

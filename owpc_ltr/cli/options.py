@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from owpc_ltr.data.dataset import RankingDataset
 
 Documents = Annotated[
     Path | None,
@@ -27,7 +22,10 @@ Grid = Annotated[
 IdField = Annotated[
     str | None, typer.Option(help="The field of --documents with their ids; default: line numbers.")
 ]
-Index = Annotated[str, typer.Option(help="The index (or alias) to search.")]
+Index = Annotated[
+    str | None,
+    typer.Option(help="The index (or alias) to search; default: what the model or cluster knows."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Metrics = Annotated[
     list[str] | None,
@@ -58,9 +56,3 @@ class FieldSource:
 
     documents: Documents = None
     id_field: IdField = None
-
-    def added(self, data: RankingDataset, names: Sequence[str]) -> RankingDataset:
-        """The data with the named fields of its documents."""
-        from owpc_ltr.data.document_fields import with_document_fields
-
-        return with_document_fields(data, names, self.documents, self.id_field)

@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
-from typing import Any
-
 from owpc_ltr.cli.options import Json, PluginFiles
 from owpc_ltr.cli.output import print_json, print_table, warn
-
-_CLAIMS = {
-    "loss": ("convex", "conservative", "smooth"),
-    "optimizer": ("needs_convex", "uses_loss"),
-    "reranker": ("has_objective",),
-}
 
 
 def plugins(plugin: PluginFiles = None, as_json: Json = False) -> None:
@@ -21,10 +12,11 @@ def plugins(plugin: PluginFiles = None, as_json: Json = False) -> None:
     Use a name as --loss NAME, --optimizer NAME or --reranker NAME, and a setting as
     --set loss.SETTING=VALUE.
     """
-    from owpc_ltr.host import registry as registries
+    from owpc_ltr.api.plugins import describe
+    from owpc_ltr.api.plugins import plugins as installed
 
-    registry = registries.load(plugin or [])
-    rows = [_describe(found) for found in registry.all()]
+    registry = installed(plugin or [])
+    rows = [describe(found) for found in registry.all()]
     failures = [vars(failure) for failure in registry.failures]
     if as_json:
         print_json({"plugins": rows, "failures": failures})
@@ -44,17 +36,3 @@ def plugins(plugin: PluginFiles = None, as_json: Json = False) -> None:
     )
     for failure in registry.failures:
         warn(f"plugin '{failure.plugin}' ({failure.source}) failed to load: {failure.reason}")
-
-
-def _describe(found: Any) -> dict[str, Any]:
-    from owpc_ltr.host.settings import describe_settings
-
-    default = found.cls()
-    return {
-        "kind": found.kind,
-        "name": found.name,
-        "claims": [claim for claim in _CLAIMS[found.kind] if getattr(default, claim)],
-        "settings": describe_settings(found.cls),
-        "summary": (inspect.getdoc(found.cls) or "").partition("\n")[0],
-        "source": found.source,
-    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +14,6 @@ from owpc_ltr.errors import UsageError
 if TYPE_CHECKING:
     from owpc_ltr.cli.feature_cost import FeatureCosts
     from owpc_ltr.cli.learning import Learning
-    from owpc_ltr.cli.options import FieldSource
-    from owpc_ltr.cli.sides import DatasetSplits
-    from owpc_ltr.protocols import Run
-    from owpc_ltr.training.rerankers import Reranked, RerankingPlan
 
 
 def reranker_base(learning: Learning, costs: FeatureCosts, normalise: str | None) -> str:
@@ -38,38 +34,20 @@ def reranker_base(learning: Learning, costs: FeatureCosts, normalise: str | None
     return learning.base
 
 
-def learn_reranker(
-    plan: RerankingPlan, base: str, sides: DatasetSplits, fields: FieldSource, run: Run
-) -> Reranked:
-    """A reordering of the base's lists, learned on one side and chosen on the other."""
-    from owpc_ltr.models.reordering import read_base
-    from owpc_ltr.training.rerankers import fit_reranker
-
-    names, validation = plan.field_names, sides.validation
-    return fit_reranker(
-        fields.added(sides.training, names),
-        read_base(base, sides.everything),
-        plan,
-        run,
-        None if validation is None else fields.added(validation, names),
-        {**sides.source, "base": Path(base).name},
-    )
-
-
-def print_reranked(reranked: Reranked, base: str, out: Path, *, as_json: bool) -> None:
+def print_reranked(record: Mapping[str, Any], base: str, out: Path, *, as_json: bool) -> None:
     """The candidates, the chosen one, and where it was written."""
-    record = reranked.model.record
+    settings = record["chosen"]
     if as_json:
         shown = {key: value for key, value in record.items() if key != "probes"}
-        print_json({"model": str(out), "base": base, "chosen": reranked.settings, **shown})
+        print_json({"model": str(out), "base": base, **shown})
         return
     if record["validation"] is not None:
-        _print_candidates(reranked.table, record["select"])
-    if reranked.settings is None:
+        _print_candidates(record["table"], record["select"])
+    if settings is None:
         warn("nothing was better than the base on the validation queries: the file ranks as it")
     else:
-        settings = ", ".join(f"{name}={value}" for name, value in reranked.settings.items())
-        typer.echo(f"chosen: {settings or 'the defaults'}")
+        told = ", ".join(f"{name}={value}" for name, value in settings.items())
+        typer.echo(f"chosen: {told or 'the defaults'}")
     typer.echo(f"learned on {record['queries']} queries, {record['documents']} documents")
     typer.echo(f"wrote {out}")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,11 +12,9 @@ import typer
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Grid, Json, Metrics, PluginFiles, Seed, Settings
 from owpc_ltr.cli.output import print_json, print_table, progress
-from owpc_ltr.cli.plans import Choosing
 
 if TYPE_CHECKING:
-    from owpc_ltr.training.cross_validation import Choice, Fold
-    from owpc_ltr.training.train import Plan
+    from owpc_ltr.api.results import Choice
 
 
 @dataclass(frozen=True)
@@ -32,16 +29,17 @@ class Candidates:
     grid: Grid = None
     select: Annotated[str, typer.Option(help="The metric by which validation chooses.")] = "map"
 
-    def plans(self, normalise: str, plugins: Sequence[Path]) -> list[Plan]:
-        """A plan for each loss with each optimizer."""
-        from owpc_ltr.host import registry as registries
+    def asked(self) -> dict[str, Any]:
+        """What is compared, as `select` takes it."""
+        from owpc_ltr.api.plugins import named_grids, named_settings
 
-        registry = registries.load(plugins)
-        choosing = Choosing(self.setting or (), self.grid or (), self.select)
-        return [
-            choosing.model_plan(registry, loss, optimizer, normalise)
-            for loss, optimizer in product(self.loss or ["owpc"], self.optimizer or ["larank"])
-        ]
+        return {
+            "losses": self.loss or ["owpc"],
+            "optimizers": self.optimizer or ["larank"],
+            "settings": named_settings(self.setting or ()),
+            "grid": named_grids(self.grid or ()),
+            "select": self.select,
+        }
 
 
 @grouped
@@ -68,54 +66,31 @@ def select(
     Figures are means over folds of the folds' test means. The last row lets validation choose
     among everything (the paper's g_All, where only loss.generator varies).
     """
-    from owpc_ltr.protocols import Run
-    from owpc_ltr.training.cross_validation import choose, families_of
-    from owpc_ltr.training.cross_validation import select as select_over_folds
+    from owpc_ltr.api.datasets import read_folds
+    from owpc_ltr.api.training import select as select_over_folds
 
-    metrics = metric or ["map", "ndcg@1", "ndcg@3", "ndcg@10"]
-    plans = candidates.plans(normalise, plugin or ())
-    cut = _folds(data, folds)
     with progress() as show:
-        run = Run(seed=seed, progress=show)
-        rows = select_over_folds(cut, plans, metrics, run, jobs=jobs, journal=journal)
-    choices = choose(rows, candidates.select, families_of(rows))
+        found = select_over_folds(
+            read_folds(data),
+            folds=folds,
+            metrics=metric or ["map", "ndcg@1", "ndcg@3", "ndcg@10"],
+            normalise=normalise,
+            jobs=jobs,
+            journal=journal,
+            seed=seed,
+            plugins=plugin or (),
+            progress=show,
+            **candidates.asked(),
+        )
     if as_json:
-        how = {"folds": [fold.name for fold in cut], "select": candidates.select}
-        found = {
-            "choices": [vars(choice) for choice in choices],
-            "rows": [vars(row) for row in rows],
-        }
-        print_json({**how, **found})
+        how = {"folds": list(found.folds), "select": candidates.select}
+        choices = [vars(choice) for choice in found.choices]
+        print_json({**how, "choices": choices, "rows": [vars(row) for row in found.rows]})
     else:
-        _print(choices, candidates.select)
+        _print(found.choices, candidates.select)
 
 
-def _folds(paths: list[Path], count: int) -> list[Fold]:
-    from owpc_ltr.data.parquet import read_dataset
-    from owpc_ltr.errors import UsageError
-    from owpc_ltr.training.cross_validation import Fold, cut_folds
-
-    if len(paths) == 1 and not paths[0].is_dir():
-        return cut_folds(read_dataset(paths[0]), count)
-    folds = []
-    for folder in paths:
-        if not folder.is_dir():
-            raise UsageError(f"{folder} is no folder: give one dataset, or a folder for each fold")
-        parts = [read_dataset(_part(folder, name)) for name in ("train", "vali", "test")]
-        folds.append(Fold(folder.name, *parts))
-    return folds
-
-
-def _part(folder: Path, name: str) -> Path:
-    from owpc_ltr.errors import BadInput
-
-    found = sorted(path for path in folder.iterdir() if path.name.partition(".")[0] == name)
-    if len(found) != 1:
-        raise BadInput(f"{folder} needs one file {name}.txt (or .parquet, .gz, .xz)")
-    return found[0]
-
-
-def _print(choices: list[Choice], select: str) -> None:
+def _print(choices: Sequence[Choice], select: str) -> None:
     headers = ["SETTINGS", f"VALIDATION {select}", *(f"TEST {m}" for m in choices[0].test), "C"]
     rows: list[list[Any]] = []
     for choice in choices:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -13,15 +13,10 @@ from owpc_ltr.cli.files import check_writable
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.learning import Learning
 from owpc_ltr.cli.options import FieldSource, Json, ModelFile, PluginFiles, Seed, Threads
-from owpc_ltr.cli.output import print_json, print_table, progress, warn
-from owpc_ltr.cli.rerank import learn_reranker, print_reranked, reranker_base
-from owpc_ltr.cli.sides import DatasetSplits, SplitOptions
+from owpc_ltr.cli.output import print_json, print_table, progress
+from owpc_ltr.cli.rerank import print_reranked, reranker_base
+from owpc_ltr.cli.sides import SplitOptions
 from owpc_ltr.errors import UsageError
-
-if TYPE_CHECKING:
-    from owpc_ltr.protocols import Run
-    from owpc_ltr.training.feature_selection import Costs, Selected
-    from owpc_ltr.training.train import Plan, Trained
 
 
 @grouped
@@ -30,7 +25,7 @@ def train(
     *,
     out: ModelFile,
     learning: Learning,
-    cut: SplitOptions,
+    split: SplitOptions,
     normalise: Annotated[
         str | None,
         typer.Option(
@@ -50,30 +45,40 @@ def train(
     validation and test. `owpc-ltr evaluate MODEL DATA` then measures on the test queries.
     With --reranker it learns to reorder the lists of --base, which stays a candidate itself.
     """
-    from owpc_ltr.models.linear import save_model
-    from owpc_ltr.protocols import Run
+    from owpc_ltr.api.models import save_model
+    from owpc_ltr.api.training import check_plan, train_reranker
+    from owpc_ltr.api.training import train as train_model
 
     check_writable(out)
+    common: dict[str, Any] = {"seed": seed, "threads": threads, "plugins": plugin or ()}
     if learning.reranker is not None:
-        base = reranker_base(learning, costs, normalise)
-        reranking = learning.reranking_plan(plugin or ())
+        base, how = reranker_base(learning, costs, normalise), learning.of_a_reordering()
+        check_plan(plugins=plugin or (), **how)
         with progress() as show:
-            run = Run(seed=seed, threads=threads, progress=show)
-            reranked = learn_reranker(reranking, base, cut.read(data), fields, run)
-        save_model(reranked.model, out)
-        print_reranked(reranked, base, out, as_json=as_json)
+            splits = split.read(data)
+            source = {**splits.source, "base": Path(base).name}
+            files: dict[str, Any] = {"documents": fields.documents, "id_field": fields.id_field}
+            reordering = train_reranker(
+                splits.training, base, validation=splits.optional_validation, source=source,
+                progress=show, **files, **how, **common,
+            )  # fmt: skip
+        save_model(reordering, out)
+        print_reranked(reordering.record, base, out, as_json=as_json)
         return
     _refuse_reranker_options(learning, fields)
-    plan = learning.model_plan(normalise, plugin or ())
+    how = learning.of_a_model() | ({} if normalise is None else {"normalise": normalise})
+    check_plan(plugins=plugin or (), **how)
     prices = costs.read()
-    sides = cut.read(data)
+    splits = split.read(data)
     with progress() as show:
-        run = Run(seed=seed, threads=threads, progress=show)
-        trained, selected = _learn_model(plan, sides, run, prices)
-    save_model(trained.model, out)
-    if selected is not None and not as_json:
-        print_path(selected)
-    _print(trained, out, as_json=as_json)
+        model = train_model(
+            splits.training, validation=splits.optional_validation, costs=prices,
+            source=splits.source, progress=show, **how, **common,
+        )  # fmt: skip
+    save_model(model, out)
+    if "feature_cost" in model.record and not as_json:
+        print_path(model.record["feature_cost"])
+    _print(model.record, out, as_json=as_json)
 
 
 def _refuse_reranker_options(learning: Learning, fields: FieldSource) -> None:
@@ -82,48 +87,38 @@ def _refuse_reranker_options(learning: Learning, fields: FieldSource) -> None:
         raise UsageError(f"{option} is for rerankers: add --reranker, or leave it out")
 
 
-def _learn_model(
-    plan: Plan, sides: DatasetSplits, run: Run, costs: Costs | None
-) -> tuple[Trained, Selected | None]:
-    """The model, and how its features were chosen where they have costs."""
-    from owpc_ltr.training.feature_selection import train_at_cost
-    from owpc_ltr.training.train import train as train_model
-
-    if costs is None:
-        return train_model(sides.training, plan, run, sides.validation, sides.source), None
-    selected = train_at_cost(sides.training, plan, run, sides.validation, costs, sides.source)
-    return selected.trained, selected
-
-
-def _print(trained: Trained, out: Path, *, as_json: bool) -> None:
-    record = trained.model.record
+def _print(record: Mapping[str, Any], out: Path, *, as_json: bool) -> None:
     if as_json:
         print_json({"model": str(out), **{k: v for k, v in record.items() if k != "probes"}})
         return
-    _print_candidates(trained)
-    settings = ", ".join(f"{name}={value}" for name, value in trained.settings.items())
-    certificate = trained.fit.certificate
-    typer.echo(f"chosen: {settings or 'the defaults'}")
+    settings = _chosen(record)
+    _print_candidates(record, settings)
+    told = ", ".join(f"{name}={value}" for name, value in settings.items())
+    certificate = record["certificate"]
+    typer.echo(f"chosen: {told or 'the defaults'}")
     typer.echo(
         f"trained on {record['queries']} queries, {record['documents']} documents; "
-        f"{certificate.stop_reason} ({certificate.passes} passes, "
-        f"{certificate.nonzero_duals} non-zero duals)"
+        f"{certificate['stop_reason']} ({certificate['passes']} passes, "
+        f"{certificate['nonzero_duals']} non-zero duals)"
     )
-    for message in trained.warnings:
-        warn(message)
     typer.echo(f"wrote {out}")
 
 
-def _print_candidates(trained: Trained) -> None:
+def _chosen(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of the first candidate that was as good as the chosen one, which is itself."""
+    value = record["validation"]
+    row = next(row for row in record["table"] if row.get("validation") == value)
+    return {name: row[name] for name in row if "." in name}
+
+
+def _print_candidates(record: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     """What was tried, with the settings in which they differ; nothing where they do not."""
-    varied = [
-        name for name in trained.settings if len({str(row[name]) for row in trained.table}) > 1
-    ]
+    table = record["table"]
+    varied = [name for name in settings if len({str(row[name]) for row in table}) > 1]
     if varied:
-        select = trained.model.record["select"]
         print_table(
-            [*varied, f"validation {select}", "risk ratio", "gap", "passes"],
-            [_row(row, varied) for row in trained.table],
+            [*varied, f"validation {record['select']}", "risk ratio", "gap", "passes"],
+            [_row(row, varied) for row in table],
         )
 
 

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from owpc_ltr.cli.cluster import Place
+from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Index, Json, Tolerance
 from owpc_ltr.cli.output import print_json, print_table
 from owpc_ltr.errors import UsageError
 
 if TYPE_CHECKING:
-    from owpc_ltr.engine.deployment.gate import Gate, GateResult
-    from owpc_ltr.engine.deployment.parity import Parity
-    from owpc_ltr.engine.deployment.upload import Uploaded
+    from owpc_ltr.api.results import GateResult, Parity, Uploaded
 
 
 @dataclass(frozen=True)
@@ -37,31 +35,27 @@ class Proof:
         typer.Option(help="Judged queries: held-out ones for the gain, and for the scores' check."),
     ] = None
 
-    def prepared(self) -> tuple[Gate | None, list[dict[str, Any]] | None]:
-        """What the data is for: a gate, and samples for a model that remembers none."""
-        from owpc_ltr.data.parquet import read_dataset
-        from owpc_ltr.engine.deployment.gate import Gate
-        from owpc_ltr.metrics import parse_metric
-        from owpc_ltr.models.parity_samples import parity_samples_of
+    def asked(self) -> dict[str, Any]:
+        """What must be shown, as an upload takes it."""
+        from owpc_ltr.api.datasets import read_dataset
 
-        metric = parse_metric(self.require_gain) if self.require_gain else None
-        if self.data is None:
-            if metric:
-                raise UsageError(
-                    "--require-gain needs judged queries to compare on: give --data FILE"
-                )
-            return None, None
-        judged = read_dataset(self.data)
-        return (Gate(metric, judged, self.over) if metric else None), parity_samples_of(judged)
+        if self.require_gain and self.data is None:
+            raise UsageError("--require-gain needs judged queries to compare on: give --data FILE")
+        judged = None if self.data is None else read_dataset(self.data)
+        return {"require_gain": self.require_gain, "over": self.over, "data": judged}
 
 
 @grouped
 def upload(
     model: Annotated[Path, typer.Argument(help="A model file.")],
     *,
-    index: Index,
-    featureset: Annotated[str, typer.Option(help="The feature set that it was trained on.")],
-    name: Annotated[str, typer.Option(help="The name that applications use.")],
+    index: Index = None,
+    featureset: Annotated[
+        str | None, typer.Option(help="The feature set it was trained on; default: found by hash.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="The name that applications use; default: the file's.")
+    ] = None,
     tolerance: Tolerance = 1e-5,
     role: Annotated[
         str,
@@ -70,7 +64,7 @@ def upload(
         ),
     ] = "champion",
     proof: Proof,
-    place: Place,
+    place: StoreOptions,
     as_json: Json = False,
 ) -> None:
     """Store a model, prove its scores in the engine, then let NAME point to it.
@@ -79,27 +73,29 @@ def upload(
     NAME points to what it did before, and the exit code is 5. So it is, and nothing is uploaded, if
     --require-gain is not met: the 95 % interval of the gain must be above 0.
     """
-    from owpc_ltr.engine.deployment.gate import NotBetter
-    from owpc_ltr.engine.deployment.upload import upload as upload_model
-    from owpc_ltr.models.linear import load_model
+    from owpc_ltr.api.results import NotBetter
 
-    ranker = load_model(model)
-    gate, samples = proof.prepared()
-    engine, store = place.open()
-    trained_on = store.get_featureset(featureset)
-    what = (ranker, trained_on, index, name, tolerance)
     try:
-        uploaded = upload_model(engine, store, *what, role=role, gate=gate, samples=samples)
+        uploaded = place.connect().upload(
+            model,
+            name,
+            index=index,
+            featureset=featureset,
+            role=role,
+            tolerance=tolerance,
+            **proof.asked(),
+        )
     except NotBetter as refusal:
         if not as_json:
             _print_losers(refusal.result.losers)
         raise
+    called = uploaded.alias.name
     if as_json:
-        print_json({"name": name, **_summary(uploaded)})
+        print_json({"name": called, **_summary(uploaded)})
         return
-    _print(uploaded, name, role)
-    if gate:
-        _print_gate(uploaded.gate, name)
+    _print(uploaded, called, role)
+    if proof.require_gain:
+        _print_gate(uploaded.gate, called)
 
 
 def _summary(uploaded: Uploaded) -> dict[str, Any]:

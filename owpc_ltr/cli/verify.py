@@ -6,18 +6,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from owpc_ltr.cli.cluster import Place
+from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Json, Tolerance
 from owpc_ltr.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from owpc_ltr.engine.deployment.drift import Verified
+    from owpc_ltr.api.results import Verified
 
 
 @grouped
 def verify(
-    name: Annotated[str, typer.Argument(help="The name that applications use, or NAME@HASH.")],
+    name: Annotated[
+        str | None, typer.Argument(help="The name that applications use, or NAME@HASH.")
+    ] = None,
     *,
     index: Annotated[
         str | None, typer.Option(help="The index (or alias); default: where it was proved.")
@@ -27,7 +29,7 @@ def verify(
         float,
         typer.Option(help="How far a feature may move in the mean, in standard deviations."),
     ] = 0.1,
-    place: Place,
+    place: StoreOptions,
     as_json: Json = False,
 ) -> None:
     """Prove an uploaded model again, from what the cluster remembers of it, and look for drift.
@@ -35,21 +37,19 @@ def verify(
     Compared are the feature set, the engine's version, the index, its mapping, the features of the
     model's judged documents, and the scores. Where something drifted the exit code is 5.
     """
-    from owpc_ltr.engine.deployment.aliases import Aliases
-    from owpc_ltr.engine.deployment.drift import verify as verify_model
     from owpc_ltr.errors import Refused
 
-    engine, store = place.open()
-    model = Aliases(engine).resolve(name)
-    found = verify_model(engine, store, model, index, tolerance=tolerance, feature_drift=drift)
+    found = place.connect().verify(name, index=index, tolerance=tolerance, feature_drift=drift)
     if as_json:
         print_json(found.as_dict())
     else:
         _print_proof(found)
     if found.drift:
-        raise Refused(f"'{model}' has drifted since it was uploaded: {'; '.join(found.drift)}")
+        raise Refused(
+            f"'{found.model}' has drifted since it was uploaded: {'; '.join(found.drift)}"
+        )
     if not as_json:
-        typer.echo(f"'{model}' is what it was when it was uploaded")
+        typer.echo(f"'{found.model}' is what it was when it was uploaded")
 
 
 def _print_proof(found: Verified) -> None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from owpc_ltr.demo.judged import DemoQuery
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.search.compare import BeforeAndAfter, Hit, search
+from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.evaluation.significance import Comparison, compare_paired
 from owpc_ltr.interop.stored_model import StoredModel
@@ -88,12 +89,8 @@ def search_live(
             search(
                 engine,
                 store,
-                index,
+                SearchRequest(index, query, params, WINDOW, WINDOW),
                 model,
-                query,
-                params,
-                size=WINDOW,
-                window=WINDOW,
                 title="qualified_name",
             )
         )

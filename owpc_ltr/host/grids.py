@@ -45,6 +45,17 @@ def parse_grid(
     return name, tuple(value.strip() for value in values.split(","))
 
 
+def named_grids(texts: Iterable[str]) -> dict[str, str]:
+    """Each `NAME=VALUES` by its name, the values still text. Raises UsageError."""
+    grids = {}
+    for text in texts:
+        name, equals, values = text.partition("=")
+        if not (equals and values):
+            raise UsageError(f"cannot read the grid '{text}': write C=1e-3..1e3 or loss.p=5,10,20")
+        grids[name.strip()] = values
+    return grids
+
+
 def combinations(grid: Mapping[str, Iterable[Any]], innermost: str) -> list[dict[str, Any]]:
     """All combinations, the innermost setting varying fastest, so that fits can warm-start."""
     names = sorted(grid, key=lambda name: name == innermost)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -29,6 +29,19 @@ def parse_settings(texts: list[str]) -> dict[str, dict[str, str]]:
             )
         grouped.setdefault(kind.strip(), {})[name.strip()] = value.strip()
     return grouped
+
+
+def named_settings(texts: Iterable[str]) -> dict[str, str]:
+    """Each `kind.field=value` under its full name.
+
+    >>> named_settings(["loss.generator=top", "optimizer.C=10"])
+    {'loss.generator': 'top', 'optimizer.C': '10'}
+    """
+    return {
+        f"{kind}.{name}": value
+        for kind, values in parse_settings(list(texts)).items()
+        for name, value in values.items()
+    }
 
 
 def configure(cls: type[T], values: Mapping[str, Any]) -> T:

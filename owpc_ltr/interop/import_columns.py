@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr.errors import BadInput
+from owpc_ltr.files.text import read_text, shown
 from owpc_ltr.interop.engine_versions import RANKLIB, XGBOOST, XGBOOST_RAW
 from owpc_ltr.interop.import_model import Missing, import_model
 from owpc_ltr.models.linear import LinearModel, with_record
@@ -34,14 +35,14 @@ class Columns:
 
 
 @dataclass(frozen=True)
-class Adopted:
+class Imported:
     """A model of ours, and one line for each thing that was changed or that its file lacked."""
 
     model: Model
     notes: tuple[str, ...]
 
 
-def adopt(path: Path, columns: Columns, missing: Missing = "as-trained") -> Adopted:
+def import_with(path: Path, columns: Columns, missing: Missing = "as-trained") -> Imported:
     """Read a model file of any kind, and put the model on these columns (if there are any).
 
     Raises BadInput where the file is no model, or needs a column that is not there.
@@ -55,7 +56,24 @@ def adopt(path: Path, columns: Columns, missing: Missing = "as-trained") -> Adop
     notes += moved
     record = {**(columns.record or {}), **model.record}
     imported = {**record.get("imported", {}), "missing": missing, "notes": notes}
-    return Adopted(with_record(model, {**record, "imported": imported}), tuple(notes))
+    return Imported(with_record(model, {**record, "imported": imported}), tuple(notes))
+
+
+def read_names(path: Path) -> tuple[str, ...]:
+    """Feature names from a file, one a line. Raises BadInput for none, or one twice."""
+    names: dict[str, int] = {}
+    for number, line in enumerate(read_text(path, largest=10_000_000).splitlines(), 1):
+        name = line.strip()
+        if name in names:
+            raise BadInput(
+                f"{path}, line {number}: the feature {shown(name)} stands on line {names[name]} "
+                "already: leave one"
+            )
+        if name:
+            names[name] = number
+    if not names:
+        raise BadInput(f"{path} names no feature: write one on each line")
+    return tuple(names)
 
 
 def on_columns(model: Model, names: tuple[str, ...]) -> tuple[Model, list[str]]:

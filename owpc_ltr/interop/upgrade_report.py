@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.evaluate import measure
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.features.value_bounds import always_matches
@@ -24,6 +24,7 @@ from owpc_ltr.interop.stored_model import StoredModel, read_model
 from owpc_ltr.interop.upgrade import UpgradeEffect, scores_around, upgrade_effect
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import FORMAT, LinearModel, model_of
+from owpc_ltr.models.parity_samples import dataset_of
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Model
 
@@ -48,7 +49,7 @@ class Deployed:
 
 
 @dataclass(frozen=True)
-class Diagnosis:
+class UpgradeReport:
     """The effect of an upgrade; NDCG@10 in both versions, and as the model was trained."""
 
     before: ServingProfile
@@ -66,7 +67,7 @@ class Diagnosis:
         return self.effect.reordered > 0 or self.effect.refused is not None
 
     def as_dict(self) -> dict[str, Any]:
-        """The diagnosis as JSON."""
+        """The report as JSON."""
         return {
             "from": str(self.before),
             "to": str(self.after),
@@ -82,7 +83,7 @@ class Diagnosis:
         }
 
     def sentences(self) -> list[str]:
-        """The diagnosis for people, one sentence a line."""
+        """The report for people, one sentence a line."""
         if self.effect.refused:
             return [f"{self.after} does not take the model: {self.effect.refused}"]
         lines = [*self._why(), self._orders(), self._quality()]
@@ -128,9 +129,30 @@ class Diagnosis:
         return f"{METRIC}: {self.ndcg_before:.4f} before, {self.ndcg_after:.4f} after{trained}"
 
 
-def diagnose(
+def report_upgrade(
+    path: Path,
+    before: ServingProfile,
+    after: ServingProfile,
+    data: RankingDataset | None = None,
+    featureset: FeatureSet | None = None,
+) -> UpgradeReport:
+    """What the upgrade does to a model's rankings of judged documents.
+
+    Without data, of the few that a model file remembers; UsageError where it remembers none.
+    """
+    deployed = read_deployed(path, before, featureset)
+    if data is None:
+        model = deployed.model
+        samples = model.record.get("probes") if model is not None else None
+        if model is None or not samples:
+            raise UsageError(f"{path} remembers no judged documents: give --data FILE")
+        data = dataset_of(samples, model.feature_names)
+    return compare_versions(deployed, data, before, after)
+
+
+def compare_versions(
     deployed: Deployed, data: RankingDataset, before: ServingProfile, after: ServingProfile
-) -> Diagnosis:
+) -> UpgradeReport:
     """Score the judged documents as both versions would, and compare orders and quality.
 
     Raises BadInput where the data has other features, or the old version refuses the model.
@@ -144,7 +166,7 @@ def diagnose(
     metric = parse_metric(METRIC)
     means = [measure(scores, data, [metric])[0].mean for scores in rankings]
     trained = means[2] if len(means) > 2 else None
-    return Diagnosis(
+    return UpgradeReport(
         before, after, stored.type, effect, means[0], means[1], trained, deployed.inexact
     )
 

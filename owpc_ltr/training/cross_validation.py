@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.parquet import read_dataset
 from owpc_ltr.data.scaling import with_scales
 from owpc_ltr.data.splits import fold_of_queries
-from owpc_ltr.errors import BadInput
+from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.host.settings import values_of
 from owpc_ltr.kernels.blas import one_blas_thread
 from owpc_ltr.metrics import Metric, RankedQueries, parse_metric
@@ -69,6 +70,15 @@ class Choice:
     test: dict[str, float]
 
 
+@dataclass(frozen=True)
+class Selection:
+    """What was fitted over which folds, and what validation chose of it."""
+
+    folds: tuple[str, ...]
+    rows: tuple[Row, ...]
+    choices: tuple[Choice, ...]
+
+
 def cut_folds(data: RankingDataset, folds: int, salt: str = "owpc-ltr") -> list[Fold]:
     """Folds by the hash of the query ids: fold k tests, fold k + 1 validates, the rest trains."""
     if folds < 3:
@@ -92,10 +102,23 @@ def cut_folds(data: RankingDataset, folds: int, salt: str = "owpc-ltr") -> list[
     return cut
 
 
+def read_folds(paths: Sequence[Path]) -> RankingDataset | list[Fold]:
+    """One dataset; or the folds of folders that have a train, a vali and a test file each."""
+    if len(paths) == 1 and not paths[0].is_dir():
+        return read_dataset(paths[0])
+    folds = []
+    for folder in paths:
+        if not folder.is_dir():
+            raise UsageError(f"{folder} is no folder: give one dataset, or a folder for each fold")
+        parts = [read_dataset(_part(folder, name)) for name in ("train", "vali", "test")]
+        folds.append(Fold(folder.name, *parts))
+    return folds
+
+
 def select(
     folds: Sequence[Fold],
     plans: Sequence[Plan],
-    metrics: Sequence[str],
+    metrics: Sequence[Metric | str],
     run: Run,
     *,
     jobs: int = 1,
@@ -175,6 +198,13 @@ def family_name(row: Row) -> str:
     return " ".join([row.loss, row.optimizer, *settings])
 
 
+def _part(folder: Path, name: str) -> Path:
+    found = sorted(path for path in folder.iterdir() if path.name.partition(".")[0] == name)
+    if len(found) != 1:
+        raise BadInput(f"{folder} needs one file {name}.txt (or .parquet, .gz, .xz)")
+    return found[0]
+
+
 def _paths(plan: Plan) -> dict[str, list[dict[str, Any]]]:
     """Candidates of a plan, grouped by everything but C."""
     paths: dict[str, list[dict[str, Any]]] = {}
@@ -212,7 +242,11 @@ def _silence(_message: str, _done: float | None = None) -> None:
 
 
 def _key(
-    fold: Fold, plan: Plan, path: list[dict[str, Any]], metrics: Sequence[str], run: Run
+    fold: Fold,
+    plan: Plan,
+    path: list[dict[str, Any]],
+    metrics: Sequence[Metric | str],
+    run: Run,
 ) -> str:
     """Everything that decides a path's rows."""
     loss, optimizer = plan.make(path[0])

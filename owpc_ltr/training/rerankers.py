@@ -112,6 +112,7 @@ def fit_reranker(
     parts = pairs[0 if settings is None else candidates.index(settings)]
     record = {
         **_record(data, metric, parts, run, source),
+        "chosen": settings,
         "validation": None if validation is None else best,
         "table": table if validation is not None else [],
         "probes": parity_samples_of(data if validation is None else validation),

@@ -21,7 +21,7 @@ from owpc_ltr.engine.http.responses import check_whole, hits_of, part_of
 from owpc_ltr.engine.search.capacity import capacity
 from owpc_ltr.engine.search.compare import search
 from owpc_ltr.engine.search.latency import timed
-from owpc_ltr.engine.search.request import default_query
+from owpc_ltr.engine.search.request import SearchRequest, default_query
 from owpc_ltr.engine.store.base import Search, Store
 from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
@@ -87,7 +87,9 @@ ACTS: dict[str, Callable[[Engine, Store], object]] = {
     "prune": prunable,
     "upload": lambda engine, store: upload(engine, store, linear(), FEATURESET, "small", "m"),
     "verify": lambda engine, store: verify(engine, store, "m", "small", tolerance=1e-5),
-    "search": lambda engine, store: search(engine, store, "small", MODEL, QUERY, PARAMS),
+    "search": lambda engine, store: search(
+        engine, store, SearchRequest("small", QUERY, PARAMS), MODEL
+    ),
     "fields": lambda engine, _: default_query(engine, "small"),
     "time": lambda engine, _: timed(
         engine, "small", {"a": lambda _: Search({"query": {}})}, [PARAMS], 1

@@ -13,7 +13,7 @@ from owpc_ltr.engine.deployment.drift import verify
 from owpc_ltr.engine.deployment.parity import logged
 from owpc_ltr.engine.deployment.upload import TOLERANCE, upload
 from owpc_ltr.engine.search.compare import search
-from owpc_ltr.engine.search.request import request_body
+from owpc_ltr.engine.search.request import SearchRequest, request_body
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.interop.client_scored import client_model, is_client_scored
 from owpc_ltr.interop.engine_versions import RANKLIB, XGBOOST, serving_profile
@@ -77,7 +77,9 @@ def test_trees_are_kept_whole_and_read_back_as_they_were(small: Small) -> None:
 def test_a_search_orders_the_window_by_the_trees_own_scores(small: Small) -> None:
     model = trees(small)
     stored = small.store.get_model(put(small, model).model)
-    both = search(small.engine, small.store, small.index, stored, QUERY, PARAMS, size=10, window=30)
+    both = search(
+        small.engine, small.store, SearchRequest(small.index, QUERY, PARAMS, 10, 30), stored
+    )
     assert both.scored_by == "client"
     assert both.reason == ""
     assert len(both.after) == 10
@@ -88,7 +90,7 @@ def test_a_search_orders_the_window_by_the_trees_own_scores(small: Small) -> Non
     assert scores == [local[hit.document_id] for hit in both.after]
     assert scores == sorted(scores, reverse=True)
     with pytest.raises(Refused, match="scored by the client"):
-        request_body(small.store, stored, QUERY, PARAMS)
+        request_body(small.store, stored, SearchRequest(small.index, QUERY, PARAMS))
 
 
 def test_features_that_changed_since_training_are_refused_and_named(small: Small) -> None:

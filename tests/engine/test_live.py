@@ -16,6 +16,7 @@ from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, S
 from owpc_ltr.engine.http.client import Engine, connect
 from owpc_ltr.engine.indexing import create_index, index_documents
 from owpc_ltr.engine.search.client_rerank import LiveResult, live_search, prepare
+from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
@@ -98,7 +99,9 @@ def search(engine: Scripted, model: ReorderingModel | None = None, **options: An
     kinds: dict[str, Any] = {"plugin-free": PluginFreeStore, "ltr-plugin": LtrPluginStore}
     store: Store = kinds[engine.style](engine)
     options = {"featureset": FEATURESET, "deadline": 60.0, **options}
-    return live_search(engine, store, "docs", model or ranker(), QUERY, PARAMS, **options)  # type: ignore[arg-type]
+    shown = {name: options.pop(name) for name in ("size", "window") if name in options}
+    request = SearchRequest("docs", QUERY, PARAMS, **shown)
+    return live_search(engine, store, request, model or ranker(), **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("style", ["plugin-free", "ltr-plugin"])
@@ -196,7 +199,7 @@ def test_another_feature_set_or_query_is_refused() -> None:
     with pytest.raises(BadInput, match="not trained on"):
         search(Scripted(), featureset=fewer)
     with pytest.raises(UsageError, match="sort"):
-        live_search(Scripted(), PluginFreeStore(Scripted()), "docs", ranker(), {"sort": []}, {})  # type: ignore[arg-type]
+        SearchRequest("docs", {"sort": []}, {})
     assert search(Scripted(), ranker(featureset_hash=FEATURESET.hash)).reordered
 
 
@@ -228,9 +231,8 @@ def test_live_scores_equal_offline_scores_on_a_real_engine(real: Engine, tmp_pat
     store = PluginFreeStore(real, "live-test")
     store.put_featureset(FEATURESET, replace=True)
     model = ranker("cosine,rbf,same:site.name", featureset_hash=FEATURESET.hash)
-    result = live_search(
-        real, store, "live-docs", model, QUERY, PARAMS, size=40, window=40, deadline=60
-    )
+    request = SearchRequest("live-docs", QUERY, PARAMS, 40, 40)
+    result = live_search(real, store, request, model, deadline=60)
     assert result.reordered, result.reason
     plain = real.request(
         "POST", "/live-docs/_search",
@@ -261,15 +263,14 @@ def test_a_real_engine_that_refuses_the_features_still_gives_its_order(real: Eng
     result = live_search(
         real,
         PluginFreeStore(real),
-        "live-docs",
+        SearchRequest("live-docs", QUERY, PARAMS),
         ranker(),
-        QUERY,
-        PARAMS,
         featureset=bad,
         deadline=60,
     )
     assert not result.reordered
     assert "nonsense" in result.reason
     assert [hit.engine_rank for hit in result.hits] == list(range(1, 11))
+    nowhere = SearchRequest("live-nowhere", QUERY, PARAMS)
     with pytest.raises(OwpcLtrError, match="live-nowhere"):
-        live_search(real, PluginFreeStore(real), "live-nowhere", ranker(), QUERY, PARAMS)
+        live_search(real, PluginFreeStore(real), nowhere, ranker())

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from owpc_ltr.engine.search.compare import search
-from owpc_ltr.engine.search.request import check_query, default_query, request_body
+from owpc_ltr.engine.search.request import SearchRequest, check_query, default_query, request_body
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.interop.export import export_linear
 from tests.engine.fake_engine import FakeEngine
@@ -28,15 +28,15 @@ STORED = export_linear(linear(), FEATURESET, "m")
 
 
 def test_the_window_is_never_smaller_than_what_is_shown(small: Small) -> None:
-    body = request_body(small.store, STORED, QUERY, PARAMS, size=50, window=10)
+    body = request_body(small.store, STORED, SearchRequest("docs", QUERY, PARAMS, 50, 10))
     assert {clause["window_size"] for clause in body["rescore"]} == {50}
-    body = request_body(small.store, STORED, QUERY, PARAMS, size=10, window=70)
+    body = request_body(small.store, STORED, SearchRequest("docs", QUERY, PARAMS, 10, 70))
     assert {clause["window_size"] for clause in body["rescore"]} == {70}
     assert body["size"] == 10
 
 
 def test_without_a_model_the_request_is_the_query_alone(small: Small) -> None:
-    body = request_body(small.store, None, QUERY, PARAMS)
+    body = request_body(small.store, None, SearchRequest("docs", QUERY, PARAMS))
     assert body == {"query": {"match": {"body": "alpha gamma"}}, "size": 10}
 
 
@@ -45,12 +45,16 @@ def test_a_query_that_cannot_be_rescored_is_refused_by_name(part: str, small: Sm
     with pytest.raises(UsageError, match=f"'{part}'"):
         check_query({part: {}})
     with pytest.raises(UsageError, match=f"'{part}'"):
-        search(small.engine, small.store, small.index, STORED, {part: {}}, PARAMS)
+        SearchRequest(small.index, {part: {}}, PARAMS)
 
 
 def test_both_rankings_name_each_others_ranks(small: Small) -> None:
     both = search(
-        small.engine, small.store, small.index, STORED, QUERY, PARAMS, size=60, title="title"
+        small.engine,
+        small.store,
+        SearchRequest(small.index, QUERY, PARAMS, 60),
+        STORED,
+        title="title",
     )
     before = {hit.document_id: rank for rank, hit in enumerate(both.before, 1)}
     after = {hit.document_id: rank for rank, hit in enumerate(both.after, 1)}
@@ -64,7 +68,13 @@ def test_both_rankings_name_each_others_ranks(small: Small) -> None:
 
 def test_a_field_that_is_not_there_is_named(small: Small) -> None:
     with pytest.raises(BadInput, match="no field 'nosuch'"):
-        search(small.engine, small.store, small.index, None, QUERY, PARAMS, title="nosuch")
+        search(
+            small.engine,
+            small.store,
+            SearchRequest(small.index, QUERY, PARAMS),
+            None,
+            title="nosuch",
+        )
 
 
 def test_the_default_query_searches_every_text_field(small: Small) -> None:
@@ -83,4 +93,9 @@ def test_a_part_of_an_answer_is_refused(answer: dict[str, Any], small: Small) ->
     with FakeEngine() as fake:
         fake.on("POST", "/docs/_search", {**answer, "hits": {"hits": []}})
         with pytest.raises(Refused, match="part of the index"):
-            search(Engine(ConnectionSettings(fake.url)), small.store, "docs", None, QUERY, PARAMS)
+            search(
+                Engine(ConnectionSettings(fake.url)),
+                small.store,
+                SearchRequest("docs", QUERY, PARAMS),
+                None,
+            )

@@ -12,7 +12,7 @@ import pytest
 
 from owpc_ltr.engine.deployment.upload import immutable_name
 from owpc_ltr.engine.http.refusals import EngineRefusal
-from owpc_ltr.engine.search.request import request_body
+from owpc_ltr.engine.search.request import SearchRequest, request_body
 from owpc_ltr.engine.search.window import FLOOR, KEEP, lift, window_safe
 from owpc_ltr.interop.export import export_linear
 from owpc_ltr.interop.stored_model import StoredModel
@@ -47,7 +47,7 @@ def small(request: pytest.FixtureRequest) -> Iterator[Small]:
 @pytest.fixture(scope="module")
 def outliers(small: Small) -> Iterator[Small]:
     """A tenth of the documents of a size that was never seen, the best of the search among them."""
-    best = ids_of(small, request_body(small.store, None, QUERY, PARAMS, WINDOW))[::2]
+    best = ids_of(small, request_body(small.store, None, asked(small, WINDOW)))[::2]
     kind = small.store.kind
     with small_cluster(small.engine.settings.url, DOCUMENTS, 3, kind) as other:
         script = {"source": "ctx._source.size = 1000 + 1000 * params.at.indexOf(ctx._id)",
@@ -77,7 +77,7 @@ def pages(
 ) -> list[tuple[str, float]]:
     """All documents in the order of pages of seven, as an application turns them."""
     stored = kept(small, ranker)
-    body = request_body(small.store, stored, QUERY, PARAMS, PAGE, WINDOW, interval)
+    body = request_body(small.store, stored, asked(small, PAGE, WINDOW), interval)
     found: list[tuple[str, float]] = []
     while True:
         answer = small.engine.request(
@@ -157,11 +157,15 @@ def test_the_order_within_the_window_is_the_models_and_beyond_it_the_searchs(
     ranker = MODELS[name]
     safe = [document for document, _ in pages(small, ranker, score_interval(ranker, NAMES, SEEN))]
     stored = kept(small, ranker)
-    first = request_body(small.store, stored, QUERY, PARAMS, WINDOW, WINDOW)
-    plain = request_body(small.store, None, QUERY, PARAMS, DOCUMENTS)
+    first = request_body(small.store, stored, asked(small, WINDOW, WINDOW))
+    plain = request_body(small.store, None, asked(small, DOCUMENTS))
     assert safe[:WINDOW] == ids_of(small, first)
     beyond = safe[3 * WINDOW :]
     assert [document for document in ids_of(small, plain) if document in set(beyond)] == beyond
+
+
+def asked(small: Small, *shown: int) -> SearchRequest:
+    return SearchRequest(small.index, QUERY, PARAMS, *shown)
 
 
 def ids_of(small: Small, body: dict[str, Any]) -> list[str]:

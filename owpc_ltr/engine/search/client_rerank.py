@@ -1,6 +1,7 @@
 """Live reranking: one request brings a window of hits with their features; the client reorders it.
 
-    result = live_search(engine, store, "movies", ranker, query, {"keywords": "insidious 2"})
+    request = SearchRequest("movies", query, {"keywords": "insidious 2"})
+    result = live_search(engine, store, request, ranker)
 
 The engine's own order is what the application gets, and is told so with the reason, when the
 deadline passes or anything fails on the way.
@@ -19,13 +20,11 @@ import numpy as np
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.document_fields import IDS, value_at
 from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.engine.search.request import check_query
+from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.store.base import Search, Store
-from owpc_ltr.engine.store.templates import render
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.models.reordering import ReorderingModel
-from owpc_ltr.names import check_index
 
 
 @dataclass(frozen=True)
@@ -56,21 +55,16 @@ class LiveResult:
 def live_search(
     engine: Engine,
     store: Store,
-    index: str,
+    request: SearchRequest,
     ranker: ReorderingModel,
-    query: dict[str, Any],
-    params: dict[str, Any],
     *,
     featureset: FeatureSet | None = None,
-    size: int = 10,
-    window: int = 100,
     deadline: float = 1.0,
     source: bool | Sequence[str] = True,
 ) -> LiveResult:
-    """The best `size` hits of a query, its best `window` reordered.
+    """The best hits of a request, its window reordered.
 
-    `query` is a template, such as `{"match": {"title": "{{keywords}}"}}`, and `params` fill it and
-    the features. Without `featureset` the store is searched for the one that the ranker was
+    Without `featureset` the store is searched for the one that the ranker was
     trained on, at each call. `deadline` is in seconds (see `prepare`); where the request with the
     features does not make it, a plain one follows, with as much time again. `source` are the
     fields to return.
@@ -78,9 +72,8 @@ def live_search(
     Raises BadInput for a feature set that is not the ranker's and UsageError for a query that
     cannot be rescored; EngineUnavailable or Refused where the plain search fails too.
     """
-    check_query(query)
-    name = check_index(index)
-    body = {"query": render(query, params), "size": max(size, window), "_source": source}
+    name, params, size = request.index, request.params, request.size
+    body = {"query": request.filled, "size": request.showing_window().size, "_source": source}
     started = time.monotonic()
     if featureset is not None:
         check_featureset(ranker, featureset)

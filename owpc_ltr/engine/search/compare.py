@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.http.responses import hits_of, strange
-from owpc_ltr.engine.search.request import request_body
+from owpc_ltr.engine.search.client_rerank import live_search, prepare
+from owpc_ltr.engine.search.request import SearchRequest, request_body
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.interop.client_scored import client_model, is_client_scored
 from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.names import check_index
 
 _PATIENCE = 10.0
@@ -42,27 +44,26 @@ class BeforeAndAfter:
     took_after: int
     scored_by: str = "engine"
     reason: str = ""
+    index: str = ""
+    model: str = ""
 
 
 def search(
     engine: Engine,
     store: Store,
-    index: str,
+    request: SearchRequest,
     model: StoredModel | None,
-    query: dict[str, Any],
-    params: dict[str, Any],
     *,
-    size: int = 10,
-    window: int = 100,
     title: str | None = None,
 ) -> BeforeAndAfter:
     """Both rankings of a query; without a model they are the same."""
-    plain = _ask(engine, index, request_body(store, None, query, params, max(size, window)))
+    index, size = request.index, request.size
+    plain = _ask(engine, index, request_body(store, None, request.showing_window()))
     if model is not None and is_client_scored(model):
-        return _by_client(engine, store, index, model, query, params, size, window, title, plain)
+        return _by_client(engine, store, request, model, title, plain)
     changed = plain
     if model is not None:
-        changed = _ask(engine, index, request_body(store, model, query, params, size, window))
+        changed = _ask(engine, index, request_body(store, model, request))
     first, second = _ranks(plain.hits), _ranks(changed.hits)
     return BeforeAndAfter(
         tuple(_hit(hit, title, second) for hit in plain.hits[:size]),
@@ -72,69 +73,41 @@ def search(
     )
 
 
-class Reordered(Protocol):
-    """A hit that the client has given a place: see `owpc_ltr.engine.search.client_rerank`."""
-
-    @property
-    def document_id(self) -> str:
-        """The engine's id."""
-        ...
-
-    @property
-    def score(self) -> float:
-        """The reordering's score."""
-        ...
-
-    @property
-    def engine_rank(self) -> int:
-        """The rank that the engine gave it."""
-        ...
-
-    @property
-    def source(self) -> Mapping[str, Any]:
-        """The document's fields."""
-        ...
-
-
-def reranked(
-    both: BeforeAndAfter, hits: Sequence[Reordered], took: int, title: str | None
+def search_reordered(
+    engine: Engine,
+    store: Store,
+    request: SearchRequest,
+    ranker: ReorderingModel,
+    *,
+    title: str | None = None,
+    deadline: float = 1.0,
 ) -> BeforeAndAfter:
-    """The same search, with the client's order for what comes after."""
+    """The engine's ranking of a query, and its window reordered by the client in time."""
+    plain = search(engine, store, request, None, title=title)
+    prepare(ranker)
+    found = live_search(engine, store, request, ranker, deadline=deadline)
     after = tuple(
         Hit(hit.document_id, _title(hit.document_id, hit.source, title), hit.score, hit.engine_rank)
-        for hit in hits
+        for hit in found.hits
     )
-    return replace(both, after=after, took_after=took)
+    return replace(
+        plain, after=after, took_after=found.took, scored_by="client", reason=found.reason
+    )
 
 
 def _by_client(
     engine: Engine,
     store: Store,
-    index: str,
+    request: SearchRequest,
     model: StoredModel,
-    query: dict[str, Any],
-    params: dict[str, Any],
-    size: int,
-    window: int,
     title: str | None,
     plain: _Found,
 ) -> BeforeAndAfter:
     """One more request brings the window with its features, which the client scores."""
-    from owpc_ltr.engine.search.client_rerank import live_search
-    from owpc_ltr.models.reordering import ReorderingModel
-
     ranker = ReorderingModel(client_model(model), "", None)
+    whole, size = request.showing_window(), request.size
     result = live_search(
-        engine,
-        store,
-        index,
-        ranker,
-        query,
-        params,
-        featureset=model.featureset,
-        size=max(size, window),
-        window=window,
-        deadline=_PATIENCE,
+        engine, store, whole, ranker, featureset=model.featureset, deadline=_PATIENCE
     )
     hits: list[dict[str, Any]] = [
         {"_id": hit.document_id, "_score": hit.score, "_source": hit.source} for hit in result.hits

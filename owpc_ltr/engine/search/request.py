@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from owpc_ltr.engine.http.client import Engine
@@ -10,12 +12,42 @@ from owpc_ltr.engine.search.window import window_safe
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.engine.store.templates import render
 from owpc_ltr.errors import Refused, UsageError
+from owpc_ltr.files.json_object import read_json_object
 from owpc_ltr.interop.client_scored import is_client_scored
 from owpc_ltr.interop.stored_model import StoredModel
 from owpc_ltr.models.score_range import ScoreInterval
 from owpc_ltr.names import check_index
 
 KEYWORDS = "{{keywords}}"
+
+
+@dataclass(frozen=True)
+class SearchRequest:
+    """What a search asks for, with a model or without.
+
+    `query` is a template such as `{"match": {"title": "{{keywords}}"}}`; `params` fill it and the
+    features. The best `size` documents are shown, the best `window` rescored. Raises UsageError
+    for a query that cannot be rescored.
+    """
+
+    index: str
+    query: dict[str, Any]
+    params: dict[str, Any]
+    size: int = 10
+    window: int = 100
+
+    def __post_init__(self) -> None:
+        check_index(self.index)
+        check_query(self.query)
+
+    @property
+    def filled(self) -> dict[str, Any]:
+        """The query with its parameters in their places."""
+        return render(self.query, self.params)
+
+    def showing_window(self) -> SearchRequest:
+        """The request that shows the whole window."""
+        return replace(self, size=max(self.size, self.window))
 
 
 def default_query(engine: Engine, index: str) -> dict[str, Any]:
@@ -44,30 +76,51 @@ def check_query(query: dict[str, Any]) -> None:
             )
 
 
+UNRANKED = frozenset(
+    {"query", "size", "from", "_source", "fields", "aggs", "highlight", "track_total_hits"}
+)
+"""The parts of a search's body that do not change its ranking, and its query."""
+
+
+def read_query(path: Path) -> dict[str, Any]:
+    """The query of a file (JSON), which may hold the whole body of a search.
+
+    Raises UsageError where the body has what would rank otherwise.
+    """
+    content = read_json_object(path)
+    query = content.get("query")
+    if not isinstance(query, dict):
+        return content
+    check_query(content)
+    changes = sorted(content.keys() - UNRANKED)
+    if changes:
+        raise UsageError(
+            f"{path} has a '{changes[0]}' beside its query, which would not be asked for: give the "
+            "query alone"
+        )
+    return query
+
+
 def request_body(
     store: Store,
     model: StoredModel | None,
-    query: dict[str, Any],
-    params: dict[str, Any],
-    size: int = 10,
-    window: int = 100,
+    request: SearchRequest,
     interval: ScoreInterval | None = None,
 ) -> dict[str, Any]:
-    """The search request of an application: the query, and the rescoring of its best documents.
+    """The body that an application sends: the query, and the rescoring of its best documents.
 
     The window is never smaller than what is shown: a document beyond it would keep a score of
     another scale. With the `interval` of the model's scores, that is also safe for later pages,
     beyond the window (see `window.py`).
     """
-    check_query(query)
-    body: dict[str, Any] = {"query": render(query, params), "size": size}
+    body: dict[str, Any] = {"query": request.filled, "size": request.size}
     if model is not None:
         if is_client_scored(model):
             raise Refused(
                 f"'{model.name}' is scored by the client, so that there is no request for the "
                 "engine alone: use owpc-ltr search, or a cluster with the LTR plugin"
             )
-        clauses = store.rescore(model, params, max(window, size))
+        clauses = store.rescore(model, request.params, max(request.window, request.size))
         body["rescore"] = window_safe(clauses, interval) if interval else clauses
     return body
 

@@ -1,0 +1,64 @@
+"""What is meant where a name is left out: the one that there is, or a question back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from owpc_ltr.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from owpc_ltr.engine.http.client import Engine
+    from owpc_ltr.engine.store.base import Store
+
+_OURS = "owpc-ltr"
+
+
+def the_index(engine: Engine, given: str | None) -> str:
+    """The index of this name, or the only one of the cluster that is no store or system index."""
+    from owpc_ltr.names import check_index
+
+    if given is not None:
+        return check_index(given)
+    answer = engine.request("GET", "/_cat/indices", params={"format": "json", "h": "index"})
+    names = sorted(str(row.get("index")) for row in answer or [] if isinstance(row, dict))
+    own = [name for name in names if not name.startswith((".", _OURS))]
+    return _only(own, "index", "--index", engine.settings.url)
+
+
+def the_featureset(store: Store, given: str | None, wanted_hash: str | None = None) -> str:
+    """The feature set of this name, the one with this hash, or the only one of the store."""
+    if given is not None:
+        return given
+    names = store.list_featuresets()
+    if wanted_hash is not None:
+        names = [name for name in names if store.get_featureset(name).hash == wanted_hash]
+        if not names:
+            raise UsageError(
+                "no feature set in the store is the one that the model was trained on: push it "
+                "again, or name another with --featureset"
+            )
+        return names[0]
+    return _only(names, "feature set", "--featureset", "the store")
+
+
+def the_name(engine: Engine, given: str | None, file: Path | None = None) -> str:
+    """The name given, that of the model's file, or the only one that applications use."""
+    from owpc_ltr.engine.deployment.aliases import Aliases
+    from owpc_ltr.names import check_name
+
+    if given is not None:
+        return given
+    if file is not None:
+        return check_name("model", file.name.removesuffix(".json"))
+    names = [alias.name for alias in Aliases(engine).all()]
+    return _only(names, "model", "--model NAME", engine.settings.url)
+
+
+def _only(names: Sequence[str], what: str, option: str, where: str) -> str:
+    if len(names) == 1:
+        return names[0]
+    found = f"there are {', '.join(names[:8])}" if names else "there is none"
+    raise UsageError(f"say which {what} is meant, with {option}: in {where} {found}")

@@ -1,0 +1,162 @@
+"""Rankers as scikit-learn estimators: `fit(X, y, qid=…)`, `predict`, clones, grids, pipelines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from owpc_ltr.errors import UsageError
+
+try:
+    from sklearn.base import BaseEstimator
+    from sklearn.utils.validation import check_is_fitted
+except ImportError as error:
+    raise ImportError(
+        "Ranker and OwpcRanker are estimators of scikit-learn, which is not installed: "
+        "pip install scikit-learn, or use owpc_ltr.train"
+    ) from error
+
+if TYPE_CHECKING:
+    from owpc_ltr.arrays import Vector
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.protocols import Model
+
+_QID = "qid"
+
+
+class Ranker(BaseEstimator):  # type: ignore[misc]
+    """Any loss with any optimizer, as an estimator.
+
+    Further keywords are their settings by name (`trees=200`, `loss__p=5` where both have one):
+    `Ranker(loss="lambdarank", optimizer="boosting", trees=200)`. `metric` is what `score` gives.
+    Query ids are `qid`, or a column of that name in a DataFrame. After `fit`, `model_` is the
+    model, with its record; `feature_names_in_` and `n_features_in_` as everywhere.
+
+    In a GridSearchCV take `GroupKFold` and the query ids as groups; either X has the column `qid`,
+    or metadata routing hands it on (`set_fit_request(qid=True).set_score_request(qid=True)`).
+    """
+
+    def __init__(
+        self,
+        loss: Any = "owpc",
+        optimizer: Any = "larank",
+        *,
+        normalise: str = "scale",
+        metric: Any = "map",
+        seed: int = 0,
+        threads: int = 1,
+        **settings: Any,
+    ) -> None:
+        self.loss, self.optimizer = loss, optimizer
+        self.normalise, self.metric = normalise, metric
+        self.seed, self.threads = seed, threads
+        self.settings = settings
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Every parameter, the settings among them."""
+        return {**super().get_params(deep=deep), **self.settings}
+
+    def set_params(self, **params: Any) -> Ranker:
+        """Change parameters or settings."""
+        own = self._get_param_names()
+        super().set_params(**{name: params.pop(name) for name in list(params) if name in own})
+        self.settings = {**self.settings, **params}
+        return self
+
+    def fit(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> Ranker:
+        """Learn from one row a document: features, grades, query ids, document weights."""
+        from owpc_ltr.api.training import train
+
+        data = self._dataset(X, y, qid, sample_weight)
+        self.model_: Model = train(
+            data,
+            loss=self.loss,
+            optimizer=self.optimizer,
+            settings=self._settings(),
+            normalise=self.normalise,
+            seed=self.seed,
+            threads=self.threads,
+        )
+        self.n_features_in_ = data.n_features
+        if hasattr(X, "columns"):
+            import numpy as np
+
+            self.feature_names_in_ = np.array(data.feature_names, dtype=object)
+        return self
+
+    def predict(self, X: Any) -> Vector:
+        """One score a row, higher first."""
+        check_is_fitted(self)
+        return self.model_.score(_without_ids(X)[0])
+
+    def score(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> float:
+        """The mean of `metric` over the queries; the negative of an error."""
+        from owpc_ltr.metrics import parse_metric
+
+        data = self._dataset(X, y, qid, sample_weight)
+        metric = parse_metric(self.metric)
+        value = metric.mean(self.model_.score(data.features), data.labels, data.offsets)
+        return value if metric.higher_is_better else -value
+
+    def __sklearn_tags__(self) -> Any:
+        """Targets are needed, and missing values (NaN) are fine."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _settings(self) -> dict[str, Any]:
+        """The settings by full names; C at its default, which `train` would choose otherwise."""
+        from owpc_ltr.host.registry import installed
+
+        settings = {name.replace("__", "."): value for name, value in self.settings.items()}
+        chosen = self.optimizer
+        found = installed().find("optimizer", chosen) if isinstance(chosen, str) else chosen
+        if isinstance(found, type) and hasattr(found, "C") and "C" not in settings:
+            settings.setdefault("optimizer.C", found.C)
+        return settings
+
+    def _dataset(self, X: Any, y: Any, qid: Any, weights: Any) -> RankingDataset:
+        from owpc_ltr.data.dataset import make_dataset
+
+        features, column = _without_ids(X)
+        ids = column if qid is None else qid
+        if ids is None:
+            raise UsageError(
+                "query ids are needed: give qid, one a row, or X as a DataFrame with a column "
+                "'qid' (in a GridSearchCV that column, or metadata routing, hands them on)"
+            )
+        return make_dataset(features, y, ids, document_weights=weights)
+
+
+class OwpcRanker(Ranker):
+    """OWPC (Usunier, Buffoni & Gallinari 2009) solved by LaRank: linear, convex, top-heavy.
+
+    `generator` says how the weights fall with the rank (see `owpc-ltr plugins owpc`), `C` how much
+    the data count against the norm of the weights. Everything else is as for `Ranker`.
+    """
+
+    def __init__(
+        self,
+        generator: str = "inverse",
+        C: float = 1.0,
+        *,
+        normalise: str = "scale",
+        metric: Any = "map",
+        seed: int = 0,
+        threads: int = 1,
+        **settings: Any,
+    ) -> None:
+        super().__init__(normalise=normalise, metric=metric, seed=seed, threads=threads, **settings)
+        self.generator, self.C = generator, C
+
+    def _settings(self) -> dict[str, Any]:
+        given = {"loss.generator": self.generator, "optimizer.C": self.C}
+        return {**given, **super()._settings()} | given
+
+
+def _without_ids(X: Any) -> tuple[Any, Any]:
+    """The features, and the column of query ids that a DataFrame has beside them."""
+    if not hasattr(X, "columns") or _QID not in list(X.columns):
+        return X, None
+    names = [name for name in X.columns if name != _QID]
+    return X[names], X[_QID]

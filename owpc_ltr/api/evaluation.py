@@ -1,0 +1,186 @@
+"""`evaluate`: how good a ranker is on judged queries, and whether a difference can be chance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from owpc_ltr.arrays import Vector
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.evaluation.evaluate import Measured
+    from owpc_ltr.evaluation.significance import Comparison
+    from owpc_ltr.models.reordering import ReorderingModel
+    from owpc_ltr.protocols import Model
+
+METRICS = ("ndcg@10", "map", "mrr")
+
+
+@dataclass(frozen=True, repr=False)
+class Evaluation:
+    """The figures of a ranker on some queries, and of another one beside it.
+
+    `side` says which queries of the data they are: `test` (held out when it was trained), `all` …
+    `scores` has one score a document of `data`. `against` is the other ranker's name.
+    """
+
+    ranker: str
+    data: RankingDataset = field(repr=False)
+    side: str
+    scores: Vector
+    measured: tuple[Measured, ...]
+    against: str | None
+    others: tuple[Measured, ...]
+    comparisons: tuple[Comparison, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def table(self) -> list[dict[str, Any]]:
+        """One row a metric: its value, zero-score baseline, convention, and how many queries."""
+        return [one.as_dict() for one in self.measured]
+
+    @property
+    def comparison(self) -> list[dict[str, Any]]:
+        """One row a metric: both means, their difference with its interval, p, wins and losses."""
+        return [
+            {"metric": str(one.metric), **found.as_dict()}
+            for one, found in zip(self.measured, self.comparisons, strict=False)
+        ]
+
+    @cached_property
+    def per_query(self) -> pa.Table:
+        """One row a query: its id, each metric's value, and the other ranker's (`… against`)."""
+        import pyarrow as pa
+
+        columns: dict[str, Any] = {"query_id": self.data.query_ids}
+        columns |= {str(one.metric): one.per_query for one in self.measured}
+        columns |= {f"{one.metric} against": one.per_query for one in self.others}
+        return pa.table(columns)
+
+    def to_frame(self, per_query: bool = False) -> Any:
+        """The table, or the figures of each query, as a pandas DataFrame."""
+        import pandas as pd
+
+        return self.per_query.to_pandas() if per_query else pd.DataFrame(self.table)
+
+    def __repr__(self) -> str:
+        lines = [f"{self.ranker} on {self.data.n_queries} queries ({side_in_words(self.side)})"]
+        lines += [
+            f"{row['metric']:<12} {row['mean']:.4f}  (zero-score baseline "
+            f"{row['zero_score_baseline']:.4f})"
+            for row in self.table
+        ]
+        lines += [
+            f"{row['metric']:<12} {row['mean_difference']:+.4f} "
+            f"[{row['low']:+.4f}, {row['high']:+.4f}] against {self.against}, "
+            f"p = {row['p_permutation']:.2g}"
+            for row in self.comparison
+        ]
+        return "\n".join([*lines, *(f"warning: {message}" for message in self.warnings)])
+
+    def _repr_html_(self) -> str:
+        from owpc_ltr.api.html import bar, table
+
+        rows = [
+            [str(one.metric), f"{one.mean:.4f}", bar(one.mean), f"{one.zero_baseline:.4f}"]
+            for one in self.measured
+        ]
+        headers = ["metric", "value", "", "zero-score baseline"]
+        if self.comparisons:
+            headers += [f"difference from {self.against}", "95 % interval", "p"]
+            for row, found in zip(rows, self.comparison, strict=True):
+                row += [
+                    f"{found['mean_difference']:+.4f}",
+                    f"[{found['low']:+.4f}, {found['high']:+.4f}]",
+                    f"{found['p_permutation']:.2g}",
+                ]
+        caption = f"{self.ranker} on {self.data.n_queries} queries ({side_in_words(self.side)})"
+        return table(headers, rows, caption, self.warnings)
+
+
+def evaluate(
+    model: Model | ReorderingModel | str | Path,
+    data: RankingDataset,
+    metrics: Sequence[Any] | str = METRICS,
+    *,
+    against: Any = None,
+    queries: str = "auto",
+    documents: Path | str | None = None,
+    id_field: str | None = None,
+    seed: int = 0,
+    plugins: Sequence[Path | str] = (),
+) -> Evaluation:
+    """The metrics of a ranker on the queries of `data` that it was not trained on.
+
+    `model` and `against` are models, their files, runs (`read_run`), or `feature:NAME`. `queries`:
+    `auto` takes the held-out ones where the model knows them, and says so where it does not; or
+    `all`, `train`, `validation`, `test`. Ties count their expected value unless a metric says
+    otherwise; each metric names its convention. `documents` is the file that was indexed, for
+    rerankers that read fields of documents. `seed` is the permutation test's.
+
+    Raises UsageError for a metric that there is not, BadInput for data with other features.
+    """
+    from owpc_ltr.data.document_fields import with_document_fields
+    from owpc_ltr.evaluation.evaluate import compare, measure, model_data, score_warnings
+    from owpc_ltr.metrics import Metric, parse_metric
+    from owpc_ltr.models.reordering import dataset_scores
+
+    asked = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
+    parsed = [parse_metric(one) for one in asked]
+    files = [Path(plugin) for plugin in plugins]
+    ranker = ranker_of(model, data, files)
+    chosen, side = model_data(ranker, data, queries)
+    named = None if documents is None else Path(documents)
+    chosen = with_document_fields(chosen, _field_names(ranker), named, id_field)
+    scores = dataset_scores(ranker, chosen)
+    measured = measure(scores, chosen, parsed)
+    others: tuple[Measured, ...] = ()
+    if against is not None:
+        other = ranker_of(against, chosen, files)
+        model_data(other, chosen, "all")
+        others = measure(dataset_scores(other, chosen), chosen, parsed)
+    return Evaluation(
+        ranker=_name(model),
+        data=chosen,
+        side=side,
+        scores=scores,
+        measured=measured,
+        against=None if against is None else _name(against),
+        others=others,
+        comparisons=tuple(compare(a, b, seed) for a, b in zip(measured, others, strict=False)),
+        warnings=tuple(score_warnings(scores, chosen)),
+    )
+
+
+def ranker_of(
+    given: Any, data: RankingDataset, plugins: Sequence[Path] = ()
+) -> Model | ReorderingModel:
+    """A ranker as it is, from its file, or of one feature: `feature:NAME`."""
+    from owpc_ltr.models.reordering import FEATURE, feature_ranker, load_ranker
+
+    if isinstance(given, str) and given.startswith(FEATURE):
+        return feature_ranker(given, data)
+    if isinstance(given, Path | str):
+        return load_ranker(Path(given), plugins)
+    return given  # type: ignore[no-any-return]
+
+
+def _field_names(ranker: Model | ReorderingModel) -> tuple[str, ...]:
+    """The document fields that a reranker needs; a model needs none."""
+    from owpc_ltr.models.reordering import ReorderingModel
+
+    return ranker.field_names if isinstance(ranker, ReorderingModel) else ()
+
+
+def _name(given: Any) -> str:
+    return str(given) if isinstance(given, Path | str) else f"the {given.kind} model"
+
+
+def side_in_words(side: str) -> str:
+    """Which queries a figure is of."""
+    return {"test": "held out when it was trained", "all": "all of them"}.get(side, f"{side} side")

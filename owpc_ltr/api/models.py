@@ -1,0 +1,146 @@
+"""Model files: loaded, imported from other tools, exported to engines, averaged, judged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from owpc_ltr.errors import BadInput
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.evaluation.risk_bounds import Bound
+    from owpc_ltr.features.feature_set import FeatureSet
+    from owpc_ltr.interop.import_columns import Imported
+    from owpc_ltr.interop.upgrade_report import UpgradeReport
+    from owpc_ltr.models.reordering import ReorderingModel
+    from owpc_ltr.protocols import Model
+
+
+def load_model(path: Path | str, plugins: Sequence[Path | str] = ()) -> Model | ReorderingModel:
+    """A model or a reordering from its file. Raises BadInput naming the file."""
+    from owpc_ltr.models.reordering import load_ranker
+
+    return load_ranker(Path(path), [Path(plugin) for plugin in plugins])
+
+
+def load_reordering(path: Path | str, plugins: Sequence[Path | str] = ()) -> ReorderingModel:
+    """A reordering from its file. Raises BadInput for a model of single documents too."""
+    from owpc_ltr.models.reordering import ReorderingModel
+
+    ranker = load_model(path, plugins)
+    if not isinstance(ranker, ReorderingModel):
+        raise BadInput(f"{path} is no reordering: upload it, and search with --model NAME")
+    return ranker
+
+
+def save_model(model: Model | ReorderingModel, path: Path | str) -> None:
+    """Write a model as one JSON file, whole or not at all."""
+    from owpc_ltr.models.linear import save_model as save
+
+    save(model, Path(path))
+
+
+def average(models: Sequence[Model | Path | str], weights: Sequence[float] | None = None) -> Model:
+    """The mean of models of the same features; of linear models it is one linear model."""
+    from owpc_ltr.models.average import average as mean_of
+    from owpc_ltr.models.linear import load_model as load
+
+    loaded = [load(Path(one)) if isinstance(one, Path | str) else one for one in models]
+    return mean_of(loaded, weights)
+
+
+def import_model(
+    path: Path | str,
+    *,
+    feature_names: Sequence[str] | Path | str = (),
+    featureset: FeatureSet | Path | str | None = None,
+    data: RankingDataset | None = None,
+    missing: Literal["as-trained", "zero"] = "as-trained",
+    source: str = "",
+) -> Imported:
+    """The model of another tool's file, told by its content, and what had to be changed of it.
+
+    Its columns are named by `feature_names` (a file has one a line), by the feature set or by the
+    data that it was trained on; left out, they are its own. `missing="zero"`: it was trained with
+    0 where a value was missing. `source` is what the record calls the data. Pickles are never read.
+    """
+    from owpc_ltr.features.loading import load_featureset
+    from owpc_ltr.interop.import_columns import Columns, import_with, read_names
+    from owpc_ltr.models.parity_samples import parity_samples_of
+
+    columns = Columns()
+    if isinstance(feature_names, Path | str):
+        columns = Columns(read_names(Path(feature_names)))
+    elif feature_names:
+        columns = Columns(tuple(feature_names))
+    if isinstance(featureset, Path | str):
+        featureset = load_featureset(Path(featureset))
+    if featureset is not None:
+        columns = Columns(featureset.feature_names, {"featureset_hash": featureset.hash})
+    if data is not None:
+        known = {"data": source, "fingerprint": data.fingerprint}
+        record = {"featureset_hash": data.featureset_hash, "probes": parity_samples_of(data)}
+        columns = Columns(data.feature_names, {**record, "source": known})
+    return import_with(Path(path), columns, missing)
+
+
+def risk_bounds(
+    model: Model | Path | str,
+    data: RankingDataset,
+    *,
+    delta: float = 0.05,
+    generator: str | None = None,
+    plugins: Sequence[Path | str] = (),
+) -> list[Bound]:
+    """The papers' risk bounds of a linear model on the queries that it was trained on.
+
+    They hold with probability 1 − `delta`; `generator` names the OWPC weights of the ranking
+    error, by default the model's own.
+    """
+    from owpc_ltr.evaluation.evaluate import model_data
+    from owpc_ltr.evaluation.risk_bounds import all_bounds
+    from owpc_ltr.host.registry import load
+    from owpc_ltr.host.settings import configure
+    from owpc_ltr.models.linear import load_model as load_linear
+
+    registry = load(map(Path, plugins))
+    ranker: Any = load_linear(Path(model)) if isinstance(model, Path | str) else model
+    settings = {"generator": generator} if generator else _own_settings(ranker.record)
+    owpc = configure(registry.find("loss", "owpc"), settings)
+    sample = model_data(ranker, data, "all")[0]
+    position = configure(registry.find("loss", "position-sensitive"), {})
+    precision = configure(registry.find("loss", "average-precision"), {})
+    return all_bounds(ranker, sample.without_missing(), owpc, position, precision, delta)
+
+
+def upgrade_report(
+    model: Path | str,
+    *,
+    distribution: str,
+    before: str,
+    after: str,
+    data: RankingDataset | None = None,
+    featureset: FeatureSet | Path | str | None = None,
+) -> UpgradeReport:
+    """What an upgrade of the engine, from version `before` to `after`, does to rankings.
+
+    `model` is a model file or a stored model; `data` are judged queries logged on the old version,
+    by default the few that a model file remembers.
+    """
+    from owpc_ltr.features.loading import load_featureset
+    from owpc_ltr.interop.engine_versions import serving_profile
+    from owpc_ltr.interop.upgrade_report import report_upgrade
+
+    old, new = (serving_profile(distribution, version) for version in (before, after))
+    if isinstance(featureset, Path | str):
+        featureset = load_featureset(Path(featureset))
+    return report_upgrade(Path(model), old, new, data, featureset)
+
+
+def _own_settings(record: dict[str, Any]) -> dict[str, Any]:
+    loss = record.get("loss")
+    if isinstance(loss, dict) and loss.get("name") == "owpc":
+        return {key: loss["settings"][key] for key in ("generator", "p")}
+    return {}

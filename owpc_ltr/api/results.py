@@ -1,0 +1,40 @@
+"""What the calls of this package return, by name."""
+
+from owpc_ltr.engine.deployment.aliases import Alias
+from owpc_ltr.engine.deployment.drift import Verified
+from owpc_ltr.engine.deployment.gate import GateResult, NotBetter
+from owpc_ltr.engine.deployment.parity import Parity
+from owpc_ltr.engine.deployment.upload import Uploaded
+from owpc_ltr.engine.feature_log import LogReport
+from owpc_ltr.engine.node import NodeStatus, Report
+from owpc_ltr.engine.search.compare import BeforeAndAfter, Hit
+from owpc_ltr.engine.search.latency import FeatureCost, Samples
+from owpc_ltr.engine.search.profile import Profile
+from owpc_ltr.engine.search.request import SearchRequest
+from owpc_ltr.evaluation.evaluate import Measured
+from owpc_ltr.evaluation.risk_bounds import Bound
+from owpc_ltr.training.cross_validation import Choice, Selection
+from owpc_ltr.training.feature_selection import Costs
+
+__all__ = [
+    "Alias",
+    "BeforeAndAfter",
+    "Bound",
+    "Choice",
+    "Costs",
+    "FeatureCost",
+    "GateResult",
+    "Hit",
+    "LogReport",
+    "Measured",
+    "NodeStatus",
+    "NotBetter",
+    "Parity",
+    "Profile",
+    "Report",
+    "Samples",
+    "SearchRequest",
+    "Selection",
+    "Uploaded",
+    "Verified",
+]

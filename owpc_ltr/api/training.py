@@ -1,0 +1,186 @@
+"""`train`, `select` and `average`: rankers from judged queries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.models.reordering import ReorderingModel
+    from owpc_ltr.protocols import Model, Run
+    from owpc_ltr.training.cross_validation import Selection
+    from owpc_ltr.training.feature_selection import Costs
+
+Progress = Callable[[str, float | None], None]
+
+
+def train(
+    data: RankingDataset,
+    *,
+    validation: RankingDataset | None = None,
+    loss: Any = "owpc",
+    optimizer: Any = "larank",
+    settings: Mapping[str, Any] | None = None,
+    grid: Mapping[str, Any] | None = None,
+    select: Any = "map",
+    normalise: str = "scale",
+    costs: Costs | None = None,
+    source: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    threads: int = 1,
+    plugins: Sequence[Path | str] = (),
+    progress: Progress | None = None,
+) -> Model:
+    """A model of `data`, its settings chosen by the metric `select` on the validation queries.
+
+    `loss` and `optimizer` are names (see `owpc-ltr plugins`), classes, or objects with settings.
+    `settings` fixes some (`{"generator": "inverse"}`), `grid` tries several (`{"C": "1e-3..1e3"}`);
+    without a grid, C is chosen from 10⁻³ … 10³ where the optimizer has one. `normalise`: `scale`
+    divides features by their spread within queries, `none` does not. With `costs` features that
+    cost more than they are worth are left out. `source` is what the record says of where the data
+    are from; left out, what the data know of it. `model.record` tells everything of how it was
+    trained. Warnings (a collapsed optimum, say) are given as `OwpcLtrWarning`.
+
+    Raises UsageError for a choice that cannot be made, Refused for data that nothing can be
+    learned from.
+
+    >>> import owpc_ltr as ltr
+    >>> data = ltr.make_dataset([[1.0], [2.0], [3.0]], [0, 1, 2], ["a", "a", "a"])
+    >>> ltr.train(data, settings={"C": 1.0}).score([[1.0], [2.0]]).argmax()
+    1
+    """
+    from owpc_ltr.errors import give_warnings
+    from owpc_ltr.host.registry import load
+    from owpc_ltr.training.feature_selection import train_at_cost
+    from owpc_ltr.training.plans import model_plan
+    from owpc_ltr.training.train import train as fit
+
+    registry = load(map(Path, plugins))
+    plan = model_plan(registry, loss, optimizer, settings, grid, select, normalise)
+    training = (data, plan, _run(seed, threads, progress), validation)
+    if costs is None:
+        trained = fit(*training, source)
+    else:
+        trained = train_at_cost(*training, costs, source).trained
+    give_warnings(trained.warnings)
+    return trained.model
+
+
+def train_reranker(
+    data: RankingDataset,
+    base: Model | str | Path,
+    *,
+    validation: RankingDataset | None = None,
+    reranker: Any = "exchangeable",
+    loss: Any = "bregman",
+    settings: Mapping[str, Any] | None = None,
+    grid: Mapping[str, Any] | None = None,
+    select: Any = "ndcg@10",
+    documents: Path | str | None = None,
+    id_field: str | None = None,
+    source: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    threads: int = 1,
+    plugins: Sequence[Path | str] = (),
+    progress: Progress | None = None,
+) -> ReorderingModel:
+    """A reordering of the lists of `base`: a model, its file, or `feature:NAME`.
+
+    The base as it is stays a candidate, and is kept unless another is better on the validation
+    queries. `documents` is the file that was indexed, for rerankers that read fields of documents,
+    their ids in `id_field` (default: line numbers). Everything else is as for `train`.
+    """
+    from owpc_ltr.data.document_fields import with_document_fields
+    from owpc_ltr.host.registry import load
+    from owpc_ltr.models.reordering import read_base
+    from owpc_ltr.training.plans import reranking_plan
+    from owpc_ltr.training.rerankers import fit_reranker
+
+    registry = load(map(Path, plugins))
+    plan = reranking_plan(registry, reranker, loss, settings, grid, select)
+    ranker = read_base(str(base), data) if isinstance(base, str | Path) else base
+    named = None if documents is None else Path(documents)
+    parts = [
+        None if part is None else with_document_fields(part, plan.field_names, named, id_field)
+        for part in (data, validation)
+    ]
+    run = _run(seed, threads, progress)
+    assert parts[0] is not None  # noqa: S101 - told to the type checker
+    return fit_reranker(parts[0], ranker, plan, run, parts[1], source).model
+
+
+def check_plan(*, plugins: Sequence[Path | str] = (), **how: Any) -> None:
+    """Refuse what `train`, or with a `reranker` `train_reranker`, would, before data are read."""
+    from owpc_ltr.host.registry import load
+    from owpc_ltr.training.plans import model_plan, reranking_plan
+
+    registry = load(map(Path, plugins))
+    if "reranker" in how:
+        reranking_plan(registry, **how)
+    else:
+        model_plan(registry, **how)
+
+
+def select(
+    data: RankingDataset | Sequence[Any],
+    *,
+    folds: int = 5,
+    losses: Sequence[Any] = ("owpc",),
+    optimizers: Sequence[Any] = ("larank",),
+    settings: Mapping[str, Any] | None = None,
+    grid: Mapping[str, Any] | None = None,
+    select: Any = "map",
+    metrics: Sequence[Any] = ("map", "ndcg@1", "ndcg@3", "ndcg@10"),
+    normalise: str = "scale",
+    jobs: int = 1,
+    journal: Path | str | None = None,
+    seed: int = 0,
+    plugins: Sequence[Path | str] = (),
+    progress: Progress | None = None,
+) -> Selection:
+    """Losses, optimizers and settings compared over folds, chosen on each fold's validation.
+
+    `data` is a dataset, to be cut into `folds` by the hash of its query ids, or folds (see
+    `owpc_ltr.training.cross_validation.Fold`). With a `journal` a stopped run goes on.
+    """
+    from itertools import product
+
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.host.registry import load
+    from owpc_ltr.training.cross_validation import Selection, choose, cut_folds, families_of
+    from owpc_ltr.training.cross_validation import select as fit_all
+    from owpc_ltr.training.plans import model_plan
+
+    registry = load(map(Path, plugins))
+    plans = [
+        model_plan(registry, loss, optimizer, settings, grid, select, normalise)
+        for loss, optimizer in product(losses, optimizers)
+    ]
+    cut = cut_folds(data, folds) if isinstance(data, RankingDataset) else list(data)
+    kept = None if journal is None else Path(journal)
+    run = _run(seed, 1, progress)
+    rows = fit_all(cut, plans, list(metrics), run, jobs=jobs, journal=kept)
+    chosen = choose(rows, select, families_of(rows))
+    return Selection(tuple(fold.name for fold in cut), tuple(rows), tuple(chosen))
+
+
+def read_costs(path: Path | str, price: float = 0.001) -> Costs:
+    """Costs of features for `train`: what `profile --json` printed, or {"feature": milliseconds}.
+
+    `price` is what a millisecond must gain of the metric that chooses.
+    """
+    from owpc_ltr.training.feature_costs import read_costs as read
+
+    return read(Path(path), price)
+
+
+def _run(seed: int, threads: int, progress: Progress | None) -> Run:
+    """What every fit is given besides its loss and data."""
+    from dataclasses import replace
+
+    from owpc_ltr.protocols import Run
+
+    quiet = Run(seed=seed, threads=threads)
+    return quiet if progress is None else replace(quiet, progress=progress)

@@ -1,0 +1,89 @@
+"""The models of a cluster: the names that applications use, and what is known of each model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from owpc_ltr.engine.deployment.aliases import Alias, Aliases
+    from owpc_ltr.engine.deployment.certificates import Certificate
+    from owpc_ltr.engine.http.client import Engine
+    from owpc_ltr.engine.store.base import Store
+    from owpc_ltr.models.score_range import ScoreInterval
+
+
+class UploadedModels:
+    """The models of a cluster's store, and the aliases that point to them."""
+
+    def __init__(self, engine: Engine, store: Callable[[], Store]) -> None:
+        self._engine, self._store = engine, store
+
+    def aliases(self) -> list[Alias]:
+        """The names that applications use, and the models that they point to."""
+        return self._aliases.all()
+
+    def names(self) -> list[str]:
+        """Every model of the store, by its immutable name."""
+        return self._store().list_models()
+
+    def unused(self) -> list[str]:
+        """The models that no name points to, nor can go back to."""
+        from owpc_ltr.engine.deployment.prune import prunable
+
+        return prunable(self._engine, self._store())
+
+    def resolve(self, name: str) -> str:
+        """The model that NAME, NAME:challenger or NAME@HASH is."""
+        return self._aliases.resolve(name)
+
+    def certificate(self, name: str) -> Certificate | None:
+        """What is known of a model but its content; None where it was never proved."""
+        from owpc_ltr.engine.deployment.certificates import Certificates
+
+        return Certificates(self._engine).find(self.resolve(name), whole=False)
+
+    def interval(self, name: str) -> ScoreInterval:
+        """Between which numbers a model's scores lie, as its certificate says."""
+        from owpc_ltr.models.score_range import UNKNOWN
+
+        certificate = self.certificate(name)
+        return certificate.interval if certificate else UNKNOWN
+
+    def show(self, name: str) -> Certificate:
+        """Where a model comes from and what was proven of it. BadInput if it has no certificate."""
+        from owpc_ltr.engine.deployment.certificates import Certificates
+
+        return Certificates(self._engine).get(self.resolve(name))
+
+    def facts(self, name: str) -> dict[str, Any]:
+        """The same in few words, a fact a line."""
+        from owpc_ltr.engine.deployment.provenance import provenance
+
+        return provenance(self.show(name))
+
+    def differences(self, name: str, other: str) -> list[tuple[str, Any, Any]]:
+        """Every fact in which two models differ, and for linear ones every weight."""
+        from owpc_ltr.engine.deployment.provenance import differences
+
+        return differences(self.show(name), self.show(other))
+
+    def promote(self, name: str) -> Alias:
+        """Let NAME point to its challenger."""
+        return self._aliases.promote(name)
+
+    def rollback(self, name: str) -> Alias:
+        """Let NAME point again to the model before."""
+        return self._aliases.roll_back(name)
+
+    def prune(self, names: Sequence[str]) -> None:
+        """Remove these models and their certificates, or none if an alias points to one of them."""
+        from owpc_ltr.engine.deployment.prune import prune
+
+        prune(self._engine, self._store(), names)
+
+    @property
+    def _aliases(self) -> Aliases:
+        from owpc_ltr.engine.deployment.aliases import Aliases
+
+        return Aliases(self._engine)

@@ -1,0 +1,81 @@
+"""Profile: what features, windows and a model cost in the live query, and the room they take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.search.capacity import Capacity, capacity
+from owpc_ltr.engine.search.latency import (
+    FeatureCost,
+    Samples,
+    Subject,
+    derived_from,
+    feature_costs,
+    window_latencies,
+)
+from owpc_ltr.engine.store.base import Store
+from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.interop.stored_model import StoredModel
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What each feature costs, whole searches (`all`, `none`), windows by their size, and room.
+
+    `derived` names the features that others are derived from.
+    """
+
+    index: str
+    store_kind: str
+    queries: int
+    costs: tuple[FeatureCost, ...]
+    searches: dict[str, Samples]
+    windows: dict[int, Samples]
+    derived: dict[str, list[str]]
+    capacity: Capacity
+
+    def as_dict(self) -> dict[str, Any]:
+        """Every figure, as JSON."""
+        return {
+            "features": [cost.as_dict() for cost in self.costs],
+            "searches": {name: samples.as_dict() for name, samples in self.searches.items()},
+            "windows": [{"window": w, **found.as_dict()} for w, found in self.windows.items()],
+            "derived": self.derived,
+            "capacity": self.capacity.as_dict(),
+        }
+
+
+def profile(
+    engine: Engine,
+    store: Store,
+    index: str,
+    query: dict[str, Any],
+    featureset: FeatureSet,
+    model: StoredModel | None,
+    params: Sequence[dict[str, Any]],
+    *,
+    repeat: int,
+    window: int,
+    seed: int,
+    progress: Callable[[str, float | None], None],
+) -> Profile:
+    """Time the query with all features, without each, with each alone, and by window."""
+    # Without the plugin only linear models run in the engine: for others it gives the features.
+    runs = model is not None and (store.kind == "ltr-plugin" or model.type == "model/linear")
+    subject = Subject(index, query, featureset, model if runs else None)
+    asked = (engine, store, subject, list(params))
+    costs, whole = feature_costs(
+        *asked, repeat=repeat, window=window, seed=seed,
+        progress=lambda done: progress("features", done),
+    )  # fmt: skip
+    latencies = window_latencies(
+        *asked, repeat=repeat, seed=seed, progress=lambda done: progress("windows", done)
+    )
+    room = capacity(engine, store, subject.featureset, subject.model, params[0])
+    return Profile(
+        index, store.kind, len(params), tuple(costs), whole, latencies,
+        derived_from(featureset), room,
+    )  # fmt: skip
