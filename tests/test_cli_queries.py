@@ -8,19 +8,21 @@ from typing import Any
 
 import pytest
 
-from owpc_ltr.cli.queries import Question, read_template
+from owpc_ltr.api.cluster import Cluster
+from owpc_ltr.cli.queries import Question
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.http.connection import ConnectionSettings
+from owpc_ltr.engine.search.request import read_query
 from owpc_ltr.errors import UsageError
 
 QUERY = {"match": {"t": "{{keywords}}"}}
 
 
 def template(folder: Path, content: dict[str, Any]) -> dict[str, Any]:
-    """What is read of a query file, without a word to the cluster."""
+    """What is read of a query file."""
     path = folder / "query.json"
     path.write_text(json.dumps(content))
-    return read_template(Engine(ConnectionSettings("http://127.0.0.1:1")), "docs", path)
+    return read_query(path)
 
 
 @pytest.mark.parametrize(
@@ -45,15 +47,16 @@ def test_what_would_rank_otherwise_is_refused_by_name(part: str, tmp_path: Path)
 
 
 def test_parameters_fill_the_words_and_the_features() -> None:
-    assert Question(param=["tag=a=b", "n=1"]).params("red shoe") == {
-        "keywords": "red shoe",
-        "query": "red shoe",
-        "tag": "a=b",
-        "n": "1",
-    }
+    """Without a word to the cluster, which is not there."""
+    asked = Question(param=["tag=a=b", "n=1"], size=3, window=7).asked() | {"query": QUERY}
+    nowhere = Cluster(Engine(ConnectionSettings("http://127.0.0.1:1")))
+    request = nowhere.request("red shoe", index="docs", **asked)
+    assert request.params == {"keywords": "red shoe", "query": "red shoe", "tag": "a=b", "n": "1"}
+    assert (request.size, request.window) == (3, 7)
+    assert request.filled == {"match": {"t": "red shoe"}}
 
 
 @pytest.mark.parametrize("text", ["tag", "=x", ""])
 def test_a_parameter_without_a_name_or_a_value_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="NAME=VALUE"):
-        Question(param=[text]).params("x")
+        Question(param=[text]).asked()

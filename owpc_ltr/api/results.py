@@ -13,6 +13,7 @@ from owpc_ltr.engine.search.profile import Profile
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.evaluation.evaluate import Measured
 from owpc_ltr.evaluation.risk_bounds import Bound
+from owpc_ltr.host.registry import Failure
 from owpc_ltr.training.cross_validation import Choice, Selection
 from owpc_ltr.training.feature_selection import Costs
 
@@ -22,6 +23,7 @@ __all__ = [
     "Bound",
     "Choice",
     "Costs",
+    "Failure",
     "FeatureCost",
     "GateResult",
     "Hit",

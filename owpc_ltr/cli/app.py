@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from typer.core import TyperGroup
 
 from owpc_ltr.cli import engine, featureset, models
 from owpc_ltr.cli.average import average
@@ -27,8 +28,18 @@ from owpc_ltr.cli.upload import upload
 from owpc_ltr.cli.verify import verify
 from owpc_ltr.version import VERSION
 
+
+class _InOrder(TyperGroup):
+    """Commands in the order in which they were mounted, groups among them."""
+
+    def list_commands(self, _ctx: object) -> list[str]:
+        """The names of the road first."""
+        return sorted(self.commands, key=_ROAD.index)
+
+
 app = typer.Typer(
     name="owpc-ltr",
+    cls=_InOrder,
     help=(
         "Learning to rank for OpenSearch and Elasticsearch.\n\n"
         "The road: engine start → index → featureset push → log-features → train → evaluate → "
@@ -36,31 +47,24 @@ app = typer.Typer(
     ),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
     rich_markup_mode=None,
 )
-# In the order of the road, which --help then shows.
-app.command()(demo)
-app.add_typer(engine.app, name="engine")
-app.command()(index)
-app.add_typer(featureset.app, name="featureset")
-app.command()(log_features)
-app.command()(train)
-app.command()(select)
+_ROAD = [
+    *("demo", "engine", "index", "featureset", "log-features"),
+    *("train", "select", "evaluate", "average", "import", "export", "doctor"),
+    *("upload", "verify", "search", "rescore-body", "profile", "models"),
+    *("plugins", "check-loss", "bounds"),
+]
+for command in (
+    demo, index, log_features, train, select, evaluate, average, doctor, upload, verify, search,
+    rescore_body, profile, plugins, check_loss, bounds,
+):  # fmt: skip
+    app.command()(command)
 app.command("import")(import_model)
-app.command()(evaluate)
-app.command()(average)
 app.command("export")(export_model)
-app.command()(doctor)
-app.command()(upload)
-app.command()(verify)
-app.command()(search)
-app.command()(rescore_body)
-app.command()(profile)
+app.add_typer(engine.app, name="engine")
+app.add_typer(featureset.app, name="featureset")
 app.add_typer(models.app, name="models")
-app.command()(plugins)
-app.command()(check_loss)
-app.command()(bounds)
 
 
 def _version(wanted: bool) -> None:

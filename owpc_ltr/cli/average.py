@@ -20,7 +20,10 @@ def average(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Average the scores of models; the mean of linear models is one linear model."""
+    """Average the scores of several models into one model.
+
+    The mean of linear models is one linear model.
+    """
     from owpc_ltr.api.models import average as mean_of
     from owpc_ltr.api.models import save_model
 

@@ -29,7 +29,9 @@ def bounds(
     plugin: PluginFiles = None,
     as_json: Json = False,
 ) -> None:
-    """Evaluate the papers' risk bounds for a model and a sample, and say which are vacuous.
+    """Evaluate the papers' risk bounds for a linear model.
+
+    It is said which are vacuous.
 
     Usunier, Buffoni & Gallinari (2009), Theorem 4; Riezler & De Bona (2009), Theorems 3 and 4 and
     Corollaries 1 to 3.

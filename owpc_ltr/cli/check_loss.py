@@ -19,7 +19,9 @@ def check_loss(
     plugin: PluginFiles = None,
     as_json: Json = False,
 ) -> None:
-    """Test whether a cost stands behind a loss's gradient (Burges), and whether it is convex.
+    """Test what a loss claims to be: convex, conservative, smooth.
+
+    That is, whether a cost stands behind its gradient (Burges), and whether it is convex.
 
     Exit code 5 if a claim does not hold.
     """

@@ -25,7 +25,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="Same seed, same model.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Search Python's own documentation, learn to rank it, and prove it on held-out queries.
+    """Walk the whole road on Python's own documentation.
 
     Starts a node of its own, indexes the standard library's documentation, logs features, trains
     OWPC, compares it with tuned BM25 and LambdaMART, uploads it and searches live. Each docstring's

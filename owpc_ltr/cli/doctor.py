@@ -48,7 +48,9 @@ def doctor(
     cluster: ClusterOptions,
     as_json: Json = False,
 ) -> None:
-    """Score judged documents as both versions of the engine would, and compare the rankings.
+    """Tell what an upgrade of the engine would do to rankings.
+
+    Judged documents are scored as both versions would, and the rankings compared.
 
     Exit code 5 if the order of a query changes, or the new version does not take the model.
     """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from owpc_ltr.api.results import NodeStatus, Report
 
 app = typer.Typer(
-    help="Start, stop and look at a real OpenSearch node on this machine (127.0.0.1 only).",
+    help="A real OpenSearch node on this machine: start, stop, status.",
     no_args_is_help=True,
 )
 
@@ -55,7 +55,7 @@ def start(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Start a node, or find it running, and wait until it is healthy.
+    """Start a node, or find it running, and wait for its health.
 
     The first start downloads about 60 MB; later ones need no network and take seconds.
     """
@@ -78,7 +78,10 @@ def start(
 
 @app.command()
 def stop(port: Port = None, as_json: Json = False) -> None:
-    """End the node, and no other process. Its indices stay for the next start."""
+    """End the node, and no other process.
+
+    Its indices stay for the next start.
+    """
     from owpc_ltr.api import local_node as local
 
     with _reporting() as report:

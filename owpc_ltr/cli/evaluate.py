@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import FieldSource, Json, Metrics, PluginFiles, Seed
-from owpc_ltr.cli.output import print_json, print_table, warn
+from owpc_ltr.cli.output import columns, print_json, print_table, warn
 
 if TYPE_CHECKING:
     from owpc_ltr.api.results import Measured
@@ -33,7 +34,9 @@ def evaluate(
     plugin: PluginFiles = None,
     as_json: Json = False,
 ) -> None:
-    """Measure a model, on the queries that were kept out when it was trained on DATA.
+    """Measure a ranker on judged queries, the held-out ones.
+
+    Those are the queries that were kept out when it was trained on DATA.
 
     Every figure comes with its convention, the number of queries, and what scoring every document
     alike would get.
@@ -63,7 +66,8 @@ def evaluate(
     typer.echo(f"{model} on {n_queries} queries of {data} ({side})")
     _print_measured(found.measured)
     if found.comparisons:
-        typer.echo(f"\nagainst {against}, on the same queries:")
+        compared = found.comparison[0]["n_queries"]
+        typer.echo(f"\nagainst {against}, on the same {compared} queries:")
         _print_comparisons(found.comparison)
     for message in found.warnings:
         warn(message)
@@ -71,9 +75,15 @@ def evaluate(
 
 def _print_measured(measured: tuple[Measured, ...]) -> None:
     print_table(
-        ["METRIC", "VALUE", "ALL ALIKE", "CONVENTION"],
-        [(str(m.metric), m.mean, m.zero_baseline, m.metric.convention) for m in measured],
+        ["METRIC", "VALUE", "BASELINE"],
+        [(str(one.metric), one.mean, one.zero_baseline) for one in measured],
     )
+    notes = [
+        "baseline: the zero-score baseline, what scoring every document 0 gets",
+        *(one.metric.convention for one in measured),
+    ]
+    for note in notes:
+        typer.echo(fill(note, columns(), initial_indent="  ", subsequent_indent="    "))
 
 
 def _print_comparisons(comparisons: list[dict[str, Any]]) -> None:
@@ -87,7 +97,6 @@ def _print_comparisons(comparisons: list[dict[str, Any]]) -> None:
             "P",
             "WINS",
             "LOSSES",
-            "QUERIES",
         ],
         [
             (
@@ -99,7 +108,6 @@ def _print_comparisons(comparisons: list[dict[str, Any]]) -> None:
                 row["p_permutation"],
                 row["wins"],
                 row["losses"],
-                row["n_queries"],
             )
             for row in comparisons
         ],

@@ -42,7 +42,9 @@ def export_model(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write the file that makes a model in an engine, for those who send it themselves.
+    """Write the file that makes a model in an engine.
+
+    It is for those who send it themselves.
 
     It scores there as here, or is refused: what the engine leaves out is written otherwise. What it
     does with real documents only `upload` proves.

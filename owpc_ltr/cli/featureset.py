@@ -13,7 +13,7 @@ from owpc_ltr.cli.options import Index, Json
 from owpc_ltr.cli.output import print_json, print_table
 
 app = typer.Typer(
-    help="Push, show, list and delete feature sets: the queries whose scores are the features.",
+    help="Feature sets: push, show, list, delete.",
     no_args_is_help=True,
 )
 
@@ -38,7 +38,7 @@ def push(
     place: StoreOptions,
     as_json: Json = False,
 ) -> None:
-    """Store a feature set, after every feature has been tried on the index."""
+    """Store a feature set, every feature tried on the index first."""
     cluster = place.connect()
     featureset = cluster.featuresets.push(
         file, index=index, name=name, keywords=keywords, replace=replace
@@ -69,7 +69,7 @@ def show(
     place: StoreOptions,
     as_json: Json = False,
 ) -> None:
-    """Print a feature set of the cluster: its features, or with --json what `push` accepts."""
+    """Print the features of a set; with --json what `push` accepts."""
     found = place.connect().featuresets.get(name)
     if as_json:
         print_json(found.to_body())
@@ -105,7 +105,7 @@ def delete(
     *,
     place: StoreOptions,
 ) -> None:
-    """Take a feature set out; models keep their own copy of it."""
+    """Delete a feature set; models keep their own copy of it."""
     place.connect().featuresets.delete(name)
     typer.echo(f"deleted feature set '{name}'")
 

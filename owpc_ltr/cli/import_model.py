@@ -60,7 +60,9 @@ def import_model(
     ] = MissingValues.as_trained,
     as_json: Json = False,
 ) -> None:
-    """Read a model of another library, told by its content, and say what had to be changed.
+    """Read a model of another library, and say what changed.
+
+    Its kind is told by its content.
 
     Pickles are never read: save XGBoost as .json and LightGBM as .txt.
     """

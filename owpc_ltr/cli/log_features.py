@@ -67,7 +67,7 @@ def log_features(
     place: StoreOptions,
     as_json: Json = False,
 ) -> None:
-    """Ask the engine for the feature values of every judged document.
+    """Log the features of judged documents out of the engine.
 
     Every judged document is logged, absent from the index, or rejected, and all are counted.
     Half-done work stays in OUT.run: the same command goes on from there, to the same bytes.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from owpc_ltr.api.results import Alias
 
 app = typer.Typer(
-    help="List uploaded models, and change what names point to.", no_args_is_help=True
+    help="Uploaded models: list, show, promote, roll back, prune.", no_args_is_help=True
 )
 
 ModelName = Annotated[str, typer.Argument(help="NAME, NAME:challenger or NAME@HASH.")]
@@ -26,7 +26,7 @@ ModelName = Annotated[str, typer.Argument(help="NAME, NAME:challenger or NAME@HA
 @app.command(name="list")
 @grouped
 def list_all(*, place: StoreOptions, as_json: Json = False) -> None:
-    """List the names that applications use, and the models that they point to."""
+    """List the names in use, and the models that they point to."""
     cluster = place.connect()
     aliases, models = cluster.models.aliases(), cluster.models.names()
     if as_json:
@@ -42,7 +42,10 @@ def list_all(*, place: StoreOptions, as_json: Json = False) -> None:
 @app.command()
 @grouped
 def show(name: ModelName, *, cluster: ClusterOptions, as_json: Json = False) -> None:
-    """Show where a model comes from and what was proven of it: its certificate in the cluster."""
+    """Show where a model comes from and what was proven of it.
+
+    That is its certificate in the cluster.
+    """
     models = cluster.connect().models
     if as_json:
         print_json(models.show(name).as_dict())
@@ -61,7 +64,10 @@ def diff(
     cluster: ClusterOptions,
     as_json: Json = False,
 ) -> None:
-    """Show in what two models differ: data, settings, proofs, and weights where both are linear."""
+    """Show in what two models differ.
+
+    Data, settings, proofs, and weights where both are linear.
+    """
     models = cluster.connect().models
     found = models.differences(name, other)
     one, two = models.resolve(name), models.resolve(other)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
 Progress = Callable[[str, float | None], None]
+_NARROWEST = 12
 
 
 def print_json(content: dict[str, Any]) -> None:
@@ -22,22 +26,43 @@ def print_json(content: dict[str, Any]) -> None:
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A table whose columns fit their content, also in a pipe; numbers stand to the right."""
-    cells = [[_cell(value) for value in row] for row in rows]
-    widths = [
-        max(len(header), *(len(row[index]) for row in cells)) if cells else len(header)
-        for index, header in enumerate(headers)
-    ]
+    """A table whose columns fit their content, also in a pipe; numbers stand to the right.
+
+    One that is wider than the terminal, or 80 columns, wraps the text of its widest columns.
+    """
+    cells = [list(headers), *([_cell(value) for value in row] for row in rows)]
     right = [
         bool(rows) and all(isinstance(row[index], int | float) for row in rows)
         for index in range(len(headers))
     ]
-    for row in [list(headers), *cells]:
-        padded = (
-            cell.rjust(width) if number else cell.ljust(width)
-            for cell, width, number in zip(row, widths, right, strict=True)
-        )
-        typer.echo("  ".join(padded).rstrip())
+    widths = _fitting([max(map(len, column)) for column in zip(*cells, strict=True)], right)
+    for row in cells:
+        wrapped = [
+            textwrap.wrap(cell, width) or [""] for cell, width in zip(row, widths, strict=True)
+        ]
+        for line in zip_longest(*wrapped, fillvalue=""):
+            padded = (
+                part.rjust(width) if number else part.ljust(width)
+                for part, width, number in zip(line, widths, right, strict=True)
+            )
+            typer.echo("  ".join(padded).rstrip())
+
+
+def columns() -> int:
+    """How wide output may be: the terminal, at least 80; in a pipe COLUMNS, or 80."""
+    return max(80, shutil.get_terminal_size((80, 24)).columns)
+
+
+def _fitting(widths: list[int], fixed: Sequence[bool]) -> list[int]:
+    """Widths of columns that fit a line: the widest column of text gives way first."""
+    widths = list(widths)
+    room = columns() - 2 * (len(widths) - 1)
+    while sum(widths) > room:
+        texts = [i for i, number in enumerate(fixed) if not number and widths[i] > _NARROWEST]
+        if not texts:
+            break
+        widths[max(texts, key=widths.__getitem__)] -= 1
+    return widths
 
 
 def warn(message: str) -> None:

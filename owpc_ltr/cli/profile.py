@@ -60,7 +60,9 @@ def profile(
     place: StoreOptions,
     as_json: Json = False,
 ) -> None:
-    """Time the live query with all features, without each, with each alone, and by window.
+    """Time what features, windows and a model cost in a search.
+
+    The live query is timed with all features, without each, with each alone, and by window.
 
     With a model it is rescored; without, the features of the window come back. Quartiles of a cost
     on both sides of 0 say that it is not told from noise.

@@ -27,7 +27,9 @@ def rescore_body(
     question: Question,
     place: StoreOptions,
 ) -> None:
-    """Print the search request that an application sends: POST it to /INDEX/_search.
+    """Print the search request that an application sends.
+
+    POST it to /INDEX/_search.
 
     Without KEYWORDS it is a search template, with {{keywords}} where the user's words go. Add
     "from" for later pages: no document beyond the window passes one within it.

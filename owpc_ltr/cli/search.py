@@ -11,7 +11,7 @@ import typer
 from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Index, Json
-from owpc_ltr.cli.output import print_json, print_table, warn
+from owpc_ltr.cli.output import columns, print_json, print_table, warn
 from owpc_ltr.cli.queries import Question
 from owpc_ltr.errors import UsageError
 
@@ -56,7 +56,7 @@ def search(
     place: StoreOptions,
     as_json: Json = False,
 ) -> None:
-    """Search twice, without and with the model or reranker, and show both rankings side by side."""
+    """Search without and with a model, both rankings side by side."""
     both = place.connect().search(
         keywords, index=index, title=title, **ranking.chosen(), **question.asked()
     )
@@ -106,4 +106,6 @@ def _move(rank: int, hit: Hit) -> str:
 
 
 def _short(title: str) -> str:
-    return title if len(title) <= 40 else f"{title[:39]}…"
+    # Two titles, a rank, a move and a score share a line.
+    most = min(40, (columns() - 24) // 2)
+    return title if len(title) <= most else f"{title[: most - 1]}…"

@@ -61,7 +61,9 @@ def select(
     plugin: PluginFiles = None,
     as_json: Json = False,
 ) -> None:
-    """Compare losses, optimizers and settings over folds, C chosen on each fold's validation.
+    """Compare losses, optimizers and settings over folds.
+
+    C is chosen on each fold's validation queries.
 
     Figures are means over folds of the folds' test means. The last row lets validation choose
     among everything (the paper's g_All, where only loss.generator varies).

@@ -39,7 +39,9 @@ def train(
     plugin: PluginFiles = None,
     as_json: Json = False,
 ) -> None:
-    """Learn a ranker, its settings chosen on validation queries, and write it as one JSON file.
+    """Train a ranker, its settings chosen on validation queries.
+
+    It is written as one JSON file.
 
     Without --validation the queries of DATA are cut in three by the hash of their ids: training,
     validation and test. `owpc-ltr evaluate MODEL DATA` then measures on the test queries.

@@ -67,7 +67,7 @@ def upload(
     place: StoreOptions,
     as_json: Json = False,
 ) -> None:
-    """Store a model, prove its scores in the engine, then let NAME point to it.
+    """Store a model, prove its scores there, then give it a name.
 
     The model is kept under an immutable name, NAME@HASH. If a score differs it is taken out again,
     NAME points to what it did before, and the exit code is 5. So it is, and nothing is uploaded, if

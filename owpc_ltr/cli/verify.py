@@ -32,7 +32,9 @@ def verify(
     place: StoreOptions,
     as_json: Json = False,
 ) -> None:
-    """Prove an uploaded model again, from what the cluster remembers of it, and look for drift.
+    """Prove an uploaded model again, and look for drift.
+
+    The cluster itself remembers what is needed.
 
     Compared are the feature set, the engine's version, the index, its mapping, the features of the
     model's judged documents, and the scores. Where something drifted the exit code is 5.
