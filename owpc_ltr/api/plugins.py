@@ -29,12 +29,14 @@ def plugins(files: Sequence[Path | str] = ()) -> Registry:
 def describe(found: Any) -> dict[str, Any]:
     """A plugin of the registry in words: kind, name, claims, settings, purpose, source."""
     default = found.cls()
+    module = inspect.getdoc(inspect.getmodule(found.cls)) or inspect.getdoc(found.cls) or ""
     return {
         "kind": found.kind,
         "name": found.name,
         "claims": [claim for claim in CLAIMS if getattr(default, claim, False)],
         "settings": describe_settings(found.cls),
-        "summary": (inspect.getdoc(found.cls) or "").partition("\n")[0],
+        "summary": module.partition("\n")[0],
+        "formula": (inspect.getdoc(found.cls) or "").partition("\n")[0],
         "source": found.source,
     }
 

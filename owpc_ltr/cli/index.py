@@ -38,7 +38,8 @@ def index(
 ) -> None:
     """Index documents, every one accounted for.
 
-    They stand in the file as one JSON object a line. The engine's count is compared with the file's.
+    They stand in the file as one JSON object a line; the engine's count is compared with the
+    file's.
     """
     from owpc_ltr.api.files import read_json_object
     from owpc_ltr.errors import UsageError

@@ -37,15 +37,17 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
     ]
     widths = _fitting([max(map(len, column)) for column in zip(*cells, strict=True)], right)
     for row in cells:
-        wrapped = [
-            textwrap.wrap(cell, width) or [""] for cell, width in zip(row, widths, strict=True)
-        ]
+        wrapped = [_wrapped(cell, width) for cell, width in zip(row, widths, strict=True)]
         for line in zip_longest(*wrapped, fillvalue=""):
             padded = (
                 part.rjust(width) if number else part.ljust(width)
                 for part, width, number in zip(line, widths, right, strict=True)
             )
             typer.echo("  ".join(padded).rstrip())
+
+
+def _wrapped(cell: str, width: int) -> list[str]:
+    return [cell] if len(cell) <= width else textwrap.wrap(cell, width)
 
 
 def columns() -> int:

@@ -55,6 +55,7 @@ def _show(rows: Sequence[Mapping[str, Any]], name: str, *, as_json: bool) -> Non
         return
     for row in rows:
         typer.echo(f"{row['kind']} {row['name']}, of {row['source']}: {row['summary']}")
+        typer.echo(row["formula"])
         if row["claims"]:
             typer.echo(f"claims: {', '.join(row['claims'])}")
         print_table(["SETTING", "DEFAULT"], [tuple(text.split("=", 1)) for text in row["settings"]])
