@@ -1,0 +1,161 @@
+"""What a notebook types, line by line, on data with a known best feature."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import owpc_ltr as ltr
+from owpc_ltr.errors import BadInput, OwpcLtrError, OwpcLtrWarning, UsageError
+
+
+def arrays(seed: int = 0, queries: int = 60) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+    """Ten documents a query; grades follow the first of three features, with noise."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(queries * 10, 3))
+    y = np.digitize(X[:, 0] + 0.3 * random.normal(size=len(X)), [0.5, 1.2])
+    return X, y, np.repeat([f"q{n}" for n in range(queries)], 10)
+
+
+DATA = ltr.make_dataset(*arrays())
+
+
+def test_the_road_of_a_notebook(tmp_path: Path) -> None:
+    parts = DATA.split()
+    model = ltr.train(
+        parts.training,
+        validation=parts.validation,
+        loss="owpc",
+        optimizer="larank",
+        grid={"C": "1e-1..1e1", "generator": ["constant", "inverse"]},
+        select="map",
+    )
+    result = ltr.evaluate(model, parts.test, ["ndcg@10", "map"], against="feature:2")
+    assert [row["metric"] for row in result.table] == ["ndcg@10", "map"]
+    assert result.table[0]["mean"] > 0.8
+    assert all(row["mean_difference"] > 0.1 for row in result.comparison)
+    assert result.per_query.column_names == [
+        "query_id", "ndcg@10", "map", "ndcg@10 against", "map against",
+    ]  # fmt: skip
+    assert result.to_frame(per_query=True).shape == (parts.test.n_queries, 5)
+    assert "ndcg@10" in repr(result)
+    assert "<table" in result._repr_html_()
+    model.save(tmp_path / "m.json")
+    again = ltr.load_model(str(tmp_path / "m.json"))
+    np.testing.assert_array_equal(again.score(DATA.features), model.score(DATA.features))
+    ltr.write_run(model, parts.test, tmp_path / "run.trec")
+    of_run = ltr.evaluate(ltr.read_run(tmp_path / "run.trec"), parts.test, ["ndcg@10", "map"])
+    for ours, theirs in zip(result.table, of_run.table, strict=True):
+        assert ours["mean"] == pytest.approx(theirs["mean"], abs=1e-12)
+
+
+def test_a_grid_of_texts_is_the_grid_of_their_values() -> None:
+    parts = DATA.split()
+    models = [
+        ltr.train(parts.training, validation=parts.validation, grid=grid)
+        for grid in ({"C": "1e-1..1e1"}, {"optimizer.C": [0.1, 1.0, 10.0]}, {"C": [0.1, 1, 10]})
+    ]
+    assert {tuple(model.score(DATA.features[:5])) for model in models} == {
+        tuple(models[0].score(DATA.features[:5]))
+    }
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ({"loss": "owcp"}, "no loss is named 'owcp'"),
+        ({"grid": {"C": 1.0}}, "the grid's C is 1.0, one value"),
+        ({"grid": {"c": [1.0]}}, "the grid names 'c'"),
+        ({"settings": {"optimizer.D": 1}}, "'larank' has no setting 'D'"),
+        ({"loss": "lambdarank"}, "needs a convex loss"),
+        ({"select": "nosuch"}, "no metric 'nosuch'"),
+        ({}, "candidates need validation queries"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_in_one_line(how: dict[str, object], why: str) -> None:
+    with pytest.raises(OwpcLtrError, match=why) as refused:
+        ltr.train(DATA, **how)  # type: ignore[arg-type]
+    assert "\n" not in str(refused.value)
+
+
+def test_training_queries_are_not_measured_on_in_silence() -> None:
+    parts = DATA.split()
+    model = ltr.train(parts.training, validation=parts.validation, settings={"C": 1.0})
+    whole = ltr.evaluate(model, DATA, "map")
+    assert whole.side == "test"
+    assert whole.data.n_queries == parts.test.n_queries
+    bare = ltr.make_dataset(*arrays(1))
+    other = ltr.train(bare, settings={"C": 1.0})
+    assert any("trained on" in message for message in ltr.evaluate(other, bare, "map").warnings)
+
+
+def test_a_collapsed_optimum_is_warned_of() -> None:
+    X, y, qid = arrays()
+    noise = ltr.make_dataset(np.random.default_rng(5).normal(size=X.shape), y, qid)
+    with pytest.warns(OwpcLtrWarning, match="collapsed"):
+        ltr.train(noise, settings={"C": 1e-6, "generator": "top"})
+
+
+def test_a_loss_with_its_settings_is_an_object_too() -> None:
+    from owpc_ltr_losses.owpc import OWPC
+    from owpc_ltr_optimizers.larank.larank import LaRank
+
+    named = ltr.train(DATA, settings={"generator": "inverse", "C": 2.0})
+    typed = ltr.train(DATA, loss=OWPC(generator="inverse"), optimizer=LaRank(C=2))
+    np.testing.assert_array_equal(named.score(DATA.features), typed.score(DATA.features))
+
+
+def test_folds_are_compared_and_the_best_of_each_named() -> None:
+    found = ltr.select(DATA, folds=3, grid={"C": [0.1, 10.0]}, metrics=["map"])
+    assert len(found.rows) == 6
+    (choice,) = found.choices
+    assert choice.test["map"] == pytest.approx(
+        np.mean([
+            max((r for r in found.rows if r.fold == fold), key=lambda r: r.validation).test["map"]
+            for fold in found.folds
+        ])
+    )  # fmt: skip
+
+
+def test_a_reranker_is_learned_on_a_base_and_evaluated() -> None:
+    parts = DATA.split()
+    model = ltr.train_reranker(
+        parts.training, "feature:1", validation=parts.validation, settings={"penalty": 1.0}
+    )
+    assert ltr.evaluate(model, parts.test, "ndcg@10").table[0]["mean"] > 0.8
+
+
+def test_the_package_is_imported_in_no_time_of_its_own() -> None:
+    code = "import sys, owpc_ltr; print([m for m in ('numpy', 'numba', 'pyarrow') if m in sys.modules])"
+    told = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+    assert told == "[]\n"
+
+
+def test_every_public_name_is_there_and_says_what_it_is() -> None:
+    for name in ltr.__all__:
+        assert getattr(ltr, name) is not None
+        if name not in {"__version__", "hookimpl"}:
+            assert (getattr(ltr, name).__doc__ or "").strip(), name
+    assert set(ltr.__all__) <= set(dir(ltr))
+    with pytest.raises(AttributeError, match="nosuch"):
+        _ = ltr.nosuch
+
+
+def test_an_unknown_ranker_is_refused() -> None:
+    with pytest.raises(UsageError, match="no feature is called 'bm25'"):
+        ltr.evaluate("feature:bm25", DATA)
+    with pytest.raises(BadInput, match=r"nowhere\.json"):
+        ltr.evaluate("nowhere.json", DATA)
+
+
+def test_no_warning_is_given_where_nothing_is_wrong() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ltr.train(DATA, settings={"C": 1.0})
