@@ -131,7 +131,10 @@ def test_a_reranker_is_learned_on_a_base_and_evaluated() -> None:
 
 
 def test_the_package_is_imported_in_no_time_of_its_own() -> None:
-    code = "import sys, owpc_ltr; print([m for m in ('numpy', 'numba', 'pyarrow') if m in sys.modules])"
+    code = (
+        "import sys, owpc_ltr; "
+        "print([name for name in ('numpy', 'numba', 'pyarrow') if name in sys.modules])"
+    )
     told = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout

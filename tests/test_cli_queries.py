@@ -12,48 +12,68 @@ from owpc_ltr.api.cluster import Cluster
 from owpc_ltr.cli.queries import Question
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.http.connection import ConnectionSettings
-from owpc_ltr.engine.search.request import read_query
+from owpc_ltr.engine.search.request import CARRIED, REFUSED, SearchRequest, request_body
+from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.errors import UsageError
+from owpc_ltr.interop.export import export_linear
+from tests.engine.small_cluster import FEATURESET, linear
 
 QUERY = {"match": {"t": "{{keywords}}"}}
+STORED = export_linear(linear(), FEATURESET, "m")
 
 
-def template(folder: Path, content: dict[str, Any]) -> dict[str, Any]:
-    """What is read of a query file."""
+NOWHERE = Cluster(Engine(ConnectionSettings("http://127.0.0.1:1")))
+"""A cluster that is never asked."""
+
+
+def request(folder: Path, content: dict[str, Any], **asked: Any) -> SearchRequest:
+    """What is asked with a query file."""
     path = folder / "query.json"
     path.write_text(json.dumps(content))
-    return read_query(path)
+    return NOWHERE.request("red", index="docs", query=path, **asked)
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        QUERY,
-        {"query": QUERY},
-        {"query": QUERY, "size": 3, "from": 10, "_source": ["t"], "track_total_hits": True},
-        {"query": QUERY, "highlight": {"fields": {"t": {}}}, "aggs": {}},
-    ],
-)
-def test_the_body_of_a_search_means_its_query(body: dict[str, Any], tmp_path: Path) -> None:
-    assert template(tmp_path, body) == QUERY
+@pytest.mark.parametrize("key", sorted(CARRIED - {"size"}))
+def test_what_stands_beside_the_query_is_carried(key: str, tmp_path: Path) -> None:
+    part: Any = 20 if key == "from" else {"of": ["{{keywords}}"]}
+    asked = request(tmp_path, {"query": QUERY, key: part})
+    body = request_body(PluginFreeStore(NOWHERE.engine), None, asked)
+    assert body.pop(key) == (20 if key == "from" else {"of": ["red"]})
+    assert body == {"query": {"match": {"t": "red"}}, "size": 10}
 
 
-@pytest.mark.parametrize(
-    "part", ["sort", "collapse", "rescore", "post_filter", "min_score", "knn", "search_after"]
-)
-def test_what_would_rank_otherwise_is_refused_by_name(part: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=f"'{part}'"):
-        template(tmp_path, {"query": QUERY, part: {}})
+def test_a_query_alone_is_one_too_and_a_size_of_its_own_holds(tmp_path: Path) -> None:
+    assert request(tmp_path, QUERY).query == QUERY
+    assert request(tmp_path, {"query": QUERY, "size": 3}).size == 3
+    assert request(tmp_path, {"query": QUERY, "size": 3}, size=7).size == 7
+
+
+def test_the_window_reaches_to_the_end_of_the_page(tmp_path: Path) -> None:
+    asked = request(tmp_path, {"query": QUERY, "from": 95, "size": 10})
+    body = request_body(PluginFreeStore(NOWHERE.engine), STORED, asked)
+    assert {clause["window_size"] for clause in body["rescore"]} == {105}
+
+
+@pytest.mark.parametrize("part", sorted(REFUSED))
+def test_what_cannot_be_rescored_is_refused_by_name_with_what_would_do(
+    part: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=f"'{part}'.*: {REFUSED[part][:20]}"):
+        request(tmp_path, {"query": QUERY, part: {}})
+
+
+def test_what_is_not_known_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="'surprise' beside its query"):
+        request(tmp_path, {"query": QUERY, "surprise": 1})
 
 
 def test_parameters_fill_the_words_and_the_features() -> None:
     """Without a word to the cluster, which is not there."""
     asked = Question(param=["tag=a=b", "n=1"], size=3, window=7).asked() | {"query": QUERY}
-    nowhere = Cluster(Engine(ConnectionSettings("http://127.0.0.1:1")))
-    request = nowhere.request("red shoe", index="docs", **asked)
-    assert request.params == {"keywords": "red shoe", "query": "red shoe", "tag": "a=b", "n": "1"}
-    assert (request.size, request.window) == (3, 7)
-    assert request.filled == {"match": {"t": "red shoe"}}
+    filled = NOWHERE.request("red shoe", index="docs", **asked)
+    assert filled.params == {"keywords": "red shoe", "query": "red shoe", "tag": "a=b", "n": "1"}
+    assert (filled.size, filled.window) == (3, 7)
+    assert filled.filled == {"match": {"t": "red shoe"}}
 
 
 @pytest.mark.parametrize("text", ["tag", "=x", ""])

@@ -234,18 +234,21 @@ class Cluster:
         index: str,
         query: Mapping[str, Any] | Path | str | None = None,
         params: Mapping[str, Any] | None = None,
-        size: int = 10,
+        size: int | None = None,
         window: int = 100,
     ) -> SearchRequest:
         """What a search asks for: the keywords in `query`, else in all text fields.
 
-        `query` has `{{keywords}}` where the user's words go, and may be a file.
+        `query` has `{{keywords}}` where the user's words go. It may be a file, and the whole body
+        of a search, with filters, aggregations, highlighting …; its `size` holds unless given.
         """
         from owpc_ltr.engine.search.request import SearchRequest
 
-        template = self._template(index, query)
+        template, rest = self._template(index, query)
+        own = rest.pop("size", 10)
+        shown = own if size is None else size
         filled = {"keywords": keywords, "query": keywords, **(params or {})}
-        return SearchRequest(index, template, filled, size, window)
+        return SearchRequest(index, template, filled, shown, window, rest)
 
     def search(
         self,
@@ -351,17 +354,19 @@ class Cluster:
         known = stored.featureset if stored else self.store.get_featureset(str(featureset))
         where = the_index(self.engine, index) if model is None else self._index_of(model, index)
         return profile(
-            self.engine, self.store, where, self._template(where, query), known, stored, typed,
+            self.engine, self.store, where, self._template(where, query)[0], known, stored, typed,
             repeat=repeat, window=window, seed=seed, progress=progress or _quiet,
         )  # fmt: skip
 
-    def _template(self, index: str, query: Mapping[str, Any] | Path | str | None) -> dict[str, Any]:
-        """The query with its places to fill in."""
-        from owpc_ltr.engine.search.request import default_query, read_query
+    def _template(
+        self, index: str, query: Mapping[str, Any] | Path | str | None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The query with its places to fill in, and the rest of the body that it came in."""
+        from owpc_ltr.engine.search.request import default_query, read_search, split_body
 
         if query is None:
-            return default_query(self.engine, index)
-        return read_query(Path(query)) if isinstance(query, Path | str) else dict(query)
+            return default_query(self.engine, index), {}
+        return read_search(Path(query)) if isinstance(query, Path | str) else split_body(query)
 
     def _index_of(self, model: str, given: str | None) -> str:
         """The index asked for, else the one that the model was proved on."""

@@ -16,15 +16,17 @@ from owpc_ltr.errors import UsageError
 class Question:
     """What is asked, how much of it is shown, and how much rescored."""
 
-    size: Annotated[int, typer.Option(min=1, help="How many results.")] = 10
+    size: Annotated[
+        int | None, typer.Option(min=1, help="How many results; default: the query's, or 10.")
+    ] = None
     window: Annotated[
         int, typer.Option(min=1, help="How many of the best documents are rescored.")
     ] = 100
     query: Annotated[
         Path | None,
         typer.Option(
-            help="Your application's query (JSON), with {{keywords}} where the user's words go; "
-            "default: all text fields.",
+            help="Your application's query or whole search (JSON), with {{keywords}} where the "
+            "user's words go; default: all text fields.",
         ),
     ] = None
     param: Annotated[

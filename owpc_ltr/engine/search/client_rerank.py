@@ -73,7 +73,8 @@ def live_search(
     cannot be rescored; EngineUnavailable or Refused where the plain search fails too.
     """
     name, params, size = request.index, request.params, request.size
-    body = {"query": request.filled, "size": request.showing_window().size, "_source": source}
+    shown = {"size": request.showing_window().size, "_source": source}
+    body = {"query": request.filled, **request.filters, **shown}
     started = time.monotonic()
     if featureset is not None:
         check_featureset(ranker, featureset)

@@ -58,6 +58,7 @@ def search(
 ) -> BeforeAndAfter:
     """Both rankings of a query; without a model they are the same."""
     index, size = request.index, request.size
+    request = replace(request, rest=request.filters)
     plain = _ask(engine, index, request_body(store, None, request.showing_window()))
     if model is not None and is_client_scored(model):
         return _by_client(engine, store, request, model, title, plain)

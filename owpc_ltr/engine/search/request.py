@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,9 @@ class SearchRequest:
     """What a search asks for, with a model or without.
 
     `query` is a template such as `{"match": {"title": "{{keywords}}"}}`; `params` fill it and the
-    features. The best `size` documents are shown, the best `window` rescored. Raises UsageError
-    for a query that cannot be rescored.
+    features. The best `size` documents are shown, the best `window` rescored. `rest` is what else
+    the body of a search asks for: filters, aggregations, highlighting … Raises UsageError, naming
+    the key and what would do, for what cannot be rescored.
     """
 
     index: str
@@ -35,15 +37,23 @@ class SearchRequest:
     params: dict[str, Any]
     size: int = 10
     window: int = 100
+    rest: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_index(self.index)
         check_query(self.query)
+        check_body(self.rest)
 
     @property
     def filled(self) -> dict[str, Any]:
         """The query with its parameters in their places."""
         return render(self.query, self.params)
+
+    @property
+    def filters(self) -> dict[str, Any]:
+        """What else decides which documents are found, without their order."""
+        kept = {key: part for key, part in self.rest.items() if key in FILTERS}
+        return render(kept, self.params) if kept else {}
 
     def showing_window(self) -> SearchRequest:
         """The request that shows the whole window."""
@@ -66,39 +76,58 @@ def default_query(engine: Engine, index: str) -> dict[str, Any]:
     return {"multi_match": {"query": KEYWORDS, "fields": sorted(fields)}}
 
 
-def check_query(query: dict[str, Any]) -> None:
+FILTERS = frozenset({"post_filter", "min_score", "runtime_mappings", "terminate_after"})
+"""Keys of a search's body that decide which documents are found."""
+
+CARRIED = FILTERS | {
+    *("from", "size", "_source", "fields", "stored_fields", "docvalue_fields", "script_fields"),
+    *("aggs", "aggregations", "highlight", "suggest", "explain", "profile", "version"),
+    *("seq_no_primary_term", "track_total_hits", "track_scores", "timeout", "stats", "ext"),
+}
+"""Keys of a search's body beside its query that rescoring leaves as they are."""
+
+REFUSED = {
+    "sort": "results are ordered by the model: leave it out, or rank on the field as a feature",
+    "collapse": "most engines cannot collapse rescored results: group the hits in the application",
+    "search_after": "it goes with a sort: ask for later pages with from, within the window",
+    "scroll": "scrolled results are not rescored: ask for pages with from",
+    "slice": "slices are for scrolling: ask for pages with from",
+    "pit": "it takes the place of the index: leave it out",
+    "rescore": "the model's own takes its place: leave it out",
+    "knn": "it ranks beside the query: put it into the query, as a clause",
+    "indices_boost": "the model's scores replace boosted ones: leave it out",
+}
+"""Keys with which results cannot be rescored, and what would do."""
+
+
+def check_query(query: Mapping[str, Any]) -> None:
     """Refuse what an engine cannot rescore, before it answers with a riddle."""
-    for part in ("sort", "collapse", "rescore", "scroll"):
-        if part in query:
-            raise UsageError(
-                f"the query has a '{part}', and results cannot be rescored with one: give the "
-                "query alone"
-            )
+    for key in REFUSED.keys() & query.keys() - {"knn"}:
+        raise UsageError(
+            f"the query has a '{key}', and results cannot be rescored with one: {REFUSED[key]}"
+        )
 
 
-UNRANKED = frozenset(
-    {"query", "size", "from", "_source", "fields", "aggs", "highlight", "track_total_hits"}
-)
-"""The parts of a search's body that do not change its ranking, and its query."""
+def check_body(rest: Mapping[str, Any]) -> None:
+    """Refuse the keys of a search's body that rescoring does not allow, or that we do not know."""
+    check_query(rest)
+    strange = sorted(rest.keys() - CARRIED)
+    if strange:
+        why = REFUSED.get(strange[0], "it is not known to go with rescoring: give the query alone")
+        raise UsageError(f"the search's body has a '{strange[0]}' beside its query: {why}")
 
 
-def read_query(path: Path) -> dict[str, Any]:
-    """The query of a file (JSON), which may hold the whole body of a search.
+def read_search(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The query of a file (JSON), and what else stands beside it where it is a whole body."""
+    return split_body(read_json_object(path))
 
-    Raises UsageError where the body has what would rank otherwise.
-    """
-    content = read_json_object(path)
+
+def split_body(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A search's query, and the rest of its body; a query alone has no rest."""
     query = content.get("query")
     if not isinstance(query, dict):
-        return content
-    check_query(content)
-    changes = sorted(content.keys() - UNRANKED)
-    if changes:
-        raise UsageError(
-            f"{path} has a '{changes[0]}' beside its query, which would not be asked for: give the "
-            "query alone"
-        )
-    return query
+        return dict(content), {}
+    return query, {key: part for key, part in content.items() if key != "query"}
 
 
 def request_body(
@@ -113,14 +142,16 @@ def request_body(
     another scale. With the `interval` of the model's scores, that is also safe for later pages,
     beyond the window (see `window.py`).
     """
-    body: dict[str, Any] = {"query": request.filled, "size": request.size}
+    first = int(request.rest.get("from", 0))
+    rest = render(dict(request.rest), request.params) if request.rest else {}
+    body: dict[str, Any] = {"query": request.filled, **rest, "size": request.size}
     if model is not None:
         if is_client_scored(model):
             raise Refused(
                 f"'{model.name}' is scored by the client, so that there is no request for the "
                 "engine alone: use owpc-ltr search, or a cluster with the LTR plugin"
             )
-        clauses = store.rescore(model, request.params, max(request.window, request.size))
+        clauses = store.rescore(model, request.params, max(request.window, first + request.size))
         body["rescore"] = window_safe(clauses, interval) if interval else clauses
     return body
 
