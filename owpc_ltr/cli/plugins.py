@@ -12,6 +12,7 @@ _CLAIMS = {
     "loss": ("convex", "conservative", "smooth"),
     "optimizer": ("needs_convex", "uses_loss"),
     "reranker": ("has_objective",),
+    "export-target": (),
 }
 
 
