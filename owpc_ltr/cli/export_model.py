@@ -20,13 +20,13 @@ def export_model(
         typer.Option(
             "--for",
             help="opensearch or elasticsearch with the LTR plugin; elastic: Elasticsearch's own "
-            "learning to rank; solr; or another export target: owpc-ltr plugins.",
+            "learning to rank; solr; vespa; or another export target: owpc-ltr plugins.",
         ),
     ],
     version: Annotated[str, typer.Option(help="The engine's version, as 3.8.")],
     out: Annotated[
         Path,
-        typer.Option(help="Where the file goes: the request's body (JSON)."),
+        typer.Option(help="Where the file goes: the request's body (JSON), or Vespa's profile."),
     ],
     name: Annotated[str, typer.Option(help="The model's name in the engine.")] = "owpc-ltr",
     featureset: Annotated[
@@ -34,7 +34,7 @@ def export_model(
     ] = None,
     setting: Annotated[
         list[str] | None,
-        typer.Option("--set", help="A setting of the target, as target.store=books."),
+        typer.Option("--set", help="A setting of the target, as target.phase=second-phase."),
     ] = None,
     plugin: PluginFiles = None,
     as_json: Json = False,
