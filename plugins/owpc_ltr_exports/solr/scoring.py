@@ -63,7 +63,7 @@ def _linear_scores(weights: dict[str, Any], names: list[str], seen: NDArray[np.f
         raise BadInput("the model's weights are not those of its features")
     total = np.zeros(len(seen), dtype=np.float32)
     for column, name in enumerate(names):
-        total += np.float32(weights[name]) * seen[:, column]
+        total += _single(weights, name) * seen[:, column]
     return total.astype(np.float64)
 
 
