@@ -307,8 +307,9 @@ class ExportTarget(Protocol):
     ) -> Vector:
         """What the engine would score by the file's text alone, one number a row of `features`.
 
-        `features` has one column a name, NaN where a feature is missing. The scores are the
-        model's up to a constant. Raises BadInput for a text that the engine would not take.
+        `features` has one column a name, in the feature set's order (some files have only
+        numbers), NaN where a feature is missing. The scores are the model's up to a constant.
+        Raises BadInput for a text that the engine would not take.
         """
         ...
 
