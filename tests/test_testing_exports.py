@@ -148,6 +148,13 @@ class BlamesTheUser(Honest):
         return super().export(model, *rest, **more)
 
 
+class BlamesTheName(Honest):
+    def export(self, model: Model, name: str, *rest: Any, **more: Any) -> ExportedFile:
+        if "{" in name:
+            raise Refused(f"{name!r} is no name")
+        return super().export(model, name, *rest, **more)
+
+
 class FillsTheFeatures(Honest):
     def scores(self, exported: ExportedFile, names: Sequence[str], features: Matrix) -> Vector:
         scores = super().scores(exported, names, features)
@@ -222,6 +229,7 @@ def test_a_constant_a_query_is_free() -> None:
         (RefusesAll(), "none of the sample models"),
         (RefusesAtLength(), "write one line"),
         (BlamesTheUser(), "raised BadInput, not Refused"),
+        (BlamesTheName(), "with the name '{a}' raised Refused, not UsageError"),
         (FillsTheFeatures(), "changed the features"),
         (WrongShape(), "shape"),
         (NoRequest(), "gave the request ''"),

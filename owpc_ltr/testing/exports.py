@@ -166,13 +166,11 @@ def _refusal(
         expected = " or ".join(kind.__name__ for kind in kinds)
         require(
             isinstance(error, kinds),
-            f"{where} raised {type(error).__name__}, not {expected}: {{}}",
-            error,
+            f"{where} raised {type(error).__name__}, not {expected}: {error}",
         )
         require(
             str(error) and str(error).isprintable(),
-            f"{where} was refused in the words {{}}: write one line",
-            repr(str(error)),
+            f"{where} was refused in the words {str(error)!r}: write one line",
         )
         return None
 
