@@ -9,7 +9,7 @@ from those fields.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
@@ -284,29 +284,48 @@ class ExportTarget(Protocol):
     """An engine that takes models as a file of its own; `name` is what `--for` calls it."""
 
     name: ClassVar[str]
+    versions: ClassVar[tuple[str, ...]]
+    """The first version of each behaviour that is told apart, oldest first.
+
+    A later version is taken to do as the last.
+    """
 
     def export(
         self, model: Model, name: str, version: str, featureset: FeatureSet | None = None
     ) -> ExportedFile:
         """The file that makes the model there, under this name, scored as here.
 
-        Raises Refused where the engine cannot score the model so, UsageError for a version that
-        there is not, or where the feature set's queries are needed.
+        The same arguments give the same text. `featureset` has the model's features, in its
+        order; without it nothing is known of them but their names. Raises Refused where the
+        engine cannot score the model so, UsageError for a name or a version that the engine has
+        not, or where the feature set's queries are needed.
         """
         ...
 
-    def scores(self, exported: ExportedFile, features: Matrix) -> Vector:
-        """What the engine would score by the file alone, up to a constant a query."""
+    def scores(
+        self, exported: ExportedFile, feature_names: Sequence[str], features: Matrix
+    ) -> Vector:
+        """What the engine would score by the file's text alone, one number a row of `features`.
+
+        `features` has one column a name, in the feature set's order (some files have only
+        numbers), NaN where a feature is missing. The scores are the model's up to a constant.
+        Raises BadInput for a text that the engine would not take.
+        """
         ...
 
 
 @dataclass(frozen=True)
 class ExportedFile:
-    """A model as an engine takes it: the file's text, its type there, and how to send it."""
+    """A model as a version of an engine takes it: the file's text, its type, how to send it.
+
+    `version` is written as the engine's own, without what does not count (`3.8` for
+    `3.8-SNAPSHOT`).
+    """
 
     text: str
     type: str
     request: str
+    version: str
 
 
 @runtime_checkable

@@ -110,7 +110,10 @@ def test_what_an_engine_cannot_score_so_is_refused_and_nothing_is_written(
         (("--for", "solr", "--version", "9.8"), 5, "send a missing feature elsewhere than solr"),
         (("--for", "opensearch", "--version", "3.5"), 5, "elsewhere than opensearch 3.5 does"),
         (("--for", "opensearch", "--version", "new"), 2, "'new' is not a version"),
-        (("--for", "vespa", "--version", "8"), 2, "'vespa'"),
+        (("--for", "lucene", "--version", "8"), 2, "installed: elastic, elasticsearch, opensearch"),
+        (("--for", "vespa", "--version", "7"), 2, "vespa 7 is not known here"),
+        (("--for", "solr", "--version", "9.8", "--set", "loss.p=1"), 2, "has no 'loss' to set"),
+        (("--for", "solr", "--version", "9.8", "--set", "target.shop=x"), 2, "no setting 'shop'"),
         (("--for", "solr", "--version", "9.8", "--name", "a/b"), 2, "cannot name a model"),
         (("--for", "opensearch", "--version", "3.8", "--featureset", "no.json"), 3, "no.json"),
     ):

@@ -8,13 +8,14 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import pytest
 
 from owpc_ltr.host import registry
-from owpc_ltr.protocols import Loss, Optimizer
-from owpc_ltr.testing import check_loss, check_optimizer, check_reranker
+from owpc_ltr.protocols import ExportTarget, Loss, Optimizer
+from owpc_ltr.testing import check_export, check_loss, check_optimizer, check_reranker
 
 INSTALLED = registry.load()
 LOSSES = [plugin.cls for plugin in INSTALLED.all("loss")]
 OPTIMIZERS = [plugin.cls for plugin in INSTALLED.all("optimizer")]
 RERANKERS = [plugin.cls for plugin in INSTALLED.all("reranker")]
+TARGETS = [plugin.cls for plugin in INSTALLED.all("export-target")]
 
 
 def variants(cls: type[Any]) -> list[Any]:
@@ -54,3 +55,8 @@ def test_every_reranker_keeps_its_promises(reranker: type[Any], loss: Loss) -> N
     skipped = check_reranker(reranker(), loss)
     if skipped:
         pytest.skip(f"all else holds, but {'; '.join(skipped)}")
+
+
+@pytest.mark.parametrize("target", [v for cls in TARGETS for v in variants(cls)], ids=str)
+def test_every_export_target_keeps_its_promises(target: ExportTarget) -> None:
+    check_export(target)

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import xgboost
+from owpc_ltr_exports.elastic import to_elastic, to_elastic_body
+from owpc_ltr_exports.solr.solr import solr_profile, to_solr
 
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import Feature, FeatureSet
@@ -20,10 +22,8 @@ from owpc_ltr.interop.engine_versions import (
     ServingProfile,
     serving_profile,
 )
-from owpc_ltr.interop.formats.elastic import to_elastic, to_elastic_body
 from owpc_ltr.interop.formats.ltr_plugin_writer import plugin_definition
 from owpc_ltr.interop.formats.ranklib import from_ranklib, to_ranklib
-from owpc_ltr.interop.formats.solr import to_solr
 from owpc_ltr.interop.formats.xgboost_json import from_dump
 from owpc_ltr.interop.formats.xgboost_json_writer import to_dump
 from owpc_ltr.interop.formats.xgboost_raw import from_raw
@@ -161,15 +161,15 @@ def solr_score(definition: dict[str, Any], row: dict[str, float]) -> float:
 
 def test_solrs_file_scores_as_the_model_by_solrs_rule(rng: np.random.Generator) -> None:
     rows, _ = data(rng)
-    model, profile = zero_model(rng, base_score=0.3), serving_profile("solr", "9.8.1")
-    definition = to_solr(model, NAMES, profile)
+    model = zero_model(rng, base_score=0.3)
+    definition = to_solr(model, solr_profile((9, 8, 1)))
     scores = [solr_score(definition, dict(zip(NAMES, row, strict=True))) for row in rows]
     assert scores == pytest.approx(model.score(rows), abs=1e-6)
 
 
 def test_solrs_linear_file_names_weights_and_normalisers() -> None:
     model = LinearModel(("a", "b"), np.array([0.1, 2.0]), {"b": Normaliser("min_max", 1.0, 3.0)})
-    definition = to_solr(model, ("a", "b"), serving_profile("solr", "9.8.1"))
+    definition = to_solr(model, solr_profile((9, 8, 1)))
     assert definition["params"] == {"weights": {"a": 0.1, "b": 2.0}}
     assert definition["features"][1]["norm"]["params"] == {"min": "1.0", "max": "4.0"}
 
@@ -191,23 +191,21 @@ def elastic_score(definition: dict[str, Any], row: Any) -> float:
 def test_elasticsearchs_file_scores_as_the_model_by_its_rule(rng: np.random.Generator) -> None:
     rows, _ = data(rng)
     model = from_raw(raw(trained(rng, base_score=0.3)))
-    profile = serving_profile("elastic", "9.1.0")
-    definition = to_elastic(model, NAMES, profile)
+    definition = to_elastic(model, NAMES)
     scores = [elastic_score(definition, row) for row in rows]
     assert scores == pytest.approx(model.score(rows), abs=1e-12)
     with pytest.raises(Refused, match="rescore chain"):
-        to_elastic(LinearModel(NAMES, np.ones(4)), NAMES, profile)
+        to_elastic(LinearModel(NAMES, np.ones(4)), NAMES)
 
 
 def test_elasticsearchs_body_takes_the_feature_sets_queries(rng: np.random.Generator) -> None:
     features = tuple(Feature(name, (), {"match": {name: "{{q}}"}}) for name in NAMES)
-    profile = serving_profile("elastic", "9.1.0")
-    body = to_elastic_body(zero_model(rng), FeatureSet("f", features), profile)
+    body = to_elastic_body(zero_model(rng), FeatureSet("f", features))
     extractors = body["inference_config"]["learning_to_rank"]["feature_extractors"]
     assert extractors[1]["query_extractor"]["query"] == {"match": {"b": "{{q}}"}}
     script = Feature("s", (), "1 + a", "derived_expression")
     with pytest.raises(Refused, match="'s' is not a mustache query"):
-        to_elastic_body(zero_model(rng), FeatureSet("f", (*features, script)), profile)
+        to_elastic_body(zero_model(rng), FeatureSet("f", (*features, script)))
 
 
 def test_what_an_engine_cannot_do_is_refused_before_it_is_asked(rng: np.random.Generator) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from owpc_ltr.interop.import_columns import Imported
     from owpc_ltr.interop.upgrade_report import UpgradeReport
     from owpc_ltr.models.reordering import ReorderingModel
-    from owpc_ltr.protocols import Model
+    from owpc_ltr.protocols import ExportedFile, Model
 
 
 def load_model(path: Path | str, plugins: Sequence[Path | str] = ()) -> Model | ReorderingModel:
@@ -84,6 +84,46 @@ def import_model(
         record = {"featureset_hash": data.featureset_hash, "probes": parity_samples_of(data)}
         columns = Columns(data.feature_names, {**record, "source": known})
     return import_with(Path(path), columns, missing)
+
+
+def export_model(
+    model: Model | Path | str,
+    out: Path | str,
+    *,
+    target: str,
+    version: str,
+    name: str = "owpc-ltr",
+    featureset: FeatureSet | Path | str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    plugins: Sequence[Path | str] = (),
+) -> ExportedFile:
+    """Write the file that makes a model in an engine, scored there as here, or refuse.
+
+    `target` is an export target (see `owpc-ltr plugins`), `settings` are its own, by name or as
+    `target.NAME`; `version` is the engine's. What it does with real documents only an upload
+    proves.
+    """
+    from owpc_ltr.errors import UsageError
+    from owpc_ltr.features.loading import load_featureset
+    from owpc_ltr.files.atomic import write_atomically
+    from owpc_ltr.host.registry import load
+    from owpc_ltr.interop.export_file import export_file
+    from owpc_ltr.models.linear import load_model as load_single
+
+    registry = load(map(Path, plugins))
+    registry.find("export-target", target)
+    given: dict[str, Any] = {}
+    for full, value in (settings or {}).items():
+        kind, dot, setting = full.rpartition(".")
+        if dot and kind != "target":
+            raise UsageError(f"export has no '{kind}' to set: write target.FIELD=VALUE")
+        given[setting] = value
+    if isinstance(featureset, Path | str):
+        featureset = load_featureset(Path(featureset))
+    ranker = load_single(Path(model)) if isinstance(model, Path | str) else model
+    made = export_file(ranker, target, name, version, featureset, registry, given)
+    write_atomically(Path(out), made.text.encode())
+    return made
 
 
 def risk_bounds(

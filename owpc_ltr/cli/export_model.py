@@ -2,44 +2,41 @@
 
 from __future__ import annotations
 
-import json
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from owpc_ltr.cli.files import check_writable
-from owpc_ltr.cli.options import Json
+from owpc_ltr.cli.options import Json, PluginFiles
 from owpc_ltr.cli.output import print_json
-
-
-class Target(StrEnum):
-    """What takes models: the LTR plugin of two engines, and two engines' own."""
-
-    opensearch = "opensearch"
-    elasticsearch = "elasticsearch"
-    elastic = "elastic"
-    solr = "solr"
 
 
 def export_model(
     model: Annotated[Path, typer.Argument(help="A model file.")],
     *,
     target: Annotated[
-        Target,
+        str,
         typer.Option(
             "--for",
             help="opensearch or elasticsearch with the LTR plugin; elastic: Elasticsearch's own "
-            "learning to rank; solr.",
+            "learning to rank; solr; vespa; or another export target: owpc-ltr plugins.",
         ),
     ],
     version: Annotated[str, typer.Option(help="The engine's version, as 3.8.")],
-    out: Annotated[Path, typer.Option(help="Where the request's body goes (JSON).")],
+    out: Annotated[
+        Path,
+        typer.Option(help="Where the file goes: the request's body (JSON), or Vespa's profile."),
+    ],
     name: Annotated[str, typer.Option(help="The model's name in the engine.")] = "owpc-ltr",
     featureset: Annotated[
         Path | None, typer.Option(help="The feature set that it was trained on (JSON).")
     ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A setting of the target, as target.phase=second-phase."),
+    ] = None,
+    plugin: PluginFiles = None,
     as_json: Json = False,
 ) -> None:
     """Write the file that makes a model in an engine.
@@ -49,20 +46,22 @@ def export_model(
     It scores there as here, or is refused: what the engine leaves out is written otherwise. What it
     does with real documents only `upload` proves.
     """
-    from owpc_ltr.features.loading import load_featureset
-    from owpc_ltr.files.atomic import write_atomically
-    from owpc_ltr.interop.engine_versions import serving_profile
-    from owpc_ltr.interop.export_file import export_file
-    from owpc_ltr.models.linear import load_model
+    from owpc_ltr.api.models import export_model as export
+    from owpc_ltr.api.plugins import named_settings
 
     check_writable(out)
-    profile = serving_profile(target.value, version)
-    known = None if featureset is None else load_featureset(featureset)
-    made = export_file(load_model(model), profile, name, known)
-    content = json.dumps(made.content, indent=1, ensure_ascii=False, allow_nan=False)
-    write_atomically(out, f"{content}\n".encode())
+    made = export(
+        model,
+        out,
+        target=target,
+        version=version,
+        name=name,
+        featureset=featureset,
+        settings=named_settings(setting or ()),
+        plugins=plugin or (),
+    )
+    engine = f"{target} {made.version}"
     if as_json:
-        print_json({"file": str(out), "for": str(profile), "type": made.type,
-                    "request": made.request})  # fmt: skip
+        print_json({"file": str(out), "for": engine, "type": made.type, "request": made.request})
         return
-    typer.echo(f"wrote {out}: {made.type} for {profile}; send it by {made.request}")
+    typer.echo(f"wrote {out}: {made.type} for {engine}; send it by {made.request}")

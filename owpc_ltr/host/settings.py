@@ -25,7 +25,7 @@ def parse_settings(texts: list[str]) -> dict[str, dict[str, str]]:
         if not (equals and dot and name):
             raise UsageError(
                 f"cannot read the setting '{text}': write it as loss.FIELD=VALUE, "
-                "optimizer.FIELD=VALUE or reranker.FIELD=VALUE"
+                "optimizer.FIELD=VALUE, reranker.FIELD=VALUE or target.FIELD=VALUE"
             )
         grouped.setdefault(kind.strip(), {})[name.strip()] = value.strip()
     return grouped

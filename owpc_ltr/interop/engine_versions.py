@@ -19,26 +19,16 @@ LINEAR = "model/linear"
 RANKLIB = "model/ranklib"
 XGBOOST = "model/xgboost+json"
 XGBOOST_RAW = "model/xgboost+json+raw"
-SOLR = "solr"
-ELASTIC = "elastic"
 
 MissingRule = Literal["zero", "right", "default"]
 """Where a missing feature goes: as 0 would, always right, or as each split says."""
-
-COMPARISONS: Mapping[str, str] = {
-    XGBOOST: "<",
-    XGBOOST_RAW: "<",
-    RANKLIB: "<=",
-    SOLR: "<=",
-    ELASTIC: "<",
-}
-"""Which values go left at a split, by format: those below the threshold, or also those equal."""
 
 _OLD_OBJECTIVES = frozenset(
     {"binary:logitraw", "rank:pairwise", "reg:linear", "binary:logistic", "reg:logistic"}
 )
 _OBJECTIVES = _OLD_OBJECTIVES | {"rank:ndcg", "rank:map"}
-_LEGACY_BM25 = 2.2  # k1 + 1 at the default k1 = 1.2
+LEGACY_BM25 = 2.2
+"""By how much the text scores of older Lucenes exceed those of today: k1 + 1 at k1 = 1.2."""
 
 Version = tuple[int, ...]
 
@@ -67,21 +57,32 @@ class ServingProfile:
         return tuple(self.missing)
 
     def __str__(self) -> str:
-        return f"{self.engine} {'.'.join(map(str, self.version))}"
+        return f"{self.engine} {version_text(self.version)}"
 
 
 def serving_profile(engine: str, version: str) -> ServingProfile:
-    """The profile of `opensearch` or `elasticsearch` with the LTR plugin, `elastic` or `solr`.
-
-    `elastic` is Elasticsearch's own learning to rank. Raises UsageError.
-    """
-    match = re.fullmatch(r"(\d{1,4}(?:\.\d{1,6}){0,3})(?:[-+].*)?", version)
-    if match is None:
-        raise UsageError(f"{version[:40]!r} is not a version like 3.8.0")
-    numbers = tuple(int(part) for part in match[1].split("."))
+    """The profile of `opensearch` or `elasticsearch` with the LTR plugin. Raises UsageError."""
+    numbers = parse_version(version)
     if engine not in _PROFILES:
         raise UsageError(f"no profile of {engine[:40]!r}: choose from {', '.join(_PROFILES)}")
     return _PROFILES[engine](numbers)
+
+
+def parse_version(text: str) -> Version:
+    """The numbers of a version; what follows - or + does not count. Raises UsageError.
+
+    >>> parse_version("3.8.0-SNAPSHOT")
+    (3, 8, 0)
+    """
+    match = re.fullmatch(r"(\d{1,4}(?:\.\d{1,6}){0,3})(?:[-+].*)?", text)
+    if match is None:
+        raise UsageError(f"{text[:40]!r} is not a version like 3.8.0")
+    return tuple(int(part) for part in match[1].split("."))
+
+
+def version_text(version: Version) -> str:
+    """The numbers of a version as engines write them."""
+    return ".".join(map(str, version))
 
 
 def _opensearch(version: Version) -> ServingProfile:
@@ -98,7 +99,7 @@ def _opensearch(version: Version) -> ServingProfile:
         missing,
         {XGBOOST: dump, XGBOOST_RAW: _OBJECTIVES},
         missing_as_zero=version >= (3, 8, 1) or (3, 6, 1) <= version < (3, 7),
-        bm25_factor=1.0 if version >= (3,) else _LEGACY_BM25,
+        bm25_factor=1.0 if version >= (3,) else LEGACY_BM25,
     )
 
 
@@ -118,36 +119,9 @@ def _elasticsearch(version: Version) -> ServingProfile:
         missing,
         {XGBOOST: dump, XGBOOST_RAW: _OBJECTIVES},
         missing_as_zero=False,
-        bm25_factor=_LEGACY_BM25,
+        bm25_factor=LEGACY_BM25,
         raw_by_number=version < (8, 17, 2),
     )
 
 
-def _elastic(version: Version) -> ServingProfile:
-    return ServingProfile(
-        "elastic",
-        version,
-        {ELASTIC: "default"},
-        {},
-        missing_as_zero=False,
-        bm25_factor=_LEGACY_BM25,
-    )
-
-
-def _solr(version: Version) -> ServingProfile:
-    return ServingProfile(
-        "solr",
-        version,
-        {SOLR: "zero"},
-        {},
-        missing_as_zero=False,
-        bm25_factor=1.0 if version >= (8,) else _LEGACY_BM25,
-    )
-
-
-_PROFILES = {
-    "opensearch": _opensearch,
-    "elasticsearch": _elasticsearch,
-    "elastic": _elastic,
-    "solr": _solr,
-}
+_PROFILES = {"opensearch": _opensearch, "elasticsearch": _elasticsearch}

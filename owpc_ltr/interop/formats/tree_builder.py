@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,6 +27,23 @@ class NodeTable:
     right: NDArray[np.int64]
     default_left: NDArray[np.bool_]
     value: Vector
+
+
+Node = tuple[int, float, int, int, bool, float]
+"""One node: feature, threshold, left, right, default_left, value."""
+
+
+def node_table(nodes: Sequence[Node]) -> NodeTable:
+    """The tree whose nodes are these, the root first."""
+    feature, threshold, left, right, default_left, value = zip(*nodes, strict=True)
+    return NodeTable(
+        np.array(feature, dtype=np.int64),
+        np.array(threshold, dtype=np.float64),
+        np.array(left, dtype=np.int64),
+        np.array(right, dtype=np.int64),
+        np.array(default_left, dtype=np.bool_),
+        np.array(value, dtype=np.float64),
+    )
 
 
 @dataclass
@@ -96,6 +114,14 @@ def below(threshold: Vector) -> Vector:
         floor = np.where(rounded > threshold, np.nextafter(rounded, np.float32(-np.inf)), rounded)
         above = np.nextafter(floor, np.float32(np.inf))
     return np.asarray(np.clip(above, -HIGHEST, HIGHEST), dtype=np.float64)
+
+
+def rounded_up(threshold: Vector) -> Vector:
+    """Float32 numbers t' such that, for every float32 v, v < threshold exactly where v < t'."""
+    with np.errstate(over="ignore", under="ignore"):
+        rounded = threshold.astype(np.float32)
+        above = np.nextafter(rounded, np.float32(np.inf))
+    return np.where(rounded < threshold, above, rounded).astype(np.float64)
 
 
 def up_to(threshold: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -1,30 +1,90 @@
-"""Solr's learning-to-rank models as JSON files: linear and additive trees."""
+"""Solr's learning to rank: a model as the JSON of its model store, linear or additive trees."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from owpc_ltr import hookimpl
+from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.errors import Refused
-from owpc_ltr.interop.engine_versions import SOLR, ServingProfile
-from owpc_ltr.interop.formats.columns import positions
+from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.features.value_bounds import always_matches
+from owpc_ltr.interop.engine_versions import (
+    LEGACY_BM25,
+    ServingProfile,
+    Version,
+    parse_version,
+    version_text,
+)
 from owpc_ltr.interop.formats.missing_values import needs_zero_flag
 from owpc_ltr.interop.formats.tree_builder import up_to
+from owpc_ltr.interop.request_body import body_text
 from owpc_ltr.models.forest import HIGHEST
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.trees import TreeModel, shortest_floats
-from owpc_ltr.protocols import Model
+from owpc_ltr.names import check_name
+from owpc_ltr.protocols import ExportedFile, ExportTarget, Model
+from owpc_ltr_exports.solr.scoring import PACKAGE, SLACK, file_scores
 
-_PACKAGE = "org.apache.solr.ltr"
-_SLACK = np.float32(1e-6)  # Solr adds it to every threshold
+_FORMAT = "solr"
+
+
+@dataclass(frozen=True)
+class Solr:
+    """Solr's own learning to rank, where a feature without a value counts 0.
+
+    `store` is the feature store whose features the model reads.
+    """
+
+    name: ClassVar[str] = "solr"
+    versions: ClassVar[tuple[str, ...]] = ("6.4", "8.0")
+
+    store: str = "_DEFAULT_"
+
+    def export(
+        self, model: Model, name: str, version: str, featureset: FeatureSet | None = None
+    ) -> ExportedFile:
+        """The body of a request to the model store."""
+        profile = solr_profile(parse_version(version))
+        check_name("model", name)
+        features = () if featureset is None else featureset.features
+        always = {feature.name for feature in features if always_matches(feature)}
+        body = to_solr(model, profile, always, name=name, store=self.store)
+        request = "PUT /solr/COLLECTION/schema/model-store"
+        return ExportedFile(body_text(body), body["class"], request, version_text(profile.version))
+
+    def scores(
+        self, exported: ExportedFile, feature_names: Sequence[str], features: Matrix
+    ) -> Vector:
+        """In float32: each feature normalised, then weighed or compared with slack."""
+        return file_scores(exported.text, feature_names, features)
+
+
+@hookimpl
+def ltr_export_targets() -> list[type[ExportTarget]]:
+    """Offer `--for solr`."""
+    return [Solr]
+
+
+def solr_profile(version: Version) -> ServingProfile:
+    """What Solr of a version does with models."""
+    return ServingProfile(
+        "solr",
+        version,
+        {_FORMAT: "zero"},
+        {},
+        missing_as_zero=False,
+        bm25_factor=1.0 if version >= (8,) else LEGACY_BM25,
+    )
 
 
 def to_solr(
     model: Model,
-    featureset_names: Sequence[str],
     profile: ServingProfile,
     never_missing: Collection[str] = (),
     *,
@@ -35,20 +95,19 @@ def to_solr(
 
     A feature without a value counts 0. Raises Refused where Solr cannot score it so.
     """
-    positions(model.feature_names, featureset_names)
     if isinstance(model, LinearModel):
         kind, parameters = "LinearModel", _linear(model)
         normalisers = model.normalisers
     elif isinstance(model, TreeModel):
         if model.link != "identity":
             raise Refused("Solr has no logistic output: train with rank:ndcg")
-        needs_zero_flag(model, SOLR, profile, never_missing)
+        needs_zero_flag(model, _FORMAT, profile, never_missing)
         kind, parameters = "MultipleAdditiveTreesModel", _trees(model.with_base_as_tree())
         normalisers = {}
     else:
         raise Refused(f"a model of kind '{model.kind}' has no form in Solr here")
     return {
-        "class": f"{_PACKAGE}.model.{kind}",
+        "class": f"{PACKAGE}.model.{kind}",
         "store": store,
         "name": name,
         "features": [_feature(feature, normalisers) for feature in model.feature_names],
@@ -65,7 +124,7 @@ def _feature(name: str, normalisers: dict[str, Normaliser]) -> dict[str, Any]:
     else:
         norm = "MinMaxNormalizer"
         parameters = {"min": str(n.shift), "max": str(n.shift + n.scale)}
-    return {"name": name, "norm": {"class": f"{_PACKAGE}.norm.{norm}", "params": parameters}}
+    return {"name": name, "norm": {"class": f"{PACKAGE}.norm.{norm}", "params": parameters}}
 
 
 def _linear(model: LinearModel) -> dict[str, Any]:
@@ -103,7 +162,7 @@ def _before_slack(wanted: NDArray[np.float32]) -> NDArray[np.float32]:
     """
     with np.errstate(over="ignore"):
         wanted = np.maximum(wanted, np.float32(-HIGHEST))
-        start = wanted - _SLACK
+        start = wanted - SLACK
         low, high = (np.nextafter(start, np.float32(end)) for end in (-np.inf, np.inf))
-        best = np.where(start + _SLACK <= wanted, start, low)
-        return np.where(high + _SLACK <= wanted, high, best)
+        best = np.where(start + SLACK <= wanted, start, low)
+        return np.where(high + SLACK <= wanted, high, best)

@@ -1,0 +1,1 @@
+"""Solr's own learning to rank."""

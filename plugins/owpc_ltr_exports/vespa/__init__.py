@@ -1,0 +1,1 @@
+"""Vespa: a model as a rank profile."""

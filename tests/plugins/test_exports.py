@@ -1,0 +1,209 @@
+"""Export targets by name: what each reads back agrees with another reader, or is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from owpc_ltr_exports.elastic import Elastic
+from owpc_ltr_exports.opensearch import OpenSearch
+from owpc_ltr_exports.solr.solr import Solr
+
+from owpc_ltr.errors import BadInput, OwpcLtrError, PluginError, Refused, UsageError
+from owpc_ltr.features.feature_set import Feature, FeatureSet
+from owpc_ltr.host.registry import load
+from owpc_ltr.interop.export_file import export_file
+from owpc_ltr.interop.formats.tree_builder import rounded_up
+from owpc_ltr.models.forest import HIGHEST
+from owpc_ltr.models.linear import LinearModel, save_model
+from tests.commands import commands_in
+from tests.test_writing_formats import elastic_score, solr_score
+from tests.xgboost_samples import NAMES, data, zero_model
+
+FEATURES = FeatureSet("f", tuple(Feature(n, ("q",), {"match": {n: "{{q}}"}}) for n in NAMES))
+LINEAR = LinearModel(NAMES, np.array([0.1, 2.0, 0.0, -3.0]))
+ONE_ROW = np.zeros((1, 4), dtype=np.float32)
+MINE = '''
+"""A target of one's own: the weights, one a line."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from owpc_ltr import hookimpl
+from owpc_ltr.errors import Refused
+from owpc_ltr.protocols import ExportedFile
+
+
+@dataclass(frozen=True)
+class Lines:
+    """One weight a line."""
+
+    name: ClassVar[str] = "lines"
+    versions: ClassVar[tuple[str, ...]] = ("1",)
+
+    separator: str = "="
+
+    def export(self, model, name, version, featureset=None):
+        if model.kind != "linear":
+            raise Refused("only linear models have a form in lines")
+        pairs = zip(model.feature_names, model.weights, strict=True)
+        text = "".join(f"{name}{self.separator}{weight}\\n" for name, weight in pairs)
+        return ExportedFile(text, "lines", f"cat {name}", version)
+
+    def scores(self, exported, feature_names, features):
+        weights = dict(line.split(self.separator) for line in exported.text.splitlines())
+        return np.nan_to_num(features) @ [float(weights[name]) for name in feature_names]
+
+
+@hookimpl
+def ltr_export_targets():
+    return [Lines]
+'''
+
+
+def test_solrs_file_is_read_as_another_reader_reads_it(rng: np.random.Generator) -> None:
+    rows, _ = data(rng)
+    made = Solr().export(zero_model(rng, base_score=0.3), "m", "9.8")
+    other = [solr_score(json.loads(made.text), dict(zip(NAMES, r, strict=True))) for r in rows]
+    assert Solr().scores(made, NAMES, rows) == pytest.approx(other, abs=1e-6)
+
+
+def test_elastics_file_is_read_as_another_reader_reads_it(rng: np.random.Generator) -> None:
+    rows, _ = data(rng)
+    made = Elastic().export(zero_model(rng, base_score=0.3), "m", "9.1", FEATURES)
+    other = [elastic_score(json.loads(made.text)["definition"], row) for row in rows]
+    assert Elastic().scores(made, NAMES, rows) == pytest.approx(other, abs=1e-12)
+
+
+@given(st.floats(-HIGHEST, HIGHEST), st.floats(width=32, allow_nan=False))
+def test_rounded_up_a_threshold_decides_the_same_for_every_float32(
+    threshold: float, value: float
+) -> None:
+    rounded = float(rounded_up(np.array([threshold]))[0])
+    assert rounded == np.float32(rounded)
+    for near in (value, rounded, float(np.nextafter(np.float32(rounded), np.float32(-np.inf)))):
+        assert (near < threshold) == (near < rounded)
+
+
+def changed(text: str, path: str, value: Any) -> str:
+    """The JSON text with another value at a path of keys."""
+    content = json.loads(text)
+    *parents, last = (int(key) if key.isdigit() else key for key in path.split("/"))
+    inner = content
+    for key in parents:
+        inner = inner[key]
+    inner[last] = value
+    return json.dumps(content)
+
+
+ENSEMBLE = "definition/trained_model/ensemble"
+NODE = f"{ENSEMBLE}/trained_models/0/tree/tree_structure/0"
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (f"{ENSEMBLE}/aggregate_output", {"weighted_mode": {}}),
+        (f"{ENSEMBLE}/feature_names", ["a", "b", "c"]),
+        (f"{ENSEMBLE}/trained_models", []),
+        (f"{NODE}/decision_type", "gt"),
+        (f"{NODE}/split_feature", 4),
+        (f"{NODE}/default_left", 1),
+        (f"{NODE}/left_child", 0),
+        (f"{NODE}/left_child", 99),
+        (f"{NODE}/threshold", "0.5"),
+    ],
+)
+def test_what_elastic_would_not_take_is_not_read(
+    rng: np.random.Generator, path: str, value: Any
+) -> None:
+    rows, _ = data(rng)
+    made = Elastic().export(zero_model(rng), "m", "9.1", FEATURES)
+    broken = replace(made, text=changed(made.text, path, value))
+    with pytest.raises(BadInput):
+        Elastic().scores(broken, NAMES, rows)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("class", "org.apache.solr.ltr.model.NeuralNetworkModel"),
+        ("params", {"weights": {}}),
+        ("params/trees", {}),
+        ("params/trees/0/root/feature", "elsewhere"),
+        ("params/trees/0/root/threshold", "much"),
+        ("params/trees/0/weight", None),
+        ("features/0/norm", {"class": "org.apache.solr.ltr.norm.None", "params": {}}),
+    ],
+)
+def test_what_solr_would_not_take_is_not_read(
+    rng: np.random.Generator, path: str, value: Any
+) -> None:
+    rows, _ = data(rng)
+    made = Solr().export(zero_model(rng), "m", "9.8")
+    with pytest.raises(BadInput):
+        Solr().scores(replace(made, text=changed(made.text, path, value)), NAMES, rows)
+
+
+def test_the_plugins_file_is_read_as_the_type_that_it_is_said_to_be() -> None:
+    made = OpenSearch().export(LINEAR, "m", "3.8")
+    with pytest.raises(BadInput, match="said to make a model/ranklib"):
+        OpenSearch().scores(replace(made, type="model/ranklib"), NAMES, ONE_ROW)
+    with pytest.raises(BadInput, match="JSON"):
+        OpenSearch().scores(replace(made, text="{"), NAMES, ONE_ROW)
+
+
+def test_a_target_is_found_by_its_name() -> None:
+    made = export_file(LINEAR, "solr", "m", "9.8", settings={"store": "books"})
+    assert json.loads(made.text)["store"] == "books"
+    assert (made.type, made.version) == ("org.apache.solr.ltr.model.LinearModel", "9.8")
+    with pytest.raises(PluginError, match="no export-target is named 'solar'; installed: elastic"):
+        export_file(LINEAR, "solar", "m", "9.8")
+    with pytest.raises(UsageError, match="no setting 'shop'"):
+        export_file(LINEAR, "solr", "m", "9.8", settings={"shop": "x"})
+
+
+def test_another_feature_set_than_the_models_is_refused_for_every_target() -> None:
+    fewer = FeatureSet("fewer", FEATURES.features[:3])
+    for plugin in load().all("export-target"):
+        with pytest.raises(OwpcLtrError, match="lacks 'd'"):
+            export_file(LINEAR, plugin.name, "m", "9.8", fewer)
+
+
+def test_a_file_of_ones_own_is_a_target(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = commands_in(tmp_path, monkeypatch, capsys)
+    Path("lines.py").write_text(MINE)
+    save_model(LINEAR, Path("m.json"))
+    words = ("export", "m.json", "--for", "lines", "--version", "1", "--out", "m.txt")
+    code, _, err = run(*words)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "no export-target is named 'lines'" in err
+    code, out, err = run(*words, "--plugin", "lines.py", "--set", "target.separator=:")
+    assert (code, err) == (0, "")
+    assert out == "wrote m.txt: lines for lines 1; send it by cat owpc-ltr\n"
+    assert Path("m.txt").read_text().startswith("a:0.10000000149011612\nb:2.0\n")
+    listed = run("plugins", "--plugin", "lines.py")[1]
+    (line,) = [
+        line for line in listed.splitlines() if line.split()[:2] == ["export-target", "lines"]
+    ]
+    assert "separator==" in line
+    assert "One weight a line." in line
+
+
+def test_a_model_that_no_engine_has_is_refused_by_each(rng: np.random.Generator) -> None:
+    from owpc_ltr.models.average import AverageModel
+
+    average = AverageModel(NAMES, (LINEAR, zero_model(rng)), np.ones(2))
+    for plugin in load().all("export-target"):
+        with pytest.raises(Refused, match="kind 'average'"):
+            export_file(average, plugin.name, "m", "9.8", FEATURES)

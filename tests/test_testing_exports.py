@@ -1,0 +1,256 @@
+"""The check of export targets passes an honest one and catches each liar."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.interop.engine_versions import parse_version
+from owpc_ltr.models.linear import LinearModel, content_of, model_of
+from owpc_ltr.models.trees import TreeModel
+from owpc_ltr.names import check_name
+from owpc_ltr.protocols import ExportedFile, ExportTarget, Model
+from owpc_ltr.testing import check_export
+from owpc_ltr.testing.model_samples import sample_models
+
+
+@dataclass(frozen=True)
+class Honest:
+    """An engine that takes model files as they are."""
+
+    name: ClassVar[str] = "honest"
+    versions: ClassVar[tuple[str, ...]] = ("1", "2.5")
+
+    def export(
+        self, model: Model, name: str, version: str, featureset: FeatureSet | None = None
+    ) -> ExportedFile:
+        check_name("model", name)
+        parse_version(version)
+        if not isinstance(model, LinearModel | TreeModel):
+            raise Refused(f"no {model.kind} model can be written here")
+        text = json.dumps({"name": name, **content_of(self.changed(model))})
+        return ExportedFile(text, "model", "PUT /model", version)
+
+    def changed(self, model: LinearModel | TreeModel) -> Model:
+        return model
+
+    def scores(
+        self, exported: ExportedFile, feature_names: Sequence[str], features: Matrix
+    ) -> Vector:
+        model = model_of(json.loads(exported.text), Path("model"))
+        return model.score(features[:, [feature_names.index(n) for n in model.feature_names]])
+
+
+class DropsTheLastTree(Honest):
+    def changed(self, model: LinearModel | TreeModel) -> Model:
+        if isinstance(model, LinearModel) or len(model.forest.roots) == 1:
+            return model
+        forest = model.forest
+        last = int(forest.roots[-1])
+        parts = {key: part[:last] for key, part in vars(forest).items() if key != "roots"}
+        kept = replace(forest, roots=forest.roots[:-1],
+                       **{k: v for k, v in parts.items() if not k.startswith("_")})  # fmt: skip
+        return replace(model, forest=kept)
+
+
+class FlipsMissing(Honest):
+    def changed(self, model: LinearModel | TreeModel) -> Model:
+        if isinstance(model, LinearModel):
+            return model
+        forest = model.forest
+        flipped = ~forest.default_left & ~forest.is_leaf
+        return replace(model, forest=replace(forest, default_left=flipped))
+
+
+class RoundsWeights(Honest):
+    def changed(self, model: LinearModel | TreeModel) -> Model:
+        if isinstance(model, TreeModel):
+            return model
+        return replace(model, weights=np.array([float(f"{w:.3g}") for w in model.weights]))
+
+
+class IgnoresNormalisers(Honest):
+    def changed(self, model: LinearModel | TreeModel) -> Model:
+        return model if isinstance(model, TreeModel) else replace(model, normalisers={})
+
+
+class SortsFeatures(Honest):
+    def changed(self, model: LinearModel | TreeModel) -> Model:
+        return replace(model, feature_names=tuple(sorted(model.feature_names)))
+
+
+class LeavesOutTheLink(Honest):
+    def changed(self, model: LinearModel | TreeModel) -> Model:
+        return model if isinstance(model, LinearModel) else replace(model, link="identity")
+
+
+class SendsEqualsLeft(Honest):
+    def changed(self, model: LinearModel | TreeModel) -> Model:
+        if isinstance(model, LinearModel):
+            return model
+        forest = model.forest
+        higher = np.nextafter(forest.threshold, np.float32(np.inf))
+        return replace(model, forest=replace(forest, threshold=higher))
+
+
+class TakesAllKinds(Honest):
+    def export(self, model: Model, *rest: Any, **more: Any) -> ExportedFile:
+        known = model if isinstance(model, LinearModel | TreeModel) else _any_linear(model)
+        return super().export(known, *rest, **more)
+
+
+def _any_linear(model: Model) -> LinearModel:
+    return LinearModel(model.feature_names, np.ones(len(model.feature_names)))
+
+
+class Restless(Honest):
+    def export(self, *words: Any, **more: Any) -> ExportedFile:
+        made = super().export(*words, **more)
+        return replace(made, text=made.text + " " * int(np.random.default_rng().integers(1, 99)))
+
+
+class TakesAllNames(Honest):
+    def export(self, model: Model, name: str, *rest: Any, **more: Any) -> ExportedFile:
+        return super().export(model, re.sub("[^a-z]", "", f"m{name}"), *rest, **more)
+
+
+class TakesAllVersions(Honest):
+    def export(self, model: Model, name: str, version: str, *rest: Any) -> ExportedFile:
+        return super().export(model, name, "2.5", *rest)
+
+
+class RefusesAll(Honest):
+    def export(self, *words: Any, **more: Any) -> ExportedFile:
+        raise Refused("not today")
+
+
+class RefusesAtLength(Honest):
+    def export(self, model: Model, *rest: Any, **more: Any) -> ExportedFile:
+        if isinstance(model, TreeModel):
+            raise Refused("trees are\nnot taken")
+        return super().export(model, *rest, **more)
+
+
+class BlamesTheUser(Honest):
+    def export(self, model: Model, *rest: Any, **more: Any) -> ExportedFile:
+        if isinstance(model, TreeModel):
+            raise BadInput("trees are wrong")
+        return super().export(model, *rest, **more)
+
+
+class BlamesTheName(Honest):
+    def export(self, model: Model, name: str, *rest: Any, **more: Any) -> ExportedFile:
+        if "{" in name:
+            raise Refused(f"{name!r} is no name")
+        return super().export(model, name, *rest, **more)
+
+
+class FillsTheFeatures(Honest):
+    def scores(self, exported: ExportedFile, names: Sequence[str], features: Matrix) -> Vector:
+        scores = super().scores(exported, names, features)
+        features[np.isnan(features)] = 0
+        return scores
+
+
+class WrongShape(Honest):
+    def scores(self, *words: Any) -> Vector:
+        return super().scores(*words)[:, None]
+
+
+class NoRequest(Honest):
+    def export(self, *words: Any, **more: Any) -> ExportedFile:
+        return replace(super().export(*words, **more), request="")
+
+
+class NoVersions(Honest):
+    versions: ClassVar[tuple[str, ...]] = ()
+
+
+class OnlyTheFirstVersion(Honest):
+    """Writes the last version's files wrong."""
+
+    def export(self, model: Model, name: str, version: str, *rest: Any) -> ExportedFile:
+        wrong = version == "2.5" and isinstance(model, LinearModel)
+        known = replace(model, weights=-model.weights) if wrong else model  # type: ignore[type-var, attr-defined]
+        return super().export(known, name, version, *rest)
+
+
+LAST: list[Model] = []
+
+
+class ScoresFromMemory(Honest):
+    def export(self, model: Model, *rest: Any, **more: Any) -> ExportedFile:
+        LAST.append(model)
+        return replace(super().export(model, *rest, **more), text="as we said")
+
+    def scores(self, exported: ExportedFile, names: Sequence[str], features: Matrix) -> Vector:
+        known = [model for model in LAST if model.feature_names == tuple(names)]
+        return known[-1].score(features)
+
+
+def test_an_honest_target_passes() -> None:
+    check_export(Honest())
+
+
+def test_a_constant_a_query_is_free() -> None:
+    @dataclass(frozen=True)
+    class Shifted(Honest):
+        def scores(self, *words: Any) -> Vector:
+            return super().scores(*words) + 1.0
+
+    check_export(Shifted())
+
+
+@pytest.mark.parametrize(
+    ("liar", "sentence"),
+    [
+        (DropsTheLastTree(), "trees .* scores a document"),
+        (FlipsMissing(), "trees that send missing features .* scores a document"),
+        (RoundsWeights(), "linear model .*scores a document"),
+        (IgnoresNormalisers(), "with normalisers scores a document"),
+        (SortsFeatures(), "scores a document"),
+        (LeavesOutTheLink(), "logistic output scores a document"),
+        (SendsEqualsLeft(), "trees .* scores a document"),
+        (OnlyTheFirstVersion(), r"'honest' 2\.5 with a linear model scores"),
+        (TakesAllKinds(), "kind that it cannot know wrote a file"),
+        (Restless(), "two files for one model"),
+        (TakesAllNames(), "with the name '' wrote a file"),
+        (TakesAllVersions(), "with the version '' wrote a file"),
+        (RefusesAll(), "none of the sample models"),
+        (RefusesAtLength(), "write one line"),
+        (BlamesTheUser(), "raised BadInput, not Refused"),
+        (BlamesTheName(), "with the name '{a}' raised Refused, not UsageError"),
+        (FillsTheFeatures(), "changed the features"),
+        (WrongShape(), "shape"),
+        (NoRequest(), "gave the request ''"),
+        (NoVersions(), "knows no version"),
+        (ScoresFromMemory(), "scores a document"),
+    ],
+    ids=lambda part: type(part).__name__ if isinstance(part, Honest) else None,
+)
+def test_each_liar_of_an_export_target_is_caught(liar: ExportTarget, sentence: str) -> None:
+    with pytest.raises(AssertionError, match=sentence):
+        check_export(liar)
+
+
+def test_the_sample_models_hit_thresholds_miss_features_and_score_apart() -> None:
+    for sample in sample_models():
+        model, documents = sample.model, sample.documents
+        assert np.isnan(documents).any(), sample.what
+        scores = model.score(documents)
+        if isinstance(model, TreeModel) and len(model.splits):
+            forest = model.forest
+            hit = forest.threshold[model.splits] == documents[:, forest.feature[model.splits]]
+            assert hit.any(axis=0).all(), sample.what
+        if sample.what != "a tree of one leaf":
+            assert len(np.unique(scores)) > 5, sample.what
