@@ -34,7 +34,7 @@ class Reading:
 
     def read(self, path: Path) -> Judgments:
         """The judgments of the file, and on standard error what is to be known of them."""
-        from owpc_ltr.data.judgments import read_judgments
+        from owpc_ltr.api.judgments import read_judgments
 
         duplicates = cast("Duplicates", self.duplicates)
         judged = read_judgments(path, topics=self.topics, duplicates=duplicates)

@@ -54,7 +54,7 @@ def _describe(found: Any) -> dict[str, Any]:
     return {
         "kind": found.kind,
         "name": found.name,
-        "claims": [claim for claim in _CLAIMS[found.kind] if getattr(default, claim)],
+        "claims": [claim for claim in _CLAIMS.get(found.kind, ()) if getattr(default, claim)],
         "settings": describe_settings(found.cls),
         "summary": (inspect.getdoc(found.cls) or "").partition("\n")[0],
         "source": found.source,

@@ -74,7 +74,7 @@ class Typed:
 
     def params(self) -> list[dict[str, Any]]:
         """What fills the query, once for each query. Raises UsageError where there is none."""
-        from owpc_ltr.data.judgments import read_judgments
+        from owpc_ltr.api.judgments import read_judgments
 
         typed = [{"keywords": text, "query": text} for text in self.keywords or []]
         if self.queries is not None:
