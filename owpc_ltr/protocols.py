@@ -290,7 +290,10 @@ class JudgmentReader(Protocol):
         ...
 
     def example(self) -> bytes:
-        """A short file of the format, which no other installed reader is to take for its own."""
+        """A short file of the format, which no other installed reader is to take for its own.
+
+        The queries are called q1, q2 or q3 where the format does not have their texts.
+        """
         ...
 
 

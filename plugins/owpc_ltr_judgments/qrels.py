@@ -55,7 +55,7 @@ class Qrels:
 
     def example(self) -> bytes:
         """Two judgments of one query."""
-        return b"301 0 FBIS3-10082 1\n301 0 FBIS3-10169 0\n"
+        return b"q1 0 FBIS3-10082 1\nq1 0 FBIS3-10169 0\n"
 
 
 @hookimpl

@@ -9,6 +9,7 @@ from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.data.judgments.columns import Numbers, encode
 from owpc_ltr.data.judgments.lines import JudgmentLines
 from owpc_ltr.data.judgments.types import Duplicates, JudgedQuery, Judgments
+from owpc_ltr.errors import BadInput
 from owpc_ltr.files.text import shown
 
 
@@ -19,6 +20,8 @@ def group_judgments(lines: JudgmentLines, duplicates: Duplicates = "refuse") -> 
     of a query has two values, and where a document is judged twice unless `duplicates` says what
     to do.
     """
+    if not len(lines.numbers):
+        raise BadInput(f"cannot read {lines.path}: it has no judgment")
     notes = list(lines.notes)
     grades = lines.read_grades()
     if lines.negative == "zero":
