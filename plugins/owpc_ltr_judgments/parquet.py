@@ -38,13 +38,12 @@ class Parquet:
 
     def read(self, path: Path, topics: Mapping[str, str] | None = None) -> JudgmentLines:
         """The judgments; columns of text are the file's own. `topics` as for csv."""
-        table = _table(path)
+        table, names = _table(path)
         if _DATASET in (table.schema.metadata or {}):
             raise BadInput(
                 f"cannot read {path}: it is a dataset of owpc-ltr, whose queries have features "
                 "already: train on it, or name the judgments that it was logged from"
             )
-        names = table.column_names
         roles = find_roles(names, path, topics is not None, "its columns")
         if not len(table):
             raise BadInput(f"cannot read {path}: it has columns, and no row")
@@ -78,8 +77,8 @@ def ltr_judgment_readers() -> list[type[JudgmentReader]]:
     return [Parquet]
 
 
-def _table(path: Path) -> Any:
-    """All columns, their buffers and texts checked."""
+def _table(path: Path) -> tuple[Any, list[str]]:
+    """All columns, their buffers and texts checked, and their names."""
     import pyarrow as pa
 
     batches, size = [], 0
@@ -93,7 +92,7 @@ def _table(path: Path) -> Any:
                 )
             batch.validate(full=True)
             batches.append(batch)
-        return pa.Table.from_batches(batches, schema)
+        return pa.Table.from_batches(batches, schema), schema.names
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         why = (str(error).splitlines() or [type(error).__name__])[0].split(". ")[0].lower()
         raise BadInput(

@@ -233,6 +233,17 @@ def test_damage_is_an_error_of_one_line_or_does_no_harm(
         assert "\n" not in str(error)  # noqa: PT017
 
 
+@pytest.mark.parametrize("value", [b"grade", b"rocky"])
+def test_a_name_or_value_that_is_no_text_is_refused(value: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    write(pa.table(TABLE), path, "arrow")
+    content = path.read_bytes()
+    assert value in content
+    path.write_bytes(content.replace(value, b"\xff" * len(value)))
+    with pytest.raises(BadInput, match="it is no whole Parquet or Arrow file"):
+        read_judgments(path)
+
+
 def test_columns_of_text_are_not_copied(tmp_path: Path) -> None:
     """Arrow's file is mapped into memory, and stays where it is."""
     from owpc_ltr_judgments.parquet import Parquet
