@@ -68,6 +68,8 @@ def test_every_reranker_keeps_its_promises(reranker: type[Any], loss: Loss) -> N
 @pytest.mark.parametrize("target", [v for cls in TARGETS for v in variants(cls)], ids=str)
 def test_every_export_target_keeps_its_promises(target: ExportTarget) -> None:
     check_export(target)
+
+
 @pytest.mark.parametrize("reader", READERS, ids=lambda cls: cls.name)
 def test_every_judgment_reader_keeps_its_promises(reader: type[Any]) -> None:
     assert reader.name in WRITERS, "tests/judgment_writers.py needs a writer of the format"

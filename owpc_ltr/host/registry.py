@@ -41,7 +41,9 @@ PACKAGES = {
     "owpc_ltr_losses": "loss",
     "owpc_ltr_optimizers": "optimizer",
     "owpc_ltr_rerankers": "reranker",
+    "owpc_ltr_metrics": "metric",
     "owpc_ltr_judgments": "judgment-reader",
+    "owpc_ltr_exports": "export-target",
 }
 """What kind the plugins of a shipped package are: who asks for one kind imports no other."""
 

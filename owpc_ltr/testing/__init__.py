@@ -18,9 +18,9 @@ from owpc_ltr.testing.report import LossReport, describe_loss
 from owpc_ltr.testing.rerankers import check_reranker
 
 __all__ = [
+    "Judged",
     "LossReport",
     "check_export",
-    "Judged",
     "check_judgment_reader",
     "check_loss",
     "check_optimizer",
