@@ -26,7 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from owpc_ltr.data.judgments import JudgedQuery, Judgments, read_judgments
+from owpc_ltr.api.judgments import read_judgments
+from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.engine.feature_log import LogOptions, log_features
 from owpc_ltr.engine.http.client import Engine, connect
 from owpc_ltr.engine.indexing import create_index, index_documents

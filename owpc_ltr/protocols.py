@@ -256,26 +256,43 @@ class DescendingReranker(Reranker, Protocol):
 
 
 class JudgmentReader(Protocol):
-    """Reads judgment lists of one format; `name` is the format's."""
+    """Reads judgment lists of one format; `name` is the format's.
+
+    `owpc_ltr.testing.check_judgment_reader` verifies what a reader promises.
+    """
 
     name: ClassVar[str]
+
+    @property
+    def precedence(self) -> int:
+        """When the reader is asked, lowest first: 0 for a format that none other can look like.
+
+        Of the shipped ones, parquet has 0, ranklib 40, qrels 50, tsv 90 and csv 100: it takes
+        what is left, so that readers above it are never asked.
+        """
+        ...
 
     def recognises(self, path: Path, head: bytes) -> bool:
         """Whether a file that begins with `head`, unpacked, is of this format.
 
-        Readers are asked in the order of `precedence`; the first that says yes reads the file.
+        `head` has at least the first 50 lines, whole, or all of a short file, or 1 MiB. The
+        first reader that says yes reads the file; two of one precedence that do are refused.
         """
-        ...
-
-    @property
-    def precedence(self) -> int:
-        """When the reader is asked, lowest first: 0 for a format that none other can look like."""
         ...
 
     def read(self, path: Path, topics: Mapping[str, str] | None = None) -> JudgmentLines:
         """One entry a judgment, in the order of the file; `topics` has texts by query id.
 
-        Raises BadInput naming file, line and value.
+        The file may be packed (gzip, xz, zstandard): `owpc_ltr.files.text` unpacks. Grades, ids
+        and repeated judgments are checked by the host. Raises BadInput naming file, line and
+        value for all else that cannot be right, and for a file that has no judgment.
+        """
+        ...
+
+    def example(self) -> bytes:
+        """A short file of the format, which no other installed reader is to take for its own.
+
+        The queries are called q1, q2 or q3 where the format does not have their texts.
         """
         ...
 

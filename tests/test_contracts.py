@@ -9,13 +9,21 @@ import pytest
 
 from owpc_ltr.host import registry
 from owpc_ltr.protocols import ExportTarget, Loss, Optimizer
-from owpc_ltr.testing import check_export, check_loss, check_optimizer, check_reranker
+from owpc_ltr.testing import (
+    check_export,
+    check_judgment_reader,
+    check_loss,
+    check_optimizer,
+    check_reranker,
+)
+from tests.judgment_writers import WRITERS
 
 INSTALLED = registry.load()
 LOSSES = [plugin.cls for plugin in INSTALLED.all("loss")]
 OPTIMIZERS = [plugin.cls for plugin in INSTALLED.all("optimizer")]
 RERANKERS = [plugin.cls for plugin in INSTALLED.all("reranker")]
 TARGETS = [plugin.cls for plugin in INSTALLED.all("export-target")]
+READERS = [plugin.cls for plugin in INSTALLED.all("judgment-reader")]
 
 
 def variants(cls: type[Any]) -> list[Any]:
@@ -60,3 +68,9 @@ def test_every_reranker_keeps_its_promises(reranker: type[Any], loss: Loss) -> N
 @pytest.mark.parametrize("target", [v for cls in TARGETS for v in variants(cls)], ids=str)
 def test_every_export_target_keeps_its_promises(target: ExportTarget) -> None:
     check_export(target)
+
+
+@pytest.mark.parametrize("reader", READERS, ids=lambda cls: cls.name)
+def test_every_judgment_reader_keeps_its_promises(reader: type[Any]) -> None:
+    assert reader.name in WRITERS, "tests/judgment_writers.py needs a writer of the format"
+    check_judgment_reader(reader(), WRITERS[reader.name])

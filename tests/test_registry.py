@@ -82,6 +82,47 @@ def test_a_plugin_is_imported_when_it_is_asked_for() -> None:
     assert printed == "['owpc_ltr_losses', 'owpc_ltr_losses.cosine']\n"
 
 
+def test_who_asks_for_one_kind_imports_no_other() -> None:
+    code = (
+        "import sys; from owpc_ltr.host.registry import load; load().all('judgment-reader'); "
+        "print({name.partition('.')[0] for name in sys.modules "
+        "if name.startswith('owpc_ltr_') or name == 'numba'})"
+    )
+    printed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+    assert printed == "{'owpc_ltr_judgments'}\n"
+
+
+def test_a_shipped_package_offers_the_kind_that_it_is_known_for() -> None:
+    offered = {(plugin.cls.__module__.partition(".")[0], plugin.kind) for plugin in load().all()}
+    assert registry.PACKAGES.items() <= offered
+    assert all(registry.PACKAGES.get(package, kind) == kind for package, kind in offered)
+
+
+def test_a_kind_has_the_strangers_plugins_of_it_and_their_failures(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ours = [*entry_points(group="owpc_ltr")]
+    broken = FakeEntryPoint("broken", ImportError("no module named torch"))
+    install(monkeypatch, *ours, broken, FakeEntryPoint("good", module(GOOD)))
+    found = load()
+    assert "worst-pairs" in {plugin.name for plugin in found.all("loss")}
+    assert [failure.plugin for failure in found.failures_of("judgment-reader")] == ["broken"]
+
+
+def test_a_name_that_two_offer_is_refused_whenever_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ours = [*entry_points(group="owpc_ltr")]
+    twin = module(GOOD.replace('"worst-pairs"', '"cosine"'))
+    install(monkeypatch, *ours, FakeEntryPoint("something-else", twin))
+    found = load()
+    for _ in range(2):
+        with pytest.raises(PluginError, match="two plugins offer the loss 'cosine'"):
+            found.all("loss")
+
+
 def test_a_strangers_plugin_of_a_shipped_name_is_refused_whatever_its_entry_is_called(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -74,11 +74,15 @@ class ByteSource:
 
 
 @contextmanager
-def open_bytes(path: Path) -> Iterator[ByteSource]:
-    """The file as a `ByteSource`. Raises BadInput for what is no regular, readable text file."""
+def open_bytes(path: Path, any_content: bool = False) -> Iterator[ByteSource]:
+    """The file as a `ByteSource`.
+
+    Raises BadInput for what is no regular, readable file, and, unless `any_content` is welcome,
+    for what is known to be no text.
+    """
     with open_regular(path) as raw:
         head = raw.read(8)
-        for magic, what in _FOREIGN:
+        for magic, what in () if any_content else _FOREIGN:
             if head.startswith(magic):
                 raise BadInput(f"cannot read {path}: it is {what}")
         raw.seek(0)
@@ -107,13 +111,7 @@ def read_text(path: Path, largest: int = 1 << 30) -> str:
     Raises BadInput where it is no UTF-8 (naming the line), holds a NUL, or is larger than
     `largest` bytes when inflated.
     """
-    content = bytearray()
-    with open_bytes(path) as source:
-        block = memoryview(bytearray(1 << 20))
-        while got := source.readinto(block):
-            content += block[:got]
-            if len(content) > largest:
-                raise BadInput(f"cannot read {path}: it is larger than {largest >> 20} MiB; cut it")
+    content = read_bytes(path, largest)
     if content.startswith(codecs.BOM_UTF8):
         del content[:3]
     bad = content.find(b"\0")
@@ -127,6 +125,21 @@ def read_text(path: Path, largest: int = 1 << 30) -> str:
         f"cannot read {path}, line {line}: byte 0x{content[bad]:02x} is not UTF-8 text: save the "
         "file as UTF-8"
     )
+
+
+def read_bytes(path: Path, largest: int = 1 << 30, any_content: bool = False) -> bytearray:
+    """The whole file, inflated; see `open_bytes`.
+
+    Raises BadInput where it is larger than `largest` bytes.
+    """
+    content = bytearray()
+    with open_bytes(path, any_content) as source:
+        block = memoryview(bytearray(1 << 20))
+        while got := source.readinto(block):
+            content += block[:got]
+            if len(content) > largest:
+                raise BadInput(f"cannot read {path}: it is larger than {largest >> 20} MiB; cut it")
+    return content
 
 
 def shown(token: bytes | str, longest: int = 48) -> str:

@@ -1,9 +1,10 @@
 """Finds plugins: those installed under the entry-point group `owpc_ltr`, and named files.
 
 A plugin is imported when it is asked for. The shipped ones are found by their entry point's name,
-which is the plugin's own; a stranger's may have any, so that all of them are looked into, and a
-name that two offer is refused. One broken plugin does not stop the commands that do not need it:
-it is kept as a failure, and named as soon as somebody asks for a name that is not there.
+which is the plugin's own, and by their package, which has plugins of one kind; a stranger's may
+have any name and kind, so that all of them are looked into, and a name that two offer is refused.
+One broken plugin does not stop the commands that do not need it: it is kept as a failure, and
+named as soon as somebody asks for a name that is not there.
 """
 
 from __future__ import annotations
@@ -36,6 +37,16 @@ KINDS = {
 SHIPPED = "owpc-ltr"
 """The distribution whose entry points are named as the plugins that they offer."""
 
+PACKAGES = {
+    "owpc_ltr_losses": "loss",
+    "owpc_ltr_optimizers": "optimizer",
+    "owpc_ltr_rerankers": "reranker",
+    "owpc_ltr_metrics": "metric",
+    "owpc_ltr_judgments": "judgment-reader",
+    "owpc_ltr_exports": "export-target",
+}
+"""What kind the plugins of a shipped package are: who asks for one kind imports no other."""
+
 
 @dataclass(frozen=True)
 class Plugin:
@@ -58,12 +69,20 @@ class Failure:
 
 @dataclass(frozen=True)
 class Entry:
-    """A plugin that is installed and not imported yet; `shipped` ones are named as their offer."""
+    """A plugin that is installed and not imported yet; `shipped` ones are named as their offer.
+
+    `kind` is what it is known to offer; without one it may offer anything.
+    """
 
     name: str
     source: str
     shipped: bool
     load: Callable[[], ModuleType]
+    kind: str | None = None
+
+    def may_offer(self, kind: str | None) -> bool:
+        """Whether a plugin of the kind can be in it; None stands for any."""
+        return kind is None or self.kind in {None, kind}
 
 
 class Registry:
@@ -79,7 +98,8 @@ class Registry:
         entries: Iterable[Entry] = (),
     ) -> None:
         """Index plugins by kind and name. Raises PluginError where two have one name."""
-        self._failures = list(failures)
+        # Beside each, the kind that it is known to be of.
+        self._failures: list[tuple[Failure, str | None]] = [(f, None) for f in failures]
         self._waiting = list(entries)
         self._plugins: dict[tuple[str, str], Plugin] = {}
         for plugin in plugins:
@@ -89,50 +109,63 @@ class Registry:
     def failures(self) -> tuple[Failure, ...]:
         """The installed plugins that cannot be loaded; imports them all."""
         self._import(lambda _: True)
-        return tuple(self._failures)
+        return tuple(failure for failure, _ in self._failures)
+
+    def failures_of(self, kind: str) -> tuple[Failure, ...]:
+        """The installed plugins that cannot be loaded and may be of a kind; imports these."""
+        self._import(lambda entry: entry.may_offer(kind))
+        return tuple(failure for failure, of in self._failures if of in {None, kind})
 
     def find(self, kind: str, name: str) -> type[Any]:
         """The class of a plugin.
 
         Raises PluginError, naming what there is and which plugins failed to load.
         """
-        self._import(lambda entry: not entry.shipped or entry.name == name)
+        self._import(
+            lambda entry: not entry.shipped or (entry.name == name and entry.may_offer(kind))
+        )
         plugin = self._plugins.get((kind, name))
         if plugin is None:
             known = ", ".join(plugin.name for plugin in self.all(kind)) or "none"
             failed = "".join(
                 f"; plugin '{failure.plugin}' ({failure.source}) failed to load: {failure.reason}"
-                for failure in self.failures
+                for failure in self.failures_of(kind)
             )
             raise PluginError(f"no {kind} is named '{name}'; installed: {known}{failed}")
         return plugin.cls
 
     def all(self, kind: str | None = None) -> list[Plugin]:
-        """All plugins (of a kind), by kind and name."""
-        self._import(lambda _: True)
+        """All plugins (of a kind), by kind and name; imports what may offer one."""
+        self._import(lambda entry: entry.may_offer(kind))
         chosen = (p for p in self._plugins.values() if kind in {None, p.kind})
         return sorted(chosen, key=lambda plugin: (list(KINDS).index(plugin.kind), plugin.name))
 
     def _import(self, needed: Callable[[Entry], bool]) -> None:
-        chosen = [entry for entry in self._waiting if needed(entry)]
-        self._waiting = [entry for entry in self._waiting if not needed(entry)]
-        for entry in chosen:
+        for entry in [entry for entry in self._waiting if needed(entry)]:
             try:
                 offered = _offers(entry.load(), entry.source)
             except Exception as error:  # noqa: BLE001 - a stranger's code; kept and named in `find`
-                self._failures.append(Failure(entry.name, entry.source, _one_line(error)))
-                continue
+                failure = Failure(entry.name, entry.source, _one_line(error))
+                self._failures.append((failure, entry.kind))
+                offered = []
+            # What is refused stays waiting, so that it is refused to whoever asks next, too.
+            for plugin in offered:
+                self._refuse_twin(plugin)
+            self._waiting.remove(entry)
             for plugin in offered:
                 self._add(plugin)
 
     def _add(self, plugin: Plugin) -> None:
+        self._refuse_twin(plugin)
+        self._plugins[plugin.kind, plugin.name] = plugin
+
+    def _refuse_twin(self, plugin: Plugin) -> None:
         other = self._plugins.get((plugin.kind, plugin.name))
         if other is not None:
             raise PluginError(
                 f"two plugins offer the {plugin.kind} '{plugin.name}': {other.source} and "
                 f"{plugin.source}; rename or uninstall one"
             )
-        self._plugins[plugin.kind, plugin.name] = plugin
 
 
 def load(files: Iterable[Path] = ()) -> Registry:
@@ -161,7 +194,8 @@ def _entry(point: EntryPoint) -> Entry:
     distribution = point.dist
     source = f"{distribution.name} {distribution.version}" if distribution else point.value
     shipped = distribution is not None and distribution.name == SHIPPED
-    return Entry(point.name, source, shipped, point.load)
+    kind = PACKAGES.get(point.value.partition(".")[0]) if shipped else None
+    return Entry(point.name, source, shipped, point.load, kind)
 
 
 def _offers(module: ModuleType, source: str) -> list[Plugin]:

@@ -10,14 +10,18 @@ numbers. All samples are seeded: a check gives the same answer every time.
 """
 
 from owpc_ltr.testing.exports import check_export
+from owpc_ltr.testing.judgment_readers import check_judgment_reader
+from owpc_ltr.testing.judgment_samples import Judged
 from owpc_ltr.testing.losses import check_loss
 from owpc_ltr.testing.optimizers import check_optimizer
 from owpc_ltr.testing.report import LossReport, describe_loss
 from owpc_ltr.testing.rerankers import check_reranker
 
 __all__ = [
+    "Judged",
     "LossReport",
     "check_export",
+    "check_judgment_reader",
     "check_loss",
     "check_optimizer",
     "check_reranker",

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from owpc_ltr.data.judgments import read_judgments, write_judgments
+from owpc_ltr.api.judgments import read_judgments
+from owpc_ltr.data.judgments import write_judgments
 from owpc_ltr.engine.feature_log import LogOptions, LogReport, log_features
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.http.connection import ConnectionSettings

@@ -1,20 +1,22 @@
-"""Judgment lists: which documents are relevant to which query, read and written.
+"""Judgment lists: which documents are relevant to which query, and what their formats share.
 
-- nouns: Judgments, JudgedQuery; reading, writing: files of every format
-- tables (CSV, TSV), trec (qrels, topics), ranklib: one format each
-- lines: judgments as they stand in a file, checked and grouped by query
+The formats are plugins, which `owpc_ltr.api.judgments.read_judgments` chooses from.
+
+- types: Judgments, JudgedQuery; lines: judgments as they stand in a file; grouping: by query
+- head: what a file begins with, by which its format is told
+- roles: what a named column says; tables: delimited text; topics: the queries' texts
+- columns: one value a judgment, in memory; writing: TSV and qrels
 """
 
-from owpc_ltr.data.judgments.reading import read_judgments
-from owpc_ltr.data.judgments.types import Duplicates, Format, JudgedQuery, Judgments
+from owpc_ltr.data.judgments.lines import JudgmentLines
+from owpc_ltr.data.judgments.types import Duplicates, JudgedQuery, Judgments
 from owpc_ltr.data.judgments.writing import write_judgments, write_qrels
 
 __all__ = [
     "Duplicates",
-    "Format",
     "JudgedQuery",
+    "JudgmentLines",
     "Judgments",
-    "read_judgments",
     "write_judgments",
     "write_qrels",
 ]

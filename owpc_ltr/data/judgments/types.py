@@ -7,7 +7,6 @@ from typing import Literal
 
 from owpc_ltr.arrays import Labels
 
-Format = Literal["csv", "tsv", "qrels", "ranklib"]
 Duplicates = Literal["refuse", "first", "max", "mean"]
 """What becomes of a document that is judged twice for one query."""
 

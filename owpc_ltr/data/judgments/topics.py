@@ -1,50 +1,18 @@
-"""TREC's formats: relevance judgments (qrels), and topics, which have the queries' texts."""
+"""Topics: the texts of the queries, in TREC's `<top>` markup or as `id TAB text` lines."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
 
-from owpc_ltr.data.judgments.lines import JudgmentLines
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.text import read_text, shown
 
+_OPENING = re.compile(r"<top(?:ic)?\b", re.IGNORECASE)
 _TOPIC = re.compile(r"<top(?:ic)?\b([^>]*)>(.*?)</top(?:ic)?>", re.DOTALL | re.IGNORECASE)
 _NUMBER = re.compile(r"<num>\s*(?:Number:)?\s*([^\s<]+)", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"\b(?:number|id)\s*=\s*[\"']([^\"']+)[\"']", re.IGNORECASE)
 _TITLE = re.compile(r"<(?:title|query)>\s*(?:Topic:)?\s*([^<]*)", re.IGNORECASE)
-
-
-def parse_qrels(text: str, path: Path, topics: Mapping[str, str] | None) -> JudgmentLines:
-    """The judgments of `query iteration document grade` lines."""
-    if topics is None:
-        raise BadInput(
-            f"cannot read {path}: TREC judgments do not have the queries' texts: name a topics "
-            "file too"
-        )
-    numbers, rows = [], []
-    for number, line in enumerate(text.split("\n"), 1):
-        fields = line.split()
-        if not fields:
-            continue
-        if len(fields) != 4:
-            raise BadInput(
-                f"cannot read {path}, line {number}: {shown(line)} is not 'query 0 document grade'"
-            )
-        numbers.append(number)
-        rows.append(fields)
-    if not rows:
-        raise BadInput(f"cannot read {path}: it is empty")
-    query_ids, _, document_ids, grades = zip(*rows, strict=True)
-    texts = [topics.get(query, "") for query in query_ids]
-    lines = JudgmentLines(
-        path, numbers, query_ids, document_ids, grades, {"keywords": texts, "query": texts}
-    )
-    if "" in texts:
-        row = texts.index("")
-        raise lines.bad(row, f"the topics do not have query {shown(query_ids[row])}")
-    return lines
 
 
 def read_topics(path: Path) -> dict[str, str]:
@@ -53,7 +21,7 @@ def read_topics(path: Path) -> dict[str, str]:
     Raises BadInput where an id has two texts, or a topic lacks one.
     """
     text = read_text(path)
-    found = _tagged(text, path) if re.search(r"<top(ic)?\b", text, re.IGNORECASE) else None
+    found = _tagged(text, path) if _OPENING.search(text) else None
     topics: dict[str, str] = {}
     for line, query, content in found or _tabbed(text, path):
         if topics.setdefault(query, content) != content:
@@ -64,6 +32,11 @@ def read_topics(path: Path) -> dict[str, str]:
     if not topics:
         raise BadInput(f"cannot read {path}: it has no topics")
     return topics
+
+
+def begins_topics(line: str) -> bool:
+    """Whether a file that begins with this line has TREC topics in it."""
+    return _OPENING.match(line) is not None
 
 
 def _tagged(text: str, path: Path) -> list[tuple[int, str, str]]:
@@ -78,7 +51,7 @@ def _tagged(text: str, path: Path) -> list[tuple[int, str, str]]:
                 f"{'number' if number is None else 'title'}"
             )
         topics.append((line, number.group(1), " ".join(title.group(1).split())))
-    if len(topics) != len(re.findall(r"<top(?:ic)?\b", text, re.IGNORECASE)):
+    if len(topics) != len(_OPENING.findall(text)):
         raise BadInput(f"cannot read {path}: a topic is not closed by </top>: is the file cut?")
     return topics
 

@@ -1,0 +1,49 @@
+"""Judgment lists of every installed format → judgments."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+from owpc_ltr.data.judgments.grouping import group_judgments
+from owpc_ltr.data.judgments.topics import read_topics
+from owpc_ltr.data.judgments.types import Duplicates, Judgments
+from owpc_ltr.errors import UsageError
+from owpc_ltr.host.recognition import reader_of_file, reader_of_format
+from owpc_ltr.host.registry import Registry, installed
+
+
+def read_judgments(
+    path: Path | str,
+    *,
+    format: str | None = None,  # noqa: A002 - the user's word
+    topics: Path | str | None = None,
+    duplicates: Duplicates = "refuse",
+    registry: Registry | None = None,
+) -> Judgments:
+    """The judgments in a file (plain, gzip, xz or zstandard), its format told by content.
+
+    `format` names a judgment reader of the registry (without one, of what is installed), where
+    content is not to tell: csv, tsv, qrels, ranklib, parquet … `topics` is a file of the queries'
+    texts (TREC's, or id TAB text), for formats that do not have them.
+
+    A query's lines may lie apart. Raises BadInput, naming file, line and value, for anything that
+    is not as the format says, and for a document that is judged twice unless `duplicates` names
+    what to do.
+    """
+    path, registry = Path(path), registry or installed()
+    reader = None if format is None else reader_of_format(registry, format)
+    if duplicates not in get_args(Duplicates):
+        known = ", ".join(get_args(Duplicates))
+        raise UsageError(f"there is no policy for duplicates '{duplicates}': use {known}")
+    reader = reader or reader_of_file(registry, path)
+    texts = None if topics is None else read_topics(Path(topics))
+    lines = reader.read(path, texts)
+    judgments = group_judgments(lines, duplicates)
+    if texts is None:
+        return judgments
+    judged = {query.query_id for query in judgments.queries}
+    idle = len(texts.keys() - judged)
+    notes = (f"{idle} topics have no judgment",) if idle else ()
+    return replace(judgments, notes=judgments.notes + notes)

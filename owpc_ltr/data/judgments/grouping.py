@@ -1,0 +1,111 @@
+"""Judgments as they stand in a file → judgments by query."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from owpc_ltr.arrays import Labels, Vector
+from owpc_ltr.data.judgments.columns import Numbers, encode
+from owpc_ltr.data.judgments.lines import JudgmentLines
+from owpc_ltr.data.judgments.types import Duplicates, JudgedQuery, Judgments
+from owpc_ltr.errors import BadInput
+from owpc_ltr.files.text import shown
+
+
+def group_judgments(lines: JudgmentLines, duplicates: Duplicates = "refuse") -> Judgments:
+    """The judgments by query, checked; a query's documents keep their order.
+
+    Raises BadInput, naming the line, for grades and ids that cannot be right, where a parameter
+    of a query has two values, and where a document is judged twice unless `duplicates` says what
+    to do.
+    """
+    if not len(lines.numbers):
+        raise BadInput(f"cannot read {lines.path}: it has no judgment")
+    notes = list(lines.notes)
+    grades = lines.read_grades()
+    if lines.negative == "zero":
+        spam = int((grades < 0).sum())
+        notes += [f"{spam} negative grades were read as 0"] if spam else []
+        grades = grades.clip(min=0)
+    lines.refuse_negative(grades)
+    queries = _group(lines, grades, duplicates)
+    kept = sum(len(query.document_ids) for query in queries)
+    if kept < len(grades):
+        notes.append(f"{len(grades) - kept} duplicates were merged by '{duplicates}'")
+    return Judgments(queries, tuple(notes))
+
+
+def _group(lines: JudgmentLines, grades: Vector, duplicates: Duplicates) -> list[JudgedQuery]:
+    lines.check_ids()
+    codes, queries = encode(lines.query_ids)
+    _refuse_two_values(lines, codes, queries)
+    rows, grades = _settle_duplicates(lines, codes, grades, duplicates)
+    order = rows[np.argsort(codes[rows], kind="stable")]
+    ends = np.cumsum(np.bincount(codes[rows], minlength=len(queries)))
+    begins = np.append(0, ends[:-1]).astype(np.int64)
+    documents = lines.document_ids.take(pa.array(order)).to_pylist()
+    labels: Labels = grades[order].astype(np.float32)
+    firsts = pa.array(order[begins])
+    params = {name: values.take(firsts).to_pylist() for name, values in lines.params.items()}
+    return [
+        JudgedQuery(
+            query_id,
+            {name: values[number] for name, values in params.items() if values[number]},
+            documents[begin:end],
+            labels[begin:end],
+        )
+        for number, (query_id, begin, end) in enumerate(
+            zip(queries, begins.tolist(), ends.tolist(), strict=True)
+        )
+    ]
+
+
+def _refuse_two_values(lines: JudgmentLines, queries: Numbers, names: list[str]) -> None:
+    _, first = np.unique(queries, return_index=True)
+    checked: list[object] = []
+    for name, column in lines.params.items():
+        if any(column is other for other in checked):
+            continue
+        checked.append(column)
+        codes, values = encode(column)
+        other = np.flatnonzero(codes != codes[first][queries])
+        if len(other):
+            row, before = int(other[0]), int(first[queries[other[0]]])
+            raise lines.bad(
+                row,
+                f"query {shown(names[queries[row]])} has {name} {shown(values[codes[row]])}, and "
+                f"{shown(values[codes[before]])} on {lines.place} {lines.numbers[before]}: give it "
+                "one; what differs by document is no column for a judgment list",
+            )
+
+
+def _settle_duplicates(
+    lines: JudgmentLines, queries: Numbers, grades: Vector, duplicates: Duplicates
+) -> tuple[Numbers, Vector]:
+    """The rows to keep, in file order, and the grades of all rows, settled."""
+    documents, names = encode(lines.document_ids)
+    keys = queries * len(names) + documents
+    order = np.argsort(keys, kind="stable")
+    again = np.flatnonzero(keys[order][1:] == keys[order][:-1]) + 1
+    if not len(again):
+        return np.arange(len(keys)), grades
+    if duplicates == "refuse":
+        worst = again[np.argmin(order[again])]
+        row, before = int(order[worst]), int(order[worst - 1])
+        one, other = lines.grade(before), lines.grade(row)
+        how = f"as {other}, and as {one}" if grades[row] != grades[before] else f"as {other}, as"
+        raise lines.bad(
+            row,
+            f"document {shown(names[documents[row]])} of query {shown(lines.query_id(row))} is "
+            f"judged {how} on {lines.place} {lines.numbers[before]}: keep one of them, or choose "
+            "what to do with duplicates: first, max or mean",
+        )
+    starts = np.setdiff1d(np.arange(len(order)), again, assume_unique=True)
+    settled = grades.copy()
+    if duplicates == "max":
+        settled[order[starts]] = np.maximum.reduceat(grades[order], starts)
+    elif duplicates == "mean":
+        sizes = np.diff(np.append(starts, len(order)))
+        settled[order[starts]] = np.add.reduceat(grades[order], starts) / sizes
+    return np.sort(order[starts]), settled

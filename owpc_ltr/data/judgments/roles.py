@@ -1,0 +1,96 @@
+"""What the named columns of a judgment list say: query id, query, document id, grade."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from owpc_ltr.data.judgments.columns import Column, decode, encode, text_column
+from owpc_ltr.data.judgments.lines import JudgmentLines
+from owpc_ltr.errors import BadInput
+from owpc_ltr.files.text import shown
+
+ROLES = {
+    "query_id": ("query_id", "qid"),
+    "query": ("query", "keywords", "query_text"),
+    "doc_id": ("doc_id", "document_id", "docid"),
+    "grade": ("grade", "label", "relevance", "rating"),
+}
+"""The names that a column may have, in any case of letters."""
+
+
+def find_roles(
+    names: Sequence[str], path: Path, with_topics: bool, where: str = "the first line"
+) -> dict[str, int]:
+    """Which column has which role. Raises BadInput, saying what was found, where one lacks."""
+    lowered = [name.lower() for name in names]
+    found = ", ".join(shown(name) for name in names[:12])
+    for name in lowered:
+        if not name or lowered.count(name) > 1:
+            raise BadInput(
+                f"cannot read {path}: its header has {'an empty name' if not name else 'two of'} "
+                f"{shown(name)}: name each column, once"
+            )
+    columns: dict[str, int] = {}
+    for role, known in ROLES.items():
+        present = [name for name in known if name in lowered]
+        if len(present) > 1 and present[:2] != ["query", "keywords"]:
+            raise BadInput(
+                f"cannot read {path}: the columns {' and '.join(map(shown, present))} both name "
+                f"the {role}: take one out"
+            )
+        if present:
+            columns[role] = lowered.index(present[0])
+    lacking = [role for role in ("doc_id", "grade") if role not in columns]
+    if "query" not in columns and not (with_topics and "query_id" in columns):
+        lacking.insert(0, "query")
+    if lacking:
+        raise BadInput(
+            f"cannot read {path}: no column is called {' or '.join(map(shown, lacking))}: found "
+            f"{found}; {where} must name query_id, query, doc_id, grade"
+        )
+    return columns
+
+
+def lines_by_role(
+    path: Path,
+    numbers: Sequence[int],
+    names: Sequence[str],
+    values: Sequence[Sequence[str] | Column],
+    roles: Mapping[str, int],
+    topics: Mapping[str, str] | None,
+    place: str = "line",
+) -> JudgmentLines:
+    """The judgments of columns whose roles are known.
+
+    Without a query id, the query's text is its id; without a text, `topics` has it by id. All
+    further columns are parameters of the query. Raises BadInput for a query without a text.
+    """
+    query_ids = text_column(values[roles.get("query_id", roles.get("query", 0))])
+    texts = (
+        text_column(values[roles["query"]])
+        if "query" in roles
+        else look_up_texts(query_ids, topics or {})
+    )
+    used = set(roles.values())
+    further = {name: values[i] for i, name in enumerate(names) if i not in used}
+    lines = JudgmentLines(
+        path,
+        numbers,
+        query_ids,
+        values[roles["doc_id"]],
+        values[roles["grade"]],
+        {"keywords": texts, "query": texts, **further},
+        place,
+    )
+    row = lines.row_without_text()
+    if row is not None:
+        why = "the query is empty" if "query" in roles else "the topics do not have the query"
+        raise lines.bad(row, f"{why} of query id {shown(lines.query_id(row))}")
+    return lines
+
+
+def look_up_texts(query_ids: Sequence[str] | Column, topics: Mapping[str, str]) -> Column:
+    """The text of each judgment's query, '' where the topics do not have it."""
+    codes, queries = encode(text_column(query_ids))
+    return decode(codes, [topics.get(query, "") for query in queries])

@@ -1,0 +1,160 @@
+"""Judgment lists as columns: Parquet, and Arrow's IPC files (Feather).
+
+Columns have the roles that a CSV header gives them. Ids are text or whole numbers, grades numbers
+of any kind; further columns are parameters of the query, written as Arrow writes CSV, and a null
+is no parameter. Errors name the row, from 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from owpc_ltr import hookimpl
+from owpc_ltr.data.judgments import JudgmentLines
+from owpc_ltr.data.judgments.roles import find_roles, lines_by_role
+from owpc_ltr.errors import BadInput
+from owpc_ltr.files.text import open_bytes, read_bytes, shown
+from owpc_ltr.protocols import JudgmentReader
+
+_PARQUET = b"PAR1"
+_ARROW = b"ARROW1"
+_DATASET = b"owpc_ltr"  # in the metadata of what `save_dataset` writes
+_LARGEST = 1 << 30
+
+
+@dataclass(frozen=True)
+class Parquet:
+    """Parquet and Arrow files (Feather), whose columns are named as a csv header names them."""
+
+    name: ClassVar[str] = "parquet"
+    precedence: ClassVar[int] = 0
+
+    def recognises(self, _path: Path, head: bytes) -> bool:
+        """Whether the file begins as these formats do."""
+        return head.startswith((_PARQUET, _ARROW))
+
+    def read(self, path: Path, topics: Mapping[str, str] | None = None) -> JudgmentLines:
+        """The judgments; columns of text are the file's own. `topics` as for csv."""
+        table, names = _table(path)
+        if _DATASET in (table.schema.metadata or {}):
+            raise BadInput(
+                f"cannot read {path}: it is a dataset of owpc-ltr, whose queries have features "
+                "already: train on it, or name the judgments that it was logged from"
+            )
+        roles = find_roles(names, path, topics is not None, "its columns")
+        if not len(table):
+            raise BadInput(f"cannot read {path}: it has columns, and no row")
+        role_of = {column: role for role, column in roles.items()}
+        values = [
+            _converted(path, name, role_of.get(index), table.column(index))
+            for index, name in enumerate(names)
+        ]
+        numbers = range(1, len(table) + 1)
+        return lines_by_role(path, numbers, names, values, roles, topics, "row")
+
+    def example(self) -> bytes:
+        """Two judgments of one query, as Parquet."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        columns = {
+            "query_id": ["q1", "q1"],
+            "query": ["rambo", "rambo"],
+            "doc_id": [7555, 1370],
+            "grade": [4, 0.5],
+        }
+        file = pa.BufferOutputStream()
+        pq.write_table(pa.table(columns), file)
+        return bytes(file.getvalue())
+
+
+@hookimpl
+def ltr_judgment_readers() -> list[type[JudgmentReader]]:
+    """Offer the format `parquet`."""
+    return [Parquet]
+
+
+def _table(path: Path) -> tuple[Any, list[str]]:
+    """All columns, their buffers and texts checked, and their names."""
+    import pyarrow as pa
+
+    batches, size = [], 0
+    try:
+        schema, found = _open(path)
+        for batch in found:
+            size += batch.nbytes
+            if size > _LARGEST:
+                raise BadInput(
+                    f"cannot read {path}: it is larger than {_LARGEST >> 20} MiB; cut it"
+                )
+            batch.validate(full=True)
+            batches.append(batch)
+        return pa.Table.from_batches(batches, schema), schema.names
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        why = (str(error).splitlines() or [type(error).__name__])[0].split(". ")[0].lower()
+        raise BadInput(
+            f"cannot read {path}: it is no whole Parquet or Arrow file ({shown(why, 120)[1:-1]}): "
+            "write or fetch it again"
+        ) from error
+
+
+def _open(path: Path) -> tuple[Any, Iterator[Any]]:
+    """The schema, and the rows in batches."""
+    import pyarrow as pa
+    import pyarrow.ipc
+    import pyarrow.parquet as pq
+
+    with open_bytes(path, any_content=True) as source:
+        compressed, head = source.compressed, memoryview(bytearray(len(_ARROW)))
+        source.readinto(head)
+    # What is packed as a whole is unpacked as a whole; else only what is looked at is read.
+    file = (
+        pa.BufferReader(pa.py_buffer(read_bytes(path, _LARGEST, any_content=True)))
+        if compressed
+        else pa.memory_map(str(path))
+    )
+    if bytes(head) == _ARROW:
+        arrow = pyarrow.ipc.open_file(file)
+        return arrow.schema, (arrow.get_batch(i) for i in range(arrow.num_record_batches))
+    parquet = pq.ParquetFile(file)
+    return parquet.schema_arrow, parquet.iter_batches()
+
+
+def _converted(path: Path, name: str, role: str | None, column: Any) -> Any:
+    """The column as its role needs it: text, or numbers where it holds grades."""
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+        column = column.cast(kind)
+    fits, wanted = _fitting(role, kind)
+    if not fits:
+        raise BadInput(
+            f"cannot read {path}: the column {shown(name)} is {kind}, and must be {wanted}: cast it"
+        )
+    if role == "grade":
+        exotic = pa.types.is_decimal(kind) or pa.types.is_float16(kind) or pa.types.is_null(kind)
+        return column.cast(pa.float64()) if exotic else column
+    text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return column if text else column.cast(pa.string())
+
+
+def _fitting(role: str | None, kind: Any) -> tuple[bool, str]:
+    """Whether a type can have the role, and which types can."""
+    from pyarrow import types
+
+    text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+    whole = types.is_integer(kind)
+    number = whole or types.is_floating(kind) or types.is_decimal(kind)
+    if types.is_null(kind):
+        return True, "anything"
+    if role == "grade":
+        return number, "a number"
+    if role is not None:
+        return text or whole, "text or whole numbers"
+    dated = types.is_date(kind) or types.is_time(kind) or types.is_timestamp(kind)
+    return text or number or dated or types.is_boolean(kind), "text, numbers, dates or true/false"

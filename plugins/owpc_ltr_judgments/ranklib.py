@@ -1,0 +1,128 @@
+"""RankLib's judgment lists: `# qid:1: keywords` lines, then `4 qid:1 # 7555 title` lines.
+
+The document id is the comment's first word. Feature values on the lines are passed over. A query's
+text is its header line's, without the `*weight` after it, or that of a topics file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from owpc_ltr import hookimpl
+from owpc_ltr.data.judgments import JudgmentLines
+from owpc_ltr.data.judgments.head import first_lines
+from owpc_ltr.errors import BadInput
+from owpc_ltr.files.text import read_text, shown
+from owpc_ltr.protocols import JudgmentReader
+
+_HEADER = re.compile(r"#\s*qid:(\S+):\s+(\S.*)")
+_ROW = re.compile(r"(\S+)\s+qid:(\S+)((?:\s+\d+:\S+)*)\s*#\s*(?:docid\s*=\s*)?(\S+)(?:\s.*)?")
+_LIKE_A_ROW = re.compile(r"\S+\s+qid:\S+(\s|$)")
+_WEIGHT = re.compile(r"(.*\S)\*(\d+(?:\.\d+)?)")
+
+
+@dataclass(frozen=True)
+class Ranklib:
+    """RankLib's `# qid:1: keywords`, then `4 qid:1 # document …`."""
+
+    name: ClassVar[str] = "ranklib"
+    precedence: ClassVar[int] = 40
+
+    def recognises(self, _path: Path, head: bytes) -> bool:
+        """Whether one of the first lines names a query as RankLib does."""
+        return any(_HEADER.fullmatch(line) or _LIKE_A_ROW.match(line) for line in first_lines(head))
+
+    def read(self, path: Path, topics: Mapping[str, str] | None = None) -> JudgmentLines:
+        """The judgments. Raises BadInput for a query that has no text, or two."""
+        found = _Found(path, dict(topics or {}))
+        for number, line in enumerate(read_text(path).split("\n"), 1):
+            found.add(number, line.strip())
+        return found.judgments()
+
+    def example(self) -> bytes:
+        """Two judgments of one query."""
+        return b"# qid:1: rambo\n4 qid:1 # 7555 Rambo\n0.5 qid:1 # 1370 Rambo III\n"
+
+
+@hookimpl
+def ltr_judgment_readers() -> list[type[JudgmentReader]]:
+    """Offer the format `ranklib`."""
+    return [Ranklib]
+
+
+@dataclass
+class _Found:
+    """What the lines have said so far."""
+
+    path: Path
+    texts: dict[str, str]
+    named: dict[str, int] = field(default_factory=dict)
+    numbers: list[int] = field(default_factory=list)
+    rows: list[tuple[str, str, str]] = field(default_factory=list)
+    weighted: int = 0
+    valued: int = 0
+
+    def add(self, number: int, line: str) -> None:
+        """Take in one line. Raises BadInput where it is neither comment nor judgment."""
+        if header := _HEADER.fullmatch(line):
+            self._add_header(number, *header.groups())
+        elif line and not line.startswith("#"):
+            row = _ROW.fullmatch(line)
+            if row is None:
+                raise BadInput(
+                    f"cannot read {self.path}, line {number}: {shown(line)} is not 'grade qid:ID # "
+                    "document …'"
+                )
+            self.numbers.append(number)
+            self.rows.append((row[1], row[2], row[4]))
+            self.valued += bool(row[3])
+
+    def judgments(self) -> JudgmentLines:
+        """All of it. Raises BadInput where a query has no text."""
+        if not self.rows:
+            raise BadInput(f"cannot read {self.path}: it has no judgment")
+        grades, query_ids, document_ids = zip(*self.rows, strict=True)
+        texts = [self.texts.get(query, "") for query in query_ids]
+        unjudged = len(self.named.keys() - set(query_ids))
+        lines = JudgmentLines(
+            self.path,
+            self.numbers,
+            query_ids,
+            document_ids,
+            grades,
+            {"keywords": texts, "query": texts},
+            notes=_notes(self.weighted, self.valued, unjudged),
+        )
+        row = lines.row_without_text()
+        if row is not None:
+            raise lines.bad(
+                row,
+                f"query {shown(query_ids[row])} has no text: write '# qid:{query_ids[row]}: "
+                "keywords' above, or name a topics file",
+            )
+        return lines
+
+    def _add_header(self, number: int, query: str, text: str) -> None:
+        if weight := _WEIGHT.fullmatch(text):
+            text = weight.group(1)
+            self.weighted += float(weight.group(2)) != 1
+        if query in self.named and self.texts[query] != text:
+            raise BadInput(
+                f"cannot read {self.path}, line {number}: query {shown(query)} has the text "
+                f"{shown(text)}, and {shown(self.texts[query])} on line {self.named[query]}: keep "
+                "one"
+            )
+        self.named[query], self.texts[query] = number, text
+
+
+def _notes(weighted: int, valued: int, unjudged: int) -> tuple[str, ...]:
+    counts = (
+        (weighted, "queries have a weight other than 1, which is not used"),
+        (valued, "lines have feature values, which were passed over"),
+        (unjudged, "queries have a text and no judgment"),
+    )
+    return tuple(f"{count} {what}" for count, what in counts if count)

@@ -1,0 +1,65 @@
+"""Files of each judgment format, for the contract of judgment readers."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from owpc_ltr.testing import Judged
+
+
+def table(rows: Sequence[Judged], delimiter: str) -> bytes:
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
+    writer.writerow(["query_id", "query", "doc_id", "grade"])
+    writer.writerows([row.query_id, row.query, row.document_id, row.grade] for row in rows)
+    return out.getvalue().encode()
+
+
+def qrels(rows: Sequence[Judged]) -> bytes:
+    for row in rows:
+        refuse_blanks(row)
+    return "".join(
+        f"{row.query_id} 0 {row.document_id} {row.grade}\n" for row in rows
+    ).encode()  # fmt: skip
+
+
+def ranklib(rows: Sequence[Judged]) -> bytes:
+    for row in rows:
+        refuse_blanks(row)
+    texts = {row.query_id: row.query for row in rows}
+    heads = "".join(f"# qid:{query}: {text}\n" for query, text in texts.items())
+    return (
+        heads + "".join(f"{row.grade} qid:{row.query_id} # {row.document_id}\n" for row in rows)
+    ).encode()
+
+
+def refuse_blanks(row: Judged) -> None:
+    for value in (row.query_id, row.document_id):
+        if value.split() != [value]:
+            raise ValueError(f"an id with blanks: {value!r}")
+
+
+def parquet(rows: Sequence[Judged]) -> bytes:
+    columns = {
+        "query_id": [row.query_id for row in rows],
+        "query": [row.query for row in rows],
+        "doc_id": [row.document_id for row in rows],
+        "grade": [float(row.grade) for row in rows],
+    }
+    file = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns), file)
+    return bytes(file.getvalue())
+
+
+WRITERS: Mapping[str, Callable[[Sequence[Judged]], bytes]] = {
+    "csv": lambda rows: table(rows, ","),
+    "tsv": lambda rows: table(rows, "\t"),
+    "qrels": qrels,
+    "ranklib": ranklib,
+    "parquet": parquet,
+}

@@ -1,0 +1,264 @@
+"""Judgments from Parquet and Arrow files read as the same table does from CSV, or are refused."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import gzip
+import lzma
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.feather
+import pyarrow.ipc
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from owpc_ltr.api.judgments import read_judgments
+from owpc_ltr.data.dataset import make_dataset
+from owpc_ltr.data.judgments import Judgments
+from owpc_ltr.data.parquet import save_dataset
+from owpc_ltr.errors import BadInput
+
+quick = settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+
+TABLE = {
+    "query_id": ["q1", "q2", "q1"],
+    "query": ["rambo", "rocky", "rambo"],
+    "doc_id": ["park-yosemite", "a/b c", "7555"],
+    "grade": [0.75, 0.0, 1e-5],
+}
+FORMS = ("parquet", "arrow", "feather", "grouped", "dictionaries", "gzip", "xz", "zstd")
+
+
+def write(table: pa.Table, path: Path, form: str = "parquet") -> None:
+    if form == "feather":
+        pyarrow.feather.write_feather(table, str(path), compression="zstd", chunksize=2)
+    elif form == "arrow":
+        with pa.OSFile(str(path), "wb") as file, pyarrow.ipc.new_file(file, table.schema) as out:
+            out.write_table(table)
+    elif form == "dictionaries":
+        for name in ("query_id", "query"):
+            at = table.column_names.index(name)
+            table = table.set_column(at, name, table.column(name).dictionary_encode())
+        pq.write_table(table, path)
+    else:
+        pq.write_table(table, path, row_group_size=2 if form == "grouped" else None)
+        packers: dict[str, Any] = {"gzip": gzip.compress, "xz": lzma.compress, "zstd": zstd}
+        if form in packers:
+            path.write_bytes(packers[form](path.read_bytes()))
+
+
+def zstd(content: bytes) -> bytes:
+    return bytes(pa.Codec("zstd").compress(content, asbytes=True))
+
+
+def plain(judgments: Judgments) -> list[Any]:
+    return [(q.query_id, q.params, q.document_ids, q.grades.tolist()) for q in judgments.queries]
+
+
+def refusal(table: Any, tmp_path: Path, form: str = "parquet") -> str:
+    path = tmp_path / "judgments"
+    write(table if isinstance(table, pa.Table) else pa.table(table), path, form)
+    with pytest.raises(BadInput) as raised:
+        read_judgments(path)
+    text = str(raised.value)
+    assert text.startswith(f"cannot read {path}")
+    assert "\n" not in text
+    assert len(text) < 400
+    return text
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_a_table_reads_as_its_csv(form: str, tmp_path: Path) -> None:
+    table = pa.table(TABLE)
+    write(table, tmp_path / "a", form)
+    pyarrow.csv.write_csv(table, tmp_path / "a.csv")
+    assert plain(read_judgments(tmp_path / "a")) == plain(read_judgments(tmp_path / "a.csv"))
+
+
+texts = st.text(
+    st.characters(exclude_categories=["Cs", "Cc", "Zs", "Zl", "Zp"]), min_size=1, max_size=5
+)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> pa.Table:
+    """Tables of every type that a column may have; a query's parameters do not contradict."""
+    pairs = draw(st.lists(st.tuples(st.integers(0, 2), texts), min_size=1, unique=True))
+    queries = [query for query, _ in pairs]
+    whole = st.integers(0, 2**40)
+    days = st.dates(datetime.date(1, 1, 1), datetime.date(9999, 1, 1))
+    numbers = st.floats(allow_nan=False)
+
+    def a_query(values: st.SearchStrategy[Any]) -> list[Any]:
+        three = draw(st.lists(values, min_size=3, max_size=3))
+        return [three[query] for query in queries]
+
+    return pa.table(
+        {
+            "query_id": pa.array(queries, draw(st.sampled_from([pa.int8(), pa.uint64()]))),
+            "query": pa.array(
+                a_query(texts), draw(st.sampled_from([pa.string(), pa.large_string()]))
+            ),
+            "doc_id": [document for _, document in pairs],
+            "grade": draw(
+                st.lists(whole, min_size=len(pairs), max_size=len(pairs))
+                | st.lists(st.floats(0, 2**60), min_size=len(pairs), max_size=len(pairs))
+            ),
+            "age": pa.array(a_query(st.none() | whole), pa.int64()),
+            "price": pa.array(a_query(st.none() | numbers), pa.float64()),
+            "ratio": pa.array(a_query(st.floats(width=32, allow_nan=False)), pa.float32()),
+            "member": pa.array(a_query(st.none() | st.booleans()), pa.bool_()),
+            "day": pa.array(a_query(st.none() | days), pa.date32()),
+        }
+    )
+
+
+@quick
+@given(table=tables(), form=st.sampled_from(FORMS))
+def test_any_table_reads_as_what_arrow_writes_of_it_as_csv(
+    table: pa.Table, form: str, tmp_path: Path
+) -> None:
+    write(table, tmp_path / "a", form)
+    pyarrow.csv.write_csv(table, tmp_path / "a.csv")
+    assert plain(read_judgments(tmp_path / "a")) == plain(read_judgments(tmp_path / "a.csv"))
+
+
+def test_texts_may_be_in_topics(tmp_path: Path) -> None:
+    write(pa.table({"qid": [302, 301], "docid": [7, 8], "label": [1, 0]}), tmp_path / "a")
+    (tmp_path / "topics").write_text("301\tcrime\n302\tpolio\n303\tunjudged\n")
+    judgments = read_judgments(tmp_path / "a", topics=tmp_path / "topics")
+    assert [(q.query_id, q.params["query"]) for q in judgments.queries] == [
+        ("302", "polio"),
+        ("301", "crime"),
+    ]
+    assert judgments.notes == ("1 topics have no judgment",)
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.int8(), pa.uint64(), pa.float16(), pa.float32(), pa.float64(), pa.decimal128(5, 2)]
+)
+def test_grades_are_numbers_of_any_type(kind: Any, tmp_path: Path) -> None:
+    values = [decimal.Decimal(3), decimal.Decimal(0), decimal.Decimal(1)]
+    if not pa.types.is_decimal(kind):
+        values = [np.dtype(kind.to_pandas_dtype()).type(value) for value in values]
+    write(pa.table(TABLE | {"grade": pa.array(values, kind)}), tmp_path / "a")
+    assert [q.grades.tolist() for q in read_judgments(tmp_path / "a").queries] == [[3, 1], [0]]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"grade": [1.0, float("nan"), 0.0]}, "row 2: the grade 'nan' is not a number that fits"),
+        ({"grade": [1.0, None, 0.0]}, "row 2: the grade '' is not a number that fits"),
+        ({"grade": [1.0, 0.0, float("inf")]}, "row 3: the grade 'inf' is not a number that fits"),
+        ({"grade": [1e39, 0.0, 1.0]}, "row 1: the grade '1e+39' is not a number that fits"),
+        ({"grade": [1, 0, -1]}, "row 3: the grade '-1' is negative"),
+        ({"grade": pa.nulls(3)}, "row 1: the grade '' is not a number that fits"),
+        ({"grade": ["1", "0", "good"]}, "the column 'grade' is string, and must be a number"),
+        ({"grade": [True, False, True]}, "the column 'grade' is bool, and must be a number"),
+        ({"doc_id": [1.0, 2.0, 3.0]}, "the column 'doc_id' is double, and must be text or whole"),
+        ({"doc_id": [b"1", b"2", b"3"]}, "the column 'doc_id' is binary, and must be text or"),
+        ({"doc_id": ["a", None, "b"]}, "row 2: the document id is empty"),
+        ({"doc_id": ["a", "b ", "c"]}, "row 2: the document id 'b ' begins or ends with a blank"),
+        ({"doc_id": [7, 7, 7]}, "row 3: document '7' of query 'q1' is judged as 0.00001, and as "),
+        ({"query_id": ["q", "", "q"]}, "row 2: the query id is empty"),
+        ({"query": ["a", " ", "a"]}, "row 2: the query is empty of query id 'q2'"),
+        ({"query": ["a", None, "a"]}, "row 2: the query is empty of query id 'q2'"),
+        ({"query": ["a", "b", "c"]}, "row 3: query 'q1' has keywords 'c', and 'a' on row 1"),
+        ({"price": [1.5, 2.0, 2.5]}, "row 3: query 'q1' has price '2.5', and '1.5' on row 1"),
+        ({"tags": [["a"], [], []]}, "the column 'tags' is list<"),
+        ({"docid": ["a", "b", "c"]}, "the columns 'doc_id' and 'docid' both name the doc_id"),
+        ({"Grade": [1, 2, 3]}, "two of 'grade'"),
+        ({"": [1, 2, 3]}, "an empty name"),
+    ],
+)  # fmt: skip
+def test_bad_values_are_named_by_row(change: dict[str, Any], message: str, tmp_path: Path) -> None:
+    for form in ("parquet", "arrow", "grouped"):
+        assert message in refusal(TABLE | change, tmp_path, form)
+
+
+def test_columns_that_are_no_judgments_are_refused_by_name(tmp_path: Path) -> None:
+    text = refusal({"user": [1], "clicks": [2]}, tmp_path)
+    assert "no column is called 'query' or 'doc_id' or 'grade': found 'user', 'clicks'" in text
+    assert "its columns must name query_id, query, doc_id, grade" in text
+    nothing = pa.table(TABLE).slice(0, 0)
+    assert "it has columns, and no row" in refusal(nothing, tmp_path)
+
+
+def test_a_dataset_is_no_judgment_list(tmp_path: Path) -> None:
+    save_dataset(
+        make_dataset(np.ones((1, 1)), [1], ["q"], document_ids=pa.array(["d"])), tmp_path / "a"
+    )
+    with pytest.raises(BadInput, match="it is a dataset of owpc-ltr, whose queries have features"):
+        read_judgments(tmp_path / "a")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_cut_file_is_refused_wherever_it_is_cut(form: str, tmp_path: Path) -> None:
+    write(pa.table(TABLE), tmp_path / "whole", form)
+    content = (tmp_path / "whole").read_bytes()
+    for end in [*range(8, len(content), 97), len(content) - 1]:
+        (tmp_path / "cut").write_bytes(content[:end])
+        with pytest.raises(BadInput, match=r"^cannot read .*cut") as raised:
+            read_judgments(tmp_path / "cut")
+        assert "\n" not in str(raised.value)
+
+
+@quick
+@given(data=st.data(), form=st.sampled_from(["parquet", "arrow", "dictionaries"]))
+def test_damage_is_an_error_of_one_line_or_does_no_harm(
+    data: st.DataObject, form: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "a"
+    write(pa.table(TABLE), path, form)
+    content = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 3))):
+        content[data.draw(st.integers(8, len(content) - 1))] = data.draw(st.integers(0, 255))
+    path.write_bytes(content)
+    try:
+        read_judgments(path)
+    except BadInput as error:
+        assert str(error).startswith(f"cannot read {path}")  # noqa: PT017 - either is right
+        assert "\n" not in str(error)  # noqa: PT017
+
+
+@pytest.mark.parametrize("value", [b"grade", b"rocky"])
+def test_a_name_or_value_that_is_no_text_is_refused(value: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    write(pa.table(TABLE), path, "arrow")
+    content = path.read_bytes()
+    assert value in content
+    path.write_bytes(content.replace(value, b"\xff" * len(value)))
+    with pytest.raises(BadInput, match="it is no whole Parquet or Arrow file"):
+        read_judgments(path)
+
+
+def test_columns_of_text_are_not_copied(tmp_path: Path) -> None:
+    """Arrow's file is mapped into memory, and stays where it is."""
+    from owpc_ltr_judgments.parquet import Parquet
+
+    many = 200_000
+    table = pa.table(
+        {
+            "query_id": [f"query number {i // 10}" for i in range(many)],
+            "query": [f"the words of query number {i // 10}" for i in range(many)],
+            "doc_id": [f"document number {i}" for i in range(many)],
+            "grade": np.ones(many),
+        }
+    )
+    write(table, tmp_path / "a", "arrow")
+    before = pa.total_allocated_bytes()
+    lines = Parquet().read(tmp_path / "a")
+    assert len(lines.document_ids) == many
+    assert pa.total_allocated_bytes() - before < table.nbytes / 20
