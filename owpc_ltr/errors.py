@@ -40,3 +40,7 @@ class PluginError(OwpcLtrError):
     """A plugin is missing, broken, or breaks its contract; it is named."""
 
     exit_code: ClassVar[int] = 2
+
+
+class OwpcLtrWarning(UserWarning):
+    """What was done with what was given, where that may not be what was meant."""

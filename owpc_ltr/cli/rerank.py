@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from owpc_ltr.cli.feature_cost import FeatureCosts
     from owpc_ltr.cli.learning import Learning
     from owpc_ltr.cli.options import FieldSource
-    from owpc_ltr.cli.sides import DatasetSplits
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.splits import DatasetSplits
     from owpc_ltr.protocols import Run
     from owpc_ltr.training.rerankers import Reranked, RerankingPlan
 
@@ -39,13 +40,17 @@ def reranker_base(learning: Learning, costs: FeatureCosts, normalise: str | None
 
 
 def learn_reranker(
-    plan: RerankingPlan, base: str, sides: DatasetSplits, fields: FieldSource, run: Run
+    plan: RerankingPlan,
+    base: str,
+    sides: DatasetSplits[RankingDataset],
+    fields: FieldSource,
+    run: Run,
 ) -> Reranked:
     """A reordering of the base's lists, learned on one side and chosen on the other."""
     from owpc_ltr.models.reordering import read_base
     from owpc_ltr.training.rerankers import fit_reranker
 
-    names, validation = plan.field_names, sides.validation
+    names, validation = plan.field_names, sides.optional_validation
     return fit_reranker(
         fields.added(sides.training, names),
         read_base(base, sides.everything),

@@ -15,10 +15,12 @@ from owpc_ltr.cli.learning import Learning
 from owpc_ltr.cli.options import FieldSource, Json, ModelFile, PluginFiles, Seed, Threads
 from owpc_ltr.cli.output import print_json, print_table, progress, warn
 from owpc_ltr.cli.rerank import learn_reranker, print_reranked, reranker_base
-from owpc_ltr.cli.sides import DatasetSplits, SplitOptions
+from owpc_ltr.cli.sides import SplitOptions
 from owpc_ltr.errors import UsageError
 
 if TYPE_CHECKING:
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.splits import DatasetSplits
     from owpc_ltr.protocols import Run
     from owpc_ltr.training.feature_selection import Costs, Selected
     from owpc_ltr.training.train import Plan, Trained
@@ -83,15 +85,17 @@ def _refuse_reranker_options(learning: Learning, fields: FieldSource) -> None:
 
 
 def _learn_model(
-    plan: Plan, sides: DatasetSplits, run: Run, costs: Costs | None
+    plan: Plan, sides: DatasetSplits[RankingDataset], run: Run, costs: Costs | None
 ) -> tuple[Trained, Selected | None]:
     """The model, and how its features were chosen where they have costs."""
     from owpc_ltr.training.feature_selection import train_at_cost
     from owpc_ltr.training.train import train as train_model
 
     if costs is None:
-        return train_model(sides.training, plan, run, sides.validation, sides.source), None
-    selected = train_at_cost(sides.training, plan, run, sides.validation, costs, sides.source)
+        return train_model(sides.training, plan, run, sides.optional_validation, sides.source), None
+    selected = train_at_cost(
+        sides.training, plan, run, sides.optional_validation, costs, sides.source
+    )
     return selected.trained, selected
 
 
