@@ -49,7 +49,8 @@ def evaluate(
 
     metrics = [parse_metric(text) for text in metric or ["ndcg@10", "map", "mrr"]]
     ranker = load_ranker(model, plugin or ())
-    chosen, side = model_data(ranker, read_dataset(data), queries)
+    held_out = model_data(ranker, read_dataset(data), queries)
+    chosen, side = held_out.data, held_out.side
     chosen = fields.added(chosen, _field_names(ranker))
     scores = dataset_scores(ranker, chosen)
     measured = measure(scores, chosen, metrics)
@@ -57,7 +58,7 @@ def evaluate(
     if against is not None:
         others = measure(_other_scores(against, chosen, plugin or ()), chosen, metrics)
         comparisons = _compared(measured, others, seed)
-    warnings = score_warnings(scores, chosen)
+    warnings = [*held_out.warnings, *score_warnings(scores, chosen)]
     if as_json:
         of = {"model": str(model), "data": str(data), "queries": side}
         figures = {"n_queries": chosen.n_queries, "metrics": [one.as_dict() for one in measured]}
