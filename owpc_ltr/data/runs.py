@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
@@ -127,45 +128,50 @@ def write_scores(
 def read_run(path: Path | str) -> TrecRun:
     """Read a TREC run. Raises BadInput naming the file, the line and the value."""
     path = Path(path)
-    numbers, rows = [], []
-    for number, line in enumerate(read_text(path).split("\n"), 1):
-        fields = line.split()
-        if not fields:
-            continue
-        if len(fields) != _FIELDS:
-            raise _bad(path, number, f"{shown(line)} is not 'query Q0 document rank score tag'")
-        numbers.append(number)
-        rows.append(fields)
-    if not rows:
-        raise BadInput(f"cannot read {path}: it is empty")
-    queries, _, documents, ranks, scores, tags = (
-        pa.array(column, pa.string()) for column in zip(*rows, strict=True)
-    )
+    numbers, columns = _columns(path)
+    queries, _, documents, ranks, scores, tags = columns
+
+    def bad(row: int, what: str) -> BadInput:
+        return _bad(path, int(numbers[row]), what)
+
     for column, pattern, what in ((ranks, _RANK, "rank"), (scores, _NUMBER, "score")):
         row = pc.index(pc.match_substring_regex(column, pattern), False).as_py()
         if row >= 0:
-            raise _bad(path, numbers[row], f"the {what} {shown(str(column[row]))} is no number")
-    values = scores.cast(pa.float64()).to_numpy()
+            raise bad(row, f"the {what} {shown(str(column[row]))} is no number")
+    values = np.array(scores.cast(pa.float64()))
     if not np.isfinite(values).all():
         row = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise _bad(path, numbers[row], f"the score {shown(str(scores[row]))} is too large")
+        raise bad(row, f"the score {shown(str(scores[row]))} is too large")
     row = pc.index(pc.equal(tags, tags[0]), False).as_py()
     if row >= 0:
-        raise _bad(
-            path,
-            numbers[row],
-            f"the tag {shown(str(tags[row]))} after {shown(str(tags[0]))}: keep one run a file",
-        )
+        first = shown(str(tags[0]))
+        raise bad(row, f"the tag {shown(str(tags[row]))} after {first}: keep one run a file")
     twice = _second(_keys(queries, documents))
     if twice is not None:
-        first, row = twice
-        raise _bad(
-            path,
-            numbers[row],
+        before, row = twice
+        raise bad(
+            row,
             f"document {shown(str(documents[row]))} of query {shown(str(queries[row]))} is ranked "
-            f"on line {numbers[first]} already: keep one",
+            f"on line {numbers[before]} already: keep one",
         )
-    return TrecRun(queries, documents, np.array(values), str(tags[0]), str(path))
+    return TrecRun(queries, documents, values, str(tags[0]), str(path))
+
+
+def _columns(path: Path) -> tuple[NDArray[np.int64], list[pa.StringArray]]:
+    """The line numbers of a run's entries, and its six columns as text."""
+    lines = pc.ascii_trim_whitespace(pa.array(read_text(path).split("\n"), pa.string()))
+    filled = np.flatnonzero(pc.not_equal(lines, "").to_numpy(zero_copy_only=False))
+    if not len(filled):
+        raise BadInput(f"cannot read {path}: it is empty")
+    lines = lines.take(pa.array(filled))
+    fields = pc.ascii_split_whitespace(lines)
+    row = pc.index(pc.equal(pc.list_value_length(fields), _FIELDS), False).as_py()
+    if row >= 0:
+        line = shown(str(lines[row]))
+        raise _bad(path, int(filled[row]) + 1, f"{line} is not 'query Q0 document rank score tag'")
+    flat = fields.flatten()
+    places = np.arange(0, len(flat), _FIELDS)
+    return filled + 1, [flat.take(pa.array(places + field)) for field in range(_FIELDS)]
 
 
 def document_names(data: RankingDataset) -> pa.StringArray:
@@ -232,7 +238,7 @@ def _repeated(data: RankingDataset) -> pa.StringArray:
     return data.query_ids.take(pa.array(queries))
 
 
-def _within(data: RankingDataset) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _within(data: RankingDataset) -> NDArray[np.int64]:
     """The number of each document in its query, from 0."""
     return np.arange(data.n_documents) - np.repeat(data.offsets[:-1], np.diff(data.offsets))
 
