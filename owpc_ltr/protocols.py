@@ -81,6 +81,10 @@ class Ranker(Protocol):
         """The model as JSON, without the record."""
         ...
 
+    def save(self, path: Path | str) -> None:
+        """Write the model and its record as one JSON file, whole or not at all."""
+        ...
+
 
 class Model(Ranker, Protocol):
     """A ranker that scores each document by its own features alone."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from owpc_ltr.api.feature_sets import FeatureSets
     from owpc_ltr.api.uploaded_models import UploadedModels
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.judgments.types import Judgments
+    from owpc_ltr.data.judgments.types import Duplicates, Judgments
     from owpc_ltr.engine.deployment.drift import Verified
     from owpc_ltr.engine.deployment.upload import Uploaded
     from owpc_ltr.engine.feature_log import LogReport
@@ -137,7 +137,7 @@ class Cluster:
         featureset: str | None = None,
         index: str | None = None,
         topics: Path | str | None = None,
-        duplicates: str = "refuse",
+        duplicates: Duplicates = "refuse",
         progress: Progress | None = None,
         **options: Any,
     ) -> LogReport:

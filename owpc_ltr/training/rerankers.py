@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.sources import source_of
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.evaluate import model_data
 from owpc_ltr.host.grids import combinations
@@ -83,7 +84,7 @@ def fit_reranker(
 
     The base as it is is always a candidate, and kept unless another is better. Without validation
     queries there may be one candidate only, which is kept. `source` (files, split) goes into the
-    record as it is.
+    record as it is; without it, the record says which queries were learned from.
     """
     candidates = plan.candidates()
     pairs = [plan.make(settings) for settings in candidates]
@@ -111,7 +112,8 @@ def fit_reranker(
             chosen, best, settings = model, value, candidate
     parts = pairs[0 if settings is None else candidates.index(settings)]
     record = {
-        **_record(data, metric, parts, run, source),
+        **_record(data, metric, parts, run),
+        "source": source_of(data, validation) if source is None else dict(source),
         "chosen": settings,
         "validation": None if validation is None else best,
         "table": table if validation is not None else [],
@@ -133,7 +135,6 @@ def _record(
     metric: Metric,
     parts: tuple[Loss, Reranker],
     run: Run,
-    source: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     loss, reranker = parts
     return {
@@ -147,5 +148,4 @@ def _record(
         "documents": data.n_documents,
         "fingerprint": data.fingerprint,
         "featureset_hash": data.featureset_hash,
-        "source": dict(source or {}),
     }

@@ -10,6 +10,7 @@ import numpy as np
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.scaling import check_normalisation, with_scales
+from owpc_ltr.data.sources import source_of
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.host.grids import DEFAULT_C, combinations
 from owpc_ltr.host.settings import configure, values_of
@@ -94,7 +95,8 @@ def train(
 
     Of equal ones the first is kept, which is the more regularised. With several candidates and
     no validation queries UsageError is raised: training data would choose the least regularised.
-    `source` (files, split) goes into the model's record as it is.
+    `source` (files, split) goes into the model's record as it is; without it, the record says
+    which split the queries are from, or which queries they are.
     """
     candidates = plan.candidates()
     pairs = [plan.make(settings) for settings in candidates]
@@ -117,7 +119,7 @@ def train(
         "table": table,
         **_from_what(data),
         "warnings": list(warnings),
-        "source": dict(source or {}),
+        "source": source_of(data, validation) if source is None else dict(source),
         "probes": parity_samples_of(data if validation is None else validation),
     }
     return Trained(with_record(fit.model, record), fit, candidates[index], tuple(table), warnings)

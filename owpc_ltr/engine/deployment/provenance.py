@@ -18,6 +18,9 @@ def provenance(certificate: Certificate) -> dict[str, Any]:
     record = certificate.record
     facts: dict[str, Any] = {"model": certificate.model, "type": certificate.type}
     facts |= {key: record[key] for key in _RECORD if record.get(key) is not None}
+    if isinstance(record.get("source"), dict):
+        # Which queries they were, is for comparing with others: nobody reads it.
+        facts["source"] = {key: part for key, part in record["source"].items() if key != "queries"}
     fit = record.get("certificate") or {}
     facts["fit"] = {key: fit[key] for key in _FIT if key in fit}
     facts["featureset"] = certificate.featureset.name
