@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import struct
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,8 +19,10 @@ from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.data.sources import known_sides, query_digests, source_of
 from owpc_ltr.data.splits import HashSplit
+from owpc_ltr.engine.deployment.gate import held_out
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.evaluation.evaluate import EvaluationQueries, model_data
 from owpc_ltr.host.registry import load
@@ -26,6 +31,7 @@ from owpc_ltr.protocols import Run
 from owpc_ltr.training.feature_selection import Costs, train_at_cost
 from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker
 from owpc_ltr.training.train import Plan, train
+from tests.commands import commands_in
 
 REGISTRY = load()
 PLAN = Plan(
@@ -247,3 +253,26 @@ def test_the_split_of_a_record_serves_any_part_of_its_whole() -> None:
     chosen = model_data(model, other)
     assert set(ids(chosen.data)) == set(ids(other)) & set(ids(PARTS.test))
     assert HashSplit(**model.record["source"]["split"]) == HashSplit()
+
+
+def test_the_gate_compares_on_queries_that_neither_model_saw() -> None:
+    other: Any = SimpleNamespace(record=trained(SECOND).record, model="other")
+    assert ids(held_out(DATA, trained(FIRST), other)) == ids(REST)
+    with pytest.raises(Refused, match="was trained or chosen on all queries of this data"):
+        held_out(DATA, trained(DATA), other)
+
+
+def test_the_command_warns_of_training_queries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = commands_in(tmp_path, monkeypatch, capsys)
+    save_dataset(DATA, tmp_path / "data.parquet")
+    trained(DATA).save(tmp_path / "all.json")
+    trained(FIRST, SECOND).save(tmp_path / "some.json")
+    code, out, said = run("evaluate", "all.json", "data.parquet")
+    assert (code, "on 40 queries" in out) == (0, True)
+    assert "these are the queries that it was trained on" in said
+    code, out, said = run("evaluate", "some.json", "data.parquet", "--json")
+    figures = json.loads(out)
+    assert (code, figures["n_queries"], figures["queries"]) == (0, 10, "test")
+    assert figures["warnings"][0].startswith("30 of 40 queries were left out")
