@@ -46,10 +46,10 @@ def dataset(queries: list[tuple[list[float], list[int]]]) -> Dataset:
     return scores, labels, offsets
 
 
-def value_of_order(metric: Metric, labels: list[float]) -> float:
+def value_of_order(metric: Any, labels: list[float]) -> float:
     """The metric of labels listed best first, NaN where it is undefined."""
     k = metric.cutoff or len(labels)
-    relevant = [label > metric.relevant_above for label in labels]
+    relevant = [label > getattr(metric, "relevant_above", 0.0) for label in labels]
     pairs = [(above, below) for above, below in itertools.combinations(labels, 2) if above != below]
     if not (pairs if metric.name == "pairwise-error" else any(relevant)):
         return math.nan
@@ -68,7 +68,7 @@ def value_of_order(metric: Metric, labels: list[float]) -> float:
     return oracle[metric.name]()
 
 
-def _err(metric: Metric, labels: list[float]) -> float:
+def _err(metric: Any, labels: list[float]) -> float:
     value, reached = 0.0, 1.0
     for rank, label in enumerate(labels, start=1):
         stop = (2**label - 1) / 2**metric.max_grade
@@ -76,7 +76,7 @@ def _err(metric: Metric, labels: list[float]) -> float:
     return value
 
 
-def _dcg(metric: Metric, labels: list[float]) -> float:
+def _dcg(metric: Any, labels: list[float]) -> float:
     total = 0.0
     for rank, label in enumerate(labels, start=1):
         gain = 2**label - 1 if metric.gain == "exponential" else label

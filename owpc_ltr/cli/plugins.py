@@ -12,6 +12,7 @@ _CLAIMS = {
     "loss": ("convex", "conservative", "smooth"),
     "optimizer": ("needs_convex", "uses_loss"),
     "reranker": ("has_objective",),
+    "metric": ("higher_is_better",),
 }
 
 
@@ -43,7 +44,7 @@ def plugins(plugin: PluginFiles = None, as_json: Json = False) -> None:
         ],
     )
     for failure in registry.failures:
-        warn(f"plugin '{failure.plugin}' ({failure.source}) failed to load: {failure.reason}")
+        warn(str(failure))
 
 
 def _describe(found: Any) -> dict[str, Any]:
@@ -53,7 +54,7 @@ def _describe(found: Any) -> dict[str, Any]:
     return {
         "kind": found.kind,
         "name": found.name,
-        "claims": [claim for claim in _CLAIMS[found.kind] if getattr(default, claim)],
+        "claims": [claim for claim in _CLAIMS.get(found.kind, ()) if getattr(default, claim)],
         "settings": describe_settings(found.cls),
         "summary": (inspect.getdoc(found.cls) or "").partition("\n")[0],
         "source": found.source,

@@ -95,7 +95,7 @@ def cut_folds(data: RankingDataset, folds: int, salt: str = "owpc-ltr") -> list[
 def select(
     folds: Sequence[Fold],
     plans: Sequence[Plan],
-    metrics: Sequence[str],
+    metrics: Sequence[str | Metric],
     run: Run,
     *,
     jobs: int = 1,
@@ -130,7 +130,7 @@ def select(
 
 
 def choose(
-    rows: Sequence[Row], metric: str, families: Mapping[str, Callable[[Row], bool]]
+    rows: Sequence[Row], metric: str | Metric, families: Mapping[str, Callable[[Row], bool]]
 ) -> list[Choice]:
     """For each family (a name, and which rows belong to it), the best row of each fold.
 
@@ -212,7 +212,7 @@ def _silence(_message: str, _done: float | None = None) -> None:
 
 
 def _key(
-    fold: Fold, plan: Plan, path: list[dict[str, Any]], metrics: Sequence[str], run: Run
+    fold: Fold, plan: Plan, path: list[dict[str, Any]], metrics: Sequence[str | Metric], run: Run
 ) -> str:
     """Everything that decides a path's rows."""
     loss, optimizer = plan.make(path[0])
