@@ -36,6 +36,11 @@ EVERY_METRIC = (
     "err@3",
     "err,max-grade=3",
     "pairwise-error",
+    "rbp",
+    "rbp@3,persistence=0.5",
+    "rbp,relevant-above=1",
+    "rbp@4,gain=linear,max-grade=3",
+    "rbp,gain=exponential",
 )
 
 
@@ -63,6 +68,7 @@ def value_of_order(metric: Any, labels: list[float]) -> float:
         "precision": lambda: len(seen) / k,
         "recall": lambda: len(seen) / len(hits),
         "err": lambda: _err(metric, labels[:k]),
+        "rbp": lambda: _rbp(metric, labels[:k]),
         "pairwise-error": lambda: sum(above < below for above, below in pairs) / len(pairs),
     }
     return oracle[metric.name]()
@@ -74,6 +80,16 @@ def _err(metric: Any, labels: list[float]) -> float:
         stop = (2**label - 1) / 2**metric.max_grade
         value, reached = value + reached * stop / rank, reached * (1 - stop)
     return value
+
+
+def _rbp(metric: Any, labels: list[float]) -> float:
+    worth: Callable[[float], float] = {
+        "binary": lambda label: float(label > metric.relevant_above),
+        "linear": lambda label: label / metric.max_grade,
+        "exponential": lambda label: (2**label - 1) / (2**metric.max_grade - 1),
+    }[metric.gain]
+    p: float = metric.persistence
+    return (1 - p) * sum(worth(label) * p**place for place, label in enumerate(labels))
 
 
 def _dcg(metric: Any, labels: list[float]) -> float:

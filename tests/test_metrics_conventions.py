@@ -36,6 +36,7 @@ NAMES = (
     "recall@2",
     "err@3,max-grade=3",
     "pairwise-error",
+    "rbp@5,persistence=0.95,gain=exponential,max-grade=3",
 )
 
 
@@ -94,6 +95,11 @@ def test_infinite_scores_are_ranked() -> None:
         ("map,relevant-above=x", "'map' cannot take relevant-above=nan: it must be a finite"),
         ("err,max-grade=0", "'err' cannot take max-grade=0.0: it must lie between"),
         ("map,ties=expected,ties=optimistic", "names an option twice"),
+        ("rbp,persistence=1", "'rbp' cannot take persistence=1.0: it must be 0 or more, below 1"),
+        ("rbp,persistence=-.5", "'rbp' cannot take persistence=-0.5"),
+        ("rbp,gain=linear,max-grade=51", "'rbp' cannot take max-grade=51.0: it must lie between"),
+        ("rbp,max-grade=2", "'rbp' has no use for max-grade=2 where gain=binary"),
+        ("rbp,gain=linear,relevant-above=1", "'rbp' has no use for relevant-above=1 where gain=l"),
         ("map-letor", "there is no metric 'map-letor'"),
         ("map,short=zero", "'map' has no option 'short=zero'"),
         ("", "there is no metric ''"),

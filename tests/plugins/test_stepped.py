@@ -19,6 +19,7 @@ METRICS = [
     "map", "map@4", "map,relevant-above=1", "map,empty=one", "mrr", "mrr@3", "winner-takes-all",
     "precision@5", "precision@5,short=zero", "recall@7", "recall@3,empty=one", "ndcg", "ndcg@5",
     "ndcg@5,short=zero", "ndcg@3,gain=linear", "ndcg-letor@4", "ndcg@100,empty=skip",
+    "rbp", "rbp@3,persistence=0.5,empty=one", "rbp@9,gain=linear,max-grade=2,short=zero",
 ]  # fmt: skip
 TIES = ["expected", "pessimistic", "optimistic", "file-order"]
 STEPS = np.array([0.0, 0.125, -0.125, 0.5, -0.5, 1.0, -3.0, 1e3])
