@@ -10,8 +10,16 @@ numbers. All samples are seeded: a check gives the same answer every time.
 """
 
 from owpc_ltr.testing.losses import check_loss
+from owpc_ltr.testing.metrics import check_metric
 from owpc_ltr.testing.optimizers import check_optimizer
 from owpc_ltr.testing.report import LossReport, describe_loss
 from owpc_ltr.testing.rerankers import check_reranker
 
-__all__ = ["LossReport", "check_loss", "check_optimizer", "check_reranker", "describe_loss"]
+__all__ = [
+    "LossReport",
+    "check_loss",
+    "check_metric",
+    "check_optimizer",
+    "check_reranker",
+    "describe_loss",
+]
