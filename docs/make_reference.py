@@ -22,7 +22,15 @@ from owpc_ltr.host import registry
 from owpc_ltr.host.settings import describe_settings
 
 FOLDER = Path(__file__).parent
-_CLAIMS = ("convex", "conservative", "smooth", "needs_convex", "uses_loss", "has_objective")
+_CLAIMS = (
+    "convex",
+    "conservative",
+    "smooth",
+    "needs_convex",
+    "uses_loss",
+    "has_objective",
+    "higher_is_better",
+)
 NOTE = "<!-- Made by docs/make_reference.py; do not edit. -->\n"
 
 
@@ -39,7 +47,7 @@ def plugins_page() -> str:
     """What each installed plugin is, claims and takes."""
     parts = ["# Plugins\n", NOTE]
     for plugin in registry.load().all():
-        if not plugin.source.startswith("owpc-ltr "):
+        if not plugin.shipped:
             continue
         default = plugin.cls()
         claims = [claim for claim in _CLAIMS if getattr(default, claim, False)]

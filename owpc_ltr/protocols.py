@@ -146,14 +146,14 @@ class Run:
     """What every fit is given besides its loss and data.
 
     `seed` makes it repeatable bit for bit, whatever `threads` is. `validation` and `metric` (a
-    name that `owpc_ltr.metrics` parses) serve optimizers that stop early or that maximise a
-    metric. `progress(message, share done or None)` may be called at any time.
+    `Metric`, or a text that `owpc_ltr.metrics` parses) serve optimizers that stop early or that
+    maximise a metric. `progress(message, share done or None)` may be called at any time.
     """
 
     seed: int = 0
     threads: int = 1
     validation: RankingDataset | None = None
-    metric: str = "map"
+    metric: Any = "map"
     progress: Callable[[str, float | None], None] = field(default=_silent, repr=False)
 
     def random(self) -> np.random.Generator:

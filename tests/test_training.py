@@ -71,6 +71,29 @@ def test_an_error_is_selected_by_its_smallest_value() -> None:
     assert trained.model.record["validation"] == min(values)
 
 
+def test_a_metric_selects_as_its_text_does() -> None:
+    training, validation = split(dataset())
+    adarank = REGISTRY.find("optimizer", "adarank")
+    for optimizer in (LARANK, adarank):
+        one, other = (
+            train(training, Plan(OWPC, optimizer, select=select), Run(), validation)
+            for select in ("ndcg@3,empty=one", parse_metric("ndcg@3,empty=one"))
+        )
+        assert one.model.as_dict() == other.model.as_dict()
+        assert json.dumps(one.model.record) == json.dumps(other.model.record)
+
+
+def test_a_metric_that_is_installed_nowhere_can_select() -> None:
+    class Reversed(type(parse_metric("map"))):  # type: ignore[misc]
+        name = "least-map"
+        higher_is_better = False
+
+    training, validation = split(dataset())
+    trained = train(training, Plan(OWPC, LARANK, select=Reversed()), Run(), validation)
+    assert trained.model.record["validation"] == min(row["validation"] for row in trained.table)
+    assert trained.model.record["select"] == "least-map"
+
+
 def test_warm_starts_do_not_change_the_fits() -> None:
     training, validation = split(dataset())
     grid = {"optimizer.C": (0.1, 1.0, 10.0)}

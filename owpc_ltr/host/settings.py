@@ -57,7 +57,7 @@ def configure(cls: type[T], values: Mapping[str, Any]) -> T:
             known = ", ".join(describe_settings(cls)) or "none"
             raise UsageError(f"'{plugin}' has no setting '{name}'; its settings: {known}")
     converted = {
-        name: _convert(plugin, name, value, hints[name]) if isinstance(value, str) else value
+        name: convert(plugin, name, value, hints[name]) if isinstance(value, str) else value
         for name, value in values.items()
     }
     try:
@@ -82,11 +82,8 @@ def values_of(plugin: Any) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> str:
-    return "" if value is None else str(value)
-
-
-def _convert(plugin: str, name: str, text: str, hint: Any) -> Any:
+def convert(plugin: str, name: str, text: str, hint: Any) -> Any:
+    """A setting's text as its type says. Raises UsageError naming plugin, setting and type."""
     refusal = UsageError(f"'{plugin}' cannot take {name}={text}: it must be {_describe_type(hint)}")
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Literal:
@@ -98,7 +95,7 @@ def _convert(plugin: str, name: str, text: str, hint: Any) -> Any:
         if NoneType in arguments and text.lower() in {"", "none"}:
             return None
         hint = next(argument for argument in arguments if argument is not NoneType)
-        return _convert(plugin, name, text, hint)
+        return convert(plugin, name, text, hint)
     if hint is bool:
         if text.lower() in {"true", "yes", "1"}:
             return True
@@ -109,6 +106,10 @@ def _convert(plugin: str, name: str, text: str, hint: Any) -> Any:
         return hint(text)
     except (TypeError, ValueError):
         raise refusal from None
+
+
+def _plain(value: Any) -> str:
+    return "" if value is None else str(value)
 
 
 def _describe_type(hint: Any) -> str:

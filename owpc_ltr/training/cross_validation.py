@@ -153,7 +153,7 @@ def select(
 
 
 def choose(
-    rows: Sequence[Row], metric: str, families: Mapping[str, Callable[[Row], bool]]
+    rows: Sequence[Row], metric: str | Metric, families: Mapping[str, Callable[[Row], bool]]
 ) -> list[Choice]:
     """For each family (a name, and which rows belong to it), the best row of each fold.
 

@@ -36,7 +36,7 @@ class RerankingPlan:
     reranker: type[Reranker]
     settings: Mapping[str, Any] = field(default_factory=dict)
     grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    select: str = "ndcg@10"
+    select: str | Metric = "ndcg@10"
 
     def candidates(self) -> list[dict[str, Any]]:
         """Every combination of the grid, over the fixed settings."""

@@ -36,7 +36,7 @@ class Plan:
     optimizer: type[Optimizer]
     settings: Mapping[str, Any] = field(default_factory=dict)
     grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    select: str = "map"
+    select: str | Metric = "map"
     normalise: str = "scale"
 
     def __post_init__(self) -> None:

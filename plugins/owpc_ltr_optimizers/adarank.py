@@ -23,6 +23,7 @@ from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.host.literals import check_choices
+from owpc_ltr.metrics import Metric
 from owpc_ltr.metrics.during_training import Judge, Measured
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Certificate, Fit, Loss, Optimizer, Run
@@ -89,7 +90,7 @@ class AdaRank:
 class _Sum:
     """The features taken so far with their weights, and the queries that they leave."""
 
-    def __init__(self, data: RankingDataset, metric: str, repeats: Repeats) -> None:
+    def __init__(self, data: RankingDataset, metric: str | Metric, repeats: Repeats) -> None:
         self.data, self.measured, self.repeats = data, Measured(data, metric), repeats
         self.weak = _weak_values(data, self.measured)
         self.passed_over = np.zeros(self.weak.shape[:2], dtype=bool)
