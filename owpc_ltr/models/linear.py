@@ -13,6 +13,7 @@ import numpy as np
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.atomic import write_atomically
+from owpc_ltr.files.finite_json import finite_json
 from owpc_ltr.protocols import Model, Ranker
 
 FORMAT = "owpc-ltr model"
@@ -146,12 +147,15 @@ def save_model(model: Ranker, path: Path) -> None:
 
 
 def content_of(model: Ranker) -> dict[str, Any]:
-    """What a model file holds: the kind, the features, the model itself, its record."""
+    """What a model file holds: the kind, the features, the model itself, its record.
+
+    What a record has no finite number for is null in it; a model's own numbers must be finite.
+    """
     return {
         "kind": model.kind,
         "feature_names": list(model.feature_names),
         **model.as_dict(),
-        "record": model.record,
+        "record": finite_json(model.record),
     }
 
 

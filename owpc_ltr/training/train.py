@@ -198,11 +198,10 @@ def _warnings(fit: Fit, data: RankingDataset) -> list[str]:
     warnings = []
     certificate = fit.certificate
     if certificate.collapsed:
-        ratio = certificate.risk / certificate.risk_at_zero
         warnings.append(
-            f"the optimum has collapsed: the risk is {ratio:.4f} of that of scoring everything 0; "
-            "top-heavy weights need few relevant documents and separable data: try "
-            "loss.generator=constant or logarithmic"
+            f"the optimum has collapsed: the risk is {certificate.risk_ratio:.4f} of that of "
+            "scoring everything 0; top-heavy weights need few relevant documents and separable "
+            "data: try loss.generator=constant or logarithmic"
         )
     if len(np.unique(fit.model.score(data.features[:1000]))) == 1:
         warnings.append("the model scores documents alike: it does not rank")

@@ -25,7 +25,7 @@ from owpc_ltr.host.literals import check_choices
 from owpc_ltr.kernels.kernel import bind
 from owpc_ltr.kernels.linear import linear_risk
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.protocols import Certificate, Fit, Loss, Optimizer, Run
+from owpc_ltr.protocols import Certificate, Fit, Loss, Optimizer, Run, relative_gap
 from owpc_ltr_optimizers.bundle.bundle import Bundle
 from owpc_ltr_optimizers.gradient.adam import Batches, minimise_by_batches
 
@@ -165,7 +165,7 @@ class _Descent:
         return Certificate(
             objective=objective,
             gap=gap,
-            relative_gap=gap / gain if gain > 0 else float("inf") * gap,
+            relative_gap=relative_gap(gap, gain),
             passes=len(self.history),
             risk=self.risk,
             risk_at_zero=self.risk_at_zero,
