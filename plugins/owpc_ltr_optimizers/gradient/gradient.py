@@ -21,7 +21,7 @@ from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import Refused
-from owpc_ltr.host.literals import check_choices
+from owpc_ltr.host.settings import check_settings
 from owpc_ltr.kernels.kernel import bind
 from owpc_ltr.kernels.linear import linear_risk
 from owpc_ltr.models.linear import LinearModel
@@ -49,7 +49,7 @@ class Gradient:
     patience: int = 20
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        check_settings(self)
         if not (self.C > 0 and self.tolerance > 0 and self.learning_rate > 0):
             raise ValueError("C, tolerance and learning_rate must be positive")
         if min(self.passes, self.hidden, self.epochs, self.batch, self.patience) < 1:
