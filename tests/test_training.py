@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,12 +16,13 @@ from hypothesis import strategies as st
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.scaling import deviation_within_queries, with_scales
 from owpc_ltr.data.splits import HashSplit, fold_of_queries
-from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.errors import BadInput, PluginError, Refused, UsageError
 from owpc_ltr.evaluation.evaluate import compare, measure, model_data, score_warnings
 from owpc_ltr.host.registry import load
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel, load_model, save_model
 from owpc_ltr.protocols import Run
+from owpc_ltr.training.rerankers import RerankingPlan
 from owpc_ltr.training.train import Plan, train
 
 REGISTRY = load()
@@ -61,6 +63,29 @@ def test_the_best_candidate_by_validation_is_kept() -> None:
     chosen = parse_metric("map").mean(scores, validation.labels, validation.offsets)
     assert chosen == pytest.approx(max(values))
     assert trained.table[int(np.argmax(values))]["optimizer.C"] == trained.settings["optimizer.C"]
+
+
+def test_a_plan_takes_names_for_the_classes_of_installed_plugins() -> None:
+    assert Plan("owpc", "larank") == Plan(OWPC, LARANK)
+    assert RerankingPlan("owpc", "exchangeable") == RerankingPlan(
+        OWPC, REGISTRY.find("reranker", "exchangeable")
+    )
+    assert Plan("owpc", "larank", {"optimizer.C": 1}).make({"optimizer.C": 1})[1] == LARANK(C=1.0)
+
+
+@pytest.mark.parametrize("plan", [Plan, RerankingPlan])
+def test_a_plan_of_what_is_not_installed_is_refused_when_it_is_made(plan: Any) -> None:
+    with pytest.raises(PluginError, match=r"no loss is named 'owcp'; installed: .*owpc, "):
+        plan("owcp", "larank")
+    learner = "optimizer" if plan is Plan else "reranker"
+    with pytest.raises(PluginError, match=f"no {learner} is named 'nothing'; installed: "):
+        plan("owpc", "nothing")
+    with pytest.raises(UsageError) as caught:
+        plan(OWPC(), "larank")
+    assert str(caught.value) == (
+        f"{OWPC()!r} is no class of a plugin: give the loss's name or class, and its settings as "
+        "loss.FIELD"
+    )
 
 
 def test_an_error_is_selected_by_its_smallest_value() -> None:
