@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.scaling import deviation_within_queries, with_scales
 from owpc_ltr.data.splits import HashSplit, fold_of_queries
@@ -94,6 +95,23 @@ def test_an_error_is_selected_by_its_smallest_value() -> None:
     trained = train(training, plan, Run(), validation)
     values = [row["validation"] for row in trained.table]
     assert trained.model.record["validation"] == min(values)
+
+
+@pytest.mark.parametrize("select", ["map", "pairwise-error"])
+def test_of_equal_candidates_the_first_is_kept(select: str) -> None:
+    training, validation = split(dataset())
+    # With one feature all positive weights rank alike, whatever C is.
+    training, validation = (
+        replace(part, features=part.features[:, :1].copy(), feature_names=("1",))
+        for part in (training, validation)
+    )
+    for grid in ((0.1, 1.0, 10.0), (10.0, 1.0, 0.1)):
+        plan = Plan(OWPC, LARANK, grid={"optimizer.C": grid}, select=select)
+        trained = train(training, plan, Run(), validation)
+        assert len({row["objective"] for row in trained.table}) == 3
+        assert len({row["validation"] for row in trained.table}) == 1
+        assert trained.settings == {"optimizer.C": grid[0]}
+        assert trained.fit.certificate.objective == trained.table[0]["objective"]
 
 
 def test_warm_starts_do_not_change_the_fits() -> None:
@@ -228,6 +246,31 @@ def test_equal_scores_are_told() -> None:
     data = dataset()
     assert "all scores are equal" in score_warnings(np.zeros(720), data)[0]
     assert not score_warnings(np.arange(720.0), data)
+
+
+def paired_scores(pairs: int) -> Vector:
+    """Scores of the dataset, all different but those of so many pairs of neighbours."""
+    scores = np.arange(720.0)
+    twins = np.arange(0, 2 * pairs, 2)
+    scores[twins] = scores[twins + 1]
+    return scores
+
+
+@pytest.mark.parametrize(("pairs", "said"), [(36, "10%"), (360, "100%")])
+def test_ties_within_queries_are_told_with_their_share(pairs: int, said: str) -> None:
+    assert score_warnings(paired_scores(pairs), dataset()) == [
+        f"{said} of the documents share their score with another of the same query; "
+        "figures are expected values over the orders of tied documents"
+    ]
+
+
+def test_ties_of_a_twentieth_of_the_documents_are_passed_over() -> None:
+    assert not score_warnings(paired_scores(18), dataset())
+    assert score_warnings(paired_scores(19), dataset())
+
+
+def test_equal_scores_of_different_queries_are_no_ties() -> None:
+    assert not score_warnings(np.tile(np.arange(12.0), 60), dataset())
 
 
 def test_a_ranking_equals_itself_in_a_comparison() -> None:
