@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Json, PluginFiles, Seed
 from owpc_ltr.cli.output import print_json
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from owpc_ltr.protocols import Loss
 
 
+@grouped
 def check_loss(
     name: Annotated[str, typer.Argument(help="A loss; see: owpc-ltr plugins.")],
     setting: Annotated[

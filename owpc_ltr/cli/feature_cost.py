@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from owpc_ltr.cli.files import Reads, read_json_object
 from owpc_ltr.cli.output import print_table
 from owpc_ltr.errors import BadInput
 
@@ -21,6 +22,7 @@ class FeatureCosts:
 
     feature_cost: Annotated[
         Path | None,
+        Reads(),
         typer.Option(
             help="Leave out features that cost more than they are worth: what `profile --json` "
             'printed, or {"feature": milliseconds}. Chosen on the validation queries.'
@@ -32,7 +34,6 @@ class FeatureCosts:
 
     def read(self) -> Costs | None:
         """The costs of the file, if one is given. Raises BadInput naming it and the feature."""
-        from owpc_ltr.cli.files import read_json_object
         from owpc_ltr.training.feature_selection import Costs
 
         path = self.feature_cost

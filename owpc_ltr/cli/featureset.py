@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from owpc_ltr.cli.cluster import Place
+from owpc_ltr.cli.files import A_FEATURE_SET
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Index, Json
 from owpc_ltr.cli.output import print_json, print_table
@@ -26,7 +27,9 @@ Name = Annotated[str, typer.Argument(help="The name of a feature set.")]
 @app.command()
 @grouped
 def push(
-    file: Annotated[Path, typer.Argument(help="A feature set, in the LTR plugin's JSON.")],
+    file: Annotated[
+        Path, A_FEATURE_SET, typer.Argument(help="A feature set, in the LTR plugin's JSON.")
+    ],
     *,
     index: Index,
     name: Annotated[

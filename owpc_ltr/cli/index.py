@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from owpc_ltr.cli.cluster import Cluster
+from owpc_ltr.cli.files import Reads, read_json_object
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Json
 from owpc_ltr.cli.output import print_json, progress
@@ -19,7 +20,7 @@ from owpc_ltr.cli.output import print_json, progress
 @grouped
 def index(
     documents: Annotated[
-        Path, typer.Argument(help="One JSON document a line; also .gz, .xz or .zst.")
+        Path, Reads(), typer.Argument(help="One JSON document a line; also .gz, .xz or .zst.")
     ],
     *,
     index: Annotated[str, typer.Option(help="The index to make.")],
@@ -27,7 +28,7 @@ def index(
         str | None, typer.Option(help="The field that is the document's id; else the line number.")
     ] = None,
     settings: Annotated[
-        Path | None, typer.Option(help="Settings and mappings of the index (JSON).")
+        Path | None, Reads(), typer.Option(help="Settings and mappings of the index (JSON).")
     ] = None,
     append: Annotated[
         bool, typer.Option("--append", help="Add to an index that is there.")
@@ -70,8 +71,4 @@ def _begun(path: Path, id_field: str | None) -> Iterator[tuple[str, dict[str, An
 
 
 def _read_settings(path: Path | None) -> dict[str, Any] | None:
-    if path is None:
-        return None
-    from owpc_ltr.cli.files import read_json_object
-
-    return read_json_object(path)
+    return None if path is None else read_json_object(path)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from owpc_ltr.cli.files import MODEL_OR_FEATURE
 from owpc_ltr.cli.options import Grid, Settings
 from owpc_ltr.cli.plans import Choosing
 
@@ -32,6 +33,7 @@ class Learning:
     ] = None
     base: Annotated[
         str | None,
+        MODEL_OR_FEATURE,
         typer.Option(help="What a reranker starts from: MODEL.json, or feature:NAME."),
     ] = None
     setting: Settings = None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from owpc_ltr.cli.cluster import Place
+from owpc_ltr.cli.files import Reads
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Index, Json
 from owpc_ltr.cli.output import print_json, progress, warn
@@ -25,7 +26,9 @@ class Reading:
     """How a file of judgments is read."""
 
     topics: Annotated[
-        Path | None, typer.Option(help="The texts of the queries, where qrels do not have them.")
+        Path | None,
+        Reads(),
+        typer.Option(help="The texts of the queries, where qrels do not have them."),
     ] = None
     duplicates: Annotated[
         str,
@@ -70,7 +73,7 @@ def log_features(
     index: Index,
     featureset: Annotated[str, typer.Option(help="The name of a feature set in the cluster.")],
     judgments: Annotated[
-        Path, typer.Option(help="Judged queries: TSV, CSV, qrels …; also .gz or .xz.")
+        Path, Reads(), typer.Option(help="Judged queries: TSV, CSV, qrels …; also .gz or .xz.")
     ],
     out: Annotated[Path, typer.Option(help="The dataset to write (Parquet).")],
     reading: Reading,

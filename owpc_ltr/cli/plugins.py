@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Json, PluginFiles
 from owpc_ltr.cli.output import print_json, print_table, warn
 
@@ -15,6 +16,7 @@ _CLAIMS = {
 }
 
 
+@grouped
 def plugins(plugin: PluginFiles = None, as_json: Json = False) -> None:
     """List losses, optimizers and rerankers: their claims, settings with defaults, and purpose.
 

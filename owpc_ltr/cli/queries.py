@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from owpc_ltr.cli.files import Reads, read_json_object
 from owpc_ltr.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class Question:
     ] = 100
     query: Annotated[
         Path | None,
+        Reads(),
         typer.Option(
             help="Your application's query (JSON), with {{keywords}} where the user's words go; "
             "default: all text fields.",
@@ -48,7 +50,6 @@ class Question:
 
 def read_template(engine: Engine, index: str, path: Path | None) -> dict[str, Any]:
     """The query of a file, else a plain one over all text fields of the index."""
-    from owpc_ltr.cli.files import read_json_object
     from owpc_ltr.engine.search.request import check_query, default_query
 
     if path is None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from owpc_ltr.cli.cluster import Place
+from owpc_ltr.cli.files import A_MODEL
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Index, Json
 from owpc_ltr.cli.output import print_json, print_table, warn
@@ -33,6 +34,7 @@ class Ranking:
     )
     reranker: Annotated[
         Path | None,
+        A_MODEL,
         typer.Option(help="A reordering, FILE.json: the client reorders the engine's window."),
     ] = None
     deadline: Annotated[

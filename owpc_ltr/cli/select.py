@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from owpc_ltr.cli.files import Reads
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Grid, Json, Metrics, PluginFiles, Seed, Settings
 from owpc_ltr.cli.output import print_json, print_table, progress
 from owpc_ltr.cli.plans import Choosing
+from owpc_ltr.errors import BadInput, UsageError
 
 if TYPE_CHECKING:
     from owpc_ltr.training.cross_validation import Choice, Fold
@@ -68,6 +70,7 @@ def select(
     Figures are means over folds of the folds' test means. The last row lets validation choose
     among everything (the paper's g_All, where only loss.generator varies).
     """
+    _check_data(data)
     from owpc_ltr.protocols import Run
     from owpc_ltr.training.cross_validation import choose, families_of
     from owpc_ltr.training.cross_validation import select as select_over_folds
@@ -90,25 +93,30 @@ def select(
         _print(choices, candidates.select)
 
 
+def _check_data(paths: list[Path]) -> None:
+    """Refuse, before any work, a dataset that is not there, and a fold that is no folder."""
+    if len(paths) == 1:
+        Reads().check(paths)
+        return
+    for folder in paths:
+        if not folder.is_dir():
+            raise UsageError(f"{folder} is no folder: give one dataset, or a folder for each fold")
+
+
 def _folds(paths: list[Path], count: int) -> list[Fold]:
     from owpc_ltr.data.parquet import read_dataset
-    from owpc_ltr.errors import UsageError
     from owpc_ltr.training.cross_validation import Fold, cut_folds
 
     if len(paths) == 1 and not paths[0].is_dir():
         return cut_folds(read_dataset(paths[0]), count)
     folds = []
     for folder in paths:
-        if not folder.is_dir():
-            raise UsageError(f"{folder} is no folder: give one dataset, or a folder for each fold")
         parts = [read_dataset(_part(folder, name)) for name in ("train", "vali", "test")]
         folds.append(Fold(folder.name, *parts))
     return folds
 
 
 def _part(folder: Path, name: str) -> Path:
-    from owpc_ltr.errors import BadInput
-
     found = sorted(path for path in folder.iterdir() if path.name.partition(".")[0] == name)
     if len(found) != 1:
         raise BadInput(f"{folder} needs one file {name}.txt (or .parquet, .gz, .xz)")
