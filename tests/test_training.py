@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.data.parquet import read_dataset, save_dataset
 from owpc_ltr.data.scaling import deviation_within_queries, with_scales
 from owpc_ltr.data.splits import HashSplit, fold_of_queries
 from owpc_ltr.errors import BadInput, PluginError, Refused, UsageError
@@ -22,6 +23,7 @@ from owpc_ltr.evaluation.evaluate import compare, measure, model_data, score_war
 from owpc_ltr.host.registry import load
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel, load_model, save_model
+from owpc_ltr.models.reordering import load_ranker
 from owpc_ltr.protocols import Run
 from owpc_ltr.training.rerankers import RerankingPlan
 from owpc_ltr.training.train import Plan, train
@@ -146,6 +148,28 @@ def test_a_model_file_tells_how_it_was_made_and_reads_back(tmp_path: Path) -> No
     assert model.record["certificate"]["relative_gap"] <= 1e-3
     assert len(model.record["probes"]) == min(20, validation.n_queries)
     assert np.array_equal(model.score(training.features), trained.model.score(training.features))
+
+
+def test_files_are_named_by_texts_as_by_paths(tmp_path: Path) -> None:
+    model = LinearModel(("1", "2"), np.array([1.0, 2.0]))
+    save_model(model, str(tmp_path / "text.json"))
+    save_model(model, tmp_path / "path.json")
+    assert (tmp_path / "text.json").read_bytes() == (tmp_path / "path.json").read_bytes()
+    for read in (load_model, load_ranker):
+        assert read(str(tmp_path / "text.json")).as_dict() == model.as_dict()
+        with pytest.raises(BadInput, match="cannot read the model nowhere"):
+            read("nowhere")
+    (tmp_path / "data.txt").write_text("1 qid:1 1:0.5\n0 qid:1 1:0.25\n")
+    save_dataset(dataset(), str(tmp_path / "text.parquet"))
+    save_dataset(dataset(), tmp_path / "path.parquet")
+    assert (tmp_path / "text.parquet").read_bytes() == (tmp_path / "path.parquet").read_bytes()
+    for name in ("data.txt", "text.parquet"):
+        one, other = read_dataset(str(tmp_path / name)), read_dataset(tmp_path / name)
+        assert one.fingerprint == other.fingerprint
+    plugin = tmp_path / "mine.py"
+    plugin.write_text("")
+    with pytest.raises(PluginError, match="it implements none of the hooks"):
+        load([str(plugin)])
 
 
 def test_candidates_without_validation_queries_are_refused() -> None:

@@ -137,14 +137,14 @@ class Registry:
         self._plugins[plugin.kind, plugin.name] = plugin
 
 
-def load(files: Iterable[Path] = ()) -> Registry:
+def load(files: Iterable[Path | str] = ()) -> Registry:
     """Every installed plugin, to be imported when it is needed, and the given files.
 
     An installed plugin that breaks is kept in `failures`; a file that breaks raises PluginError,
     because the user asked for just that one.
     """
     plugins: list[Plugin] = []
-    for path in files:
+    for path in map(Path, files):
         try:
             plugins += _offers(_load_file(path), str(path))
         except Exception as error:

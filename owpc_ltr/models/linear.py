@@ -140,10 +140,10 @@ def with_record(model: Model, record: dict[str, Any]) -> Model:
     return changed
 
 
-def save_model(model: Ranker, path: Path) -> None:
+def save_model(model: Ranker, path: Path | str) -> None:
     """Write a model file: whole or not at all."""
     content = {"format": FORMAT, "version": 1, **content_of(model)}
-    write_atomically(path, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
+    write_atomically(Path(path), (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
 
 
 def content_of(model: Ranker) -> dict[str, Any]:
@@ -159,8 +159,9 @@ def content_of(model: Ranker) -> dict[str, Any]:
     }
 
 
-def load_model(path: Path) -> Model:
+def load_model(path: Path | str) -> Model:
     """Read a model file. Raises BadInput naming the file and what is wrong with it."""
+    path = Path(path)
     return model_of(read_content(path), path)
 
 
