@@ -19,7 +19,7 @@ from owpc_ltr.data.parquet import read_dataset, save_dataset
 from owpc_ltr.data.scaling import deviation_within_queries, with_scales
 from owpc_ltr.data.splits import HashSplit, fold_of_queries
 from owpc_ltr.errors import BadInput, PluginError, Refused, UsageError
-from owpc_ltr.evaluation.evaluate import compare, measure, model_data, score_warnings
+from owpc_ltr.evaluation.evaluate import Measured, compare, measure, model_data, score_warnings
 from owpc_ltr.host.registry import load
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel, load_model, save_model
@@ -269,7 +269,7 @@ def test_data_of_other_features_is_refused_naming_one() -> None:
 def test_equal_scores_are_told() -> None:
     data = dataset()
     assert "all scores are equal" in score_warnings(np.zeros(720), data)[0]
-    assert not score_warnings(np.arange(720.0), data)
+    assert score_warnings(np.arange(720.0), data) == []
 
 
 def paired_scores(pairs: int) -> Vector:
@@ -295,6 +295,34 @@ def test_ties_of_a_twentieth_of_the_documents_are_passed_over() -> None:
 
 def test_equal_scores_of_different_queries_are_no_ties() -> None:
     assert not score_warnings(np.tile(np.arange(12.0), 60), dataset())
+
+
+def test_what_makes_data_another_than_the_models_is_named() -> None:
+    data = dataset()
+    turned = LinearModel(data.feature_names[::-1], np.ones(5))
+    with pytest.raises(BadInput, match="the model's features in another order: log again"):
+        model_data(turned, data)
+    model = LinearModel(data.feature_names, np.ones(5), record={"featureset_hash": "b" * 64})
+    with pytest.raises(BadInput, match=r"\(hash aaaaaaaaaaaa against bbbbbbbbbbbb\): log again"):
+        model_data(model, data)
+    # What has no hash was not logged, and says nothing of the feature set.
+    unlogged = replace(data, featureset_hash=None)
+    assert model_data(model, unlogged) == (unlogged, "all")
+    assert model_data(replace(model, record={}), data) == (data, "all")
+    with pytest.raises(BadInput, match="no side is called 'held-out': choose among auto, all, tr"):
+        model_data(replace(model, record={}), data, "held-out")
+
+
+def test_only_queries_that_count_for_both_rankings_are_compared() -> None:
+    metric = parse_metric("pairwise-error")
+    a = Measured(metric, 0.5, np.array([0.5, np.nan, 0.25, 1.0, 0.75]), 0.5)
+    b = Measured(metric, 0.5, np.array([0.25, 0.5, np.nan, 0.5, 0.25]), 0.5)
+    found = compare(a, b, seed=3)
+    assert (found.n_queries, found.wins, found.seed) == (3, 3, 3)
+    assert found.mean_difference == pytest.approx((0.25 + 0.5 + 0.5) / 3)
+    assert (a.as_dict()["queries"], a.as_dict()["zero_score_baseline"]) == (4, 0.5)
+    with pytest.raises(BadInput, match="cannot compare pairwise-error with map: measure both by"):
+        compare(a, replace(b, metric=parse_metric("map")))
 
 
 def test_a_ranking_equals_itself_in_a_comparison() -> None:
