@@ -116,6 +116,22 @@ def test_of_equal_candidates_the_first_is_kept(select: str) -> None:
         assert trained.fit.certificate.objective == trained.table[0]["objective"]
 
 
+def test_each_candidate_is_announced_with_its_settings_and_the_share_that_is_done() -> None:
+    training, validation = split(dataset(20))
+    said: list[tuple[str, float | None]] = []
+
+    def show(message: str, done: float | None = None) -> None:
+        said.append((message, done))
+
+    run = Run(progress=show)
+    plan = Plan(OWPC, LARANK, {"loss.p": 5}, {"optimizer.C": (0.1, 1.0)})
+    train(training, plan, run, validation)
+    assert [news for news in said if news[0].startswith("candidate")] == [
+        ("candidate 1 of 2 loss.p=5, optimizer.C=0.1", 0.0),
+        ("candidate 2 of 2 loss.p=5, optimizer.C=1.0", 0.5),
+    ]
+
+
 def test_warm_starts_do_not_change_the_fits() -> None:
     training, validation = split(dataset())
     grid = {"optimizer.C": (0.1, 1.0, 10.0)}
