@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Fields, Labels, Matrix, Vector
+from owpc_ltr.files.finite_json import finite_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -99,8 +100,9 @@ class Certificate:
     """How near to the optimum a fit is, and why it stopped.
 
     `gap` is primal minus dual objective, `relative_gap` the gap divided by what training gained
-    over the model that scores everything zero. `risk` and `risk_at_zero` are the summed losses
-    (without regularisation) of the fit and of that model. NaN where an optimizer has no bound.
+    over the model that scores everything zero (see `relative_gap`). `risk` and `risk_at_zero` are
+    the summed losses (without regularisation) of the fit and of that model. NaN where an optimizer
+    has no bound.
     """
 
     objective: float
@@ -113,15 +115,30 @@ class Certificate:
     stop_reason: str = ""
 
     @property
+    def risk_ratio(self) -> float:
+        """The risk divided by that of scoring everything zero; NaN where that one is 0."""
+        return self.risk / self.risk_at_zero if self.risk_at_zero else float("nan")
+
+    @property
     def collapsed(self) -> bool:
         """Whether the optimum is as good as scoring everything zero (risk ratio above .99)."""
         return self.risk > 0.99 * self.risk_at_zero
 
     def as_dict(self) -> dict[str, Any]:
         """The certificate as JSON; a quantity without a bound is null."""
-        ratio = self.risk / self.risk_at_zero if self.risk_at_zero else float("nan")
-        numbers = {**asdict(self), "risk_ratio": ratio}
-        return {key: None if value != value else value for key, value in numbers.items()}  # noqa: PLR0124 - NaN
+        content: dict[str, Any] = finite_json({**asdict(self), "risk_ratio": self.risk_ratio})
+        return content
+
+
+def relative_gap(gap: float, gain: float) -> float:
+    """The gap divided by the gain; NaN where nothing was gained.
+
+    A gap there is 0 or rounding, and neither says anything relative to a gain of 0.
+
+    >>> relative_gap(0.5, 100.0), relative_gap(0.0, 0.0), relative_gap(1e-12, 0.0)
+    (0.005, nan, nan)
+    """
+    return gap / gain if gain > 0 else float("nan")
 
 
 @dataclass(frozen=True)

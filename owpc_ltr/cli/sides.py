@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from owpc_ltr.cli.files import Reads
+
 if TYPE_CHECKING:
     from owpc_ltr.api.results import DatasetSplits, RankingDataset
 
@@ -17,7 +19,9 @@ class SplitOptions:
     """How the queries of a dataset are divided."""
 
     validation: Annotated[
-        Path | None, typer.Option(help="Validation queries; else a share of DATA, by hash.")
+        Path | None,
+        Reads(),
+        typer.Option(help="Validation queries; else a share of DATA, by hash."),
     ] = None
     validation_share: Annotated[
         float, typer.Option(help="Share of DATA's queries that choose the settings.")

@@ -18,12 +18,14 @@ from dataclasses import dataclass, is_dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import pluggy
 
-from owpc_ltr.errors import PluginError
+from owpc_ltr.errors import PluginError, UsageError
 from owpc_ltr.host import hookspecs
+
+T = TypeVar("T")
 
 KINDS = {
     "loss": "ltr_losses",
@@ -190,14 +192,14 @@ class Registry:
             )
 
 
-def load(files: Iterable[Path] = ()) -> Registry:
+def load(files: Iterable[Path | str] = ()) -> Registry:
     """Every installed plugin, to be imported when it is needed, and the given files.
 
     An installed plugin that breaks is kept in `failures`; a file that breaks raises PluginError,
     because the user asked for just that one.
     """
     plugins: list[Plugin] = []
-    for path in files:
+    for path in map(Path, files):
         try:
             plugins += _offers(_load_file(path), str(path))
         except Exception as error:
@@ -210,6 +212,22 @@ def load(files: Iterable[Path] = ()) -> Registry:
 def installed() -> Registry:
     """What is installed, without any file: the registry of whoever names none."""
     return load()
+
+
+def class_of(kind: str, plugin: type[T] | str) -> type[T]:
+    """The plugin's class, which may be given by its name if it is installed.
+
+    Raises PluginError for a name that is not installed, UsageError for what is neither.
+    """
+    if isinstance(plugin, str):
+        found: type[T] = installed().find(kind, plugin)
+        return found
+    if not isinstance(plugin, type):
+        raise UsageError(
+            f"{plugin!r} is no class of a plugin: give the {kind}'s name or class, and its "
+            f"settings as {kind}.FIELD"
+        )
+    return plugin
 
 
 def _entry(point: EntryPoint) -> Entry:

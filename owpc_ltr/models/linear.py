@@ -13,6 +13,7 @@ import numpy as np
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.atomic import write_atomically
+from owpc_ltr.files.finite_json import finite_json
 from owpc_ltr.models.html import ranker_html
 from owpc_ltr.models.matrix import model_matrix
 from owpc_ltr.protocols import Model, Ranker
@@ -159,24 +160,28 @@ def with_record(model: Model, record: dict[str, Any]) -> Model:
     return changed
 
 
-def save_model(model: Ranker, path: Path) -> None:
+def save_model(model: Ranker, path: Path | str) -> None:
     """Write a model file: whole or not at all."""
     content = {"format": FORMAT, "version": 1, **content_of(model)}
-    write_atomically(path, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
+    write_atomically(Path(path), (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
 
 
 def content_of(model: Ranker) -> dict[str, Any]:
-    """What a model file holds: the kind, the features, the model itself, its record."""
+    """What a model file holds: the kind, the features, the model itself, its record.
+
+    What a record has no finite number for is null in it; a model's own numbers must be finite.
+    """
     return {
         "kind": model.kind,
         "feature_names": list(model.feature_names),
         **model.as_dict(),
-        "record": model.record,
+        "record": finite_json(model.record),
     }
 
 
-def load_model(path: Path) -> Model:
+def load_model(path: Path | str) -> Model:
     """Read a model file. Raises BadInput naming the file and what is wrong with it."""
+    path = Path(path)
     return model_of(read_content(path), path)
 
 

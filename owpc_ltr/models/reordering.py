@@ -89,11 +89,12 @@ class ReorderingModel(SavedRanker):
         }
 
 
-def load_ranker(path: Path, plugins: Iterable[Path] = ()) -> Model | ReorderingModel:
+def load_ranker(path: Path | str, plugins: Iterable[Path | str] = ()) -> Model | ReorderingModel:
     """Read a model file, or a reordering, whose reranker is found among the plugins.
 
     `plugins` are files besides those installed. Raises BadInput.
     """
+    path = Path(path)
     content = read_content(path)
     if content.get("kind") != REORDERING:
         return model_of(content, path)

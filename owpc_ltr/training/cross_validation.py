@@ -252,7 +252,7 @@ def _key(
     loss, optimizer = plan.make(path[0])
     parts = [
         [part.fingerprint for part in (fold.training, fold.validation, fold.test)],
-        [fold.name, plan.loss.name, plan.optimizer.name, values_of(loss), values_of(optimizer)],
+        [fold.name, loss.name, optimizer.name, values_of(loss), values_of(optimizer)],
         [path, plan.select, plan.normalise, list(metrics), run.seed],
     ]
     return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()

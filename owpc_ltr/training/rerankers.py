@@ -11,6 +11,7 @@ from owpc_ltr.data.sources import source_of
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.evaluate import model_data
 from owpc_ltr.host.grids import combinations
+from owpc_ltr.host.registry import class_of
 from owpc_ltr.host.settings import configure, values_of
 from owpc_ltr.metrics import Metric, parse_metric
 from owpc_ltr.models.parity_samples import parity_samples_of
@@ -28,15 +29,20 @@ PENALTIES = (1e3, 1e2, 10.0, 1.0, 1e-1, 1e-2, 1e-5, 0.0)
 class RerankingPlan:
     """What to learn: a loss and a reranker, their settings, and what to choose among.
 
-    `settings` and `grid` are keyed by full names (`loss.psi`, `reranker.kernels`). Without a grid,
-    the penalty is chosen from `PENALTIES` where the reranker has one that was not set.
+    Loss and reranker are classes, or names of installed ones. `settings` and `grid` are keyed by
+    full names (`loss.psi`, `reranker.kernels`). Without a grid, the penalty is chosen from
+    `PENALTIES` where the reranker has one that was not set.
     """
 
-    loss: type[Loss]
-    reranker: type[Reranker]
+    loss: type[Loss] | str
+    reranker: type[Reranker] | str
     settings: Mapping[str, Any] = field(default_factory=dict)
     grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     select: str | Metric = "ndcg@10"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "loss", class_of("loss", self.loss))
+        object.__setattr__(self, "reranker", class_of("reranker", self.reranker))
 
     def candidates(self) -> list[dict[str, Any]]:
         """Every combination of the grid, over the fixed settings."""
@@ -59,7 +65,8 @@ class RerankingPlan:
             if kind not in parts:
                 raise UsageError(f"no part is called '{kind}' in '{name}': use loss or reranker")
             parts[kind][setting] = value
-        return configure(self.loss, parts["loss"]), configure(self.reranker, parts["reranker"])
+        loss = configure(class_of("loss", self.loss), parts["loss"])
+        return loss, configure(class_of("reranker", self.reranker), parts["reranker"])
 
 
 @dataclass(frozen=True)
@@ -98,7 +105,7 @@ def fit_reranker(
     metric = parse_metric(plan.select)
     run = replace(run, validation=validation, metric=plan.select)
     base_scores = base.score(data.features)
-    unchanged = ReorderingModel(base, plan.reranker.name, None)
+    unchanged = ReorderingModel(base, pairs[0][1].name, None)
     best, chosen = _measured(unchanged, metric, validation), unchanged
     table: list[dict[str, Any]] = [{"reordering": False, "validation": best}]
     settings: dict[str, Any] | None = None

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.host.literals import check_choices
+from owpc_ltr.host.settings import check_settings
 from owpc_ltr.metrics import Metric
 from owpc_ltr.metrics.during_training import Judge, Measured
 from owpc_ltr.models.linear import LinearModel
@@ -48,7 +48,7 @@ class AdaRank:
     repeats: Repeats = "never"
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        check_settings(self)
         if min(self.rounds, self.patience) < 1:
             raise ValueError("rounds and patience must be 1 or more")
 

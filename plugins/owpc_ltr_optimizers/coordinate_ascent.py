@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.host.settings import check_settings
 from owpc_ltr.kernels.linear import linear_scores
 from owpc_ltr.metrics import Metric
 from owpc_ltr.metrics.during_training import Judge, Measured
@@ -42,6 +43,7 @@ class CoordinateAscent:
     tolerance: float = 1e-3
 
     def __post_init__(self) -> None:
+        check_settings(self)
         if min(self.restarts, self.passes) < 1 or self.tolerance < 0:
             raise ValueError("restarts and passes must be 1 or more, tolerance 0 or more")
 

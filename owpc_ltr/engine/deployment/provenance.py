@@ -10,7 +10,7 @@ from owpc_ltr.engine.deployment.certificates import Certificate
 _RECORD = ("loss", "optimizer", "normalise", "seed", "select", "validation", "queries", "documents",
            "imported", "source", "fingerprint", "featureset_hash", "owpc_ltr")  # fmt: skip
 _SHOWN = 3
-_FIT = ("objective", "risk", "gap", "relative_gap", "passes", "stop")
+_FIT = ("objective", "risk", "gap", "relative_gap", "passes", "stop_reason")
 
 
 def provenance(certificate: Certificate) -> dict[str, Any]:
