@@ -55,7 +55,7 @@ def test_a_document_that_rose_or_fell_or_is_new_says_so(
         ["1", "first", "▲2", "third", "0.7500"],
         ["2", "second", "=", "second", "0.5000"],
         ["3", "third", "▼2", "first", "0.2500"],
-        ["4", f"{LONG[:39]}…", "new", LONG[:40], "-1.0000"],
+        ["4", f"{LONG[:27]}…", "new", f"{LONG[:27]}…", "-1.0000"],
     ]
     assert times == "the engine took 4 ms, with the model 7 ms\n"
 

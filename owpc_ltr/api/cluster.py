@@ -89,7 +89,7 @@ class Cluster:
         """The feature sets of the store: push, get, list, delete."""
         from owpc_ltr.api.feature_sets import FeatureSets
 
-        return FeatureSets(self.engine, self.store)
+        return FeatureSets(self.engine, lambda: self.store)
 
     @property
     def models(self) -> UploadedModels:
@@ -270,9 +270,12 @@ class Cluster:
 
         from owpc_ltr.engine.search.compare import search, search_reordered
         from owpc_ltr.errors import UsageError
+        from owpc_ltr.names import check_index
 
         if model is not None and reranker is not None:
             raise UsageError("give one of model and reranker: a search is ranked by one")
+        if index is not None:
+            check_index(index)
         if reranker is not None:
             request = self.request(keywords, index=the_index(self.engine, index), **asked)
             found = search_reordered(
@@ -303,7 +306,10 @@ class Cluster:
 
         from owpc_ltr.engine.search.request import request_body
         from owpc_ltr.errors import give_warnings
+        from owpc_ltr.names import check_index
 
+        if index is not None:
+            check_index(index)
         name = self.models.resolve(the_name(self.engine, model))
         request = self.request(keywords, index=self._index_of(name, index), **asked)
         interval = self.models.interval(name)

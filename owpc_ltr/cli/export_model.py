@@ -8,10 +8,12 @@ from typing import Annotated
 import typer
 
 from owpc_ltr.cli.files import A_FEATURE_SET, A_MODEL, check_writable
+from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Json, PluginFiles
 from owpc_ltr.cli.output import print_json
 
 
+@grouped
 def export_model(
     model: Annotated[Path, A_MODEL, typer.Argument(help="A model file.")],
     *,
