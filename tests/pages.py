@@ -5,7 +5,7 @@ Each fenced block of a page is of one kind:
 - with `title="FILE"`: written into the page's folder; Python is imported from there as well,
 - `python`: run, in a namespace that the page's blocks share,
 - `console`: each `$ owpc-ltr …` is run; what follows is what it prints, and is not compared,
-- `text`: not code,
+- `text`: not code, unless it has a title,
 - `json`, `toml`: parsed.
 
 Right above a block a remark may stand: `<!-- not run: why -->`, `<!-- exit code: 5 -->`, or
@@ -62,7 +62,9 @@ class Block:
     def runs(self) -> bool:
         """Whether there is something to do with it here."""
         needed = self.remarks.get("runs where")
-        return "not run" not in self.remarks and (needed is None or is_there(needed))
+        if "not run" in self.remarks or (needed is not None and not is_there(needed)):
+            return False
+        return self.title is not None or self.language != "text"
 
 
 def samples_of(page: Path) -> list[str]:

@@ -50,5 +50,5 @@ def run(
 def test_the_code_of_a_page_runs_on_a_node(page: Path, tmp_path: Path, run: Run) -> None:
     for sample in samples_of(page):
         SAMPLES[sample](tmp_path)
-    expected = sum(block.runs and block.language != "text" for block in blocks_of(page))
+    expected = sum(block.runs for block in blocks_of(page))
     assert run_page(page, tmp_path, run) == expected
