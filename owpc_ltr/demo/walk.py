@@ -1,4 +1,4 @@
-"""What the demo's steps share: its options, and what one step hands to the next."""
+"""The demo's state: its options, and what one step hands to the next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluation: per-query values of metrics, with the baseline and the warnings they need."""
+"""Metrics of a model on a dataset, per query, with the baseline and the warnings they need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AverageModel: the weighted mean of the scores of several models.
+"""Averages of models: the weighted mean of their scores.
 
 The mean of linear models is a linear model: `average` makes that one, which every engine runs.
 """

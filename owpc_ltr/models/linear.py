@@ -1,4 +1,4 @@
-"""Models: what scores documents, saved as one JSON file, never pickled."""
+"""Linear models with their normalisers, and the file of every model: JSON, never pickled."""
 
 from __future__ import annotations
 

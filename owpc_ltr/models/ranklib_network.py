@@ -1,4 +1,4 @@
-"""LogisticNetwork: layers of logistic neurons, as RankLib's RankNet, LambdaRank and ListNet."""
+"""RankLib's networks: layers of logistic neurons (RankNet, LambdaRank, ListNet)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reranking: a base ranker and what reorders its lists, kept in one file and applied."""
+"""Reordering models: a base ranker and what reorders its lists, in one file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Selection: plans compared over folds, each fold's settings chosen on its validation queries.
+"""Cross-validation: plans compared over folds, settings chosen on each fold's validation.
 
 Work is cut into paths: one fold and one combination of the settings other than C, along which C
 grows and fits warm-start. Paths run side by side; finished ones are kept in a journal, so that an

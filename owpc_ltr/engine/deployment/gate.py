@@ -1,4 +1,4 @@
-"""Gate: a new model gets in only where it is shown to be better than the one that is there."""
+"""The gate of `upload --require-gain`: only a model that held-out queries show to be better."""
 
 from __future__ import annotations
 

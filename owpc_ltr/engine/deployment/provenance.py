@@ -1,4 +1,4 @@
-"""Provenance: what a certificate tells of a model, in few words, and how two models differ."""
+"""The facts of a model from its certificate, in few words, and how two models differ."""
 
 from __future__ import annotations
 
