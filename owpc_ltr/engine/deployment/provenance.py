@@ -10,16 +10,13 @@ from owpc_ltr.engine.deployment.certificates import Certificate
 _RECORD = ("loss", "optimizer", "normalise", "seed", "select", "validation", "queries", "documents",
            "imported", "source", "fingerprint", "featureset_hash", "owpc_ltr")  # fmt: skip
 _SHOWN = 3
-_FIT = ("objective", "risk", "gap", "relative_gap", "passes", "stop")
+_FIT = ("objective", "risk", "gap", "relative_gap", "passes", "stop_reason")
 
 
 def provenance(certificate: Certificate) -> dict[str, Any]:
     """What was trained, on what, with what, and what was proven where; one flat fact a line."""
-    record = certificate.record
     facts: dict[str, Any] = {"model": certificate.model, "type": certificate.type}
-    facts |= {key: record[key] for key in _RECORD if record.get(key) is not None}
-    fit = record.get("certificate") or {}
-    facts["fit"] = {key: fit[key] for key in _FIT if key in fit}
+    facts |= recorded(certificate.record)
     facts["featureset"] = certificate.featureset.name
     facts["featureset_hash"] = certificate.featureset.hash
     facts["engine"] = certificate.engine
@@ -33,6 +30,14 @@ def provenance(certificate: Certificate) -> dict[str, Any]:
         worst = (certificate.gate.get("losers") or ())[:_SHOWN]
         facts["gate"]["loses_most"] = ", ".join(f"'{one.get('keywords')}'" for one in worst)
     return dict(flattened(facts))
+
+
+def recorded(record: dict[str, Any]) -> dict[str, Any]:
+    """What the training record of a model tells, in few words."""
+    facts = {key: record[key] for key in _RECORD if record.get(key) is not None}
+    fit = record.get("certificate") or {}
+    told = {key: fit[key] for key in _FIT if key in fit and fit[key] not in ("", None)}
+    return facts | ({"fit": told} if told else {})
 
 
 def differences(one: Certificate, other: Certificate) -> list[tuple[str, Any, Any]]:
