@@ -57,7 +57,15 @@ class Plugin:
 
     def aliases(self, asked: Asked, path: str) -> Reply:
         if path.endswith("/_search"):
-            hits = [{"_source": d} for d in self.documents.values() if "name" in d]
+            ids = find(asked.body, "values")
+            wanted = {
+                each: d
+                for each, d in self.documents.items()
+                if (each.partition("/_doc/")[2] in ids if ids else "name" in d)
+            }
+            hits = [
+                {"_id": each.partition("/_doc/")[2], "_source": d} for each, d in wanted.items()
+            ]
             return Reply({"timed_out": False, "_shards": {"failed": 0}, "hits": {"hits": hits}})
         if asked.method == "GET":
             found = self.documents.get(path)
@@ -153,7 +161,7 @@ def test_trees_are_proven_in_a_format_that_each_version_scores_exactly(
     assert done.parity.compared == "scores"
     assert done.parity.largest_difference <= 1e-6
     assert done.parity.documents == 48
-    certificate = Certificates(engine).get(done.model)
+    certificate = Certificates(engine, LtrPluginStore(engine)).get(done.model)
     assert certificate.interval.proven
     assert certificate.interval.low == pytest.approx(-0.5, abs=1e-5)
     assert certificate.interval.high == pytest.approx(3.5, abs=1e-5)
@@ -165,7 +173,7 @@ def test_trees_that_the_engine_scores_otherwise_are_taken_out(fake: FakeEngine) 
     with pytest.raises(Refused, match="scores differently"):
         upload(engine, LtrPluginStore(engine), trees(), FEATURESET, "small", "m")
     assert plugin.models == {}
-    assert Aliases(engine).find("m") is None
+    assert Aliases(engine, LtrPluginStore(engine)).find("m") is None
     assert not any("certificate" in path for path in plugin.documents)
 
 
