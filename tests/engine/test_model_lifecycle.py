@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -98,6 +99,8 @@ def test_a_name_goes_back_as_far_as_was_asked_and_older_models_become_unused(
     assert prunable(small.engine, small.store) == sorted(models[:2])
     # What was asked for once holds until something else is.
     assert put(small, linear((0.0, 1.0, 0.0))).alias.previous == (models[3], models[4])
+    challenger = put(small, linear((0.0, 3.0, 0.0)), keep=7, role=CHALLENGER).alias
+    assert (challenger.keep, len(challenger.previous)) == (7, 2)
     assert put(small, linear((0.0, 2.0, 0.0)), keep=0).alias.previous == ()
     with pytest.raises(Refused, match="no earlier model"):
         Aliases(small.engine, small.store).roll_back(small.name)
@@ -202,6 +205,37 @@ def test_a_missing_index_is_found_before_anything_is_stored(small: Small) -> Non
         upload(small.engine, small.store, linear(), FEATURESET, "no-such-index", small.name)
     assert raised.value.exit_code == BadInput.exit_code == 3
     assert state(small) == (None, [], [])
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["not sent", "answer lost"])
+@pytest.mark.parametrize("whole", [False, True], ids=["one model", "a name"])
+def test_a_removal_that_stops_at_any_request_leaves_no_name_that_means_nothing(
+    whole: bool, lost: bool, small: Small
+) -> None:
+    """And the same command goes on where it stopped, or has nothing left to do."""
+    models = [linear((1.0, weight, 0.0)) for weight in (0.125, 0.25)]
+    fail_at, clean = 0, False
+    while not clean:
+        fail_at += 1
+        first = put(small, models[0]).model
+        last = put(small, models[1]).model
+        target = small.name if whole else first
+        dying = Unreliable(small.engine, fail_at, lambda: KeyboardInterrupt("gone"), lost)
+        engine = cast(Engine, dying)
+        with suppress(KeyboardInterrupt):
+            delete(engine, small.store_through(engine), target)
+        clean = dying.calls < fail_at
+        alias, there, certified = state(small)
+        known = dict(zip(there, certified, strict=True))
+        assert all(known[name] for name in (alias.models if alias else ()))
+        if not whole:
+            assert alias is not None
+            assert alias.current == last
+        with suppress(BadInput):
+            delete(small.engine, small.store, target)
+        prune(small.engine, small.store, prunable(small.engine, small.store))
+        assert state(small)[1] == ([] if whole else [last])
+    assert fail_at > 5
 
 
 # --- a step back whose answer was lost

@@ -49,13 +49,13 @@ class Alias:
             raise Refused(f"'{self.name}' has no earlier model to go back to")
         return replace(self, current=self.previous[-1], previous=self.previous[:-1])
 
-    def challenged_by(self, model: str) -> Alias:
+    def challenged_by(self, model: str, keep: int | None = None) -> Alias:
         """The alias with this model tried against today's."""
         if model == self.current:
             raise Refused(
                 f"'{self.name}' points to '{model}' already: a model cannot challenge itself"
             )
-        return replace(self, challenger=model)
+        return replace(self, challenger=model, keep=self.keep if keep is None else keep)
 
     def promoted(self) -> Alias:
         """The alias to its challenger."""

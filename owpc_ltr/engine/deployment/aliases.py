@@ -85,7 +85,7 @@ class Aliases:
         `keep` is how many earlier models the name can go back to from now on.
         """
         if role == CHALLENGER:
-            return self._change(name, lambda alias: alias.challenged_by(model))
+            return self._change(name, lambda alias: alias.challenged_by(model, keep))
         found = self._read(name)
         if found:
             return self._write(found[0].moved_to(model, keep), found)

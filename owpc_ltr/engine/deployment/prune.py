@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 
 from owpc_ltr.engine.deployment.aliases import Aliases
 from owpc_ltr.engine.deployment.certificates import Certificates
 from owpc_ltr.engine.deployment.immutable import is_named_by_content
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.store.base import Store
+from owpc_ltr.engine.store.documents import Absent
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.names import is_model_of, split_immutable
 
@@ -41,7 +43,9 @@ def prune(engine: Engine, store: Store, names: Sequence[str]) -> None:
     for name in names:
         # Looked at again: another upload of the same model may have given it a name meanwhile.
         _check_unused(engine, store, name)
-        store.delete_model(name)
+        # It was there: what is gone now is what was asked for, the answer of which was lost.
+        with suppress(Absent):
+            store.delete_model(name)
         certificates.delete(name)
 
 
