@@ -32,6 +32,6 @@ def told_importances(
     if not all(np.isfinite(total).all() for total in totals.values()) or totals["gain"].sum() <= 0:
         return {}
     return {
-        fact: {names[column]: float(total[column]) for column in np.flatnonzero(splits)}
+        fact: {names[column]: float(total[column]) for column in np.flatnonzero(splits).tolist()}
         for fact, total in totals.items()
     }
