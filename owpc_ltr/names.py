@@ -7,17 +7,19 @@ import re
 from owpc_ltr.errors import UsageError
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,127}")
+_ALIAS = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,118}")
 _INDEX = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.@-]{0,254}")
+_IMMUTABLE = re.compile(r"(.+)[-@]([0-9a-f]{8})")
 
 
 def check_name(what: str, name: str) -> str:
     """The name, if it may stand in a URL; `what` says in the message whose name it is.
 
-    Feature sets and models may be called `movies`, `movies-owpc@1f3a9c` or `v1.2`. Raises
+    Feature sets and models may be called `movies`, `movies-owpc-1f3a9c07` or `v1.2`. Raises
     UsageError.
 
-    >>> check_name("model", "movies-owpc@1f3a9c")
-    'movies-owpc@1f3a9c'
+    >>> check_name("model", "movies-owpc-1f3a9c07")
+    'movies-owpc-1f3a9c07'
     """
     if not name:
         raise UsageError(f"a {what} needs a name, and this one is empty")
@@ -27,6 +29,53 @@ def check_name(what: str, name: str) -> str:
             "single dots, a letter or digit first"
         )
     return name
+
+
+def check_alias(name: str) -> str:
+    """A name that an upload may give: an '@' is kept for models' own names, NAME@HASH.
+
+    It leaves room for the hash, so that what it is stored under is a name too. Raises UsageError.
+    """
+    if "@" in name:
+        raise UsageError(
+            f"{name!r} cannot be given to a model: NAME@HASH means one model for ever, so that no "
+            "name has an '@'; leave it out"
+        )
+    if check_name("model", name) and not _ALIAS.fullmatch(name):
+        raise UsageError(
+            f"{name!r} is too long for a model: use up to 119 characters, as the name that it is "
+            "stored under has nine more"
+        )
+    return name
+
+
+def immutable(name: str, digest: str) -> str:
+    """`NAME-HASH`, a model's own name: only letters, digits, '_' and '-', as every client takes.
+
+    >>> immutable("movies", "3d3573b3")
+    'movies-3d3573b3'
+    """
+    return f"{name.replace('.', '_')}-{digest[:8]}"
+
+
+def split_immutable(model: str) -> tuple[str, str] | None:
+    """The two parts of what looks like a model's own name, NAME-HASH, or NAME@HASH as it once was.
+
+    >>> split_immutable("movies-3d3573b3"), split_immutable("movies@3d3573b3")
+    (('movies', '3d3573b3'), ('movies', '3d3573b3'))
+    """
+    parts = _IMMUTABLE.fullmatch(model)
+    return (parts[1], parts[2]) if parts else None
+
+
+def is_model_of(name: str, model: str) -> bool:
+    """Whether a model's own name is one that uploads as `name` give.
+
+    >>> is_model_of("x", "x-3d3573b3"), is_model_of("x", "x-11111111-3d3573b3")
+    (True, False)
+    """
+    parts = split_immutable(model)
+    return parts is not None and parts[0] in {name, name.replace(".", "_")}
 
 
 def check_store(name: str) -> str:

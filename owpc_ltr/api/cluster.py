@@ -93,7 +93,7 @@ class Cluster:
 
     @property
     def models(self) -> UploadedModels:
-        """The models of the store and their names: list, show, promote, roll back, prune."""
+        """The models of the store and their names: list, show, promote, roll back, delete."""
         from owpc_ltr.api.uploaded_models import UploadedModels
 
         return UploadedModels(self.engine, lambda: self.store)
@@ -181,16 +181,20 @@ class Cluster:
         over: str = "champion",
         data: RankingDataset | None = None,
         tolerance: float = 1e-5,
+        keep: int | None = None,
+        allow_slow: bool = False,
     ) -> Uploaded:
-        """Store the model as NAME@HASH, prove its scores on documents, then let NAME point to it.
+        """Store the model as NAME-HASH, prove its scores on documents, then let NAME point to it.
 
         `role` may be `challenger`. With the metric `require_gain` it must be better than `over` on
-        the held-out queries of `data`. Raises Refused, with the model taken out again and the name
-        where it was, if a score differs by more than `tolerance` or the gain is not shown.
+        the held-out queries of `data`. `keep` is how many earlier models the name can go back to
+        (5 at first); `allow_slow` takes a model that the engine's cache has no room for. Raises
+        Refused, with the model taken out again and the name where it was, if a score differs by
+        more than `tolerance` or the gain is not shown.
         """
         from owpc_ltr.engine.deployment.gate import Gate
         from owpc_ltr.engine.deployment.upload import upload
-        from owpc_ltr.errors import UsageError
+        from owpc_ltr.errors import UsageError, give_warnings
         from owpc_ltr.metrics import parse_metric
         from owpc_ltr.models.linear import load_model
         from owpc_ltr.models.parity_samples import parity_samples_of
@@ -203,14 +207,16 @@ class Cluster:
         path = Path(model) if isinstance(model, Path | str) else None
         ranker = load_model(path) if path is not None else model
         assert not isinstance(ranker, Path | str)  # noqa: S101 - told to the type checker
-        called = the_name(self.engine, name, path)
+        called = the_name(self.engine, self.store, name, path)
         wanted = ranker.record.get("featureset_hash")
         trained_on = self.store.get_featureset(the_featureset(self.store, featureset, wanted))
         where = the_index(self.engine, index)
-        return upload(
+        uploaded = upload(
             self.engine, self.store, ranker, trained_on, where, called, tolerance,
-            role=role, gate=gate, samples=samples,
+            role=role, gate=gate, samples=samples, keep=keep, allow_slow=allow_slow,
         )  # fmt: skip
+        give_warnings(uploaded.cautions)
+        return uploaded
 
     def verify(
         self,
@@ -223,7 +229,7 @@ class Cluster:
         """Prove an uploaded model again, from what the cluster remembers of it; `drift` is said."""
         from owpc_ltr.engine.deployment.drift import verify
 
-        model = self.models.resolve(the_name(self.engine, name))
+        model = self.models.resolve(the_name(self.engine, self.store, name))
         limits = {"tolerance": tolerance, "feature_drift": feature_drift}
         return verify(self.engine, self.store, model, index, **limits)
 
@@ -282,7 +288,7 @@ class Cluster:
                 self.engine, self.store, request, reranker, title=title, deadline=deadline
             )
             return replace(found, index=request.index)
-        name = self.models.resolve(the_name(self.engine, model))
+        name = self.models.resolve(the_name(self.engine, self.store, model))
         where = self._index_of(name, index)
         stored = self.store.get_model(name)
         request = self.request(keywords, index=where, **asked)
@@ -310,7 +316,7 @@ class Cluster:
 
         if index is not None:
             check_index(index)
-        name = self.models.resolve(the_name(self.engine, model))
+        name = self.models.resolve(the_name(self.engine, self.store, model))
         request = self.request(keywords, index=self._index_of(name, index), **asked)
         interval = self.models.interval(name)
         if not math.isfinite(interval.low):

@@ -44,8 +44,8 @@ def the_featureset(store: Store, given: str | None, wanted_hash: str | None = No
     return _only(names, "feature set", "--featureset", "the store")
 
 
-def the_name(engine: Engine, given: str | None, file: Path | None = None) -> str:
-    """The name given, that of the model's file, or the only one that applications use."""
+def the_name(engine: Engine, store: Store, given: str | None, file: Path | None = None) -> str:
+    """The name given, that of the model's file, or the only one that the store has."""
     from owpc_ltr.engine.deployment.aliases import Aliases
     from owpc_ltr.names import check_name
 
@@ -53,7 +53,7 @@ def the_name(engine: Engine, given: str | None, file: Path | None = None) -> str
         return given
     if file is not None:
         return check_name("model", file.name.removesuffix(".json"))
-    names = [alias.name for alias in Aliases(engine).all()]
+    names = [alias.name for alias in Aliases(engine, store).all()]
     return _only(names, "model", "--model NAME", engine.settings.url)
 
 

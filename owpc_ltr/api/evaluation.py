@@ -120,12 +120,14 @@ def evaluate(
     """
     from owpc_ltr.data.document_fields import with_document_fields
     from owpc_ltr.evaluation.evaluate import compare, measure, model_data, score_warnings
+    from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import Metric, parse_metric
     from owpc_ltr.models.reordering import dataset_scores
 
-    asked = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
-    parsed = [parse_metric(one) for one in asked]
     files = [Path(plugin) for plugin in plugins]
+    asked = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
+    registry = load(files)
+    parsed = [parse_metric(one, registry) for one in asked]
     ranker = ranker_of(model, data, files)
     asked_of = model_data(ranker, data, queries)
     chosen, side = asked_of.data, asked_of.side

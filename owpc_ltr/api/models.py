@@ -25,6 +25,22 @@ def load_model(path: Path | str, plugins: Sequence[Path | str] = ()) -> Model | 
     return load_ranker(Path(path), [Path(plugin) for plugin in plugins])
 
 
+def describe(
+    path: Path | str,
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, dict[str, Any]]]:
+    """A model file: its content but for the samples, its record in few words, and importances."""
+    from owpc_ltr.engine.deployment.provenance import flattened, recorded
+    from owpc_ltr.models.importance import importances
+    from owpc_ltr.models.linear import content_of
+
+    model = load_model(path)
+    content = content_of(model)
+    record = {key: part for key, part in model.record.items() if key != "probes"}
+    facts = {"file": str(path), "type": model.kind, "features": len(model.feature_names)}
+    told = dict(flattened(facts | recorded(record)))
+    return {**content, "record": record}, told, importances(model)
+
+
 def load_reordering(path: Path | str, plugins: Sequence[Path | str] = ()) -> ReorderingModel:
     """A reordering from its file. Raises BadInput for a model of single documents too."""
     from owpc_ltr.models.reordering import ReorderingModel

@@ -149,6 +149,7 @@ def select(
 
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.host.registry import load
+    from owpc_ltr.metrics import parse_metric
     from owpc_ltr.training.cross_validation import Selection, choose, cut_folds, families_of
     from owpc_ltr.training.cross_validation import select as fit_all
     from owpc_ltr.training.plans import model_plan
@@ -161,8 +162,9 @@ def select(
     cut = cut_folds(data, folds) if isinstance(data, RankingDataset) else list(data)
     kept = None if journal is None else Path(journal)
     run = _run(seed, 1, progress)
-    rows = fit_all(cut, plans, list(metrics), run, jobs=jobs, journal=kept)
-    chosen = choose(rows, select, families_of(rows))
+    measured = [parse_metric(metric, registry) for metric in metrics]
+    rows = fit_all(cut, plans, measured, run, jobs=jobs, journal=kept)
+    chosen = choose(rows, plans[0].select, families_of(rows))
     return Selection(tuple(fold.name for fold in cut), tuple(rows), tuple(chosen))
 
 

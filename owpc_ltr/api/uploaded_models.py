@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.deployment.aliases import Alias, Aliases
-    from owpc_ltr.engine.deployment.certificates import Certificate
+    from owpc_ltr.engine.deployment.certificates import Certificate, Certificates
     from owpc_ltr.engine.http.client import Engine
     from owpc_ltr.engine.store.base import Store
     from owpc_ltr.models.score_range import ScoreInterval
@@ -19,29 +19,33 @@ class UploadedModels:
     def __init__(self, engine: Engine, store: Callable[[], Store]) -> None:
         self._engine, self._store = engine, store
 
-    def aliases(self) -> list[Alias]:
-        """The names that applications use, and the models that they point to."""
-        return self._aliases.all()
+    def aliases(self, *, everywhere: bool = False) -> list[Alias]:
+        """The names that applications use, and the models that they point to.
+
+        Those of this store, or `everywhere` those of all stores of the cluster.
+        """
+        from owpc_ltr.engine.deployment.aliases import all_aliases
+
+        return all_aliases(self._engine) if everywhere else self._aliases.all()
 
     def names(self) -> list[str]:
         """Every model of the store, by its immutable name."""
         return self._store().list_models()
 
     def unused(self) -> list[str]:
-        """The models that no name points to, nor can go back to."""
+        """The models of owpc-ltr that no name points to, nor can go back to."""
         from owpc_ltr.engine.deployment.prune import prunable
 
         return prunable(self._engine, self._store())
 
     def resolve(self, name: str) -> str:
-        """The model that NAME, NAME:challenger or NAME@HASH is."""
-        return self._aliases.resolve(name)
+        """The model that NAME, NAME:challenger, NAME-HASH or NAME@HASH is."""
+        model = self._aliases.resolve(name)
+        return self._certificates.called(model) if model == name else model
 
     def certificate(self, name: str) -> Certificate | None:
         """What is known of a model but its content; None where it was never proved."""
-        from owpc_ltr.engine.deployment.certificates import Certificates
-
-        return Certificates(self._engine).find(self.resolve(name), whole=False)
+        return self._certificates.find(self.resolve(name), whole=False)
 
     def interval(self, name: str) -> ScoreInterval:
         """Between which numbers a model's scores lie, as its certificate says."""
@@ -52,15 +56,19 @@ class UploadedModels:
 
     def show(self, name: str) -> Certificate:
         """Where a model comes from and what was proven of it. BadInput if it has no certificate."""
-        from owpc_ltr.engine.deployment.certificates import Certificates
-
-        return Certificates(self._engine).get(self.resolve(name))
+        return self._certificates.get(self.resolve(name))
 
     def facts(self, name: str) -> dict[str, Any]:
         """The same in few words, a fact a line."""
         from owpc_ltr.engine.deployment.provenance import provenance
 
         return provenance(self.show(name))
+
+    def importances(self, name: str) -> dict[str, dict[str, Any]]:
+        """What each feature does in a model: its weight, or how often trees split on it."""
+        from owpc_ltr.models.importance import importances
+
+        return importances(self.show(name).ranker())
 
     def differences(self, name: str, other: str) -> list[tuple[str, Any, Any]]:
         """Every fact in which two models differ, and for linear ones every weight."""
@@ -69,8 +77,13 @@ class UploadedModels:
         return differences(self.show(name), self.show(other))
 
     def promote(self, name: str) -> Alias:
-        """Let NAME point to its challenger."""
-        return self._aliases.promote(name)
+        """Let NAME point to its challenger, or to the model NAME-HASH, which must still be there.
+
+        Raises Refused where there is no challenger, BadInput where there is no such model.
+        """
+        from owpc_ltr.engine.deployment.promote import promote
+
+        return promote(self._engine, self._store(), name)
 
     def rollback(self, name: str) -> Alias:
         """Let NAME point again to the model before."""
@@ -80,10 +93,31 @@ class UploadedModels:
         """Remove these models and their certificates, or none if an alias points to one of them."""
         from owpc_ltr.engine.deployment.prune import prune
 
-        prune(self._engine, self._store(), names)
+        prune(self._engine, self._store(), [self._certificates.called(name) for name in names])
+
+    def deletable(self, name: str) -> list[str]:
+        """What `delete` would remove."""
+        from owpc_ltr.engine.deployment.prune import doomed
+
+        return doomed(self._engine, self._store(), self._certificates.called(name))
+
+    def delete(self, name: str) -> list[str]:
+        """Remove the model NAME-HASH, or NAME and all of its models; what was removed.
+
+        Raises Refused where a name points to it, or owpc-ltr did not make it.
+        """
+        from owpc_ltr.engine.deployment.prune import delete
+
+        return delete(self._engine, self._store(), self._certificates.called(name))
 
     @property
     def _aliases(self) -> Aliases:
         from owpc_ltr.engine.deployment.aliases import Aliases
 
-        return Aliases(self._engine)
+        return Aliases(self._engine, self._store())
+
+    @property
+    def _certificates(self) -> Certificates:
+        from owpc_ltr.engine.deployment.certificates import Certificates
+
+        return Certificates(self._engine, self._store())

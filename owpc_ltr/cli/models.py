@@ -1,58 +1,77 @@
-"""`owpc-ltr models`: what is uploaded, what it is made of, and one step forth or back."""
+"""`owpc-ltr models`: what is uploaded, what it is made of, one step forth or back, or away."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from owpc_ltr.cli.cluster import ClusterOptions, StoreOptions
+from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Json, UploadedName
 from owpc_ltr.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
     from owpc_ltr.api.results import Alias
+    from owpc_ltr.api.uploaded_models import UploadedModels
 
 app = typer.Typer(
     help="Uploaded models: list, show, promote, roll back, prune.", no_args_is_help=True
 )
 
-ModelName = Annotated[str, typer.Argument(help="NAME, NAME:challenger or NAME@HASH.")]
+ModelName = Annotated[str, typer.Argument(help="NAME, NAME:challenger or NAME-HASH.")]
 
 
 @app.command(name="list")
 @grouped
 def list_all(*, place: StoreOptions, as_json: Json = False) -> None:
-    """List the names in use, and the models that they point to."""
+    """List the names in use, and the models that they point to.
+
+    Those of all stores, with --store of that one. Unused models are those of the one store.
+    """
     cluster = place.connect()
-    aliases, models = cluster.models.aliases(), cluster.models.names()
+    models = cluster.models
+    aliases = models.aliases(everywhere=place.store is None)
+    kept, unused = models.names(), models.unused()
     if as_json:
         listed = [asdict(alias) for alias in aliases]
-        print_json({"aliases": listed, "models": models, "store_kind": cluster.store.kind})
+        content = {"aliases": listed, "models": kept, "unused": unused}
+        print_json({**content, "store_kind": cluster.store.kind, "store": cluster.store.name})
         return
     _print_aliases(aliases)
-    used = {model for alias in aliases for model in alias.models}
-    for model in sorted(set(models) - used):
+    for model in unused:
         typer.echo(f"unused: '{model}'")
 
 
 @app.command()
 @grouped
-def show(name: ModelName, *, cluster: ClusterOptions, as_json: Json = False) -> None:
-    """Show where a model comes from and what was proven of it.
+def show(
+    name: Annotated[
+        str, typer.Argument(help="NAME, NAME:challenger or NAME-HASH; or a model's FILE.json.")
+    ],
+    *,
+    place: StoreOptions,
+    as_json: Json = False,
+) -> None:
+    """Show where a model comes from, and what it makes of features.
 
-    That is its certificate in the cluster.
+    What is known, and was proven, of a model in the cluster is in its certificate there; of a
+    FILE, in its record.
     """
-    models = cluster.connect().models
+    from owpc_ltr.api.models import describe
+
+    file = Path(name)
+    local = file.suffix == ".json" and file.is_file()
+    models = None if local else place.connect().models
+    content, facts, features = describe(file) if models is None else _known(models, name)
     if as_json:
-        print_json(models.show(name).as_dict())
+        print_json({**content, "importances": features})
         return
-    print_table(
-        ["FACT", "VALUE"], [(fact, _shown(value)) for fact, value in models.facts(name).items()]
-    )
+    print_table(["FACT", "VALUE"], [(fact, _shown(value)) for fact, value in facts.items()])
+    _print_importances(features)
 
 
 @app.command()
@@ -61,14 +80,14 @@ def diff(
     name: ModelName,
     other: Annotated[str, typer.Argument(help="The same, of another model.")],
     *,
-    cluster: ClusterOptions,
+    place: StoreOptions,
     as_json: Json = False,
 ) -> None:
     """Show in what two models differ.
 
     Data, settings, proofs, and weights where both are linear.
     """
-    models = cluster.connect().models
+    models = place.connect().models
     found = models.differences(name, other)
     one, two = models.resolve(name), models.resolve(other)
     if as_json:
@@ -82,16 +101,49 @@ def diff(
 
 @app.command()
 @grouped
-def promote(name: UploadedName, *, cluster: ClusterOptions, as_json: Json = False) -> None:
-    """Let NAME point to its challenger from now on."""
-    _print_alias(cluster.connect().models.promote(name), as_json=as_json)
+def promote(
+    name: Annotated[str, typer.Argument(help="NAME, or one of its models: NAME-HASH.")],
+    *,
+    place: StoreOptions,
+    as_json: Json = False,
+) -> None:
+    """Let NAME point to its challenger, or to the model NAME-HASH, as after a rollback."""
+    _print_alias(place.connect().models.promote(name), as_json=as_json)
+
+
+@app.command()
+@grouped
+def delete(
+    name: Annotated[
+        str, typer.Argument(help="A model, NAME-HASH, or NAME for it and all of its models.")
+    ],
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove it; else it is only shown.")] = False,
+    place: StoreOptions,
+    as_json: Json = False,
+) -> None:
+    """Remove a model that no name points to, or a name with all of its models; show it first.
+
+    A model that a name could only go back to is forgotten by that name.
+    """
+    models = place.connect().models
+    gone = models.delete(name) if yes else models.deletable(name)
+    if as_json:
+        print_json({"models": gone, "taken_out": yes})
+        return
+    for one in gone:
+        typer.echo(f"took out '{one}'" if yes else f"would take out '{one}'")
+    if yes and name not in gone:
+        typer.echo(f"'{name}' points to nothing any more")
+    if not yes:
+        typer.echo("do so with --yes")
 
 
 @app.command()
 @grouped
 def prune(
     model: Annotated[
-        str | None, typer.Argument(help="The exact name, NAME@HASH, of a model to take out.")
+        str | None, typer.Argument(help="The exact name, NAME-HASH, of a model to take out.")
     ] = None,
     *,
     yes: Annotated[bool, typer.Option("--yes", help="Remove all that are unused.")] = False,
@@ -100,7 +152,8 @@ def prune(
 ) -> None:
     """Remove unused models; without MODEL or --yes, list them.
 
-    Unused is what no name points to, nor can go back to.
+    Unused is what no name points to, nor can go back to. Models that owpc-ltr did not make are
+    left alone.
     """
     models = place.connect().models
     chosen = [model] if model else models.unused()
@@ -120,27 +173,57 @@ def prune(
 
 @app.command()
 @grouped
-def rollback(name: UploadedName, *, cluster: ClusterOptions, as_json: Json = False) -> None:
-    """Let NAME point again to the model before the last upload."""
-    _print_alias(cluster.connect().models.rollback(name), as_json=as_json)
+def rollback(name: UploadedName, *, place: StoreOptions, as_json: Json = False) -> None:
+    """Let NAME point again to the model before; `models promote` goes forward again."""
+    models = place.connect().models
+    left = models.resolve(name)
+    alias = models.rollback(name)
+    _print_alias(alias, as_json=as_json)
+    if not as_json:
+        at = f" --store {place.store}" if place.store else ""
+        typer.echo(f"forward again: owpc-ltr models promote {left}{at}")
+
+
+def _known(
+    models: UploadedModels, name: str
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, dict[str, Any]]]:
+    """The certificate of a model in the cluster, in few words, and what its features do."""
+    return models.show(name).as_dict(), models.facts(name), models.importances(name)
 
 
 def _print_aliases(aliases: Sequence[Alias]) -> None:
     """What each name points to; a column for challengers only where there is one."""
     challenged = any(p.challenger for p in aliases)
-    headers = ["NAME", "POINTS TO", "BEFORE", "CHALLENGER"]
+    headers = ["NAME", "STORE", "POINTS TO", "BEFORE", "CHALLENGER"]
     rows = [
-        (p.name, p.current, ", ".join(reversed(p.previous)) or "–", p.challenger or "–")
+        (
+            p.name,
+            p.store or "default",
+            p.current,
+            ", ".join(reversed(p.previous)) or "–",
+            p.challenger or "–",
+        )
         for p in aliases
     ]
     columns = len(headers) if challenged else len(headers) - 1
     print_table(headers[:columns], [row[:columns] for row in rows])
 
 
+def _print_importances(features: Mapping[str, Mapping[str, Any]]) -> None:
+    """A row a feature, a column a fact; nothing where no feature has one."""
+    facts = list(dict.fromkeys(fact for one in features.values() for fact in one))
+    if facts:
+        typer.echo()
+        print_table(
+            ["FEATURE", *(fact.upper() for fact in facts)],
+            [(name, *(_shown(one.get(fact)) for fact in facts)) for name, one in features.items()],
+        )
+
+
 def _print_alias(alias: Alias, *, as_json: bool) -> None:
     if as_json:
         content = {"current": alias.current, "previous": list(alias.previous)}
-        print_json({"name": alias.name, **content})
+        print_json({"name": alias.name, "store": alias.store, **content})
     else:
         typer.echo(f"'{alias.name}' now points to '{alias.current}'")
 

@@ -49,7 +49,8 @@ Settings = Annotated[
 ]
 Threads = Annotated[int, typer.Option(min=1, help="Threads; more than free cores only slow down.")]
 Tolerance = Annotated[
-    float, typer.Option(help="The largest relative difference of scores that is accepted.")
+    float,
+    typer.Option(help="The largest difference of scores that is accepted; relative above 1."),
 ]
 UploadedName = Annotated[str, typer.Argument(help="The name that applications use.")]
 

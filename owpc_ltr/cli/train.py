@@ -98,14 +98,22 @@ def _print(record: Mapping[str, Any], out: Path, *, as_json: bool) -> None:
     settings = _chosen(record)
     _print_candidates(record, settings)
     told = ", ".join(f"{name}={value}" for name, value in settings.items())
-    certificate = record["certificate"]
     typer.echo(f"chosen: {told or 'the defaults'}")
     typer.echo(
-        f"trained on {record['queries']} queries, {record['documents']} documents; "
-        f"{certificate['stop_reason']} ({certificate['passes']} passes, "
-        f"{certificate['nonzero_duals']} non-zero duals)"
+        f"trained on {record['queries']} queries, {record['documents']} documents"
+        f"{_ended(record['certificate'])}"
     )
     typer.echo(f"wrote {out}")
+
+
+def _ended(certificate: Mapping[str, Any]) -> str:
+    """Why and after what the fit ended, as far as its optimizer tells."""
+    counts = {"passes": certificate["passes"], "non-zero duals": certificate["nonzero_duals"]}
+    told = ", ".join(f"{number} {what}" for what, number in counts.items() if number)
+    reason = certificate["stop_reason"]
+    if not reason:
+        return f"; {told}" if told else ""
+    return f"; {reason} ({told})" if told else f"; {reason}"
 
 
 def _chosen(record: Mapping[str, Any]) -> dict[str, Any]:

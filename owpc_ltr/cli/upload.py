@@ -29,7 +29,7 @@ class Proof:
         typer.Option(help="Upload only if it is better in this metric (ndcg@10); needs --data."),
     ] = None
     over: Annotated[
-        str, typer.Option(help="What it must be better than: champion, challenger or NAME@HASH.")
+        str, typer.Option(help="What it must be better than: champion, challenger or NAME-HASH.")
     ] = "champion"
     data: Annotated[
         Path | None,
@@ -45,6 +45,22 @@ class Proof:
             raise UsageError("--require-gain needs judged queries to compare on: give --data FILE")
         judged = None if self.data is None else read_dataset(self.data)
         return {"require_gain": self.require_gain, "over": self.over, "data": judged}
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """What the cluster keeps: earlier models to go back to, and models beyond its cache."""
+
+    keep: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="How many earlier models NAME can go back to; default: as before, first 5."
+        ),
+    ] = None
+    allow_slow: Annotated[
+        bool,
+        typer.Option("--allow-slow", help="Upload it although every search must compile it anew."),
+    ] = False
 
 
 @grouped
@@ -66,14 +82,16 @@ def upload(
         ),
     ] = "champion",
     proof: Proof,
+    keeping: Keeping,
     place: StoreOptions,
     as_json: Json = False,
 ) -> None:
     """Store a model, prove its scores there, then give it a name.
 
-    The model is kept under an immutable name, NAME@HASH. If a score differs it is taken out again,
+    The model is kept under an immutable name, NAME-HASH. If a score differs it is taken out again,
     NAME points to what it did before, and the exit code is 5. So it is, and nothing is uploaded, if
-    --require-gain is not met: the 95 % interval of the gain must be above 0.
+    --require-gain is not met: the 95 % interval of the gain must be above 0; and if the LTR
+    plugin's cache is too small for the model.
     """
     from owpc_ltr.api.results import NotBetter
 
@@ -85,6 +103,8 @@ def upload(
             featureset=featureset,
             role=role,
             tolerance=tolerance,
+            keep=keeping.keep,
+            allow_slow=keeping.allow_slow,
             **proof.asked(),
         )
     except NotBetter as refusal:
@@ -124,12 +144,11 @@ def _parity_in_words(parity: Parity) -> str:
     if parity.compared == "features":
         return (
             f"the client scores it: features of {parity.documents} documents of {parity.queries} "
-            f"queries, largest relative difference from training {parity.largest_difference:.2g}, "
-            f"{parity.swapped} pairs swapped"
+            f"queries, {parity.in_words()}"
         )
     return (
-        f"engine against laptop: {parity.documents} documents of {parity.queries} queries, largest "
-        f"relative difference {parity.largest_difference:.2g}, {parity.swapped} pairs swapped"
+        f"engine against laptop: {parity.documents} documents of {parity.queries} queries, "
+        f"{parity.in_words()}"
     )
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @grouped
 def verify(
     name: Annotated[
-        str | None, typer.Argument(help="The name that applications use, or NAME@HASH.")
+        str | None, typer.Argument(help="The name that applications use, or NAME-HASH.")
     ] = None,
     *,
     index: Annotated[
@@ -65,6 +65,5 @@ def _print_proof(found: Verified) -> None:
     )
     typer.echo(
         f"{parity.compared} of {parity.documents} documents of {parity.queries} queries: "
-        f"largest relative difference {parity.largest_difference:.2g}, {parity.swapped} pairs "
-        f"swapped, {parity.ties_broken} ties broken"
+        f"{parity.in_words()}, {parity.ties_broken} ties broken"
     )

@@ -134,8 +134,7 @@ def upload_model(walk: Walk, cluster: Cluster, model: Model) -> str:
         parity = uploaded.parity
         walk.narrator.line(
             f"'{MODEL}' now points to {uploaded.model}; {parity.documents} documents of "
-            f"{parity.queries} queries: largest relative difference "
-            f"{parity.largest_difference:.1e}, {parity.swapped} pairs swapped"
+            f"{parity.queries} queries: {parity.in_words()}"
         )
         walk.figures["upload"] = {"model": uploaded.model, "parity": parity.as_dict()}
     return uploaded.model

@@ -11,6 +11,7 @@ from typing import Any
 from owpc_ltr.errors import UsageError
 from owpc_ltr.host.grids import parse_grid
 from owpc_ltr.host.registry import Registry
+from owpc_ltr.metrics import parse_metric
 from owpc_ltr.training.rerankers import RerankingPlan
 from owpc_ltr.training.train import Plan
 
@@ -38,7 +39,8 @@ def model_plan(
     given = _full_names(settings or {}, loss_class, optimizer_class, "optimizer")
     fixed = {**of_loss, **of_optimizer, **given}
     candidates = _grid(grid or {}, loss_class, optimizer_class, "optimizer")
-    plan = Plan(loss_class, optimizer_class, fixed, candidates, select, normalise)
+    metric = parse_metric(select, registry)
+    plan = Plan(loss_class, optimizer_class, fixed, candidates, metric, normalise)
     for candidate in plan.candidates():
         plan.make(candidate)
     return plan
@@ -58,7 +60,8 @@ def reranking_plan(
     given = _full_names(settings or {}, loss_class, reranker_class, "reranker")
     fixed = {**of_loss, **of_reranker, **given}
     candidates = _grid(grid or {}, loss_class, reranker_class, "reranker")
-    plan = RerankingPlan(loss_class, reranker_class, fixed, candidates, select)
+    metric = parse_metric(select, registry)
+    plan = RerankingPlan(loss_class, reranker_class, fixed, candidates, metric)
     for candidate in plan.candidates():
         plan.make(candidate)
     return plan

@@ -125,6 +125,8 @@ def train(
         "warnings": list(warnings),
         "source": source_of(data, validation) if source is None else dict(source),
         "probes": parity_samples_of(data if validation is None else validation),
+        # What splits gained is known to who grew the trees alone.
+        **{key: fit.model.record[key] for key in ("importances",) if key in fit.model.record},
     }
     return Trained(with_record(fit.model, record), fit, candidates[index], tuple(table), warnings)
 

@@ -21,18 +21,19 @@ def put(small: Small, model: Model, **options: Any) -> Uploaded:
     return upload(small.engine, small.store, model, FEATURESET, small.index, small.name, **options)
 
 
-def put_beside(small: Small, model: Model, engine: Any) -> Uploaded:
+def put_beside(small: Small, model: Model, engine: Any, **options: Any) -> Uploaded:
     """An upload through an engine of the test's own."""
     engine = cast(Engine, engine)
-    return upload(engine, small.store_through(engine), model, FEATURESET, small.index, small.name)
+    store = small.store_through(engine)
+    return upload(engine, store, model, FEATURESET, small.index, small.name, **options)
 
 
 def state(small: Small) -> tuple[Alias | None, list[str], list[bool]]:
     """The alias, the models in the store, and which of them have a certificate."""
     models = small.store.list_models()
-    certificates = Certificates(small.engine)
+    certificates = Certificates(small.engine, small.store)
     return (
-        Aliases(small.engine).find(small.name),
+        Aliases(small.engine, small.store).find(small.name),
         models,
         [certificates.find(model, whole=False) is not None for model in models],
     )

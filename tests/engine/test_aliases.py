@@ -13,6 +13,7 @@ import pytest
 from owpc_ltr.engine.deployment.aliases import CHALLENGER, INDEX, Alias, Aliases
 from owpc_ltr.engine.http.client import Engine, EngineRefusal
 from owpc_ltr.engine.http.connection import ConnectionSettings
+from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from tests.engine.fake_engine import FakeEngine, Reply
 from tests.engine.small_cluster import Unreliable
@@ -34,14 +35,14 @@ def name(engine: Engine) -> Iterator[str]:
 
 
 def test_a_name_without_a_pointer_means_itself(engine: Engine, name: str) -> None:
-    assert Aliases(engine).find(name) is None
-    assert Aliases(engine).resolve(name) == name
+    assert Aliases(engine, PluginFreeStore(engine)).find(name) is None
+    assert Aliases(engine, PluginFreeStore(engine)).resolve(name) == name
 
 
 def test_a_name_means_the_last_model_it_was_moved_to_and_remembers_the_others(
     engine: Engine, name: str
 ) -> None:
-    aliases = Aliases(engine)
+    aliases = Aliases(engine, PluginFreeStore(engine))
     aliases.move(name, "a")
     aliases.move(name, "b")
     assert aliases.move(name, "c") == Alias(name, "c", ("a", "b"))
@@ -51,7 +52,7 @@ def test_a_name_means_the_last_model_it_was_moved_to_and_remembers_the_others(
 
 
 def test_moving_to_the_same_model_leaves_the_history_as_it_is(engine: Engine, name: str) -> None:
-    aliases = Aliases(engine)
+    aliases = Aliases(engine, PluginFreeStore(engine))
     aliases.move(name, "a")
     aliases.move(name, "b")
     assert aliases.move(name, "b") == Alias(name, "b", ("a",))
@@ -60,7 +61,7 @@ def test_moving_to_the_same_model_leaves_the_history_as_it_is(engine: Engine, na
 def test_a_roll_back_goes_one_step_at_a_time_to_the_first_model_and_no_further(
     engine: Engine, name: str
 ) -> None:
-    aliases = Aliases(engine)
+    aliases = Aliases(engine, PluginFreeStore(engine))
     for model in ("a", "b", "c"):
         aliases.move(name, model)
     assert aliases.roll_back(name) == Alias(name, "b", ("a",))
@@ -72,13 +73,13 @@ def test_a_roll_back_goes_one_step_at_a_time_to_the_first_model_and_no_further(
 
 def test_a_name_that_was_never_uploaded_cannot_be_rolled_back(engine: Engine, name: str) -> None:
     with pytest.raises(BadInput, match="upload it first"):
-        Aliases(engine).roll_back(name)
+        Aliases(engine, PluginFreeStore(engine)).roll_back(name)
 
 
 def test_a_challenger_stands_beside_the_champion_until_it_is_promoted(
     engine: Engine, name: str
 ) -> None:
-    aliases = Aliases(engine)
+    aliases = Aliases(engine, PluginFreeStore(engine))
     aliases.move(name, "a")
     assert aliases.move(name, "b", CHALLENGER) == Alias(name, "a", (), "b")
     assert aliases.resolve(name) == aliases.resolve(f"{name}:champion") == "a"
@@ -91,7 +92,7 @@ def test_a_challenger_stands_beside_the_champion_until_it_is_promoted(
 def test_a_champion_that_is_replaced_otherwise_keeps_its_challenger(
     engine: Engine, name: str
 ) -> None:
-    aliases = Aliases(engine)
+    aliases = Aliases(engine, PluginFreeStore(engine))
     aliases.move(name, "a")
     aliases.move(name, "b", CHALLENGER)
     assert aliases.move(name, "c") == Alias(name, "c", ("a",), "b")
@@ -99,7 +100,7 @@ def test_a_champion_that_is_replaced_otherwise_keeps_its_challenger(
 
 
 def test_what_makes_no_sense_of_roles_is_refused(engine: Engine, name: str) -> None:
-    aliases = Aliases(engine)
+    aliases = Aliases(engine, PluginFreeStore(engine))
     with pytest.raises(BadInput, match="upload it first"):
         aliases.move(name, "b", CHALLENGER)
     with pytest.raises(BadInput, match="upload it first"):
@@ -117,7 +118,7 @@ def test_what_makes_no_sense_of_roles_is_refused(engine: Engine, name: str) -> N
 
 def test_of_moves_at_once_each_one_wins_whole_or_is_refused(engine: Engine, name: str) -> None:
     """Whoever is refused changed nothing; whoever was not is in the history."""
-    Aliases(engine).move(name, "first")
+    Aliases(engine, PluginFreeStore(engine)).move(name, "first")
     moved: list[str] = []
     refused: list[str] = []
     gate = threading.Barrier(6)
@@ -125,7 +126,7 @@ def test_of_moves_at_once_each_one_wins_whole_or_is_refused(engine: Engine, name
     def move(model: str) -> None:
         gate.wait()
         try:
-            Aliases(engine).move(name, model)
+            Aliases(engine, PluginFreeStore(engine)).move(name, model)
             moved.append(model)
         except Refused as refusal:
             refused.append(str(refusal))
@@ -135,7 +136,7 @@ def test_of_moves_at_once_each_one_wins_whole_or_is_refused(engine: Engine, name
         thread.start()
     for thread in threads:
         thread.join()
-    found = Aliases(engine).find(name)
+    found = Aliases(engine, PluginFreeStore(engine)).find(name)
     assert found is not None
     assert len(moved) + len(refused) == 6
     assert all("somebody else moved" in words for words in refused)
@@ -147,16 +148,16 @@ def test_of_moves_at_once_each_one_wins_whole_or_is_refused(engine: Engine, name
 def test_a_fault_at_any_request_leaves_the_name_as_it_was_or_as_it_should_be(
     fail_at: int, lost: bool, engine: Engine, name: str
 ) -> None:
-    Aliases(engine).move(name, "a")
+    Aliases(engine, PluginFreeStore(engine)).move(name, "a")
     unreliable = Unreliable(
         engine, fail_at, lambda: EngineUnavailable("gone"), lost_answer=lost, again=False
     )
     try:
-        Aliases(cast(Engine, unreliable)).move(name, "b")
+        Aliases(cast(Engine, unreliable), PluginFreeStore(engine)).move(name, "b")
         expected = {Alias(name, "b", ("a",))}
     except EngineUnavailable:
         expected = {Alias(name, "a")}
-    assert Aliases(engine).find(name) in expected
+    assert Aliases(engine, PluginFreeStore(engine)).find(name) in expected
 
 
 def pointer_document(**content: Any) -> dict[str, Any]:
@@ -173,7 +174,8 @@ def test_a_conflict_that_another_made_is_refused_and_one_of_its_own_is_success()
             fake.on("GET", f"/{INDEX}/_doc/m", before, after)
             fake.on("PUT", f"/{INDEX}", {"acknowledged": True})
             fake.on("PUT", f"/{INDEX}/_doc/m", conflict)
-            aliases = Aliases(Engine(ConnectionSettings(fake.url)))
+            engine = Engine(ConnectionSettings(fake.url))
+            aliases = Aliases(engine, PluginFreeStore(engine))
             if succeeds:
                 assert aliases.move("m", "b") == Alias("m", "b", ("a",))
             else:

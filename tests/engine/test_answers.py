@@ -13,7 +13,8 @@ import pytest
 from owpc_ltr.engine.deployment.aliases import Aliases
 from owpc_ltr.engine.deployment.certificates import Certificates
 from owpc_ltr.engine.deployment.drift import verify
-from owpc_ltr.engine.deployment.prune import prunable
+from owpc_ltr.engine.deployment.promote import promote
+from owpc_ltr.engine.deployment.prune import delete, prunable
 from owpc_ltr.engine.deployment.upload import upload
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.http.connection import ConnectionSettings
@@ -79,12 +80,14 @@ ACTS: dict[str, Callable[[Engine, Store], object]] = {
     "put a model": lambda _, store: store.put_model(MODEL),
     "list models": lambda _, store: store.list_models(),
     "delete a model": lambda _, store: store.delete_model("m"),
-    "find a name": lambda engine, _: Aliases(engine).find("m"),
-    "all names": lambda engine, _: Aliases(engine).all(),
-    "move a name": lambda engine, _: Aliases(engine).move("m", "m@1"),
-    "go back": lambda engine, _: Aliases(engine).roll_back("m"),
-    "certificate": lambda engine, _: Certificates(engine).get("m"),
+    "find a name": lambda engine, store: Aliases(engine, store).find("m"),
+    "all names": lambda engine, store: Aliases(engine, store).all(),
+    "move a name": lambda engine, store: Aliases(engine, store).move("m", "m-1"),
+    "go back": lambda engine, store: Aliases(engine, store).roll_back("m"),
+    "certificate": lambda engine, store: Certificates(engine, store).get("m"),
     "prune": prunable,
+    "delete": lambda engine, store: delete(engine, store, "m-3d3573b3"),
+    "promote": lambda engine, store: promote(engine, store, "m-3d3573b3"),
     "upload": lambda engine, store: upload(engine, store, linear(), FEATURESET, "small", "m"),
     "verify": lambda engine, store: verify(engine, store, "m", "small", tolerance=1e-5),
     "search": lambda engine, store: search(

@@ -13,6 +13,7 @@ from owpc_ltr.demo.narration import Silent
 from owpc_ltr.demo.walk import INDEX, STEPS, DemoOptions, Walk
 from owpc_ltr.engine.deployment.aliases import Aliases
 from owpc_ltr.engine.http.client import connect
+from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.evaluation.evaluate import measure, model_data
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import load_model
@@ -55,7 +56,10 @@ def test_the_demo_goes_all_the_way_and_its_figures_can_be_had_again(
         "LambdaMART",
         "BM25, untuned",
     }
-    assert Aliases(engine).resolve("python-docs-owpc") == figures["upload"]["model"]
+    assert (
+        Aliases(engine, PluginFreeStore(engine)).resolve("python-docs-owpc")
+        == figures["upload"]["model"]
+    )
     assert json.loads((tmp_path / "demo" / f"{INDEX}-bm25.json").read_text())["multi_match"]
 
     # What `owpc-ltr evaluate` prints for the files that the demo leaves.

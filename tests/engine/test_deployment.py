@@ -28,7 +28,7 @@ def test_an_upload_is_kept_under_its_hash_and_proven_on_the_judged_documents(
     small: Small,
 ) -> None:
     done = put(small, linear())
-    assert done.model.startswith(f"{small.name}@")
+    assert done.model.startswith(f"{small.name}-")
     assert done.alias == Alias(small.name, done.model)
     assert (done.parity.queries, done.parity.documents, done.parity.absent) == (4, 48, 0)
     assert done.parity.largest_difference <= TOLERANCE
@@ -45,7 +45,7 @@ def test_the_same_model_gets_the_same_name_and_no_second_place_in_the_history(
     again = put(small, linear((0.0, 0.0, 1.0)))
     assert other.model == again.model != first.model
     assert again.alias == Alias(small.name, other.model, (first.model,))
-    assert Aliases(small.engine).roll_back(small.name).current == first.model
+    assert Aliases(small.engine, small.store).roll_back(small.name).current == first.model
 
 
 def test_a_model_that_the_engine_scores_otherwise_is_taken_out_and_the_name_unmoved(

@@ -64,7 +64,7 @@ def test_a_fault_at_any_request_leaves_the_registry_as_it_was_or_as_it_should_be
 
     What a dead engine or process leaves behind is a model that no name means, never the reverse.
     """
-    first = put(small, linear())
+    first = put(small, linear(), keep=1000)
     old = first.alias
     fail_at, clean = 0, False
     while not clean:
@@ -117,7 +117,7 @@ class Confused(Unreliable):
 def test_an_answer_that_no_engine_gives_at_any_request_leaves_nothing_half_done(
     answer: Any, small: Small
 ) -> None:
-    old = put(small, linear()).alias
+    old = put(small, linear(), keep=1000).alias
     fail_at, clean = 0, False
     while not clean:
         fail_at += 1
@@ -153,10 +153,10 @@ def upload_until(url: str, own: str, kind: str, wanted: str) -> None:
 @pytest.mark.parametrize(
     ("wanted", "moved"),
     [
-        ("_create", False),  # the model is stored
+        ("_create", False),  # the model is stored, and nothing else says whose it is
         ("rescore", False),  # and scored in the engine
         (f"PUT /{INDEX}/_doc/certificate", False),
-        (f"PUT /{INDEX}/_doc/m-", True),
+        (f"PUT /{INDEX}/_doc/KIND%2F", True),
     ],
 )
 def test_what_a_killed_upload_leaves_no_name_means_and_another_upload_takes_up(
@@ -166,7 +166,9 @@ def test_what_a_killed_upload_leaves_no_name_means_and_another_upload_takes_up(
     context = multiprocessing.get_context("forkserver")
     own = small.name.removeprefix("m-")
     url = small.engine.settings.url
-    child = context.Process(target=upload_until, args=(url, own, small.store.kind, wanted))
+    kind = small.store.kind
+    last = wanted.replace("KIND", kind)
+    child = context.Process(target=upload_until, args=(url, own, kind, last))
     child.start()
     child.join(120)
     assert child.exitcode == -signal.SIGKILL

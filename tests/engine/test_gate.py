@@ -85,7 +85,7 @@ def test_a_worse_or_equal_model_is_refused_and_nothing_is_stored(small: Small) -
         assert raised.value.exit_code == 5
         assert len(raised.value.result.losers) == (10 if weights == BAD else 0)
     assert small.store.list_models() == [old.model]
-    assert Aliases(small.engine).find(small.name) == old.alias
+    assert Aliases(small.engine, small.store).find(small.name) == old.alias
 
 
 def test_a_metric_that_should_fall_must_fall(small: Small) -> None:

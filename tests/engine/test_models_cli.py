@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -26,10 +27,6 @@ def small(node_url: str) -> Iterator[Small]:
         yield made
 
 
-# A model's name means the same in every store.
-STORELESS = (("models", "show"), ("models", "diff"), ("models", "promote"), ("models", "rollback"))
-
-
 @pytest.fixture
 def run(
     small: Small,
@@ -43,8 +40,7 @@ def run(
     place = ("--store", small.name.removeprefix("m-"), "--store-kind", "plugin-free")
 
     def command(*words: str) -> tuple[int, str, str]:
-        storeless = words[0] == "train" or words[:2] in STORELESS
-        return plain(*words) if storeless else plain(*words, *place)
+        return plain(*words) if words[0] == "train" else plain(*words, *place)
 
     return command
 
@@ -80,9 +76,9 @@ def test_a_model_walks_from_challenger_to_champion_and_back(run: Run, small: Sma
     at = ("--index", small.index, "--featureset", "small", "--name", small.name)
     code, out, _ = run("upload", "one.json", *at)
     assert code == 0
-    assert out.startswith(f"stored '{small.name}@")
+    assert out.startswith(f"stored '{small.name}-")
     assert f"(plugin-free); '{small.name}' now points to it\n" in out
-    assert "engine against laptop: 48 documents of 4 queries, largest relative difference" in out
+    assert "engine against laptop: 48 documents of 4 queries, largest difference" in out
     _, out, _ = run("upload", "two.json", *at, "--as", "challenger")
     assert f"it challenges '{small.name}'" in out
 
@@ -101,7 +97,9 @@ def test_a_model_walks_from_challenger_to_champion_and_back(run: Run, small: Sma
     _, out, _ = run("models", "promote", small.name)
     assert out == f"'{small.name}' now points to '{alias['challenger']}'\n"
     _, out, _ = run("models", "rollback", small.name)
-    assert out == f"'{small.name}' now points to '{alias['current']}'\n"
+    own = small.name.removeprefix("m-")
+    forward = f"owpc-ltr models promote {alias['challenger']} --store {own}"
+    assert out == f"'{small.name}' now points to '{alias['current']}'\nforward again: {forward}\n"
     _, out, _ = run("models", "prune")
     assert f"unused: '{alias['challenger']}'" in out
     code, _, err = run("models", "prune", alias["current"])
@@ -112,6 +110,42 @@ def test_a_model_walks_from_challenger_to_champion_and_back(run: Run, small: Sma
     assert small.store.list_models() == [alias["current"]]
     _, out, _ = run("models", "show", small.name)
     assert "parity.largest_difference" in out
+    assert re.search(r"FEATURE +WEIGHT\ntitle +1\n", out)
+    assert run("models", "show", "one.json")[1].endswith(out[out.index("FEATURE") :])
+    code, _, err = run("models", "delete", alias["current"])
+    assert code == 5
+    assert "promote another model first" in err
+    _, out, _ = run("models", "delete", small.name)
+    assert out == f"would take out '{alias['current']}'\ndo so with --yes\n"
+    _, out, _ = run("models", "delete", small.name, "--yes")
+    assert out == f"took out '{alias['current']}'\n'{small.name}' points to nothing any more\n"
+    assert small.store.list_models() == []
+
+
+def test_models_are_listed_with_their_stores_and_go_forward_again(run: Run, small: Small) -> None:
+    at = ("--index", small.index, "--featureset", "small", "--name", small.name)
+    for number in range(3):
+        save_model(linear((1.0, 0.0, number / 8)), Path("one.json"))
+        assert run("upload", "one.json", *at, "--keep", "1")[0] == 0
+    _, out, _ = run("models", "list", "--json")
+    listed = json.loads(out)
+    (alias,) = listed["aliases"]
+    assert (alias["store"], len(alias["previous"])) == (small.store.name, 1)
+    _, out, _ = run("models", "list")
+    assert re.search(rf"^{small.name} +{small.store.name} +{alias['current']} ", out, re.MULTILINE)
+    assert out.endswith(f"unused: '{listed['unused'][0]}'\n")
+    _, out, _ = run("models", "rollback", small.name)
+    words = out.splitlines()[1].removeprefix("forward again: owpc-ltr ").split()
+    _, out, _ = run(*words[:3])
+    assert out == f"'{small.name}' now points to '{alias['current']}'\n"
+    code, _, err = run("upload", "one.json", *at[:-1], "x@363e5ec3")
+    assert code == 2
+    assert "no name has an '@'" in err
+    code, _, err = run("upload", "one.json", "--index", "no-such-index", *at[2:])
+    assert code == 3
+    assert err.count("\n") == 1
+    code, _, err = run("verify", small.name, "--index", "no-such-index")
+    assert code == 3
 
 
 def test_drift_is_one_line_and_exit_code_5(run: Run, small: Small) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from owpc_ltr.engine.deployment.aliases import Aliases
 from owpc_ltr.engine.deployment.certificates import Certificates
+from owpc_ltr.engine.deployment.prune import prunable, prune
 from owpc_ltr.engine.deployment.upload import upload
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.http.connection import ConnectionSettings
@@ -57,7 +59,15 @@ class Plugin:
 
     def aliases(self, asked: Asked, path: str) -> Reply:
         if path.endswith("/_search"):
-            hits = [{"_source": d} for d in self.documents.values() if "name" in d]
+            ids = find(asked.body, "values")
+            wanted = {
+                each: d
+                for each, d in self.documents.items()
+                if (each.partition("/_doc/")[2] in ids if ids else "name" in d)
+            }
+            hits = [
+                {"_id": each.partition("/_doc/")[2], "_source": d} for each, d in wanted.items()
+            ]
             return Reply({"timed_out": False, "_shards": {"failed": 0}, "hits": {"hits": hits}})
         if asked.method == "GET":
             found = self.documents.get(path)
@@ -153,7 +163,7 @@ def test_trees_are_proven_in_a_format_that_each_version_scores_exactly(
     assert done.parity.compared == "scores"
     assert done.parity.largest_difference <= 1e-6
     assert done.parity.documents == 48
-    certificate = Certificates(engine).get(done.model)
+    certificate = Certificates(engine, LtrPluginStore(engine)).get(done.model)
     assert certificate.interval.proven
     assert certificate.interval.low == pytest.approx(-0.5, abs=1e-5)
     assert certificate.interval.high == pytest.approx(3.5, abs=1e-5)
@@ -165,7 +175,7 @@ def test_trees_that_the_engine_scores_otherwise_are_taken_out(fake: FakeEngine) 
     with pytest.raises(Refused, match="scores differently"):
         upload(engine, LtrPluginStore(engine), trees(), FEATURESET, "small", "m")
     assert plugin.models == {}
-    assert Aliases(engine).find("m") is None
+    assert Aliases(engine, LtrPluginStore(engine)).find("m") is None
     assert not any("certificate" in path for path in plugin.documents)
 
 
@@ -188,3 +198,29 @@ def test_splits_of_a_feature_that_is_never_missing_go_into_every_version(fake: F
         engine, LtrPluginStore(engine), replace(whole, forest=only_size), FEATURESET, "small", "m"
     )
     assert done.type == XGBOOST
+
+
+@pytest.mark.parametrize("as_text", [False, True], ids=["as it was sent", "as text"])
+def test_what_a_killed_upload_left_in_the_plugin_is_known_by_the_hash_of_its_content(
+    as_text: bool, fake: FakeEngine
+) -> None:
+    """However the plugin gives a definition back; and a model of anybody else's is not."""
+    plugin = Plugin("3.8.0")
+    engine = connected(fake, plugin)
+    store = LtrPluginStore(engine)
+    names = [
+        upload(engine, store, model, FEATURESET, "small", "m").model
+        for model in (trees(), linear())
+    ]
+    assert prunable(engine, store) == []
+    plugin.documents.clear()
+    foreign = json.loads(json.dumps(plugin.models[names[1]]))
+    foreign["model"]["name"] = "m-12345678"
+    plugin.models["m-12345678"] = foreign
+    for model in plugin.models.values():
+        ranker = model["model"]["model"]
+        if as_text and not isinstance(ranker["definition"], str):
+            ranker["definition"] = json.dumps(ranker["definition"])
+    assert prunable(engine, store) == sorted(names)
+    prune(engine, store, names)
+    assert list(plugin.models) == ["m-12345678"]

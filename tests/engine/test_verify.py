@@ -52,7 +52,7 @@ def test_a_model_that_nothing_happened_to_verifies_from_the_cluster_alone(small:
 
 def test_the_certificate_gives_back_the_very_model(small: Small) -> None:
     done = put(small, 1 / 3, -2e-7, 5.5, loss={"name": "owpc", "settings": {}})
-    certificate = Certificates(small.engine).get(done.model)
+    certificate = Certificates(small.engine, small.store).get(done.model)
     ranker = certificate.ranker()
     features = np.random.default_rng(1).normal(size=(9, 3)).astype(np.float32)
     np.testing.assert_array_equal(
@@ -63,7 +63,7 @@ def test_the_certificate_gives_back_the_very_model(small: Small) -> None:
     assert certificate.parity == done.parity.as_dict()
     assert len(certificate.samples) == 4
     assert all(len(p["scores"]) == len(p["document_ids"]) == 12 for p in certificate.samples)
-    brief = Certificates(small.engine).find(done.model, whole=False)
+    brief = Certificates(small.engine, small.store).find(done.model, whole=False)
     assert brief is not None
     assert (brief.content, brief.samples) == ({}, ())
     assert brief.interval == certificate.interval
@@ -127,7 +127,7 @@ def test_an_edited_feature_set_and_one_that_is_gone_are_drift(small: Small) -> N
 
 def test_another_engine_version_is_drift(small: Small) -> None:
     done = put(small)
-    certificates = Certificates(small.engine)
+    certificates = Certificates(small.engine, small.store)
     old = certificates.get(done.model)
     certificates.keep(replace(old, engine={**old.engine, "version": "2.19.0"}))
     (words,) = look(small, done.model).drift
@@ -162,7 +162,7 @@ def test_how_far_a_feature_moved_is_its_mean_step_in_standard_deviations() -> No
 def test_two_models_differ_in_what_they_were_made_of_and_in_their_weights(small: Small) -> None:
     one = put(small, 1.0, 0.5, 0.0, seed=1)
     two = put(small, 1.0, 0.25, 0.0, seed=2)
-    certificates = Certificates(small.engine)
+    certificates = Certificates(small.engine, small.store)
     found = {
         name: (a, b)
         for name, a, b in differences(certificates.get(one.model), certificates.get(two.model))
@@ -182,10 +182,10 @@ def test_only_models_that_no_name_means_are_taken_out(small: Small) -> None:
     for name in (first.model, third.model):
         with pytest.raises(Refused, match="nothing that a name points to"):
             prune(small.engine, small.store, [name])
-    Aliases(small.engine).roll_back(small.name)
+    Aliases(small.engine, small.store).roll_back(small.name)
     assert prunable(small.engine, small.store) == [third.model]
     with pytest.raises(BadInput, match="exact name"):
         prune(small.engine, small.store, [third.model, "m@00000000"])
     prune(small.engine, small.store, [third.model])
     assert sorted(small.store.list_models()) == sorted([first.model, second.model])
-    assert Certificates(small.engine).find(third.model) is None
+    assert Certificates(small.engine, small.store).find(third.model) is None

@@ -1,25 +1,35 @@
 """Aliases: a name that applications use, and the immutable model that it points to today.
 
 Models in an engine cannot be changed, and must not be deleted and made again under one name (a
-search in between would fail). So each upload is kept as `name@hash`, and an alias document
+search in between would fail). So each upload is kept as `name-hash`, and an alias document
 says which one `name` points to, which ones it pointed to before, and which one is tried against it.
 Beside the aliases lie the models' certificates.
+
+An alias belongs to a store. Of the default store its document is called as the name is, so that
+applications find it by that; of another, KIND/STORE/NAME.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
 
+from owpc_ltr.engine.deployment.alias import (
+    CHALLENGER,
+    CHAMPION,
+    KEPT,
+    ROLES,
+    Alias,
+)
 from owpc_ltr.engine.http.client import Engine, EngineRefusal
 from owpc_ltr.engine.http.responses import hits_of, part_of, strange
-from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
+from owpc_ltr.engine.store.base import Store
+from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused
 from owpc_ltr.names import check_name
 
+__all__ = ["CHALLENGER", "CHAMPION", "INDEX", "KEPT", "ROLES", "Alias", "Aliases", "all_aliases"]
+
 INDEX = "owpc-ltr-pointers"
-CHAMPION, CHALLENGER = "champion", "challenger"
-ROLES = (CHAMPION, CHALLENGER)
 _MOST = 10_000
 _PROPERTIES = {
     "name": {"type": "keyword"},
@@ -30,75 +40,21 @@ _BODY = {
     "settings": {"index": {"number_of_shards": 1, "auto_expand_replicas": "0-1"}},
     "mappings": {"dynamic": False, "properties": _PROPERTIES},
 }
-
-
-@dataclass(frozen=True)
-class Alias:
-    """What a name points to now (`current`, the champion), and pointed to before (latest last).
-
-    `challenger` is the model that is tried against it, if there is one.
-    """
-
-    name: str
-    current: str
-    previous: tuple[str, ...] = ()
-    challenger: str | None = None
-
-    @property
-    def models(self) -> set[str]:
-        """Every model that the alias points to, pointed to, or may come to point to."""
-        return {self.current, *self.previous, *filter(None, [self.challenger])}
-
-    def moved_to(self, model: str) -> Alias:
-        """The alias to another model, with today's as the latest of the previous ones."""
-        challenger = None if model == self.challenger else self.challenger
-        if model == self.current:
-            return replace(self, challenger=challenger)
-        return Alias(self.name, model, (*self.previous, self.current), challenger)
-
-    def moved_back(self) -> Alias:
-        """The alias one step back."""
-        if not self.previous:
-            raise Refused(f"'{self.name}' has no earlier model to go back to")
-        return Alias(self.name, self.previous[-1], self.previous[:-1], self.challenger)
-
-    def challenged_by(self, model: str) -> Alias:
-        """The alias with this model tried against today's."""
-        if model == self.current:
-            raise Refused(
-                f"'{self.name}' points to '{model}' already: a model cannot challenge itself"
-            )
-        return replace(self, challenger=model)
-
-    def promoted(self) -> Alias:
-        """The alias to its challenger."""
-        if self.challenger is None:
-            raise Refused(
-                f"'{self.name}' has no challenger to promote: upload one with --as challenger"
-            )
-        return self.moved_to(self.challenger)
-
-    def model_of(self, role: str) -> str:
-        """The model in a role. Raises UsageError or Refused where there is none."""
-        if role not in ROLES:
-            raise UsageError(f"no role is called '{role}': use {' or '.join(ROLES)}")
-        model = self.current if role == CHAMPION else self.challenger
-        if model is None:
-            raise Refused(f"'{self.name}' has no challenger: upload one with --as challenger")
-        return model
+_Version = dict[str, str]
 
 
 class Aliases:
-    """The aliases of a cluster; a change is refused if somebody else was faster."""
+    """The aliases of a store; a change is refused if somebody else was faster."""
 
-    def __init__(self, engine: Engine) -> None:
-        """Use the cluster behind `engine`."""
+    def __init__(self, engine: Engine, store: Store) -> None:
+        """Use the cluster behind `engine`, and what points into `store`."""
         self._engine = engine
+        self._store, self._kind = store.name, store.kind
 
     def find(self, name: str) -> Alias | None:
         """The alias of this name, if there is one."""
         found = self._read(name)
-        return found[0] if found else None
+        return found[0] if found and self._is_here(found[0]) else None
 
     def resolve(self, name: str) -> str:
         """The model that a name points to; a name without an alias is a model's own.
@@ -113,64 +69,115 @@ class Aliases:
             return name
         return alias.model_of(role if colon else CHAMPION)
 
-    def move(self, name: str, model: str, role: str = CHAMPION) -> Alias:
-        """Let `name`, or its challenger, point to `model` from now on, in one step."""
-        if role == CHALLENGER:
-            return self._change(name, lambda alias: alias.challenged_by(model))
+    def check_free(self, name: str) -> Alias | None:
+        """As `find`, but Refused where another kind of store on this cluster has the name."""
         found = self._read(name)
-        alias = found[0].moved_to(model) if found else Alias(name, model)
-        self._write(alias, found[1] if found else None)
-        return alias
+        if found is None:
+            return None
+        self._check_here(found[0])
+        return found[0]
 
-    def promote(self, name: str) -> Alias:
-        """Let `name` point to its challenger. Raises Refused if there is none."""
-        return self._change(name, Alias.promoted)
+    def move(
+        self, name: str, model: str, role: str = CHAMPION, *, keep: int | None = None
+    ) -> Alias:
+        """Let `name`, or its challenger, point to `model` from now on, in one step.
+
+        `keep` is how many earlier models the name can go back to from now on.
+        """
+        if role == CHALLENGER:
+            return self._change(name, lambda alias: alias.challenged_by(model, keep))
+        found = self._read(name)
+        if found:
+            return self._write(found[0].moved_to(model, keep), found)
+        return self._write(Alias(name, model, keep=KEPT if keep is None else keep), None)
+
+    def promote(self, name: str, model: str | None = None) -> Alias:
+        """Let `name` point to this model of its own, else to its challenger.
+
+        Raises Refused if there is none.
+        """
+        if model is None:
+            return self._change(name, Alias.promoted)
+        return self._change(name, lambda alias: alias.moved_to(model))
 
     def roll_back(self, name: str) -> Alias:
         """Let `name` point again to the model before. Raises Refused if there is none."""
         return self._change(name, Alias.moved_back)
 
-    def all(self) -> list[Alias]:
-        """Every alias, by name."""
-        body = {"size": _MOST, "sort": ["name"], "query": {"exists": {"field": "name"}}}
+    def forget(self, name: str, model: str) -> Alias:
+        """Let `name` not go back to this model. Raises Refused where it points to it."""
+        return self._change(name, lambda alias: alias.without(model))
+
+    def delete(self, name: str) -> Alias:
+        """Take out the name, which then points to nothing; what it pointed to stays."""
+        alias, version = self._known(name)
         try:
-            answer = self._engine.request("POST", f"/{INDEX}/_search", body=body)
-        except EngineRefusal as refusal:
-            if refusal.status == 404:
-                return []
-            raise
-        hits = hits_of(answer, "its list of names")
-        return [_alias(part_of(hit, "_source", "its list of names")) for hit in hits]
+            self._engine.request(
+                "DELETE", self._path(name), params={"refresh": "true", **version}, idempotent=False
+            )
+        except (EngineRefusal, EngineUnavailable) as fault:
+            if self._read_after(name, fault) is not None:
+                raise self._moved_meanwhile(name, fault) from fault
+        return alias
+
+    def all(self) -> list[Alias]:
+        """Every alias of the store, by name."""
+        return [alias for alias in all_aliases(self._engine) if self._is_here(alias)]
 
     def pointed_to(self) -> set[str]:
-        """Every model that an alias points to, pointed to, or may come to point to."""
-        return {model for alias in self.all() for model in alias.models}
+        """Every model that an alias points to, can go back to, or may come to point to.
+
+        An alias from before names belonged to stores may mean a model of any of them.
+        """
+        return {model for alias in self._near() for model in alias.models}
+
+    def users(self, model: str) -> list[Alias]:
+        """The aliases that use a model."""
+        return [alias for alias in self._near() if model in alias.models]
 
     def prepare(self) -> None:
         """Make the index if it is not there yet, and bring an older one up to date."""
-        try:
-            self._engine.request("PUT", f"/{INDEX}", body=_BODY, idempotent=False)
-        except EngineRefusal as refusal:
-            if refusal.type != "resource_already_exists_exception":
-                raise
-            self._engine.request("PUT", f"/{INDEX}/_mapping", body={"properties": _PROPERTIES})
+        prepare(self._engine)
+
+    def _near(self) -> list[Alias]:
+        found = all_aliases(self._engine)
+        return [alias for alias in found if self._is_here(alias) or alias.store_kind is None]
+
+    def _is_here(self, alias: Alias) -> bool:
+        return alias.store == self._store and alias.store_kind in {None, self._kind}
+
+    def _check_here(self, alias: Alias) -> None:
+        if not self._is_here(alias):
+            raise Refused(
+                f"'{alias.name}' is a name of the {alias.store_kind} store: take another name, or "
+                f"use --store-kind {alias.store_kind}"
+            )
 
     def _change(self, name: str, change: Callable[[Alias], Alias]) -> Alias:
+        found = self._known(name)
+        return self._write(change(found[0]), found)
+
+    def _known(self, name: str) -> tuple[Alias, _Version]:
         found = self._read(name)
-        if found is None:
+        if found is None or not self._is_here(found[0]):
             raise self._unknown(name)
-        alias = change(found[0])
-        self._write(alias, found[1])
-        return alias
+        return found
 
     def _unknown(self, name: str) -> BadInput:
+        place = f"the store '{self._store}' of " if self._store else ""
         return BadInput(
-            f"there is no model '{name}' in {self._engine.settings.url}: upload it first"
+            f"there is no model '{name}' in {place}{self._engine.settings.url}: upload it first"
         )
 
-    def _read(self, name: str) -> tuple[Alias, dict[str, str]] | None:
+    def _path(self, name: str) -> str:
+        own = check_name("model", name)
+        if self._store is None:
+            return f"/{INDEX}/_doc/{own}"
+        return f"/{INDEX}/_doc/{self._kind}%2F{self._store}%2F{own}"
+
+    def _read(self, name: str) -> tuple[Alias, _Version] | None:
         try:
-            answer = self._engine.request("GET", f"/{INDEX}/_doc/{check_name('model', name)}")
+            answer = self._engine.request("GET", self._path(name))
         except EngineRefusal as refusal:
             if refusal.status == 404:
                 return None
@@ -181,44 +188,113 @@ class Aliases:
         version = {f"if{key}": str(answer[key]) for key in ("_seq_no", "_primary_term")}
         return alias, version
 
-    def _write(self, alias: Alias, version: dict[str, str] | None) -> None:
-        self.prepare()
-        content = {
+    def _write(self, alias: Alias, before: tuple[Alias, _Version] | None) -> Alias:
+        """The alias as it lies there now: in place of what was read before, of nothing else."""
+        if before:
+            self._check_here(before[0])
+        prepare(self._engine)
+        try:
+            self._put(alias, before[1] if before else {"op_type": "create"})
+        except (EngineRefusal, EngineUnavailable) as fault:
+            self._settle(alias, before, fault)
+        found: Alias = _alias(self._content(alias))
+        return found
+
+    def _put(self, alias: Alias, version: _Version) -> None:
+        self._engine.request(
+            "PUT",
+            self._path(alias.name),
+            params={"refresh": "true", **version},
+            body=self._content(alias),
+            idempotent=False,
+        )
+
+    def _settle(
+        self, alias: Alias, before: tuple[Alias, _Version] | None, fault: OwpcLtrError
+    ) -> None:
+        """After a lost answer, the write may have happened: what counts is what is there.
+
+        Raises, saying what holds, where it did not.
+        """
+        found = self._read_after(alias.name, fault)
+        if before and found and found[1] == before[1] and not isinstance(fault, EngineRefusal):
+            # A write may still be on its way: what was there, written once more, overtakes it.
+            try:
+                self._put(before[0], before[1])
+            except (EngineRefusal, EngineUnavailable) as second:
+                found = self._read_after(alias.name, second)
+        if found and found[0] == alias:
+            return
+        if isinstance(fault, EngineRefusal) and fault.status == 409:
+            raise self._moved_meanwhile(alias.name, fault) from fault
+        if isinstance(fault, EngineUnavailable) and found:
+            raise EngineUnavailable(
+                f"{fault}; '{alias.name}' still points to '{found[0].current}'"
+            ) from fault
+        raise fault
+
+    def _read_after(self, name: str, fault: OwpcLtrError) -> tuple[Alias, _Version] | None:
+        try:
+            return self._read(name)
+        except EngineUnavailable as second:
+            raise EngineUnavailable(
+                f"{fault}; whether '{name}' has moved could not be looked at either: see what it "
+                "points to (owpc-ltr models list) before you try again"
+            ) from second
+
+    def _moved_meanwhile(self, name: str, fault: OwpcLtrError) -> OwpcLtrError:
+        if not isinstance(fault, EngineRefusal) or fault.status != 409:
+            return fault
+        return Refused(
+            f"somebody else moved '{name}' at the same time: look at it with "
+            "owpc-ltr models list, and try again"
+        )
+
+    def _content(self, alias: Alias) -> dict[str, Any]:
+        return {
             "name": alias.name,
+            "store": self._store,
+            "store_kind": self._kind,
             "current": alias.current,
             "previous": list(alias.previous),
             **({"challenger": alias.challenger} if alias.challenger else {}),
+            "keep": alias.keep,
         }
-        params = {"refresh": "true", **(version or {"op_type": "create"})}
-        try:
-            self._engine.request(
-                "PUT",
-                f"/{INDEX}/_doc/{check_name('model', alias.name)}",
-                params=params,
-                body=content,
-                idempotent=False,
-            )
-        except (EngineRefusal, EngineUnavailable) as fault:
-            # After a lost answer, the write may have happened: what counts is what is there.
-            if self.find(alias.name) == alias:
-                return
-            if isinstance(fault, EngineRefusal) and fault.status == 409:
-                raise Refused(
-                    f"somebody else moved '{alias.name}' at the same time: look at it with "
-                    "owpc-ltr models list, and try again"
-                ) from fault
+
+
+def all_aliases(engine: Engine) -> list[Alias]:
+    """Every alias of the cluster, by name, whatever its store."""
+    body = {"size": _MOST, "sort": ["name"], "query": {"exists": {"field": "name"}}}
+    try:
+        answer = engine.request("POST", f"/{INDEX}/_search", body=body)
+    except EngineRefusal as refusal:
+        if refusal.status == 404:
+            return []
+        raise
+    hits = hits_of(answer, "its list of names")
+    return [_alias(part_of(hit, "_source", "its list of names")) for hit in hits]
+
+
+def prepare(engine: Engine) -> None:
+    """Make the index of aliases and certificates, or bring an older one up to date."""
+    try:
+        engine.request("PUT", f"/{INDEX}", body=_BODY, idempotent=False)
+    except EngineRefusal as refusal:
+        if refusal.type != "resource_already_exists_exception":
             raise
+        engine.request("PUT", f"/{INDEX}/_mapping", body={"properties": _PROPERTIES})
 
 
 def _alias(content: dict[str, Any]) -> Alias:
     name, current = content.get("name"), content.get("current")
     previous, challenger = content.get("previous", []), content.get("challenger")
     models = [current, *previous] if isinstance(previous, list) else [None]
-    if challenger is not None:
-        models.append(challenger)
-    if not all(isinstance(each, str) for each in (name, *models)):
+    place = (challenger, content.get("store"), content.get("store_kind"))
+    models += [each for each in place if each is not None]
+    keep = content.get("keep", KEPT)
+    if not all(isinstance(each, str) for each in (name, *models)) or type(keep) is not int:
         raise BadInput(
             f"what the index {INDEX} says of {name!r} is damaged: take that document out, and "
             "upload again"
         )
-    return Alias(str(name), str(current), tuple(previous), challenger)
+    return Alias(str(name), str(current), tuple(previous), challenger, max(keep, 0), *place[1:])

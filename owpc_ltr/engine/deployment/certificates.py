@@ -1,23 +1,26 @@
 """Certificates: what each model in a cluster is, where it comes from, and the proof of its scores.
 
 One document a model lies beside the aliases, so that any model can be verified from the cluster
-alone: it holds the model itself and the parity samples, with their features and scores.
+alone: it holds the model itself and the parity samples, with their features and scores. A
+certificate belongs to a store, as its model does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from owpc_ltr.engine.deployment.aliases import INDEX, Aliases
+from owpc_ltr.engine.deployment.aliases import INDEX, prepare
 from owpc_ltr.engine.http.client import Engine, EngineRefusal
-from owpc_ltr.engine.http.responses import part_of
+from owpc_ltr.engine.http.responses import hits_of, part_of
+from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import FeatureSet, parse_featureset
 from owpc_ltr.models.linear import model_of
 from owpc_ltr.models.score_range import ScoreInterval
-from owpc_ltr.names import check_name
+from owpc_ltr.names import check_name, immutable, split_immutable
 from owpc_ltr.protocols import Model
 
 _FORMAT = 1
@@ -30,8 +33,9 @@ class Certificate:
 
     `content` is the model file's, with its training record but for the samples; `engine` and
     `indices` are the environment of the upload (see `feature_log/environment.py`); `samples`
-    have features and local scores of that moment; `parity` and `gate` are what was found then.
-    Empty `content` and `samples` were left out when it was read.
+    have features and local scores of that moment; `parity` and `gate` are what was found then;
+    `name` is the one that it was uploaded as. Empty `content` and `samples` were left out when it
+    was read.
     """
 
     model: str
@@ -46,6 +50,15 @@ class Certificate:
     gate: dict[str, Any] | None = None
     record: dict[str, Any] = field(default_factory=dict)
     samples: tuple[dict[str, Any], ...] = ()
+    name: str | None = None
+
+    @property
+    def alias_name(self) -> str | None:
+        """The name that it was uploaded as; older certificates tell it by the model's own."""
+        if self.name is not None:
+            return self.name
+        parts = split_immutable(self.model)
+        return parts[0] if parts else None
 
     def ranker(self) -> Model:
         """The local model. Raises BadInput where the certificate is damaged."""
@@ -58,6 +71,7 @@ class Certificate:
         return {
             "format": _FORMAT,
             "model": self.model,
+            "name": self.name,
             "type": self.type,
             "featureset": self.featureset.to_body()["featureset"],
             "featureset_hash": self.featureset.hash,
@@ -74,18 +88,19 @@ class Certificate:
 
 
 class Certificates:
-    """The certificates of a cluster."""
+    """The certificates of a store's models."""
 
-    def __init__(self, engine: Engine) -> None:
-        """Use the cluster behind `engine`."""
+    def __init__(self, engine: Engine, store: Store) -> None:
+        """Use the cluster behind `engine`, and what was proven of the models in `store`."""
         self._engine = engine
+        self._place = "%2F".join(["certificate", store.kind, *([store.name] if store.name else [])])
 
     def keep(self, certificate: Certificate) -> None:
         """Write a certificate; a later proof of the same model takes the place of an earlier."""
-        Aliases(self._engine).prepare()
+        prepare(self._engine)
         self._engine.request(
             "PUT",
-            _path(certificate.model),
+            self._path(certificate.model),
             params={"refresh": "true"},
             body={"certificate": certificate.as_dict()},
         )
@@ -98,7 +113,7 @@ class Certificates:
         left_out = "" if whole else ",".join(f"certificate.{part}" for part in _LARGE)
         params = {"_source_excludes": left_out} if left_out else {}
         try:
-            answer = self._engine.request("GET", _path(model), params=params)
+            answer = self._engine.request("GET", self._path(model), params=params)
         except EngineRefusal as refusal:
             if refusal.status == 404:
                 return None
@@ -111,22 +126,50 @@ class Certificates:
         if certificate is None:
             raise BadInput(
                 f"the model '{model}' has no certificate in {self._engine.settings.url}: check the "
-                "name, or upload it again"
+                "name and the --store, or upload it again"
             )
         return certificate
+
+    def called(self, name: str) -> str:
+        """The model that is meant by its own name: NAME@HASH also means NAME-HASH, once new."""
+        parts = split_immutable(name)
+        if "@" not in name or parts is None:
+            return name
+        dashed = immutable(*parts)
+        found = self.of([name, dashed])
+        return dashed if dashed in found and name not in found else name
+
+    def of(self, models: Collection[str]) -> set[str]:
+        """Those of these models that have a certificate."""
+        by_id = {self._id(model).replace("%2F", "/"): model for model in models}
+        body = {"size": len(by_id), "_source": False, "query": {"ids": {"values": [*by_id]}}}
+        if not by_id:
+            return set()
+        try:
+            answer = self._engine.request("POST", f"/{INDEX}/_search", body=body)
+        except EngineRefusal as refusal:
+            if refusal.status == 404:
+                return set()
+            raise
+        found = {hit["_id"] for hit in hits_of(answer, "its certificates", "_id")}
+        return {model for key, model in by_id.items() if key in found}
 
     def delete(self, model: str) -> None:
         """Take out a certificate; harmless where there is none."""
         try:
-            self._engine.request("DELETE", _path(model), params={"refresh": "true"})
+            self._engine.request("DELETE", self._path(model), params={"refresh": "true"})
         except EngineRefusal as refusal:
             if refusal.status != 404:
                 raise
 
+    def _path(self, model: str) -> str:
+        return f"/{INDEX}/_doc/{self._id(model)}"
 
-def _path(model: str) -> str:
-    # No name has a slash in it, so that no alias can be taken for a certificate.
-    return f"/{INDEX}/_doc/certificate%2F{check_name('model', model)}"
+    def _id(self, model: str) -> str:
+        # No name has a slash in it, so that no alias can be taken for a certificate. Models had an
+        # '@' in their names, and have none any more, since certificates belong to stores.
+        place = "certificate" if "@" in model else self._place
+        return f"{place}%2F{check_name('model', model)}"
 
 
 def _read(model: str, source: Any) -> Certificate:
@@ -152,6 +195,7 @@ def _read(model: str, source: Any) -> Certificate:
             content.get("gate"),
             dict(content["record"]),
             tuple(content.get("probes") or ()),
+            content.get("name"),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadInput(f"{place} is damaged: {type(error).__name__} {error}") from error

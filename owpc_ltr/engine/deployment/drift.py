@@ -67,7 +67,7 @@ def verify(
     its values on the samples moved by more than `feature_drift` standard deviations in the mean.
     Raises BadInput where the model has no certificate.
     """
-    certificate = Certificates(engine).get(model)
+    certificate = Certificates(engine, store).get(model)
     index = index or certificate.index
     drift = _changed_set(store, certificate.featureset)
     if drift:

@@ -16,6 +16,7 @@ from owpc_ltr.data.sources import known_sides
 from owpc_ltr.engine.deployment.aliases import ROLES, Aliases
 from owpc_ltr.engine.deployment.certificates import Certificate, Certificates
 from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.evaluation.evaluate import compare, measure
 from owpc_ltr.evaluation.significance import Comparison
@@ -86,14 +87,14 @@ class NotBetter(Refused):
 
 
 def pass_gate(
-    engine: Engine, gate: Gate, model: Model, featureset: FeatureSet, name: str
+    engine: Engine, store: Store, gate: Gate, model: Model, featureset: FeatureSet, name: str
 ) -> GateResult | None:
     """Compare on held-out queries with the model that is there; None where there is none yet.
 
     Raises NotBetter where the interval of the gain reaches down to 0, Refused or BadInput where
     the two cannot be compared fairly.
     """
-    other = _other(engine, name, gate.over)
+    other = _other(engine, store, name, gate.over)
     if other is None:
         return None
     data = held_out(gate.data, model, other)
@@ -131,13 +132,14 @@ def held_out(data: RankingDataset, model: Model, other: Certificate) -> RankingD
     return data.select(np.flatnonzero(kept))
 
 
-def _other(engine: Engine, name: str, over: str) -> Certificate | None:
-    alias = Aliases(engine).find(name)
+def _other(engine: Engine, store: Store, name: str, over: str) -> Certificate | None:
+    alias = Aliases(engine, store).find(name)
+    certificates = Certificates(engine, store)
     if over in ROLES:
         if alias is None:
             return None
         over = alias.model_of(over)
-    return Certificates(engine).get(over)
+    return certificates.get(certificates.called(over))
 
 
 def _unseen(data: RankingDataset, record: dict[str, Any], whose: str) -> NDArray[np.bool_]:

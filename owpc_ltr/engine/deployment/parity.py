@@ -27,7 +27,8 @@ _METRIC = "ndcg@10"
 class Parity:
     """How far the engine's scores of a model are from the laptop's, on judged documents.
 
-    `largest_difference` is relative: |engine − local| / max(1, |local|). `swapped` counts pairs of
+    `largest_difference` is |engine − local| / max(1, |local|): of scores above 1 relative to them,
+    of others absolute, for what is near 0 has no digits to compare. `swapped` counts pairs of
     one query that the two would order differently, `ties_broken` those that only one of them ties;
     `tau` is Kendall's tau-b, a mean over queries; `ndcg_difference` the engine's mean NDCG@10 less
     the laptop's, None where labels are not known. `absent` documents are not in the index.
@@ -53,6 +54,14 @@ class Parity:
     def as_dict(self) -> dict[str, Any]:
         """The parity as JSON."""
         return asdict(self)
+
+    def in_words(self) -> str:
+        """The largest difference as what it is, and what it does to orders."""
+        what = " from training" if self.compared == "features" else ""
+        return (
+            f"largest difference{what} {self.largest_difference:.2g} (relative above 1), "
+            f"{self.swapped} pairs swapped"
+        )
 
     def refusal(self, tolerance: float) -> str | None:
         """Why the model must not be used, in words; None if it may."""
@@ -201,7 +210,7 @@ def _rows(sample: dict[str, Any], ids: list[str]) -> list[int]:
 
 
 def _differences(one: Answered, compared: str) -> tuple[Vector, list[str]]:
-    """The largest relative difference of each document, and the column of it."""
+    """The largest difference of each document, relative above 1, and the column of it."""
     if compared == "scores" or one.before is None:
         difference = np.abs(one.other - one.reference) / np.maximum(1.0, np.abs(one.reference))
         # A score that is not a number must not slip through a comparison.

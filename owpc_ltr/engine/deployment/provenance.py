@@ -15,14 +15,8 @@ _FIT = ("objective", "risk", "gap", "relative_gap", "passes", "stop_reason")
 
 def provenance(certificate: Certificate) -> dict[str, Any]:
     """What was trained, on what, with what, and what was proven where; one flat fact a line."""
-    record = certificate.record
     facts: dict[str, Any] = {"model": certificate.model, "type": certificate.type}
-    facts |= {key: record[key] for key in _RECORD if record.get(key) is not None}
-    if isinstance(record.get("source"), dict):
-        # Which queries they were, is for comparing with others: nobody reads it.
-        facts["source"] = {key: part for key, part in record["source"].items() if key != "queries"}
-    fit = record.get("certificate") or {}
-    facts["fit"] = {key: fit[key] for key in _FIT if key in fit}
+    facts |= recorded(certificate.record)
     facts["featureset"] = certificate.featureset.name
     facts["featureset_hash"] = certificate.featureset.hash
     facts["engine"] = certificate.engine
@@ -36,6 +30,17 @@ def provenance(certificate: Certificate) -> dict[str, Any]:
         worst = (certificate.gate.get("losers") or ())[:_SHOWN]
         facts["gate"]["loses_most"] = ", ".join(f"'{one.get('keywords')}'" for one in worst)
     return dict(flattened(facts))
+
+
+def recorded(record: dict[str, Any]) -> dict[str, Any]:
+    """What the training record of a model tells, in few words."""
+    facts = {key: record[key] for key in _RECORD if record.get(key) is not None}
+    if isinstance(record.get("source"), dict):
+        # Which queries they were, is for comparing with others: nobody reads it.
+        facts["source"] = {key: part for key, part in record["source"].items() if key != "queries"}
+    fit = record.get("certificate") or {}
+    told = {key: fit[key] for key in _FIT if key in fit and fit[key] not in ("", None)}
+    return facts | ({"fit": told} if told else {})
 
 
 def differences(one: Certificate, other: Certificate) -> list[tuple[str, Any, Any]]:

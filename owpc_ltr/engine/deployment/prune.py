@@ -1,44 +1,126 @@
-"""`models prune`: which models no alias points to or can go back to, and their removal."""
+"""`models prune`: models that no alias points to; only those that owpc-ltr made."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 
 from owpc_ltr.engine.deployment.aliases import Aliases
 from owpc_ltr.engine.deployment.certificates import Certificates
+from owpc_ltr.engine.deployment.immutable import is_named_by_content
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.store.base import Store
+from owpc_ltr.engine.store.documents import Absent
 from owpc_ltr.errors import BadInput, Refused
-
-_OURS = re.compile(r".+@[0-9a-f]{8}")
+from owpc_ltr.names import is_model_of, split_immutable
 
 
 def prunable(engine: Engine, store: Store) -> list[str]:
-    """Models of ours in the store that no alias points to, pointed to, or may come to point to."""
-    used = Aliases(engine).pointed_to()
-    return [name for name in store.list_models() if name not in used and _OURS.fullmatch(name)]
+    """Models of ours in the store that no alias points to, can go back to, or may come to."""
+    used = Aliases(engine, store).pointed_to()
+    unused = [name for name in store.list_models() if name not in used]
+    ours = made_here(engine, store, unused)
+    return [name for name in unused if name in ours]
+
+
+def made_here(engine: Engine, store: Store, models: Collection[str]) -> set[str]:
+    """Those of these models that are provably owpc-ltr's, by two proofs.
+
+    Most have a certificate. An upload that was killed before it wrote one has left a model all the
+    same, whose name holds the hash of its content.
+    """
+    looks = {model for model in models if split_immutable(model)}
+    certified = Certificates(engine, store).of(looks)
+    return certified | {model for model in looks - certified if _is_our_own(store, model)}
 
 
 def prune(engine: Engine, store: Store, names: Sequence[str]) -> None:
-    """Remove these models and their certificates, or none if an alias points to one of them."""
-    there = set(store.list_models())
+    """Remove these models and their certificates, or none if one is in use, or not of ours."""
+    _check_ours(engine, store, names)
     for name in names:
-        if name not in there:
-            raise BadInput(f"there is no model '{name}' in the store: type its exact name")
-        _check_unused(engine, name)
-    certificates = Certificates(engine)
+        _check_unused(engine, store, name)
+    certificates = Certificates(engine, store)
     for name in names:
         # Looked at again: another upload of the same model may have given it a name meanwhile.
-        _check_unused(engine, name)
-        store.delete_model(name)
+        _check_unused(engine, store, name)
+        # It was there: what is gone now is what was asked for, the answer of which was lost.
+        with suppress(Absent):
+            store.delete_model(name)
         certificates.delete(name)
 
 
-def _check_unused(engine: Engine, name: str) -> None:
-    users = [p.name for p in Aliases(engine).all() if name in p.models]
+def doomed(engine: Engine, store: Store, name: str) -> list[str]:
+    """What `delete` would remove: this one model, or every model of a name of this store.
+
+    Raises Refused where a name points to one of them, or owpc-ltr did not make it.
+    """
+    aliases = Aliases(engine, store)
+    alias = aliases.find(name)
+    if alias is None:
+        for user in aliases.users(name):
+            user.without(name)
+        _check_ours(engine, store, [name])
+        return [name]
+    there = store.list_models()
+    own = [model for model in there if model in alias.models or is_model_of(name, model)]
+    for model in own:
+        others = [user for user in aliases.users(model) if user.name != name]
+        if others:
+            raise Refused(
+                f"'{others[0].name}' points to '{model}' of '{name}', or can go back to it: delete "
+                f"'{others[0].name}' first"
+            )
+    ours = made_here(engine, store, own)
+    return [model for model in own if model in ours]
+
+
+def delete(engine: Engine, store: Store, name: str) -> list[str]:
+    """Remove one model, or a name and all of its models; what was removed.
+
+    A name goes first, and a model is forgotten by the history of its name first: at no moment does
+    a name mean what is not there.
+    """
+    models = doomed(engine, store, name)
+    aliases = Aliases(engine, store)
+    if aliases.find(name) is not None:
+        aliases.delete(name)
+    else:
+        for user in aliases.users(name):
+            if aliases.find(user.name) == user:
+                aliases.forget(user.name, name)
+    prune(engine, store, models)
+    return models
+
+
+def _check_ours(engine: Engine, store: Store, names: Sequence[str]) -> None:
+    there = set(store.list_models())
+    for name in names:
+        if name not in there:
+            raise BadInput(
+                f"there is no model '{name}' in the store: type its exact name (owpc-ltr models "
+                "list)"
+            )
+    ours = made_here(engine, store, names)
+    for name in names:
+        if name not in ours:
+            raise Refused(
+                f"the model '{name}' was not made by owpc-ltr, and is left alone: take it out with "
+                "what made it"
+            )
+
+
+def _is_our_own(store: Store, model: str) -> bool:
+    try:
+        return is_named_by_content(store.get_model(model))
+    except BadInput:
+        # What is gone by now, or cannot be read as a model of ours, is none.
+        return False
+
+
+def _check_unused(engine: Engine, store: Store, name: str) -> None:
+    users = Aliases(engine, store).users(name)
     if users:
         raise Refused(
-            f"'{users[0]}' points to '{name}', or can go back to it: nothing that a name "
+            f"'{users[0].name}' points to '{name}', or can go back to it: nothing that a name "
             "points to is removed"
         )

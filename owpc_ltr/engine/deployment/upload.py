@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -13,8 +11,10 @@ import numpy as np
 
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.engine.deployment.aliases import CHALLENGER, CHAMPION, ROLES, Alias, Aliases
+from owpc_ltr.engine.deployment.cache_room import check_room
 from owpc_ltr.engine.deployment.certificates import Certificate, Certificates
 from owpc_ltr.engine.deployment.gate import Gate, GateResult, pass_gate
+from owpc_ltr.engine.deployment.immutable import immutable_name
 from owpc_ltr.engine.deployment.parity import Answered, Parity, check_parity
 from owpc_ltr.engine.feature_log.environment import observe
 from owpc_ltr.engine.http.client import Engine
@@ -28,7 +28,7 @@ from owpc_ltr.interop.export import check_features, export_checked, export_model
 from owpc_ltr.interop.stored_model import StoredModel
 from owpc_ltr.models.linear import content_of
 from owpc_ltr.models.score_range import ScoreInterval, score_interval
-from owpc_ltr.names import check_name
+from owpc_ltr.names import check_alias, check_index, check_name
 from owpc_ltr.protocols import Model
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class Uploaded:
     """A model in an engine: its immutable name, the alias that points to it, and the proof.
 
     `gate` is None where none was asked for, or there was no other model to compare with.
+    `cautions` say what should be known of it, a line each.
     """
 
     model: str
@@ -52,6 +53,7 @@ class Uploaded:
     store_kind: str
     gate: GateResult | None = None
     type: str = ""
+    cautions: tuple[str, ...] = ()
 
 
 def upload(
@@ -66,37 +68,40 @@ def upload(
     role: str = CHAMPION,
     gate: Gate | None = None,
     samples: list[dict[str, Any]] | None = None,
+    keep: int | None = None,
+    allow_slow: bool = False,
 ) -> Uploaded:
-    """Store the model as `name@hash`, check its scores on real documents, then move the alias.
+    """Store the model as `name-hash`, check its scores on real documents, then move the alias.
 
     `role` says whether the name, or its challenger, points to it then. `samples` are used where the
-    model remembers none. Raises Refused, with the model taken out again and the alias where it
-    was, if the gate does not let it through or a score differs by more than the tolerance.
+    model remembers none. `keep` is how many earlier models the name can go back to. Raises Refused,
+    with the model taken out again and the alias where it was, if the gate does not let it through
+    or a score differs by more than the tolerance; and before anything is stored, if the engine's
+    cache of models has no room for it, unless `allow_slow`.
     """
     check_features(model, featureset)
     asked = model.record.get("probes") or samples or []
     if not asked:
         raise Refused(
-            "the model remembers no judged documents to compare scores on: train on a dataset that "
-            "log-features wrote"
+            "the model remembers no judged documents to compare scores on: give some by --data "
+            "FILE, or train on a dataset that log-features wrote"
         )
     stored = export_for(engine, store, model, featureset, check_name("model", name))
     stored = replace(stored, name=immutable_name(name, stored))
-    _check_role(Aliases(engine), name, stored.name, role)
-    gated = pass_gate(engine, gate, model, featureset, name) if gate else None
-    deploying = _Deploying(engine, store, stored, model, index, asked, tolerance, gated)
+    # Asked before anything is stored: it raises where there is no such index.
+    engine.request("GET", f"/{check_index(index)}")
+    check_new_name(engine, store, name, stored.name)
+    _check_role(Aliases(engine, store), name, stored.name, role)
+    caution = check_room(engine, store, stored, allow_slow=allow_slow)
+    gated = pass_gate(engine, store, gate, model, featureset, name) if gate else None
+    deploying = _Deploying(
+        engine, store, stored, model, index, asked, tolerance, gated, name, role, keep
+    )
     store.prepare()
     for _ in range(_ATTEMPTS - 1):
         with suppress(_Overtaken):
-            return deploying.attempt(name, role)
-    return deploying.attempt(name, role)
-
-
-def immutable_name(name: str, stored: StoredModel) -> str:
-    """`name@hash`: the same content always gets the same name, another content another."""
-    content = [stored.type, stored.definition, stored.feature_normalizers, stored.featureset.hash]
-    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-    return f"{name}@{digest[:8]}"
+            return replace(deploying.attempt(), cautions=caution)
+    return replace(deploying.attempt(), cautions=caution)
 
 
 def interval_of(model: Model, featureset: FeatureSet, answered: list[Answered]) -> ScoreInterval:
@@ -136,12 +141,19 @@ class _Deploying:
     samples: list[dict[str, Any]]
     tolerance: float
     gated: GateResult | None
+    name: str
+    role: str
+    keep: int | None
 
     @property
     def certificates(self) -> Certificates:
-        return Certificates(self.engine)
+        return Certificates(self.engine, self.store)
 
-    def attempt(self, name: str, role: str) -> Uploaded:
+    @property
+    def aliases(self) -> Aliases:
+        return Aliases(self.engine, self.store)
+
+    def attempt(self) -> Uploaded:
         """Store the model, prove it, move the alias; or leave nothing behind."""
         was_there = self.stored.name in self.store.list_models()
         certificate: Certificate | None = None
@@ -158,7 +170,7 @@ class _Deploying:
                 raise Refused(f"{refusal}; the model {rest}")
             certificate = self.certify(parity, answered)
             self.certificates.keep(certificate)
-            alias = Aliases(self.engine).move(name, self.stored.name, role)
+            alias = self.aliases.move(self.name, self.stored.name, self.role, keep=self.keep)
         except BaseException as error:
             # The model may also be gone before it was read back, or while documents were scored.
             unread = isinstance(error, Absent) and error.what == "model"
@@ -204,6 +216,7 @@ class _Deploying:
             gate=self.gated.as_dict() if self.gated else None,
             record=record,
             samples=tuple(one.remembered() for one in answered),
+            name=self.name,
         )
 
     def take_out(self, because: BaseException, certificate: Certificate | None) -> None:
@@ -213,13 +226,13 @@ class _Deploying:
         """
         name = self.stored.name
         try:
-            if name in Aliases(self.engine).pointed_to():
+            if name in self.aliases.pointed_to():
                 return
             with suppress(BadInput):
                 self.store.delete_model(name)
             if certificate is not None:
                 self.certificates.delete(name)
-            if name in Aliases(self.engine).pointed_to():
+            if name in self.aliases.pointed_to():
                 self.mend(certificate)
         except OwpcLtrError as fault:
             if isinstance(because, OwpcLtrError):
@@ -238,6 +251,23 @@ class _Deploying:
                 self.store.put_model(self.stored)
             if certificate and self.certificates.find(self.stored.name, whole=False) is None:
                 self.certificates.keep(certificate)
+
+
+def check_new_name(engine: Engine, store: Store, name: str, model: str) -> None:
+    """Refuse a name that would hide a model, or that the model's own name would be hidden by."""
+    aliases = Aliases(engine, store)
+    is_new = aliases.check_free(name) is None
+    if is_new:
+        check_alias(name)
+    if aliases.find(model) is not None:
+        raise Refused(
+            f"'{model}', as this model would be stored, is a name that applications use already: "
+            "take another --name"
+        )
+    if is_new and name in store.list_models():
+        raise Refused(
+            f"'{name}' is a model's own name, which would not mean it any more: take another --name"
+        )
 
 
 def _check_role(aliases: Aliases, name: str, model: str, role: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from owpc_ltr.engine.http.connection import ConnectionSettings, find_settings
-from owpc_ltr.engine.http.refusals import EngineRefusal, cause, one_line
+from owpc_ltr.engine.http.refusals import EngineRefusal, NoSuchIndex, cause, one_line
 from owpc_ltr.engine.http.retry import RetryBudget, Retrying, TransientError, seconds_asked
 from owpc_ltr.engine.http.wire import Answer, Wire
 from owpc_ltr.errors import BadInput, EngineUnavailable
@@ -153,7 +153,8 @@ class Engine:
             raise TransientError("the LTR plugin is short of memory", not_executed=True)
         if status == 401 or (status == 403 and "block" not in kind):
             raise EngineUnavailable(self._unauthorised(status, reason))
-        raise EngineRefusal(f"{method} {path}", status, kind, reason or _start(answer.body))
+        refusal = NoSuchIndex if kind == "index_not_found_exception" else EngineRefusal
+        raise refusal(f"{method} {path}", status, kind, reason or _start(answer.body))
 
     def _decoded(self, answer: Answer) -> Any:
         content_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, ClassVar
 
-from owpc_ltr.errors import Refused
+from owpc_ltr.errors import BadInput, Refused
 
 _LONGEST = 400
 _EMPTY_WORDS = re.compile(
@@ -61,6 +61,12 @@ class EngineRefusal(Refused):
         super().__init__(
             f"the engine refuses {asked}: {reason or 'no reason given'} ({words}){advice}"
         )
+
+
+class NoSuchIndex(EngineRefusal):
+    """An index that was asked for is not there: what a name is, and not the work, is at fault."""
+
+    exit_code: ClassVar[int] = BadInput.exit_code
 
 
 def cause(body: Any) -> tuple[str, str]:

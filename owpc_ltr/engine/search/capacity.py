@@ -15,7 +15,7 @@ from owpc_ltr.features.feature_set import MUSTACHE, FeatureSet
 from owpc_ltr.interop.export import import_linear
 from owpc_ltr.interop.stored_model import StoredModel
 
-_LIMIT = "ltr.caches.max_mem"
+CACHE_SETTING = "ltr.caches.max_mem"
 _UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
 
 
@@ -50,7 +50,7 @@ class Capacity:
             room = "unknown" if self.cache_bytes is None else f"{self.cache_bytes:,}"
             lines.append(
                 f"{self.cached_models} compiled models take {self.cache_used_bytes:,} bytes of the "
-                f"engine's cache, over all nodes ({_LIMIT} of one node: {room})"
+                f"engine's cache, over all nodes ({CACHE_SETTING} of one node: {room})"
             )
         return lines
 
@@ -65,7 +65,7 @@ def capacity(
     """The size of a model (or of a set's features) for these params, and the room there is."""
     size = None if model is None else len(json.dumps(model.definition, separators=(",", ":")))
     if store.kind == "ltr-plugin":
-        return Capacity(size, None, None, _cache_limit(engine), *_cache_use(engine))
+        return Capacity(size, None, None, cache_limit(engine), *_cache_use(engine))
     used = set(featureset.feature_names)
     if model is not None:
         linear = import_linear(model)
@@ -78,7 +78,7 @@ def capacity(
     return Capacity(size, count_clauses(queries), MOST_CLAUSES)
 
 
-def _cache_limit(engine: Engine) -> int | None:
+def cache_limit(engine: Engine) -> int | None:
     """Bytes that compiled models may take on a node; None where the engine does not say."""
     answer = engine.request(
         "GET",
@@ -86,7 +86,8 @@ def _cache_limit(engine: Engine) -> int | None:
         params={"include_defaults": True, "flat_settings": True},
     )
     # What was set by hand counts before what is usual.
-    texts = [_within(answer, part, _LIMIT) for part in ("transient", "persistent", "defaults")]
+    layers = ("transient", "persistent", "defaults")
+    texts = [_within(answer, layer, CACHE_SETTING) for layer in layers]
     text = next((str(text).lower() for text in texts if text is not None), "")
     match = re.fullmatch(r"(\d+(?:\.\d+)?)(b|kb|mb|gb|%)", text)
     if match is None:

@@ -30,6 +30,9 @@ class Store(Protocol):
     kind: str
     """`ltr-plugin` or `plugin-free`."""
 
+    name: str | None
+    """Which of the stores of its kind; None for the default one."""
+
     def prepare(self) -> None:
         """Make the store if it is not there yet; harmless when it is."""
         ...

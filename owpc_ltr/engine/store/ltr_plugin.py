@@ -30,7 +30,7 @@ class LtrPluginStore:
 
     def __init__(self, engine: Engine, name: str | None = None) -> None:
         self._engine = engine
-        self._name = None if name is None else check_store(name)
+        self.name = None if name is None else check_store(name)
         self._place = f"{engine.settings.url}{self._path()}"
 
     def prepare(self) -> None:
@@ -157,15 +157,15 @@ class LtrPluginStore:
         ]
 
     def _path(self, *parts: str) -> str:
-        return "/".join(("/_ltr", *([self._name] if self._name else []), *parts))
+        return "/".join(("/_ltr", *([self.name] if self.name else []), *parts))
 
     @property
     def _secret(self) -> str:
         """The plugin's own index."""
-        return f".ltrstore_{self._name}" if self._name else ".ltrstore"
+        return f".ltrstore_{self.name}" if self.name else ".ltrstore"
 
     def _store(self) -> dict[str, str]:
-        return {"store": self._name} if self._name else {}
+        return {"store": self.name} if self.name else {}
 
     def _get(self, what: str, name: str) -> Any:
         try:

@@ -36,6 +36,7 @@ class PluginFreeStore:
 
     def __init__(self, engine: Engine, name: str | None = None) -> None:
         self._engine = engine
+        self.name = name
         self._index = StoreIndex(engine, name)
         self._compiled: CompiledSet | None = None
 

@@ -21,6 +21,7 @@ from owpc_ltr.files.strict_json import (
 )
 from owpc_ltr.interop.formats.objectives import base_margin, link_of
 from owpc_ltr.interop.formats.tree_builder import GrowingForest, NodeTable
+from owpc_ltr.interop.formats.xgboost_importance import told_importances
 from owpc_ltr.models.forest import LEAF
 from owpc_ltr.models.trees import TreeModel, to_single
 
@@ -55,7 +56,9 @@ def from_raw(
     objective = take(take_object(learner, "objective", "the XGBoost model"), "name", "objective")
     link = link_of(objective)
     base = base_margin(objective, _base_score(learner), _major_version(content))
-    model = TreeModel(names, growing.forest("the XGBoost model"), base, link)
+    importances = told_importances(inner["trees"][:keep], names)
+    record = {"importances": importances} if importances else {}
+    model = TreeModel(names, growing.forest("the XGBoost model"), base, link, record)
     as_zero = content.get("missing_as_zero", False)
     if not isinstance(as_zero, bool):
         raise BadInput(f"'missing_as_zero' is {a_json(as_zero)}, not true or false")

@@ -1,0 +1,300 @@
+"""Names belong to stores; models go forward, back and away; nothing of others' is touched."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import pytest
+
+from owpc_ltr.engine.deployment.alias import CHALLENGER, Alias
+from owpc_ltr.engine.deployment.aliases import INDEX, Aliases, prepare
+from owpc_ltr.engine.deployment.certificates import Certificates
+from owpc_ltr.engine.deployment.immutable import immutable_name, is_named_by_content
+from owpc_ltr.engine.deployment.promote import promote
+from owpc_ltr.engine.deployment.prune import delete, doomed, prunable, prune
+from owpc_ltr.engine.deployment.upload import Uploaded, upload
+from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.store.plugin_free import PluginFreeStore
+from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
+from owpc_ltr.interop.export import export_linear
+from tests.engine.deployed import put, state
+from tests.engine.small_cluster import FEATURESET, Small, Unreliable, linear, small_cluster
+
+
+@pytest.fixture
+def small(node_url: str) -> Iterator[Small]:
+    with small_cluster(node_url) as made:
+        yield made
+
+
+@pytest.fixture
+def other(small: Small) -> Iterator[Small]:
+    """Another store of the same cluster, in which the same name is something else."""
+    name = f"{small.name.removeprefix('m-')}b"
+    store = PluginFreeStore(small.engine, name)
+    store.put_featureset(FEATURESET)
+    yield replace(small, store=store)
+    small.engine.request("DELETE", f"/owpc-ltr-store-{name}")
+
+
+def three(small: Small) -> list[Uploaded]:
+    return [put(small, linear((1.0, weight, 0.0))) for weight in (0.125, 0.25, 0.5)]
+
+
+def test_a_name_in_one_store_means_nothing_in_another(small: Small, other: Small) -> None:
+    one = put(small, linear((1.0, 0.0, 0.0)))
+    assert Aliases(other.engine, other.store).find(small.name) is None
+    two = put(other, linear((0.0, 1.0, 0.0)))
+    for each, done in ((small, one), (other, two)):
+        aliases = Aliases(each.engine, each.store)
+        assert aliases.resolve(small.name) == done.model
+        assert each.store.list_models() == [done.model]
+        assert [alias.store for alias in aliases.all()] == [each.store.name]
+        assert aliases.pointed_to() >= {done.model}
+    # The same model is in both, proven in each, and taken out of one alone.
+    put(other, linear((1.0, 0.0, 0.0)))
+    Aliases(other.engine, other.store).roll_back(small.name)
+    assert prunable(other.engine, other.store) == [one.model]
+    prune(other.engine, other.store, [one.model])
+    assert state(small) == (one.alias, [one.model], [True])
+
+
+def test_a_name_of_before_stores_had_names_of_their_own_is_still_read(small: Small) -> None:
+    """Its document tells no store: it is the default one's, and its models have an '@'."""
+    store = PluginFreeStore(small.engine)
+    name = f"old-{small.name}"
+    aliases = Aliases(small.engine, store)
+    prepare(small.engine)
+    many = [f"{name}@0000000{number}" for number in range(9)]
+    content = {"name": name, "current": many[8], "previous": many[:8]}
+    path = f"/{INDEX}/_doc/{name}"
+    small.engine.request("PUT", path, params={"refresh": "true"}, body=content)
+    try:
+        assert aliases.resolve(name) == many[8]
+        assert Aliases(small.engine, small.store).find(name) is None
+        assert aliases.roll_back(name).current == many[7]
+        assert aliases.move(name, f"{name}-00000009").previous == tuple(many[3:8])
+        written = small.engine.request("GET", path)["_source"]
+        assert (written["store"], written["store_kind"]) == (None, "plugin-free")
+        # A document of the plugin's default store must not be written over by the plugin-free one.
+        body = {**written, "store_kind": "ltr-plugin"}
+        small.engine.request("PUT", path, params={"refresh": "true"}, body=body)
+        assert aliases.find(name) is None
+        with pytest.raises(Refused, match="is a name of the ltr-plugin store"):
+            aliases.move(name, "x")
+    finally:
+        small.engine.request("DELETE", path, params={"refresh": "true"})
+
+
+def test_a_name_goes_back_as_far_as_was_asked_and_older_models_become_unused(
+    small: Small,
+) -> None:
+    done = [put(small, linear((1.0, step / 8, 0.0)), keep=2) for step in range(5)]
+    models = [each.model for each in done]
+    assert done[-1].alias.previous == (models[2], models[3])
+    assert prunable(small.engine, small.store) == sorted(models[:2])
+    # What was asked for once holds until something else is.
+    assert put(small, linear((0.0, 1.0, 0.0))).alias.previous == (models[3], models[4])
+    challenger = put(small, linear((0.0, 3.0, 0.0)), keep=7, role=CHALLENGER).alias
+    assert (challenger.keep, len(challenger.previous)) == (7, 2)
+    assert put(small, linear((0.0, 2.0, 0.0)), keep=0).alias.previous == ()
+    with pytest.raises(Refused, match="no earlier model"):
+        Aliases(small.engine, small.store).roll_back(small.name)
+
+
+def test_after_a_step_back_any_model_that_is_still_there_is_promoted_by_its_own_name(
+    small: Small,
+) -> None:
+    first, second, third = (each.model for each in three(small))
+    aliases = Aliases(small.engine, small.store)
+    assert aliases.roll_back(small.name).current == second
+    forward = promote(small.engine, small.store, third)
+    assert forward == Alias(small.name, third, (first, second))
+    # As it was written once, too.
+    assert promote(small.engine, small.store, f"{small.name}@{first[-8:]}").current == first
+    with pytest.raises(BadInput, match="no proven model"):
+        promote(small.engine, small.store, f"{small.name}-00000000")
+    aliases.roll_back(small.name)
+    aliases.roll_back(small.name)
+    small.store.delete_model(third)
+    with pytest.raises(BadInput, match="no model"):
+        promote(small.engine, small.store, third)
+    with pytest.raises(Refused, match="no challenger to promote"):
+        promote(small.engine, small.store, small.name)
+
+
+def test_a_model_that_was_champion_once_can_be_removed_and_one_in_use_cannot(
+    small: Small,
+) -> None:
+    first, second, third = (each.model for each in three(small))
+    challenger = put(small, linear((0.0, 0.0, 1.0)), role=CHALLENGER).model
+    for used in (third, challenger):
+        for act in (doomed, delete):
+            with pytest.raises(Refused, match="nothing that a name points to is removed"):
+                act(small.engine, small.store, used)
+    assert doomed(small.engine, small.store, first) == [first]
+    assert set(small.store.list_models()) == {first, second, third, challenger}
+    assert delete(small.engine, small.store, first) == [first]
+    alias, models, certified = state(small)
+    assert alias == Alias(small.name, third, (second,), challenger)
+    assert set(models) == alias.models
+    assert all(certified)
+    assert Certificates(small.engine, small.store).find(first) is None
+    with pytest.raises(BadInput, match="there is no model"):
+        delete(small.engine, small.store, first)
+    # The name with all that it has.
+    assert set(delete(small.engine, small.store, small.name)) == {second, third, challenger}
+    assert state(small) == (None, [], [])
+
+
+def test_what_owpc_ltr_did_not_make_is_neither_listed_nor_taken_out(small: Small) -> None:
+    """Also where its name looks like one of ours; only what proves itself is known as ours."""
+    put(small, linear())
+    stored = export_linear(linear((3.0, 0.0, 0.0)), FEATURESET, "m")
+    foreign = ["by-hand", "other@12345678", "other-12345678", f"{small.name}-12345678"]
+    for name in foreign:
+        small.store.put_model(replace(stored, name=name))
+    assert prunable(small.engine, small.store) == []
+    for name in foreign:
+        for act in (lambda each: prune(small.engine, small.store, [each]), _deleting(small)):
+            with pytest.raises(Refused, match="was not made by owpc-ltr"):
+                act(name)
+    # What a killed upload leaves: no certificate, a name that is the hash of the content.
+    left = immutable_name(small.name, stored)
+    old = f"{small.name}@{left[-8:]}"
+    for name in (left, old):
+        small.store.put_model(replace(stored, name=name))
+        assert is_named_by_content(small.store.get_model(name))
+    assert prunable(small.engine, small.store) == sorted([left, old])
+    delete(small.engine, small.store, small.name)
+    assert small.store.list_models() == sorted(foreign)
+
+
+def _deleting(small: Small) -> Any:
+    return lambda name: delete(small.engine, small.store, name)
+
+
+def test_every_client_takes_a_models_own_name_and_no_other_name_can_hide_it(small: Small) -> None:
+    dotted = replace(small, name=f"{small.name}.v1")
+    done = put(dotted, linear())
+    assert re.fullmatch(r"[A-Za-z0-9_-]+", done.model)
+    assert Certificates(small.engine, small.store).get(done.model).alias_name == dotted.name
+    for name, words in (
+        (f"{small.name}@363e5ec3", "no name has an '@'"),
+        (f"m{'x' * 125}", "too long"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            put(replace(small, name=name), linear())
+    with pytest.raises(Refused, match="is a model's own name"):
+        put(replace(small, name=done.model), linear((0.0, 1.0, 0.0)))
+    # And the other way round: a name that another model would be stored as.
+    model = linear((0.0, 0.5, 0.0))
+    taken = immutable_name(small.name, export_linear(model, FEATURESET, "m"))
+    put(replace(small, name=taken), linear())
+    with pytest.raises(Refused, match="is a name that applications use already"):
+        put(small, model)
+    assert taken not in small.store.list_models()
+
+
+def test_a_missing_index_is_found_before_anything_is_stored(small: Small) -> None:
+    with pytest.raises(Refused, match="check the name of the index") as raised:
+        upload(small.engine, small.store, linear(), FEATURESET, "no-such-index", small.name)
+    assert raised.value.exit_code == BadInput.exit_code == 3
+    assert state(small) == (None, [], [])
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["not sent", "answer lost"])
+@pytest.mark.parametrize("whole", [False, True], ids=["one model", "a name"])
+def test_a_removal_that_stops_at_any_request_leaves_no_name_that_means_nothing(
+    whole: bool, lost: bool, small: Small
+) -> None:
+    """And the same command goes on where it stopped, or has nothing left to do."""
+    models = [linear((1.0, weight, 0.0)) for weight in (0.125, 0.25)]
+    fail_at, clean = 0, False
+    while not clean:
+        fail_at += 1
+        first = put(small, models[0]).model
+        last = put(small, models[1]).model
+        target = small.name if whole else first
+        dying = Unreliable(small.engine, fail_at, lambda: KeyboardInterrupt("gone"), lost)
+        engine = cast(Engine, dying)
+        with suppress(KeyboardInterrupt):
+            delete(engine, small.store_through(engine), target)
+        clean = dying.calls < fail_at
+        alias, there, certified = state(small)
+        known = dict(zip(there, certified, strict=True))
+        assert all(known[name] for name in (alias.models if alias else ()))
+        if not whole:
+            assert alias is not None
+            assert alias.current == last
+        with suppress(BadInput):
+            delete(small.engine, small.store, target)
+        prune(small.engine, small.store, prunable(small.engine, small.store))
+        assert state(small)[1] == ([] if whole else [last])
+    assert fail_at > 5
+
+
+# --- a step back whose answer was lost
+
+
+def write_of(small: Small) -> int:
+    """The number of the request of a roll-back that writes the alias."""
+    counting = Unreliable(small.engine, 1_000, AssertionError)
+    aliases = Aliases(cast(Engine, counting), small.store)
+    aliases.promote(small.name, aliases.roll_back(small.name).current)
+    wanted = f"%2F{small.name}"
+    writes = [asked.startswith("PUT") and asked.endswith(wanted) for asked in counting.asked]
+    return writes.index(True) + 1
+
+
+def test_a_step_back_whose_answer_was_lost_is_read_back_and_reported(small: Small) -> None:
+    *_, third = (each.model for each in three(small))
+    at = write_of(small)
+    Aliases(small.engine, small.store).promote(small.name, third)
+    before = Aliases(small.engine, small.store).find(small.name)
+    assert before is not None
+    lossy = Unreliable(small.engine, at, lambda: EngineUnavailable("gone"), True, again=False)
+    after = Aliases(cast(Engine, lossy), small.store).roll_back(small.name)
+    assert after == Aliases(small.engine, small.store).find(small.name) == before.moved_back()
+    silent = Unreliable(small.engine, at, lambda: EngineUnavailable("gone"), again=False)
+    with pytest.raises(EngineUnavailable, match=f"gone; '{small.name}' still points to"):
+        Aliases(cast(Engine, silent), small.store).roll_back(small.name)
+    assert Aliases(small.engine, small.store).find(small.name) == after
+    dead = Unreliable(small.engine, at, lambda: EngineUnavailable("gone"), True)
+    with pytest.raises(EngineUnavailable, match=r"see what it points to .*before you try again"):
+        Aliases(cast(Engine, dead), small.store).roll_back(small.name)
+
+
+@dataclass
+class Late:
+    """An engine in which a write is carried out long after its sender was told that it failed."""
+
+    engine: Engine
+    name: str
+    waiting: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)
+
+    def request(self, method: str, path: str, **given: Any) -> Any:
+        if method == "PUT" and path.endswith(f"%2F{self.name}") and not self.waiting:
+            self.waiting.append((method, path, given))
+            raise EngineUnavailable("no answer")
+        return self.engine.request(method, path, **given)
+
+
+def test_a_write_that_comes_late_does_not_move_a_name_that_was_said_to_be_unmoved(
+    small: Small,
+) -> None:
+    *_, last = (each.model for each in three(small))
+    late = Late(small.engine, small.name)
+    with pytest.raises(EngineUnavailable, match=f"still points to '{last}'"):
+        Aliases(cast(Engine, late), small.store).roll_back(small.name)
+    ((method, path, given),) = late.waiting
+    with pytest.raises(Refused, match="version_conflict"):
+        small.engine.request(method, path, **given)
+    assert Aliases(small.engine, small.store).resolve(small.name) == last
