@@ -1,0 +1,57 @@
+"""Runs the notebooks and writes their pages: code, and beneath it what it printed.
+
+LETOR_FOLDS=FOLDER python docs/notebooks/run.py
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import jupytext
+from nbconvert import MarkdownExporter
+from nbconvert.preprocessors import CoalesceStreamsPreprocessor, ExecutePreprocessor
+
+FOLDER = Path(__file__).parent
+NOTE = "<!-- Made by docs/notebooks/run.py from {name}; do not edit. -->\n\n"
+
+
+def page_of(notebook: Path) -> str:
+    """A notebook, run from its beginning, as Markdown. An error in a cell is raised."""
+    content = jupytext.read(notebook, fmt="py:percent")
+    content, _ = ExecutePreprocessor(timeout=1800, kernel_name="python3").preprocess(content)
+    content, _ = CoalesceStreamsPreprocessor(enabled=True).preprocess(content, {})
+    text, _ = MarkdownExporter().from_notebook_node(content)
+    return NOTE.format(name=notebook.name) + _fenced(text).strip() + "\n"
+
+
+def _fenced(text: str) -> str:
+    """Outputs, which come indented, as blocks that are said to be text."""
+    pieces = re.split(r"(^```python\n.*?^```\n)", text, flags=re.M | re.S)
+    return "".join(piece if piece.startswith("```") else _outputs(piece) for piece in pieces)
+
+
+def _outputs(text: str) -> str:
+    return re.sub(
+        r"(?:^ {4}[^\n]*\n|^[ \t]*\n(?= {4}))+",
+        lambda found: f"\n```text\n{_dedented(found[0])}\n```\n",
+        text,
+        flags=re.M,
+    )
+
+
+def _dedented(lines: str) -> str:
+    return "\n".join(line.removeprefix("    ").rstrip() for line in lines.strip("\n").splitlines())
+
+
+def main() -> int:
+    """Write the page of each notebook."""
+    for notebook in sorted(FOLDER.glob("*.py")):
+        if notebook != Path(__file__):
+            notebook.with_suffix(".md").write_text(page_of(notebook))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
