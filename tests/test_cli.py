@@ -60,6 +60,18 @@ def test_the_road_of_a_researcher(run: Run) -> None:
     assert "95 % INTERVAL" in out
 
 
+def test_a_ranking_written_as_a_run_measures_as_its_model(run: Run) -> None:
+    lines = [f"{grade} qid:{q} 1:{grade + q * 0.1} 2:{d}" for q in range(9) for d, grade in
+             enumerate((0, 2, 1))]  # fmt: skip
+    Path("data.txt").write_text("\n".join(lines) + "\n")
+    save_model(LinearModel(("1", "2"), np.array([1.0, 0.3])), Path("model.json"))
+    words = ("evaluate", "model.json", "data.txt", "--metric", "ndcg@2", "--json")
+    code, of_model, _ = run(*words, "--run", "out.trec")
+    assert code == 0
+    of_run = run("evaluate", "out.trec", *words[2:])[1]
+    assert json.loads(of_run)["metrics"] == json.loads(of_model)["metrics"]
+
+
 def test_every_command_has_a_help_that_says_what_it_does(run: Run) -> None:
     code, out, _ = run("--help")
     assert code == 0

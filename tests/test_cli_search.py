@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from owpc_ltr.api.cluster import Cluster
+from owpc_ltr.data.runs import read_run
 from owpc_ltr.engine.search.compare import BeforeAndAfter, Hit
 from tests.commands import Run, commands_in
 
@@ -95,3 +96,17 @@ def test_machines_get_both_rankings(run: Run, monkeypatch: pytest.MonkeyPatch) -
     assert [hit["other_rank"] for hit in found["after"]] == [3, 2, 1, None]
     assert (found["reordered"], found["reason"], found["scored_by"]) == (True, None, "engine")
     assert (found["took_before_ms"], found["took_after_ms"]) == (4, 7)
+
+
+def test_the_ranking_may_be_written_as_a_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer(monkeypatch, BeforeAndAfter(BEFORE, AFTER, 4, 7))
+    assert run(*SEARCH, "--run", "out.trec", "--query-id", "q7")[0] == 0
+    assert Path("out.trec").read_text().splitlines() == [
+        "q7 Q0 c 1 0.75 owpc-ltr",
+        "q7 Q0 b 2 0.5 owpc-ltr",
+        "q7 Q0 a 3 0.25 owpc-ltr",
+        "q7 Q0 e 4 -1.0 owpc-ltr",
+    ]
+    read = read_run(Path("out.trec"))
+    assert read.scores.tolist() == [0.75, 0.5, 0.25, -1.0]
+    assert run(*SEARCH, "--run", "out.trec", "--query-id", "two words")[0] == 3

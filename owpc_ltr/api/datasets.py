@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from owpc_ltr.data.frame_dataset import from_frame
-from owpc_ltr.data.runs import TrecRun, read_run
+from owpc_ltr.data.runs import TrecRun, read_run, write_ranking
 from owpc_ltr.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +20,15 @@ if TYPE_CHECKING:
     from owpc_ltr.protocols import Model
     from owpc_ltr.training.cross_validation import Fold
 
-__all__ = ["from_frame", "read_dataset", "read_folds", "read_run", "read_splits", "write_run"]
+__all__ = [
+    "from_frame",
+    "read_dataset",
+    "read_folds",
+    "read_run",
+    "read_splits",
+    "write_ranking",
+    "write_run",
+]
 
 
 def read_dataset(

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 @grouped
 def evaluate(
-    model: Annotated[Path, A_MODEL, typer.Argument(help="A model file, or that of a reranker.")],
+    model: Annotated[
+        Path, A_MODEL, typer.Argument(help="A file of a model, a reranker, or a TREC run.")
+    ],
     data: Annotated[Path, Reads(), typer.Argument(help="Judged queries: Parquet, or LETOR text.")],
     *,
     metric: Metrics = None,
@@ -32,6 +34,9 @@ def evaluate(
         str, typer.Option(help="auto (held-out ones if the model knows them), all, train, …")
     ] = "auto",
     fields: FieldSource,
+    run: Annotated[
+        Path | None, typer.Option(help="Also write the ranking as a TREC run, to this file.")
+    ] = None,
     seed: Seed = 0,
     plugin: PluginFiles = None,
     as_json: Json = False,
@@ -43,7 +48,7 @@ def evaluate(
     Every figure comes with its convention, the number of queries, and what scoring every document
     alike would get.
     """
-    from owpc_ltr.api.datasets import read_dataset
+    from owpc_ltr.api.datasets import read_dataset, write_run
     from owpc_ltr.api.evaluation import METRICS, side_in_words
     from owpc_ltr.api.evaluation import evaluate as measure
 
@@ -58,6 +63,8 @@ def evaluate(
         seed=seed,
         plugins=plugin or (),
     )
+    if run is not None:
+        write_run(found.scores, found.data, run)
     if as_json:
         of = {"model": str(model), "data": str(data), "queries": found.side}
         figures = {"n_queries": found.data.n_queries, "metrics": found.table}

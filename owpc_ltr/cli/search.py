@@ -55,13 +55,22 @@ def search(
     ranking: Ranking,
     question: Question,
     title: Annotated[str | None, typer.Option(help="The field to show.")] = None,
+    run: Annotated[
+        Path | None,
+        typer.Option(help="Also write the model's ranking as a TREC run, to this file."),
+    ] = None,
+    query_id: Annotated[str, typer.Option(help="What the run calls the query.")] = "1",
     place: StoreOptions,
     as_json: Json = False,
 ) -> None:
     """Search without and with a model, both rankings side by side."""
+    from owpc_ltr.api.datasets import write_ranking
+
     both = place.connect().search(
         keywords, index=index, title=title, **ranking.chosen(), **question.asked()
     )
+    if run is not None:
+        write_ranking(query_id, [(hit.document_id, hit.score) for hit in both.after], run)
     name = both.model or str(ranking.reranker)
     if as_json:
         print_json({"keywords": keywords, "model": name, **_summary(both)})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -123,6 +124,23 @@ def write_scores(
     )
     lines = pc.binary_join_element_wise(*columns, " ")
     write_atomically(Path(path), ("\n".join(lines.to_pylist()) + "\n").encode())
+
+
+def write_ranking(
+    query_id: str, ranked: Sequence[tuple[str, float]], path: Path | str, tag: str = "owpc-ltr"
+) -> None:
+    """Write one query's documents, best first with their scores, as a TREC run.
+
+    Raises BadInput for ids with blanks.
+    """
+    documents = pa.array([document for document, _ in ranked], pa.string())
+    _check_ids(pa.array([query_id]), "query id")
+    _check_ids(documents, "document id")
+    lines = [
+        f"{query_id} Q0 {document} {rank} {score!r} {tag}\n"
+        for rank, (document, score) in enumerate(ranked, 1)
+    ]
+    write_atomically(Path(path), "".join(lines).encode())
 
 
 def is_run(path: Path) -> bool:
