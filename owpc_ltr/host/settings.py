@@ -84,6 +84,11 @@ def check_settings(plugin: Any) -> None:
     where a setting is none of them.
     """
     check_choices(plugin)
+    check_types(plugin)
+
+
+def check_types(plugin: Any) -> None:
+    """The same, of a plugin that tells its choices in its own words, and has looked at them."""
     own = _name_of(plugin.__class__)
     for name, hint in _hints_of(plugin.__class__).items():
         value = getattr(plugin, name)

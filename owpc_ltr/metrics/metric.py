@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.host.settings import check_types
 from owpc_ltr.metrics.conventions import Empty, Short, empty_words, ties_words
 from owpc_ltr.metrics.rank_sum import RankSum
 from owpc_ltr.metrics.ranking import RankedQueries, Ties
@@ -70,9 +71,12 @@ class Metric(ABC):
 
     def __post_init__(self) -> None:
         """Refuse what does not fit the metric."""
-        _check_cutoff(self)
         for name in option_fields(type(self)):
-            _check_value(self, name)
+            _check_choice(self, name)
+        check_types(self)
+        for name in option_fields(type(self)):
+            _check_finite(self, name)
+        _check_cutoff(self)
         if self.short != "normal" and self.cutoff is None:
             raise UsageError(
                 f"'{self.name}' has no use for short={self.short}; its options: "
@@ -195,11 +199,16 @@ def _check_cutoff(metric: Metric) -> None:
         raise UsageError(f"'{name}@{cutoff}' is no metric: '{name}' {reason}")
 
 
-def _check_value(metric: Metric, name: str) -> None:
+def _check_choice(metric: Metric, name: str) -> None:
     value, hint = getattr(metric, name), field_types(type(metric))[name]
-    asked = f"'{metric.name}' cannot take {spelled(name)}={value}"
-    if get_origin(hint) is Literal:
-        if value not in get_args(hint):
-            raise UsageError(f"{asked}; known: " + ", ".join(map(str, get_args(hint))))
-    elif hint is float and not (isinstance(value, int | float) and math.isfinite(value)):
-        raise UsageError(f"{asked}: it must be a finite number")
+    if get_origin(hint) is Literal and value not in get_args(hint):
+        known = ", ".join(map(str, get_args(hint)))
+        raise UsageError(f"'{metric.name}' cannot take {spelled(name)}={value}; known: {known}")
+
+
+def _check_finite(metric: Metric, name: str) -> None:
+    value = getattr(metric, name)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UsageError(
+            f"'{metric.name}' cannot take {spelled(name)}={value}: it must be a finite number"
+        )

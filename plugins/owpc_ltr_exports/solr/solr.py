@@ -14,6 +14,7 @@ from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.value_bounds import always_matches
+from owpc_ltr.host.settings import check_settings
 from owpc_ltr.interop.engine_versions import (
     LEGACY_BM25,
     ServingProfile,
@@ -45,6 +46,9 @@ class Solr:
     versions: ClassVar[tuple[str, ...]] = ("6.4", "8.0")
 
     store: str = "_DEFAULT_"
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
     def export(
         self, model: Model, name: str, version: str, featureset: FeatureSet | None = None

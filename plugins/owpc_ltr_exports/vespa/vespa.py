@@ -14,7 +14,7 @@ from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.host.literals import check_choices
+from owpc_ltr.host.settings import check_settings
 from owpc_ltr.interop.engine_versions import parse_version, version_text
 from owpc_ltr.interop.formats.columns import positions
 from owpc_ltr.protocols import ExportedFile, ExportTarget, Model
@@ -44,7 +44,7 @@ class Vespa:
     phase: Phase = "first-phase"
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        check_settings(self)
 
     def export(
         self,
