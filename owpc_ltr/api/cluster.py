@@ -112,22 +112,17 @@ class Cluster:
 
         `id_field` names the field with the ids; left out, line numbers. `settings` has settings
         and mappings of a new index. `existing`: `refuse`, `append` or `recreate` one that is there.
+
+        The whole file is read once before anything is made, in little memory: BadInput names a
+        line that cannot be, or two of one id. An index that cannot be completed is taken away
+        again, and one to be recreated stays as it is until the new one is complete.
         """
-        from itertools import chain
+        from owpc_ltr.engine.filling import fill_index
+        from owpc_ltr.files.document_file import DocumentFile
 
-        from owpc_ltr.engine.indexing import create_index, index_documents, merge_segments
-        from owpc_ltr.files.json_lines import read_json_lines, with_ids
-
+        source = DocumentFile(Path(documents), id_field)
         show = progress or _quiet
-        numbered = with_ids(read_json_lines(Path(documents)), id_field, str(documents))
-        # The first document is looked at before anything is made or deleted.
-        numbered = chain([next(numbered)], numbered)
-        create_index(self.engine, index, dict(settings or {}) or None, existing=existing)
-        report = index_documents(self.engine, index, numbered, show)
-        if existing != "append":
-            show("merging segments", None)
-            merge_segments(self.engine, index)
-        return report
+        return fill_index(self.engine, index, source, settings, existing=existing, progress=show)
 
     def log_features(
         self,
