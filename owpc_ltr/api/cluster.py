@@ -141,7 +141,8 @@ class Cluster:
         `judgments` are `read_judgments`' or a file, read with `topics` and `duplicates` as there.
         Every one is logged, absent or rejected, and all are counted. Half-done work stays beside
         `out`: the same call goes on, to the same bytes. `options` are those of
-        `owpc_ltr.engine.feature_log.LogOptions`.
+        `owpc_ltr.engine.feature_log.LogOptions`. Features that no document has a value for, or
+        all the same, are warned of.
         """
         import hashlib
 
@@ -159,10 +160,12 @@ class Cluster:
         where = the_index(self.engine, index)
         known = self.store.get_featureset(the_featureset(self.store, featureset))
         counted = _counted(progress or _quiet, judged.n_judgments)
-        return log_features(
+        report = log_features(
             self.engine, self.store, known, judged, where, Path(out),
             source=source, options=logging, progress=counted,
         )  # fmt: skip
+        give_warnings(report.warnings)
+        return report
 
     def upload(
         self,

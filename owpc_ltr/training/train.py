@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from owpc_ltr.data.columns import column_facts, silent_features, warnings_of_training
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.scaling import check_normalisation, with_scales
 from owpc_ltr.errors import Refused, UsageError
@@ -109,18 +110,21 @@ def train(
     run = replace(run, validation=validation, metric=plan.select)
     with one_blas_thread():
         table, index, fit = _fit_all(data, candidates, pairs, metric, run)
-    warnings = tuple(_warnings(fit, data))
+    silent = silent_features(column_facts(data.features), data.feature_names)
+    warnings = _warnings(fit, data)
     record = {
         **_how(plan, *pairs[index], metric, run),
         "validation": table[index].get("validation"),
         "certificate": fit.certificate.as_dict(),
         "table": table,
         **_from_what(data),
-        "warnings": list(warnings),
+        "warnings": warnings,
+        **({"silent_features": silent} if silent else {}),
         "source": dict(source or {}),
         "probes": parity_samples_of(data if validation is None else validation),
     }
-    return Trained(with_record(fit.model, record), fit, candidates[index], tuple(table), warnings)
+    told = (*warnings, *warnings_of_training(silent))
+    return Trained(with_record(fit.model, record), fit, candidates[index], tuple(table), told)
 
 
 def _fit_all(
