@@ -29,7 +29,7 @@ VALUES = st.sampled_from([0.0, -0.0, 1.0, -2.5, np.nan, np.inf, -np.inf])
 
 
 @given(arrays(np.float32, array_shapes(min_dims=2, max_dims=2, max_side=9), elements=VALUES))
-def test_the_facts_are_those_of_whole_columns(features: np.ndarray) -> None:  # type: ignore[type-arg]
+def test_the_facts_are_those_of_whole_columns(features: np.ndarray) -> None:
     facts = column_facts(features)
     for column in range(features.shape[1]):
         values = features[:, column]

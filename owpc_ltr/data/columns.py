@@ -27,12 +27,12 @@ class ColumnFacts:
     @property
     def empty(self) -> NDArray[np.bool_]:
         """Which columns have no value at all."""
-        return self.missing == self.rows
+        return np.equal(self.missing, self.rows)
 
     @property
     def constant(self) -> NDArray[np.bool_]:
         """Which columns have one and the same value in every row."""
-        return (self.missing == 0) & (self.lowest == self.highest)
+        return np.equal(self.missing, 0) & np.equal(self.lowest, self.highest)
 
 
 def column_facts(features: Matrix) -> ColumnFacts:
@@ -87,10 +87,10 @@ def listed(names: Sequence[str]) -> str:
 
 
 def _empty(facts: ColumnFacts, names: Sequence[str]) -> list[str]:
-    return [names[column] for column in np.flatnonzero(facts.empty)]
+    return [names[column] for column in np.flatnonzero(facts.empty).tolist()]
 
 
 def _constant(facts: ColumnFacts, names: Sequence[str]) -> dict[str, float]:
     # One document differs from no other in anything.
-    columns = np.flatnonzero(facts.constant) if facts.rows > 1 else ()
+    columns: list[int] = np.flatnonzero(facts.constant).tolist() if facts.rows > 1 else []
     return {names[column]: float(facts.lowest[column]) for column in columns}

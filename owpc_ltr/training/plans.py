@@ -26,6 +26,7 @@ def model_plan(
     grid: Grid | None = None,
     select: Any = "map",
     normalise: str = "scale",
+    missing: str | None = None,
 ) -> Plan:
     """How to train a model.
 
@@ -38,7 +39,7 @@ def model_plan(
     given = _full_names(settings or {}, loss_class, optimizer_class, "optimizer")
     fixed = {**of_loss, **of_optimizer, **given}
     candidates = _grid(grid or {}, loss_class, optimizer_class, "optimizer")
-    plan = Plan(loss_class, optimizer_class, fixed, candidates, select, normalise)
+    plan = Plan(loss_class, optimizer_class, fixed, candidates, select, normalise, missing)
     for candidate in plan.candidates():
         plan.make(candidate)
     return plan

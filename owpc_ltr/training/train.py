@@ -19,6 +19,7 @@ from owpc_ltr.metrics import Metric, parse_metric
 from owpc_ltr.models.linear import with_record
 from owpc_ltr.models.parity_samples import parity_samples_of
 from owpc_ltr.protocols import Fit, Loss, Model, Optimizer, Run
+from owpc_ltr.training.missing_as_zero import ZERO, check_missing, taking_missing_as_zero
 from owpc_ltr.version import VERSION
 
 C = "optimizer.C"
@@ -38,9 +39,12 @@ class Plan:
     grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     select: str = "map"
     normalise: str = "scale"
+    missing: str | None = None
+    """`zero`: missing values are 0 from the first to the last, as engines before 3.2 have them."""
 
     def __post_init__(self) -> None:
         parse_metric(self.select)
+        check_missing(self.missing)
         check_normalisation(self.normalise)
 
     def candidates(self) -> list[dict[str, Any]]:
@@ -106,10 +110,15 @@ def train(
         )
     metric = parse_metric(plan.select)
     check_trainable(data)
+    known = data, validation
+    if plan.missing == ZERO:
+        data, validation = data.without_missing(), validation and validation.without_missing()
     data = with_scales(data, plan.normalise)
     run = replace(run, validation=validation, metric=plan.select)
     with one_blas_thread():
         table, index, fit = _fit_all(data, candidates, pairs, metric, run)
+    if plan.missing == ZERO:
+        fit = replace(fit, model=taking_missing_as_zero(fit.model, known[0]))
     silent = silent_features(column_facts(data.features), data.feature_names)
     warnings = _warnings(fit, data)
     record = {
@@ -117,11 +126,11 @@ def train(
         "validation": table[index].get("validation"),
         "certificate": fit.certificate.as_dict(),
         "table": table,
-        **_from_what(data),
+        **_from_what(known[0]),
         "warnings": warnings,
         **({"silent_features": silent} if silent else {}),
         "source": dict(source or {}),
-        "probes": parity_samples_of(data if validation is None else validation),
+        "probes": parity_samples_of(known[0] if known[1] is None else known[1]),
     }
     told = (*warnings, *warnings_of_training(silent))
     return Trained(with_record(fit.model, record), fit, candidates[index], tuple(table), told)
@@ -163,6 +172,7 @@ def _how(plan: Plan, loss: Loss, optimizer: Optimizer, metric: Metric, run: Run)
         "loss": {"name": loss.name, "settings": values_of(loss)},
         "optimizer": {"name": optimizer.name, "settings": values_of(optimizer)},
         "normalise": plan.normalise,
+        **({} if plan.missing is None else {"missing": plan.missing}),
         "seed": run.seed,
         "select": str(metric),
         "convention": metric.convention,
