@@ -69,7 +69,7 @@ def fill_index(
 def _indices_behind(engine: Engine, name: str) -> list[str]:
     """The index of this name, or those behind the alias; none where there is neither."""
     try:
-        found = engine.request("GET", f"/{name}", params={"filter_path": "*.aliases"})
+        found = engine.request("GET", f"/{name}/_alias")
     except EngineRefusal as refusal:
         if refusal.status == 404:
             return []
