@@ -36,8 +36,10 @@ def refuse_unmapped(
         return  # the trial says it better
     faults = [_fault(name, field, known, index) for name, field in wanted if not known.has(field)]
     if faults:
-        more = f"; and {len(faults) - _TOLD} more" if len(faults) > _TOLD else ""
-        raise BadInput("; ".join(faults[:_TOLD]) + more)
+        told = faults[:_TOLD] + ([f"and {len(faults) - _TOLD} more"] if faults[_TOLD:] else [])
+        if not all(fault.endswith("?") for fault in faults):
+            told.append("mend the template, or push it all the same with --allow-unmapped")
+        raise BadInput("; ".join(told))
 
 
 def _fault(feature: str, field: NamedField, known: IndexFields, index: str) -> str:
@@ -52,6 +54,4 @@ def _fault(feature: str, field: NamedField, known: IndexFields, index: str) -> s
             closest = next(
                 iter(sorted(f for f in known.fields if f.startswith(f"{field.name}."))), closest
             )
-    if closest is None:
-        return f"{fault}: mend the template, or push it all the same with --allow-unmapped"
-    return f"{fault}; did you mean '{closest}'?"
+    return fault if closest is None else f"{fault}; did you mean '{closest}'?"
