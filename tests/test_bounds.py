@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -10,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from owpc_ltr.api.models import risk_bounds
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
-from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.errors import BadInput, OwpcLtrWarning, UsageError
 from owpc_ltr.evaluation.risk_bounds import (
     Bound,
     all_bounds,
@@ -193,3 +195,29 @@ def test_what_has_no_bound_is_refused() -> None:
         all_bounds(object(), data, OWPC, PAIRWISE, LISTWISE)
     with pytest.raises(BadInput, match="different labels"):
         sizes_of(MODEL, replace(data, labels=np.ones_like(data.labels)))
+
+
+def test_bounds_on_other_queries_than_it_was_trained_on_say_so() -> None:
+    data = sample()
+    other = sample(queries=13)
+    trained = replace(MODEL, record={"fingerprint": data.fingerprint, "queries": data.n_queries})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        here = risk_bounds(trained, data)
+    assert {bound.trained_here for bound in here} == {True}
+    with pytest.warns(OwpcLtrWarning, match="trained on other data"):
+        there = risk_bounds(trained, other)
+    assert {bound.trained_here for bound in there} == {False}
+    with pytest.warns(OwpcLtrWarning, match="does not say which queries"):
+        unknown = risk_bounds(MODEL, data)
+    assert {bound.as_dict()["trained_here"] for bound in unknown} == {None}
+    # Only what is said changes: the figures are those of these queries.
+    assert [replace(bound, trained_here=None) for bound in here] == unknown
+
+
+def test_bounds_on_all_queries_of_a_split_say_how_many_trained() -> None:
+    data = sample()
+    source = {"split": {"validation": 0.2, "test": 0.2}, "fingerprint": data.fingerprint}
+    record = {"fingerprint": "of the training side", "queries": 7, "source": source}
+    with pytest.warns(OwpcLtrWarning, match="trained on 7 of these 12 queries"):
+        assert not risk_bounds(replace(MODEL, record=record), data)[0].trained_here

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import lightgbm
 import numpy as np
@@ -194,13 +194,15 @@ def test_scikit_learn_without_missing_values_scores_as_it_predicts(
     rng: np.random.Generator, make: Callable[[], Any]
 ) -> None:
     rows, labels = data(rng, 0)
-    check_estimator(make().fit(rows, labels), rows)
+    check_estimator(make().fit(rows, labels), rows, "as-trained")
 
 
-def check_estimator(estimator: Any, rows: Any) -> None:
+def check_estimator(
+    estimator: Any, rows: Any, missing: Literal["as-trained", "zero"] | None = None
+) -> None:
     classifies = hasattr(estimator, "predict_proba")
     wanted = estimator.predict_proba(rows)[:, 1] if classifies else estimator.predict(rows)
-    assert from_sklearn(estimator, NAMES).score(rows) == pytest.approx(wanted, abs=1e-9)
+    assert from_sklearn(estimator, NAMES, missing).score(rows) == pytest.approx(wanted, abs=1e-9)
 
 
 def test_scikit_learn_that_no_engine_scores_is_refused(rng: np.random.Generator) -> None:

@@ -112,22 +112,17 @@ class Cluster:
 
         `id_field` names the field with the ids; left out, line numbers. `settings` has settings
         and mappings of a new index. `existing`: `refuse`, `append` or `recreate` one that is there.
+
+        The whole file is read once before anything is made, in little memory: BadInput names a
+        line that cannot be, or two of one id. An index that cannot be completed is taken away
+        again, and one to be recreated stays as it is until the new one is complete.
         """
-        from itertools import chain
+        from owpc_ltr.engine.filling import fill_index
+        from owpc_ltr.files.document_file import DocumentFile
 
-        from owpc_ltr.engine.indexing import create_index, index_documents, merge_segments
-        from owpc_ltr.files.json_lines import read_json_lines, with_ids
-
+        source = DocumentFile(Path(documents), id_field)
         show = progress or _quiet
-        numbered = with_ids(read_json_lines(Path(documents)), id_field, str(documents))
-        # The first document is looked at before anything is made or deleted.
-        numbered = chain([next(numbered)], numbered)
-        create_index(self.engine, index, dict(settings or {}) or None, existing=existing)
-        report = index_documents(self.engine, index, numbered, show)
-        if existing != "append":
-            show("merging segments", None)
-            merge_segments(self.engine, index)
-        return report
+        return fill_index(self.engine, index, source, settings, existing=existing, progress=show)
 
     def log_features(
         self,
@@ -146,7 +141,8 @@ class Cluster:
         `judgments` are `read_judgments`' or a file, read with `topics` and `duplicates` as there.
         Every one is logged, absent or rejected, and all are counted. Half-done work stays beside
         `out`: the same call goes on, to the same bytes. `options` are those of
-        `owpc_ltr.engine.feature_log.LogOptions`.
+        `owpc_ltr.engine.feature_log.LogOptions`. Features that no document has a value for, or
+        all the same, are warned of.
         """
         import hashlib
 
@@ -164,10 +160,12 @@ class Cluster:
         where = the_index(self.engine, index)
         known = self.store.get_featureset(the_featureset(self.store, featureset))
         counted = _counted(progress or _quiet, judged.n_judgments)
-        return log_features(
+        report = log_features(
             self.engine, self.store, known, judged, where, Path(out),
             source=source, options=logging, progress=counted,
         )  # fmt: skip
+        give_warnings(report.warnings)
+        return report
 
     def upload(
         self,

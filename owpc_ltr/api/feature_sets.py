@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace as with_changes
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.http.client import Engine
@@ -26,15 +27,22 @@ class FeatureSets:
         index: str | None = None,
         name: str | None = None,
         keywords: str = "test",
+        params: Mapping[str, Any] | None = None,
+        allow_unmapped: bool = False,
         replace: bool = False,
     ) -> FeatureSet:
         """Store a feature set, after every feature has been tried on the index.
 
-        `featureset` may be a file in the LTR plugin's JSON. `keywords` fill its parameters in the
-        trial, but for those that its own validation has. With `replace` another set of its name
-        makes room.
+        `featureset` may be a file in the LTR plugin's JSON. In the trial its parameters are
+        `params` (numbers and lists among them), else those of its own validation, else
+        `keywords`. With `replace` another set of its name makes room.
+
+        Raises BadInput for a field that a template names and the index's mapping does not have,
+        unless `allow_unmapped`: an engine would say nothing, and answer that nothing matches.
         """
         from owpc_ltr.api.defaults import the_index
+        from owpc_ltr.engine.store.trial import put_tried, trial_params
+        from owpc_ltr.engine.store.unmapped import refuse_unmapped
         from owpc_ltr.features.feature_set import FeatureSet
         from owpc_ltr.features.loading import load_featureset
 
@@ -43,13 +51,12 @@ class FeatureSets:
         elif name is not None:
             featureset = with_changes(featureset, name=name)
         where = the_index(self._engine, index)
-        tried = dict.fromkeys(featureset.params, keywords)
-        given = (featureset.validation or {}).get("params", {})
-        validation = {"index": where, "params": {**tried, **given}}
+        tried = trial_params(featureset, keywords, params or {})
+        if not allow_unmapped:
+            refuse_unmapped(self._engine, featureset, where, tried.values)
+        validation = {"index": where, "params": tried.values}
         pushed = with_changes(featureset, validation=validation)
-        store = self._store()
-        store.prepare()
-        store.put_featureset(pushed, replace=replace)
+        put_tried(self._store(), pushed, tried, replace=replace)
         return pushed
 
     def get(self, name: str) -> FeatureSet:
@@ -63,3 +70,29 @@ class FeatureSets:
     def delete(self, name: str) -> None:
         """Take out a feature set; models keep their own copy of it."""
         self._store().delete_featureset(name)
+
+
+def named_params(texts: Iterable[str]) -> dict[str, Any]:
+    """Parameters by name from texts as `year=1979`, `keywords=alien` or `tags=["a", "b"]`.
+
+    >>> named_params(["year=1979", "words=the thing", 'tags=["a", "b"]', 'quoted="1979"'])
+    {'year': 1979, 'words': 'the thing', 'tags': ['a', 'b'], 'quoted': '1979'}
+    """
+    return dict(map(_named_param, texts))
+
+
+def _named_param(text: str) -> tuple[str, Any]:
+    from owpc_ltr.errors import UsageError
+
+    name, sign, value = text.partition("=")
+    if not name or not sign:
+        raise UsageError(f"--param {text!r} has no value: write NAME=VALUE, as year=1979")
+    try:
+        decoded = json.loads(value, parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        return name, value
+    return name, value if decoded is None else decoded
+
+
+def _no_number(word: str) -> None:
+    raise ValueError(f"{word} is a word")

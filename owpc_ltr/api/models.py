@@ -153,10 +153,15 @@ def risk_bounds(
     """The papers' risk bounds of a linear model on the queries that it was trained on.
 
     They hold with probability 1 − `delta`; `generator` names the OWPC weights of the ranking
-    error, by default the model's own.
+    error, by default the model's own. On other queries they are of those (`trained_here` is
+    False), of which OwpcLtrWarning tells.
     """
+    from dataclasses import replace
+
+    from owpc_ltr.errors import give_warnings
     from owpc_ltr.evaluation.evaluate import model_data
     from owpc_ltr.evaluation.risk_bounds import all_bounds
+    from owpc_ltr.evaluation.trained_on import trained_here
     from owpc_ltr.host.registry import load
     from owpc_ltr.host.settings import configure
     from owpc_ltr.models.linear import load_model as load_linear
@@ -168,7 +173,10 @@ def risk_bounds(
     sample = model_data(ranker, data, "all")[0]
     position = configure(registry.find("loss", "position-sensitive"), {})
     precision = configure(registry.find("loss", "average-precision"), {})
-    return all_bounds(ranker, sample.without_missing(), owpc, position, precision, delta)
+    found = all_bounds(ranker, sample.without_missing(), owpc, position, precision, delta)
+    here, told = trained_here(ranker.record, sample)
+    give_warnings(told)
+    return [replace(bound, trained_here=here) for bound in found]
 
 
 def upgrade_report(

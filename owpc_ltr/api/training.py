@@ -26,6 +26,7 @@ def train(
     grid: Mapping[str, Any] | None = None,
     select: Any = "map",
     normalise: str = "scale",
+    missing: str | None = None,
     costs: Costs | None = None,
     source: Mapping[str, Any] | None = None,
     seed: int = 0,
@@ -38,7 +39,9 @@ def train(
     `loss` and `optimizer` are names (see `owpc-ltr plugins`), classes, or objects with settings.
     `settings` fixes some (`{"generator": "inverse"}`), `grid` tries several (`{"C": "1e-3..1e3"}`);
     without a grid, C is chosen from 10⁻³ … 10³ where the optimizer has one. `normalise`: `scale`
-    divides features by their spread within queries, `none` does not. With `costs` features that
+    divides features by their spread within queries, `none` does not. With `missing="zero"` missing
+    values are 0 in training, and trees send them where 0 goes, as engines before 3.8 do; left out,
+    trees learn where they go. With `costs` features that
     cost more than they are worth are left out. `source` is what the record says of where the data
     are from; left out, what the data know of it. `model.record` tells everything of how it was
     trained. Warnings (a collapsed optimum, say) are given as `OwpcLtrWarning`.
@@ -48,7 +51,7 @@ def train(
 
     >>> import owpc_ltr as ltr
     >>> data = ltr.make_dataset([[1.0], [2.0], [3.0]], [0, 1, 2], ["a", "a", "a"])
-    >>> ltr.train(data, settings={"C": 1.0}).score([[1.0], [2.0]]).argmax()
+    >>> int(ltr.train(data, settings={"C": 1.0}).score([[1.0], [2.0]]).argmax())
     1
     """
     from owpc_ltr.errors import give_warnings
@@ -58,7 +61,7 @@ def train(
     from owpc_ltr.training.train import train as fit
 
     registry = load(map(Path, plugins))
-    plan = model_plan(registry, loss, optimizer, settings, grid, select, normalise)
+    plan = model_plan(registry, loss, optimizer, settings, grid, select, normalise, missing)
     training = (data, plan, _run(seed, threads, progress), validation)
     if costs is None:
         trained = fit(*training, source)

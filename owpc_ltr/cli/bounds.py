@@ -45,10 +45,12 @@ def bounds(
     sample = read_dataset(data)
     found = risk_bounds(model, sample, delta=delta, generator=generator, plugins=plugin or ())
     if as_json:
-        print_json({"delta": delta, "bounds": [bound.as_dict() for bound in found]})
+        told = [bound.as_dict() for bound in found]
+        print_json({"delta": delta, "trained_here": told[0]["trained_here"], "bounds": told})
         return
     _print(found)
-    typer.echo(f"\nwith probability {1 - delta:g}, {sample.n_queries} queries")
+    whose = "it was trained on" if found[0].trained_here else "drawn as these are"
+    typer.echo(f"\nwith probability {1 - delta:g}, {sample.n_queries} queries, for queries {whose}")
 
 
 def _print(bounds: Sequence[Bound]) -> None:

@@ -35,6 +35,20 @@ def push(
     keywords: Annotated[
         str, typer.Option(help="The query to try every feature with before it is stored.")
     ] = "test",
+    param: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A parameter to try with, NAME=VALUE: a number, a list or true as in JSON, else "
+            "text; may be repeated."
+        ),
+    ] = None,
+    allow_unmapped: Annotated[
+        bool,
+        typer.Option(
+            "--allow-unmapped",
+            help="Also where a template names a field that the index does not have.",
+        ),
+    ] = False,
     replace: Annotated[
         bool, typer.Option("--replace", help="Put it in the place of another one of its name.")
     ] = False,
@@ -42,9 +56,17 @@ def push(
     as_json: Json = False,
 ) -> None:
     """Store a feature set, every feature tried on the index first."""
+    from owpc_ltr.api.feature_sets import named_params
+
     cluster = place.connect()
     featureset = cluster.featuresets.push(
-        file, index=index, name=name, keywords=keywords, replace=replace
+        file,
+        index=index,
+        name=name,
+        keywords=keywords,
+        params=named_params(param or ()),
+        allow_unmapped=allow_unmapped,
+        replace=replace,
     )
     tried_on = (featureset.validation or {})["index"]
     summary = {

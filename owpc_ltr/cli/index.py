@@ -32,7 +32,11 @@ def index(
         bool, typer.Option("--append", help="Add to an index that is there.")
     ] = False,
     recreate: Annotated[
-        bool, typer.Option("--recreate", help="Delete an index of this name first.")
+        bool,
+        typer.Option(
+            "--recreate",
+            help="Replace an index of this name by the new one, once that is complete.",
+        ),
     ] = False,
     cluster: ClusterOptions,
     as_json: Json = False,
@@ -41,6 +45,9 @@ def index(
 
     They stand in the file as one JSON object a line; the engine's count is compared with the
     file's.
+
+    The whole file is read before anything is made, and an index that cannot be completed is taken
+    away again.
     """
     from owpc_ltr.api.files import read_json_object
     from owpc_ltr.errors import UsageError

@@ -12,7 +12,7 @@ from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.files import Reads
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Index, Json
-from owpc_ltr.cli.output import print_json, progress, warn
+from owpc_ltr.cli.output import print_json, progress
 
 if TYPE_CHECKING:
     from owpc_ltr.api.results import LogReport
@@ -85,7 +85,6 @@ def log_features(
             **asdict(reading),
             **asdict(logging),
         )
-    _warn_of_features_without_values(report)
     if as_json:
         print_json(_summary(report))
     else:
@@ -119,9 +118,3 @@ def _lines(report: LogReport) -> list[str]:
     if report.resumed:
         lines.append(f"{report.resumed:,} documents were there already, from an interrupted run")
     return lines
-
-
-def _warn_of_features_without_values(report: LogReport) -> None:
-    names = [name for name, n in report.manifest["missing"].items() if n == report.account.logged]
-    if names:
-        warn(f"no document has a value for {', '.join(names)}: check the templates and fields")

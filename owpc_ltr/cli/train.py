@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +20,12 @@ from owpc_ltr.cli.sides import SplitOptions
 from owpc_ltr.errors import UsageError
 
 
+class MissingValues(StrEnum):
+    """What is made of missing values in training."""
+
+    zero = "zero"
+
+
 @grouped
 def train(
     data: Annotated[
@@ -33,6 +40,10 @@ def train(
         typer.Option(
             help="scale (default): features by their spread within queries; none: as they are."
         ),
+    ] = None,
+    missing: Annotated[
+        MissingValues | None,
+        typer.Option(help="zero: missing values are 0, as engines before 3.8 score trees."),
     ] = None,
     costs: FeatureCosts,
     fields: FieldSource,
@@ -56,6 +67,8 @@ def train(
     check_writable(out)
     common: dict[str, Any] = {"seed": seed, "threads": threads, "plugins": plugin or ()}
     if learning.reranker is not None:
+        if missing is not None:
+            raise UsageError("--missing is for models, not for rerankers: leave it out")
         base, how = reranker_base(learning, costs, normalise), learning.of_a_reordering()
         check_plan(plugins=plugin or (), **how)
         with progress() as show:
@@ -71,6 +84,8 @@ def train(
         return
     _refuse_reranker_options(learning, fields)
     how = learning.of_a_model() | ({} if normalise is None else {"normalise": normalise})
+    if missing is not None:
+        how["missing"] = missing.value
     check_plan(plugins=plugin or (), **how)
     prices = costs.read()
     splits = split.read(data)
@@ -83,6 +98,17 @@ def train(
     if "feature_cost" in model.record and not as_json:
         print_path(model.record["feature_cost"])
     _print(model.record, out, as_json=as_json)
+    if missing is not None and not as_json:
+        typer.echo(_cost_of_filling(model.kind, data, out))
+
+
+def _cost_of_filling(kind: str, data: Path, out: Path) -> str:
+    if kind == "linear":
+        return "missing values are 0 to every linear model: --missing zero changes nothing here"
+    return (
+        "missing values are 0: to see what that costs, train OTHER.json without --missing zero, "
+        f"and compare with owpc-ltr evaluate {out} {data} --against OTHER.json"
+    )
 
 
 def _refuse_reranker_options(learning: Learning, fields: FieldSource) -> None:

@@ -40,6 +40,8 @@ class Bound:
     queries: int
     queries_needed: float
     margin: float | None = None
+    trained_here: bool | None = None
+    """Whether the model was trained on exactly these queries; None where it does not know."""
 
     @property
     def log_value(self) -> float:

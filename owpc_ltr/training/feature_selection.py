@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from owpc_ltr.data.columns import warnings_of_training
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.metrics import Metric, parse_metric
@@ -21,6 +22,8 @@ from owpc_ltr.models.linear import LinearModel, with_record
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Model, Run
 from owpc_ltr.training.train import Plan, Trained, train
+
+_OF_THE_DATA = ("fingerprint", "feature_ranges", "source", "silent_features")
 
 
 @dataclass(frozen=True)
@@ -201,13 +204,18 @@ def _recorded(
     path: tuple[Step, ...],
 ) -> Trained:
     """What the record says of the data is of that with all features, as it was given."""
+    silent = whole.get("silent_features", [])
     record = {
         **trained.model.record,
-        **{key: whole[key] for key in ("fingerprint", "feature_ranges", "source")},
+        **{key: whole[key] for key in _OF_THE_DATA if key in whole},
         "feature_cost": {
             "price": costs.price,
             "kept": list(kept),
             "path": [asdict(step) for step in path],
         },
     }
-    return replace(trained, model=with_record(trained.model, record))
+    if not silent:
+        # Features that were left out on purpose are no surprise.
+        record.pop("silent_features", None)
+    warnings = (*trained.model.record["warnings"], *warnings_of_training(silent))
+    return replace(trained, model=with_record(trained.model, record), warnings=warnings)

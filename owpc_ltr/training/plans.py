@@ -27,6 +27,7 @@ def model_plan(
     grid: Grid | None = None,
     select: Any = "map",
     normalise: str = "scale",
+    missing: str | None = None,
 ) -> Plan:
     """How to train a model.
 
@@ -40,7 +41,7 @@ def model_plan(
     fixed = {**of_loss, **of_optimizer, **given}
     candidates = _grid(grid or {}, loss_class, optimizer_class, "optimizer")
     metric = parse_metric(select, registry)
-    plan = Plan(loss_class, optimizer_class, fixed, candidates, metric, normalise)
+    plan = Plan(loss_class, optimizer_class, fixed, candidates, metric, normalise, missing)
     for candidate in plan.candidates():
         plan.make(candidate)
     return plan

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from owpc_ltr.data.columns import column_facts, silent_features, warnings_of_training
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.scaling import check_normalisation, with_scales
 from owpc_ltr.data.sources import source_of
@@ -20,6 +21,7 @@ from owpc_ltr.metrics import Metric, parse_metric
 from owpc_ltr.models.linear import with_record
 from owpc_ltr.models.parity_samples import parity_samples_of
 from owpc_ltr.protocols import Fit, Loss, Model, Optimizer, Run
+from owpc_ltr.training.missing_as_zero import ZERO, check_missing, taking_missing_as_zero
 from owpc_ltr.version import VERSION
 
 C = "optimizer.C"
@@ -40,11 +42,14 @@ class Plan:
     grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     select: str | Metric = "map"
     normalise: str = "scale"
+    missing: str | None = None
+    """`zero`: missing values are 0 from the first to the last, as engines before 3.2 have them."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "loss", class_of("loss", self.loss))
         object.__setattr__(self, "optimizer", class_of("optimizer", self.optimizer))
         parse_metric(self.select)
+        check_missing(self.missing)
         check_normalisation(self.normalise)
 
     def candidates(self) -> list[dict[str, Any]]:
@@ -111,24 +116,32 @@ def train(
         )
     metric = parse_metric(plan.select)
     check_trainable(data)
+    known = data, validation
+    if plan.missing == ZERO:
+        data, validation = data.without_missing(), validation and validation.without_missing()
     data = with_scales(data, plan.normalise)
     run = replace(run, validation=validation, metric=plan.select)
     with one_blas_thread():
         table, index, fit = _fit_all(data, candidates, pairs, metric, run)
-    warnings = tuple(_warnings(fit, data))
+    if plan.missing == ZERO:
+        fit = replace(fit, model=taking_missing_as_zero(fit.model, known[0]))
+    silent = silent_features(column_facts(data.features), data.feature_names)
+    warnings = _warnings(fit, data)
     record = {
         **_how(plan, *pairs[index], metric, run),
         "validation": table[index].get("validation"),
         "certificate": fit.certificate.as_dict(),
         "table": table,
-        **_from_what(data),
+        **_from_what(known[0]),
         "warnings": list(warnings),
+        **({"silent_features": silent} if silent else {}),
         "source": source_of(data, validation) if source is None else dict(source),
-        "probes": parity_samples_of(data if validation is None else validation),
+        "probes": parity_samples_of(known[0] if known[1] is None else known[1]),
         # What splits gained is known to who grew the trees alone.
         **{key: fit.model.record[key] for key in ("importances",) if key in fit.model.record},
     }
-    return Trained(with_record(fit.model, record), fit, candidates[index], tuple(table), warnings)
+    told = (*warnings, *warnings_of_training(silent))
+    return Trained(with_record(fit.model, record), fit, candidates[index], tuple(table), told)
 
 
 def _fit_all(
@@ -167,6 +180,7 @@ def _how(plan: Plan, loss: Loss, optimizer: Optimizer, metric: Metric, run: Run)
         "loss": {"name": loss.name, "settings": values_of(loss)},
         "optimizer": {"name": optimizer.name, "settings": values_of(optimizer)},
         "normalise": plan.normalise,
+        **({} if plan.missing is None else {"missing": plan.missing}),
         "seed": run.seed,
         "select": str(metric),
         "convention": metric.convention,

@@ -74,6 +74,24 @@ def test_the_dataset_holds_what_the_engine_says_and_nan_where_it_says_nothing(ou
     assert (data.features == 0).any()
 
 
+def test_features_without_values_or_with_one_value_are_warned_of_by_name(out: Path) -> None:
+    def silent(_number: int, _path: str, _body: Any, answer: Any) -> Any:
+        for hit in answer.get("hits", {}).get("hits", []):
+            values = hit.setdefault("matched_queries", {})
+            values.pop("title", None)
+            values["year"] = 0.0
+        return answer
+
+    report = log(MemoryEngine(fault=silent), out)
+    assert report.warnings == (
+        "no document has a value for title: check the templates and fields",
+        "every document has the same value for year (0): check the templates and fields",
+    )
+    assert "warnings" not in report.manifest
+    out.unlink()
+    assert log(MemoryEngine(), out).warnings == ()
+
+
 def test_the_manifest_accounts_for_everything_and_names_what_the_values_depend_on(
     out: Path,
 ) -> None:

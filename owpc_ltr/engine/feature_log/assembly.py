@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from owpc_ltr.data.columns import ColumnFacts, column_facts
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.engine.feature_log.account import Account
 from owpc_ltr.engine.feature_log.chunks import Chunk, Fate, from_bytes
@@ -28,8 +29,8 @@ def assemble(
     params: Sequence[dict[str, Any]],
     environment: Environment,
     job: dict[str, Any],
-) -> RankingDataset:
-    """The dataset of all logged documents; queries without one are left out.
+) -> tuple[RankingDataset, ColumnFacts]:
+    """The dataset of all logged documents, and its columns; queries without one are left out.
 
     Nothing in it depends on time, on the machine, or on how often the run was resumed.
     """
@@ -50,7 +51,8 @@ def assemble(
     if not ranked:
         raise Refused(f"none of the {judged} judged documents could be logged")
     features = features[logged]
-    return RankingDataset(
+    facts = column_facts(features)
+    dataset = RankingDataset(
         features=features,
         labels=np.concatenate([query.grades for query in queries])[logged],
         offsets=np.concatenate(([0], np.cumsum(sizes[ranked]))).astype(np.int64),
@@ -68,12 +70,13 @@ def assemble(
             "missing": dict(
                 zip(
                     environment.featureset.feature_names,
-                    np.isnan(features).sum(axis=0).tolist(),
+                    facts.missing.tolist(),
                     strict=True,
                 )
             ),
         },
     )
+    return dataset, facts
 
 
 def fingerprint(judgments: Judgments) -> str:

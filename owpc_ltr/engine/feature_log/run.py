@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from owpc_ltr.data.columns import warnings_of_log
 from owpc_ltr.engine.feature_log.account import Account, check_shares
 from owpc_ltr.engine.feature_log.assembly import assemble, fingerprint
 from owpc_ltr.engine.feature_log.chunks import Chunk, Values, cut, from_bytes, to_bytes
@@ -40,6 +41,8 @@ class LogReport:
     resumed: int
     """Judged documents that an earlier, interrupted run had accounted for."""
     seconds: float
+    warnings: tuple[str, ...] = ()
+    """Features that no document has a value for, or all the same."""
 
     @property
     def pairs_per_second(self) -> float:
@@ -76,14 +79,14 @@ def log_features(
     with open_run(out, kept_for, restart=options.restart) as folder:
         resumed = sum(len(chunk.rows) for chunk in job.chunks if folder.has(chunk.number))
         account = _log_chunks(job, folder, progress)
-        dataset = assemble(
+        dataset, columns = assemble(
             folder, job.chunks, judgments, job.params, job.environment, job.description
         )
         refuse_drift(job.environment, job.observe())
         publish(folder, dataset, out)
-    return LogReport(
-        out, account, dict(dataset.manifest or {}), resumed, time.monotonic() - started
-    )
+    warnings = tuple(warnings_of_log(columns, dataset.feature_names))
+    seconds = time.monotonic() - started
+    return LogReport(out, account, dict(dataset.manifest or {}), resumed, seconds, warnings)
 
 
 @dataclass(frozen=True)

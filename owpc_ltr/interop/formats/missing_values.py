@@ -43,9 +43,8 @@ def needs_zero_flag(
 
 
 def _advice(rule: str) -> str:
-    if rule == "zero":
-        return "train with missing features as 0, or make the feature match every document"
+    form = f", which goes in as {RANKLIB}" if rule == "right" else ""
     return (
-        f"export a model that takes missing features as 0 as {RANKLIB}, or make the feature match "
-        "every document"
+        f"train with `owpc-ltr train --missing zero`{form}, or make the feature match every "
+        "document"
     )

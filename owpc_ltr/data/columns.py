@@ -1,0 +1,96 @@
+"""ColumnFacts: what one look at a feature matrix says of its columns, and which say nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from owpc_ltr.arrays import Matrix
+
+_TOLD = 8
+_BLOCK = 1 << 15
+"""Values that are looked at together: they stay in the processor's cache."""
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnFacts:
+    """Of each column the lowest and the highest value, NaN where it has none; and its gaps."""
+
+    lowest: NDArray[np.float32]
+    highest: NDArray[np.float32]
+    missing: NDArray[np.int64]
+    rows: int
+
+    @property
+    def empty(self) -> NDArray[np.bool_]:
+        """Which columns have no value at all."""
+        return np.equal(self.missing, self.rows)
+
+    @property
+    def constant(self) -> NDArray[np.bool_]:
+        """Which columns have one and the same value in every row."""
+        return np.equal(self.missing, 0) & np.equal(self.lowest, self.highest)
+
+
+def column_facts(features: Matrix) -> ColumnFacts:
+    """Look at every value once; nothing is copied but a block of rows at a time."""
+    rows, columns = features.shape
+    lowest = np.full(columns, np.nan, np.float32)
+    highest, missing = lowest.copy(), np.zeros(columns, np.int64)
+    size = max(1, _BLOCK // max(columns, 1))
+    for start in range(0, rows, size):
+        block = features[start : start + size]
+        np.fmin(lowest, np.fmin.reduce(block, axis=0), out=lowest)
+        np.fmax(highest, np.fmax.reduce(block, axis=0), out=highest)
+        missing += np.isnan(block).sum(axis=0)
+    return ColumnFacts(lowest, highest, missing, rows)
+
+
+def warnings_of_log(facts: ColumnFacts, names: Sequence[str]) -> list[str]:
+    """A line on the columns without any value, and one on those whose value never changes."""
+    empty, constant = _empty(facts, names), _constant(facts, names)
+    advice = "check the templates and fields"
+    lines = [f"no document has a value for {listed(empty)}: {advice}"] if empty else []
+    if constant:
+        told = listed([f"{name} ({value:g})" for name, value in constant.items()])
+        lines.append(f"every document has the same value for {told}: {advice}")
+    return lines
+
+
+def silent_features(facts: ColumnFacts, names: Sequence[str]) -> list[str]:
+    """The columns that tell no document from another, for want of values or of differences."""
+    silent = {*_empty(facts, names), *_constant(facts, names)}
+    return [name for name in names if name in silent]
+
+
+def warnings_of_training(silent: Sequence[str]) -> list[str]:
+    """A line on the features that nothing could be learned from, if there are any."""
+    if not silent:
+        return []
+    return [
+        f"no value, or one and the same, in all documents: {listed(silent)}: nothing was learned "
+        "from them; check the templates and fields"
+    ]
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first few names, and how many more there are.
+
+    >>> listed([*"abcdefghij"])
+    'a, b, c, d, e, f, g, h and 2 more'
+    """
+    told = ", ".join(names[:_TOLD])
+    return f"{told} and {len(names) - _TOLD} more" if len(names) > _TOLD else told
+
+
+def _empty(facts: ColumnFacts, names: Sequence[str]) -> list[str]:
+    return [names[column] for column in np.flatnonzero(facts.empty).tolist()]
+
+
+def _constant(facts: ColumnFacts, names: Sequence[str]) -> dict[str, float]:
+    # One document differs from no other in anything.
+    columns: list[int] = np.flatnonzero(facts.constant).tolist() if facts.rows > 1 else []
+    return {names[column]: float(facts.lowest[column]) for column in columns}

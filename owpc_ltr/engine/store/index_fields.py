@@ -1,0 +1,118 @@
+"""IndexFields: what an index's mapping has to search, flattened to full names."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.errors import Refused
+from owpc_ltr.features.named_fields import NamedField
+
+_OF_EVERY_INDEX = frozenset(
+    (
+        *("_id", "_index", "_source", "_type", "_routing", "_ignored", "_seq_no", "_doc_count"),
+        *("_field_names", "_primary_term", "_version", "_size", "_tier", "_nested_path", "_uid"),
+        *("_ignored_source", "_data_stream_timestamp", "_tsid"),
+    )
+)
+_ANY_KEY = frozenset(("flattened", "flat_object", "rank_features", "sparse_vector", "join"))
+"""Fields with keys of their own, which documents bring along."""
+
+
+@dataclass(frozen=True)
+class IndexFields:
+    """The fields of an index, or of all that stand behind an alias."""
+
+    fields: frozenset[str]
+    objects: frozenset[str]
+    """Paths of objects, nested ones among them."""
+    nested: frozenset[str]
+    open: frozenset[str]
+    """Fields below which every name is one."""
+
+    def has(self, named: NamedField) -> bool:
+        """Whether there is such a field, or one that the pattern matches."""
+        if named.use == "path":
+            return named.name in self.nested
+        known = self.fields | self.objects if named.use == "exists" else self.fields
+        if "*" in named.name:
+            return any(map(_pattern(named.name).fullmatch, known))
+        return named.name in known or named.name in _OF_EVERY_INDEX or self._below(named.name)
+
+    def closest(self, named: NamedField) -> str | None:
+        """The name that is most like it, or that ends as it does."""
+        known = sorted(self.nested if named.use == "path" else self.fields)
+        name = named.name.replace("*", "")
+        close = difflib.get_close_matches(name, known, n=1)
+        ends = [field for field in known if field.endswith(f".{name}")]
+        return next(iter((*close, *ends)), None)
+
+    def _below(self, name: str) -> bool:
+        parts = re.split(r"[.#]", name)
+        lengths = [sum(map(len, parts[:n])) + n - 1 for n in range(1, len(parts))]
+        return any(name[:length] in self.open for length in lengths)
+
+
+def index_fields(engine: Engine, index: str) -> IndexFields:
+    """The fields that the mapping of an index, or of those behind an alias, has now."""
+    answer = engine.request("GET", f"/{quote(index, safe='')}/_mapping")
+    if not isinstance(answer, dict):
+        raise Refused(f"the mapping of '{index}' is not an object: is an engine at this address?")
+    mappings = [found.get("mappings") for found in answer.values() if isinstance(found, dict)]
+    return flattened(mapping for mapping in mappings if isinstance(mapping, dict))
+
+
+def flattened(mappings: Iterable[Mapping[str, Any]]) -> IndexFields:
+    """The fields of these mappings together: properties, multi-fields, runtime and derived ones."""
+    found: list[tuple[str, str]] = []
+    for mapping in mappings:
+        found += _properties(mapping.get("properties"), "")
+        for kind in ("runtime", "derived"):
+            found += _computed(mapping.get(kind))
+    kinds = ("object", "nested")
+    return IndexFields(
+        fields=frozenset(name for name, kind in found if kind not in kinds),
+        objects=frozenset(name for name, kind in found if kind in kinds),
+        nested=frozenset(name for name, kind in found if kind == "nested"),
+        open=frozenset(name for name, kind in found if kind in _ANY_KEY),
+    )
+
+
+def _properties(properties: Any, above: str) -> Iterator[tuple[str, str]]:
+    """Full name and type of each field and object."""
+    for name, field in _objects(properties):
+        kind = str(field.get("type", "object"))
+        yield above + name, "object" if kind == "passthrough" else kind
+        yield from _properties(field.get("properties"), f"{above}{name}.")
+        if kind == "passthrough":
+            # Its fields are found without its name too.
+            yield from _properties(field.get("properties"), above)
+        for inner, part in _objects(field.get("fields")):
+            yield f"{above}{name}.{inner}", str(part.get("type"))
+        if kind == "search_as_you_type":
+            for size in range(2, int(field.get("max_shingle_size", 3)) + 1):
+                yield f"{above}{name}._{size}gram", kind
+            yield f"{above}{name}._index_prefix", kind
+
+
+def _computed(fields: Any) -> Iterator[tuple[str, str]]:
+    """Fields that scripts compute in a search; composite ones have fields of their own."""
+    for name, field in _objects(fields):
+        yield name, "flattened" if field.get("type") == "object" else "computed"
+        for inner, _ in _objects(field.get("fields")):
+            yield f"{name}.{inner}", "computed"
+
+
+def _objects(tree: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, content in tree.items() if isinstance(tree, dict) else ():
+        # A composite's fields may be written as a type alone.
+        yield str(name), content if isinstance(content, dict) else {"type": content}
+
+
+def _pattern(name: str) -> re.Pattern[str]:
+    return re.compile(".*".join(map(re.escape, name.split("*"))))

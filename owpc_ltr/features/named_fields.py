@@ -1,0 +1,203 @@
+"""Which fields of an index a feature's template names, told without asking an engine.
+
+Queries are read by their type, so that nothing is taken for a field that is not one. What a
+mustache parameter is part of is left out: which field that is, is only known in a search. So is
+what stands in queries of types that are not known here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from owpc_ltr.errors import BadInput
+from owpc_ltr.features.feature_set import DERIVED, SCRIPT, Feature
+from owpc_ltr.features.mustache import compiled, json_escape
+from owpc_ltr.features.script_fields import fields_of_query_text, fields_of_script
+
+Use = Literal["field", "exists", "path"]
+"""Searched by its values, asked whether it is there, or the path of nested documents."""
+
+_MARK = "\0"
+"""Stands where a parameter will: no field's name has it."""
+_TEXT_OR_TAG = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_TAG = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+
+_WORDS = frozenset(
+    (
+        *("match", "match_phrase", "match_phrase_prefix", "match_bool_prefix", "common"),
+        *("term", "terms", "terms_set", "range", "prefix", "wildcard", "regexp", "fuzzy"),
+        *("span_term", "intervals", "neural", "neural_sparse", "text_expansion"),
+        *("weighted_tokens", "knn"),
+    )
+)
+_PLACES = frozenset(
+    (
+        *("geo_distance", "geo_bounding_box", "geo_polygon", "geo_shape", "geo_grid"),
+        *("xy_shape", "shape"),
+    )
+)
+_BY_FIELD = _WORDS | _PLACES
+"""Queries whose object has the field's name as a key."""
+_OPTIONS = frozenset(("boost", "_name"))
+"""The other keys that such an object has."""
+_OPTIONS_OF_PLACES = _OPTIONS | frozenset(
+    (
+        *("distance", "distance_type", "unit", "validation_method", "type", "optimize_bbox"),
+        *("ignore_unmapped", "relation", "multi_value_mode"),
+    )
+)
+"""Those of places, and of decays, which may be of places."""
+_DECAYS = frozenset(("gauss", "exp", "linear"))
+_QUERIES_IN = (
+    *("query", "filter", "must", "should", "must_not", "positive", "negative", "queries"),
+    *("match", "include", "exclude", "clauses", "little", "big", "organic", "no_match_query"),
+)
+"""Where queries stand in queries that hold others."""
+
+
+@dataclass(frozen=True)
+class NamedField:
+    """A field as a template names it, perhaps a pattern such as `title*`, and what it is for."""
+
+    name: str
+    use: Use = "field"
+
+
+def named_fields(feature: Feature, params: Mapping[str, Any] | None = None) -> list[NamedField]:
+    """The fields that a feature names, each once, in order.
+
+    `params` decide what a template in text becomes; nothing of a template that gives no JSON with
+    them is known, and an engine will refuse it.
+
+    >>> boosted = Feature("f", ("q",), {"multi_match": {"query": "{{q}}", "fields": ["title^2"]}})
+    >>> [field.name for field in named_fields(boosted)]
+    ['title']
+    """
+    if feature.template_language == DERIVED:
+        return []
+    template = feature.template
+    if isinstance(template, str):
+        template = _filled(template, params or {})
+    found = _script(template) if feature.template_language == SCRIPT else _query(template)
+    return list(dict.fromkeys(field for field in found if not _varies(field.name)))
+
+
+def _filled(template: str, params: Mapping[str, Any]) -> Any:
+    """The query of a template in text, with marks where a string has parameters."""
+
+    def marked(match: re.Match[str]) -> str:
+        return _TAG.sub("\\\\u0000", match[0])
+
+    try:
+        text = compiled(_TEXT_OR_TAG.sub(marked, template), json_escape)
+        return json.loads(text({name: _marked(value) for name, value in params.items()}))
+    except (BadInput, ValueError, RecursionError):
+        return None
+
+
+def _marked(value: Any) -> Any:
+    """A list or object whose texts have marks; numbers and texts on their own stay as they are."""
+    if isinstance(value, list | tuple):
+        return [_MARK + part if isinstance(part, str) else _marked(part) for part in value]
+    if isinstance(value, Mapping):
+        return {_MARK + key: _marked(part) for key, part in value.items()}
+    return value
+
+
+def _varies(name: str) -> bool:
+    return _MARK in name or "{{" in name or not name
+
+
+def _query(tree: Any) -> Iterator[NamedField]:
+    """The fields of a query, or of each in a list of them."""
+    if isinstance(tree, list):
+        for part in tree:
+            yield from _query(part)
+    elif isinstance(tree, dict):
+        for name, content in tree.items():
+            if isinstance(content, dict):
+                yield from _of_type(str(name), content)
+
+
+def _of_type(name: str, content: dict[str, Any]) -> Iterator[NamedField]:
+    # Elasticsearch's knn query names its field as a value, OpenSearch's as a key.
+    if name in _BY_FIELD and not isinstance(content.get("field"), str):
+        yield from _keyed(content, _OPTIONS_OF_PLACES if name in _PLACES else _OPTIONS)
+        return
+    if name == "nested":
+        yield from _names(content.get("path"), "path")
+    if name == "query_string":
+        for field in fields_of_query_text(str(content.get("query", ""))):
+            yield NamedField(field)
+    yield from _names(content.get("field"), "exists" if name == "exists" else "field")
+    yield from _names(content.get("default_field"))
+    yield from _names(content.get("fields"))
+    yield from _functions(content)
+    for part in _QUERIES_IN:
+        yield from _query(content.get(part))
+    yield from _script(content.get("script"))
+
+
+def _keyed(content: dict[str, Any], options: frozenset[str]) -> Iterator[NamedField]:
+    for name, inner in content.items():
+        if name in options:
+            continue
+        yield NamedField(name)
+        if isinstance(inner, dict):
+            yield from _names(inner.get("minimum_should_match_field"))
+            yield from _script(inner.get("minimum_should_match_script"))
+            yield from _query(inner.get("filter"))
+            yield from _other_fields(inner)
+
+
+def _other_fields(rule: Any) -> Iterator[NamedField]:
+    """The fields that rules of an `intervals` query search in place of its own."""
+    if isinstance(rule, list):
+        for part in rule:
+            yield from _other_fields(part)
+    elif isinstance(rule, dict):
+        yield from _names(rule.get("use_field"))
+        for key, part in rule.items():
+            if key != "script":
+                yield from _other_fields(part)
+
+
+def _functions(content: dict[str, Any]) -> Iterator[NamedField]:
+    """The fields of a function_score's functions, which stand in a list or by themselves."""
+    listed = content.get("functions")
+    for part in (content, *(listed if isinstance(listed, list) else ())):
+        if not isinstance(part, dict):
+            continue
+        for name, inner in part.items():
+            if not isinstance(inner, dict):
+                continue
+            if name in _DECAYS:
+                yield from _keyed(inner, _OPTIONS_OF_PLACES)
+            elif name in {"field_value_factor", "random_score"}:
+                yield from _names(inner.get("field"))
+            elif name == "script_score":
+                yield from _script(inner.get("script"))
+        if part is not content:
+            yield from _query(part.get("filter"))
+
+
+def _script(script: Any) -> Iterator[NamedField]:
+    """The fields of a script: its source, or an object with that and its parameters."""
+    if isinstance(script, str):
+        script = {"source": script}
+    if isinstance(script, dict):
+        source, params = script.get("source", ""), script.get("params")
+        if isinstance(source, str):
+            for name in fields_of_script(source, params if isinstance(params, dict) else {}):
+                yield NamedField(name)
+
+
+def _names(given: Any, use: Use = "field") -> Iterator[NamedField]:
+    """One name or several, without their boosts."""
+    for name in given if isinstance(given, list) else [given]:
+        if isinstance(name, str):
+            yield NamedField(name.partition("^")[0], use)

@@ -1,0 +1,259 @@
+"""`featureset push` stores no set that would match nothing, and says how to give parameters."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from owpc_ltr.api.feature_sets import FeatureSets, named_params
+from owpc_ltr.engine.http.client import Engine, EngineRefusal
+from owpc_ltr.engine.http.connection import ConnectionSettings
+from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
+from owpc_ltr.engine.store.plugin_free import PluginFreeStore
+from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.features.feature_set import Feature, FeatureSet
+from tests.commands import Run, commands_in
+from tests.engine.fake_engine import FakeEngine, Reply
+
+MAPPINGS = {
+    "properties": {
+        "title": {"type": "text", "fields": {"english": {"type": "text"}}},
+        "votes": {"type": "integer"},
+        "tags": {"type": "keyword"},
+        "name": {"type": "alias", "path": "title"},
+        "cast": {"type": "nested", "properties": {"actor": {"type": "text"}}},
+    }
+}
+
+
+def one(template: Any, *params: str, name: str = "f") -> FeatureSet:
+    return FeatureSet("set", (Feature(name, params, template),))
+
+
+TYPO = one({"match": {"titel": "{{keywords}}"}}, "keywords", name="title_bm25")
+FACTOR = {"field": "vots", "missing": 0}
+
+
+@dataclass(frozen=True)
+class Place:
+    """An index on a real node, and the feature sets of a store of its own."""
+
+    engine: Engine
+    index: str
+    store: str
+    featuresets: FeatureSets
+
+
+@pytest.fixture(scope="module")
+def place(node_url: str) -> Iterator[Place]:
+    engine, own = Engine(ConnectionSettings(node_url)), uuid.uuid4().hex[:8]
+    engine.request("PUT", f"/push-{own}", body={"mappings": MAPPINGS})
+    document = {"title": "alien", "votes": 3, "tags": ["a"], "cast": [{"actor": "weaver"}]}
+    engine.request("PUT", f"/push-{own}/_doc/1", params={"refresh": "true"}, body=document)
+    yield Place(
+        engine, f"push-{own}", own, FeatureSets(engine, lambda: PluginFreeStore(engine, own))
+    )
+    for path in (f"/push-{own}", f"/owpc-ltr-store-{own}"):
+        with contextlib.suppress(EngineRefusal):
+            engine.request("DELETE", path)
+    engine.close()
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Run:
+    return commands_in(tmp_path, monkeypatch, capsys)
+
+
+@pytest.mark.parametrize(
+    ("featureset", "said"),
+    [
+        (TYPO, "feature 'title_bm25': 'titel' is no field of '{}'; did you mean 'title'?"),
+        (one({"function_score": {"field_value_factor": FACTOR, "boost_mode": "replace"}}),
+         "'vots' is no field of '{}'; did you mean 'votes'?"),
+        (one({"multi_match": {"query": "x", "fields": ["title.enlish^2"]}}),
+         "did you mean 'title.english'?"),
+        (one({"multi_match": {"query": "x", "fields": ["tite*"]}}), "is called 'tite*'"),
+        (one({"nested": {"path": "casts", "query": {"match_all": {}}}}),
+         "'casts' is no nested object of '{}'; did you mean 'cast'?"),
+        (one({"match": {"cast": "x"}}),
+         "'cast' is no field of '{}' but an object; did you mean 'cast.actor'?"),
+        (one({"match": {"zzzzzzzz": "x"}}), "push it all the same with --allow-unmapped"),
+    ],
+)  # fmt: skip
+def test_a_field_that_is_not_there_is_refused_and_nothing_is_stored(
+    featureset: FeatureSet, said: str, place: Place
+) -> None:
+    with pytest.raises(BadInput) as error:
+        place.featuresets.push(featureset, index=place.index)
+    assert said.format(place.index) in str(error.value)
+    assert "set" not in place.featuresets.names()
+
+
+def test_every_fault_is_named_up_to_eight_and_the_others_counted(place: Place) -> None:
+    many = FeatureSet(
+        "set", tuple(Feature(f"f{n}", (), {"match": {f"titel{n}": "x"}}) for n in range(10))
+    )
+    with pytest.raises(BadInput, match=r"'f0'.*'f7'.*; and 2 more$") as error:
+        place.featuresets.push(many, index=place.index)
+    assert "'f8'" not in str(error.value)
+
+
+def test_what_the_mapping_has_is_stored(place: Place) -> None:
+    good = FeatureSet(
+        "good",
+        (
+            Feature("a", ("keywords",), {"match": {"name": "{{keywords}}"}}),
+            Feature("b", (), {"multi_match": {"query": "x", "fields": ["titl*", "title.english"]}}),
+            Feature("c", (), {"nested": {"path": "cast", "query": {"match": {"cast.actor": "x"}}}}),
+            Feature("d", (), {"script_score": {"query": {"exists": {"field": "cast"}},
+                                               "script": {"source": "doc['votes'].size()"}}}),
+            Feature("e", ("lang",), {"match": {"title_{{lang}}": "x"}}),
+            Feature("f", (), {"term": {"_id": "1"}}),
+        ),
+    )  # fmt: skip
+    place.featuresets.push(good, index=place.index, replace=True)
+    assert place.featuresets.get("good") == good
+
+
+def test_an_alias_and_a_dynamic_mapping_are_looked_through(place: Place) -> None:
+    alias = f"{place.index}-alias"
+    body = {"actions": [{"add": {"index": place.index, "alias": alias}}]}
+    place.engine.request("POST", "/_aliases", body=body)
+    with pytest.raises(BadInput, match=f"no field of '{alias}'; did you mean 'title'"):
+        place.featuresets.push(TYPO, index=alias)
+    # The mapping is dynamic: what no document has yet is no field all the same.
+    year = one({"range": {"year": {"gte": 1979}}})
+    with pytest.raises(BadInput, match="'year' is no field"):
+        place.featuresets.push(year, index=alias)
+    place.engine.request("PUT", f"/{place.index}/_doc/2", body={"year": 1979})
+    place.featuresets.push(year, index=alias)
+    place.featuresets.delete("set")
+
+
+def test_an_unmapped_field_can_be_allowed(place: Place) -> None:
+    place.featuresets.push(TYPO, index=place.index, allow_unmapped=True)
+    place.featuresets.delete("set")
+
+
+def test_an_index_that_is_not_there_is_still_what_is_said(place: Place) -> None:
+    with pytest.raises(Refused, match="no such index"):
+        place.featuresets.push(TYPO, index="no-such-index")
+
+
+def test_the_plugins_store_is_not_even_asked_to_take_a_misspelt_field() -> None:
+    with FakeEngine() as fake:
+        fake.on("GET", "/movies/_mapping", {"movies": {"mappings": MAPPINGS}})
+        engine = Engine(ConnectionSettings(fake.url))
+        sets = FeatureSets(engine, lambda: LtrPluginStore(engine))
+        with pytest.raises(BadInput, match="did you mean 'title'"):
+            sets.push(TYPO, index="movies")
+        assert [asked.path for asked in fake.requests] == ["/movies/_mapping"]
+
+
+YEAR = one({"range": {"votes": {"gte": "{{least}}"}}}, "least")
+TAGS = one('{"terms": {"tags": {{#toJson}}labels{{/toJson}}}}', "labels")
+
+
+@pytest.mark.parametrize(
+    ("featureset", "name", "value"),
+    [
+        (YEAR, "least", 3),
+        (TAGS, "labels", ["a", "b"]),
+        (one('{"range": {"votes": {"gte": {{least}} }}}', "least"), "least", 3),
+    ],
+)
+def test_a_parameter_that_is_no_text_is_said_to_be_the_cause_and_can_be_given(
+    featureset: FeatureSet, name: str, value: Any, place: Place
+) -> None:
+    with pytest.raises((Refused, BadInput)) as error:
+        place.featuresets.push(featureset, index=place.index)
+    assert f"'{name}' was tried as the text 'test'" in str(error.value)
+    assert f"--param {name}=VALUE" in str(error.value)
+    assert "set" not in place.featuresets.names()
+    pushed = place.featuresets.push(featureset, index=place.index, params={name: value})
+    assert pushed.validation == {"index": place.index, "params": {name: value}}
+    place.featuresets.delete("set")
+
+
+def test_what_is_given_goes_before_the_sets_own_sample_and_that_before_the_keywords(
+    place: Place,
+) -> None:
+    own = FeatureSet("set", YEAR.features, {"index": "x", "params": {"least": 5}})
+    assert place.featuresets.push(own, index=place.index).validation == {
+        "index": place.index, "params": {"least": 5},
+    }  # fmt: skip
+    given = place.featuresets.push(own, index=place.index, params={"least": 7}, replace=True)
+    assert given.validation is not None
+    assert given.validation["params"] == {"least": 7}
+    place.featuresets.delete("set")
+
+
+def test_a_failure_that_no_guess_causes_is_told_without_a_word_of_parameters(place: Place) -> None:
+    broken = one({"match": {"title": {"query": "{{keywords}}", "slop": "x"}}}, "keywords")
+    with pytest.raises(Refused) as error:
+        place.featuresets.push(broken, index=place.index)
+    assert "--param" not in str(error.value)
+
+
+def test_the_plugins_refusal_of_a_parameter_names_it_too() -> None:
+    reason = (
+        "Cannot create query while parsing feature [f]: failed to create query: "
+        'For input string: "test"'
+    )
+    with FakeEngine() as fake:
+        fake.on("GET", "/movies/_mapping", {"movies": {"mappings": MAPPINGS}})
+        fake.on("PUT", "/_ltr", {"acknowledged": True})
+        fake.on(
+            "PUT", "/_ltr/_featureset/set", Reply({"error": {"type": "x", "reason": reason}}, 400)
+        )
+        engine = Engine(ConnectionSettings(fake.url))
+        with pytest.raises(Refused, match="--param least=VALUE"):
+            FeatureSets(engine, lambda: LtrPluginStore(engine)).push(YEAR, index="movies")
+
+
+def test_a_parameter_that_no_template_names_is_refused(place: Place) -> None:
+    with pytest.raises(UsageError, match=r"'yaer' is no parameter of the feature set 'set'.*least"):
+        place.featuresets.push(YEAR, index=place.index, params={"yaer": 3})
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("p=3", 3), ("p=2.5", 2.5), ("p=true", True), ('p=["a"]', ["a"]), ('p={"a": 1}', {"a": 1}),
+        ("p=the thing", "the thing"), ('p="3"', "3"), ("p=", ""), ("p=null", "null"),
+        ("p=NaN", "NaN"), ("p=a=b", "a=b"), ("p=[1", "[1"),
+    ],
+)  # fmt: skip
+def test_values_are_json_where_they_can_be(text: str, value: Any) -> None:
+    assert named_params([text]) == {"p": value}
+
+
+@pytest.mark.parametrize("text", ["p", "=3", ""])
+def test_a_parameter_without_a_name_or_value_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="NAME=VALUE"):
+        named_params([text])
+
+
+def test_the_command_says_it_in_one_line_and_takes_values(place: Place, run: Run) -> None:
+    def push(featureset: FeatureSet, *more: str) -> tuple[int, str, str]:
+        Path("set.json").write_text(json.dumps(featureset.to_body()))
+        where = ("--index", place.index, "--store", place.store, "--store-kind", "plugin-free")
+        url = ("--url", place.engine.settings.url)
+        return run("featureset", "push", "set.json", *where, *url, *more)
+
+    code, _, err = push(TYPO)
+    assert (code, err) == (
+        3,
+        f"owpc-ltr: feature 'title_bm25': 'titel' is no field of '{place.index}'; did you mean "
+        "'title'?\n",
+    )
+    assert push(TYPO, "--allow-unmapped", "--replace")[0] == 0
+    assert push(YEAR, "--replace")[0] == 5
+    assert push(YEAR, "--param", "least=3", "--replace")[0] == 0

@@ -1,0 +1,142 @@
+"""Trees trained with missing values as 0 score a gap as a 0, and go into engines that do so."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from owpc_ltr.api.training import train
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.errors import OwpcLtrWarning, Refused, UsageError
+from owpc_ltr.features.feature_set import Feature, FeatureSet
+from owpc_ltr.interop.emulator import emulate
+from owpc_ltr.interop.engine_versions import serving_profile
+from owpc_ltr.interop.export import export_checked
+from owpc_ltr.models.linear import load_model, save_model
+from owpc_ltr.training.missing_as_zero import taking_missing_as_zero
+from tests.commands import commands_in
+
+NAMES = ("title", "votes", "year")
+FEATURES = FeatureSet("f", tuple(Feature(n, ("q",), {"match": {n: "{{q}}"}}) for n in NAMES))
+OLD = [serving_profile("opensearch", version) for version in ("2.19.0", "2.19.6", "3.1", "3.5")]
+
+
+def dataset(seed: int, missing: float = 0.3) -> RankingDataset:
+    """A missing title means irrelevant; votes below and above 0 count the other way round."""
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(600, 3))
+    rows[:, 0] = np.abs(rows[:, 0])
+    labels = np.digitize(rows[:, 0] + 0.4 * rows[:, 1] + 0.2 * rng.normal(size=600), [0.4, 1.0])
+    gaps = rng.random(rows.shape) < missing
+    labels[gaps[:, 0]] = 0
+    rows[gaps] = np.nan
+    return make_dataset(rows, labels, np.repeat(np.arange(60), 10), feature_names=NAMES)
+
+
+DATA, VALIDATION = dataset(1), dataset(2)
+TREES: dict[str, Any] = {
+    "optimizer": "boosting",
+    "settings": {"optimizer.trees": 12, "optimizer.objective": "rank:ndcg"},
+    "validation": VALIDATION,
+}
+
+
+def test_a_gap_is_scored_as_a_zero_and_the_record_says_so(tmp_path: Path) -> None:
+    model = train(DATA, missing="zero", **TREES)
+    filled = DATA.without_missing()
+    np.testing.assert_array_equal(model.score(DATA.features), model.score(filled.features))
+    assert model.record["missing"] == "zero"
+    # It is known by the data as they were given.
+    assert model.record["fingerprint"] == DATA.fingerprint
+    save_model(model, tmp_path / "m.json")
+    again = load_model(tmp_path / "m.json")
+    np.testing.assert_array_equal(again.score(DATA.features), model.score(DATA.features))
+
+
+def test_it_is_the_model_of_the_filled_data() -> None:
+    """On filled data, and on filled validation queries, the same trees are learned."""
+    on_filled = train(
+        DATA.without_missing(), **{**TREES, "validation": VALIDATION.without_missing()}
+    )
+    model = train(DATA, missing="zero", **TREES)
+    filled = DATA.without_missing().features
+    np.testing.assert_array_equal(model.score(filled), on_filled.score(filled))
+    assert model.record["table"] == on_filled.record["table"]
+
+
+@pytest.mark.parametrize("profile", OLD, ids=str)
+def test_engines_before_3_8_score_it_as_here(profile: Any) -> None:
+    model = train(DATA, missing="zero", **TREES)
+    stored = export_checked(model, FEATURES, "m", profile)
+    seen = emulate(stored, DATA.features, profile)
+    assert seen == pytest.approx(model.score(DATA.features), abs=1e-5)
+
+
+@pytest.mark.parametrize("profile", OLD, ids=str)
+def test_the_refusal_of_another_model_names_the_command_that_works(profile: Any) -> None:
+    model = train(DATA, **TREES)
+    assert "missing" not in model.record
+    with pytest.raises(Refused, match="train with `owpc-ltr train --missing zero`"):
+        export_checked(model, FEATURES, "m", profile)
+
+
+def test_a_linear_model_is_the_same_either_way() -> None:
+    plain, filled = (
+        train(DATA, settings={"C": 1.0}, validation=VALIDATION, missing=missing)
+        for missing in (None, "zero")
+    )
+    np.testing.assert_array_equal(plain.score(DATA.features), filled.score(DATA.features))
+    known = {key: value for key, value in filled.record.items() if key != "missing"}
+    assert without_times(known) == without_times(plain.record)
+
+
+def without_times(record: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in record.items() if key not in {"certificate", "table"}}
+
+
+def test_a_feature_that_is_missing_or_zero_says_nothing_when_filled() -> None:
+    gaps = np.where(np.isnan(DATA.features[:, [2]]), np.nan, 0).astype(np.float32)
+    rows = np.column_stack([DATA.features[:, :2], gaps])
+    data = replace(DATA, features=np.ascontiguousarray(rows))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        train(data, settings={"C": 1.0})
+    with pytest.warns(OwpcLtrWarning, match="in all documents: year"):
+        train(data, settings={"C": 1.0}, missing="zero")
+
+
+def test_a_model_that_scores_gaps_otherwise_is_refused() -> None:
+    class Counting:
+        """A liar: it counts the gaps."""
+
+        kind = "counting"
+        feature_names = NAMES
+        record: dict[str, Any] = {}  # noqa: RUF012
+
+        def score(self, features: Any) -> Any:
+            return np.isnan(features).sum(axis=1).astype(float)
+
+    with pytest.raises(Refused, match="a counting model scores a missing value otherwise"):
+        taking_missing_as_zero(Counting(), DATA)  # type: ignore[arg-type]
+
+
+def test_another_word_is_refused_before_any_work() -> None:
+    with pytest.raises(UsageError, match="as zero, not as 'mean'"):
+        train(DATA, missing="mean")
+
+
+def test_the_command_has_no_such_option_for_rerankers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = commands_in(tmp_path, monkeypatch, capsys)
+    code, _, err = run(
+        "train", "d.parquet", "--out", "m.json", "--reranker", "exchangeable", "--base",
+        "feature:title", "--missing", "zero",
+    )  # fmt: skip
+    assert code == 2
+    assert "--missing is for models" in err
