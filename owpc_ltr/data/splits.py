@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +34,11 @@ class HashSplit:
 
     def sides(self, data: RankingDataset) -> NDArray[np.str_]:
         """`train`, `validation` or `test` for each query."""
-        position = query_positions(data, self.salt)
+        return self.sides_of(data.query_ids.to_pylist())
+
+    def sides_of(self, query_ids: Iterable[str]) -> NDArray[np.str_]:
+        """The same for queries of which only the ids are known."""
+        position = _positions(query_ids, self.salt)
         return np.where(
             position < self.test,
             "test",
@@ -57,11 +62,7 @@ class HashSplit:
 
 def query_positions(data: RankingDataset, salt: str) -> NDArray[np.float64]:
     """A number in [0, 1) for each query, from the hash of its id."""
-    digests = (
-        hashlib.blake2b(f"{salt}\0{query}".encode(), digest_size=8).digest()
-        for query in data.query_ids.to_pylist()
-    )
-    return np.array([int.from_bytes(digest, "big") / 2**64 for digest in digests])
+    return _positions(data.query_ids.to_pylist(), salt)
 
 
 def fold_of_queries(data: RankingDataset, folds: int, salt: str) -> NDArray[np.int64]:
@@ -72,3 +73,10 @@ def fold_of_queries(data: RankingDataset, folds: int, salt: str) -> NDArray[np.i
     fold = np.empty(data.n_queries, dtype=np.int64)
     fold[order] = np.arange(data.n_queries) % folds
     return fold
+
+
+def _positions(query_ids: Iterable[str], salt: str) -> NDArray[np.float64]:
+    digests = (
+        hashlib.blake2b(f"{salt}\0{query}".encode(), digest_size=8).digest() for query in query_ids
+    )
+    return np.array([int.from_bytes(digest, "big") / 2**64 for digest in digests])
