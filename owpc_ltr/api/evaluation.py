@@ -127,6 +127,7 @@ def evaluate(
     """
     from owpc_ltr.data.document_fields import with_document_fields
     from owpc_ltr.evaluation.evaluate import compare, measure, model_data, score_warnings
+    from owpc_ltr.evaluation.judgment_checks import judgment_findings
     from owpc_ltr.metrics import Metric, parse_metric
     from owpc_ltr.models.reordering import dataset_scores
 
@@ -153,7 +154,7 @@ def evaluate(
         against=None if against is None else _name(against),
         others=others,
         comparisons=tuple(compare(a, b, seed) for a, b in zip(measured, others, strict=False)),
-        warnings=tuple(score_warnings(scores, chosen)),
+        warnings=(*score_warnings(scores, chosen), *judgment_findings(chosen)),
     )
 
 
