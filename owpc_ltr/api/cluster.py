@@ -25,13 +25,14 @@ if TYPE_CHECKING:
     from owpc_ltr.api.live import LiveProof, Tried
     from owpc_ltr.api.uploaded_models import UploadedModels
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.judgments.types import Judgments
+    from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
     from owpc_ltr.engine.deployment.drift import Verified
     from owpc_ltr.engine.deployment.upload import Uploaded
     from owpc_ltr.engine.feature_log import LogReport
     from owpc_ltr.engine.http.client import Engine
     from owpc_ltr.engine.indexing import IndexReport
     from owpc_ltr.engine.search.compare import BeforeAndAfter
+    from owpc_ltr.engine.search.judgment_pool import Pooled
     from owpc_ltr.engine.search.live_evaluation import LiveEvaluation
     from owpc_ltr.engine.search.profile import Profile
     from owpc_ltr.engine.search.request import SearchRequest
@@ -142,12 +143,14 @@ class Cluster:
         index: str | None = None,
         topics: Path | str | None = None,
         duplicates: str = "refuse",
+        skip_unjudged: bool = False,
         progress: Progress | None = None,
         **options: Any,
     ) -> LogReport:
         """The feature values of every judged document, as the dataset `out` (Parquet).
 
-        `judgments` are `read_judgments`' or a file, read with `topics` and `duplicates` as there.
+        `judgments` are `read_judgments`' or a file, read with `topics`, `duplicates` and
+        `skip_unjudged` as there.
         Every one is logged, absent or rejected, and all are counted. Half-done work stays beside
         `out`: the same call goes on, to the same bytes. `options` are those of
         `owpc_ltr.engine.feature_log.LogOptions`.
@@ -161,7 +164,8 @@ class Cluster:
         logging, source = LogOptions(**options), None
         if isinstance(judgments, Path | str):
             source = hashlib.sha256(Path(judgments).read_bytes()).hexdigest()
-            judged = read_judgments(judgments, topics=topics, duplicates=duplicates)
+            reading: dict[str, Any] = {"topics": topics, "duplicates": duplicates}
+            judged = read_judgments(judgments, skip_unjudged=skip_unjudged, **reading)
             give_warnings(judged.notes)
         else:
             judged = judgments
@@ -428,6 +432,47 @@ class Cluster:
         judged = judged_queries(judgments)
         template = self._template(where, query)
         return check_live(self.engine, self.store, where, template, judged, window, progress)
+
+    def pool(
+        self,
+        queries: Sequence[JudgedQuery] | Path | str,
+        rankers: Sequence[Path | str | Mapping[str, Any]],
+        out: Path | str | None = None,
+        *,
+        index: str | None = None,
+        depth: int = 20,
+        fields: Sequence[str] = (),
+        judged: Judgments | Path | str | None = None,
+        query: Mapping[str, Any] | Path | str | None = None,
+        window: int = 100,
+        in_flight: int = 4,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> Pooled:
+        """The documents to judge next: what rankers bring to the top, in a drawn order.
+
+        `rankers` are queries (objects, or files in JSON), uploaded names, which rescore `query`,
+        and TREC runs. With `out` they are written as a CSV whose `grade` column is to be filled,
+        with `fields` of each document. What `judged` has already is left out, and counted.
+        """
+        from owpc_ltr.api.live import judged_queries
+        from owpc_ltr.api.pooling import pool_plan
+        from owpc_ltr.data.judgments.asked import read_queries
+        from owpc_ltr.data.judgments.sheet import write_sheet
+        from owpc_ltr.engine.search.judgment_pool import pool
+
+        asked = read_queries(Path(queries)) if isinstance(queries, Path | str) else list(queries)
+        known = judged_queries(judged) if judged is not None else []
+        where = the_index(self.engine, index)
+        plan = pool_plan(
+            self, rankers, where, lambda: self._template(where, query),
+            depth=depth, fields=fields, window=window, seed=seed, in_flight=in_flight,
+        )  # fmt: skip
+        done = {one.query_id: frozenset(one.document_ids) for one in known}
+        found = pool(self.engine, plan, asked, done, progress)
+        if out is not None:
+            write_sheet(found.queries, fields, found.shown, Path(out))
+        return found
 
     @contextmanager
     def _tried(

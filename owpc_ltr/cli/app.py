@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from owpc_ltr.cli import engine, featureset, models
+from owpc_ltr.cli import engine, featureset, judge, models
 from owpc_ltr.cli.average import average
 from owpc_ltr.cli.bounds import bounds
 from owpc_ltr.cli.check_loss import check_loss
@@ -44,6 +44,7 @@ app.command()(demo)
 app.add_typer(engine.app, name="engine")
 app.command()(index)
 app.add_typer(featureset.app, name="featureset")
+app.add_typer(judge.app, name="judge")
 app.command()(log_features)
 app.command()(train)
 app.command()(select)

@@ -13,6 +13,7 @@ from owpc_ltr.data.judgments.ranklib import HEADER, parse_ranklib
 from owpc_ltr.data.judgments.tables import parse_table
 from owpc_ltr.data.judgments.trec import parse_qrels, read_topics
 from owpc_ltr.data.judgments.types import Duplicates, Format, Judgments
+from owpc_ltr.data.judgments.unjudged import judged_lines
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.files.text import read_text
 
@@ -27,6 +28,7 @@ def read_judgments(
     format: Format | None = None,  # noqa: A002 - the user's word
     topics: Path | str | None = None,
     duplicates: Duplicates = "refuse",
+    skip_unjudged: bool = False,
 ) -> Judgments:
     """The judgments in a file (plain, gzip, xz or zstandard), its format told by content.
 
@@ -37,7 +39,8 @@ def read_judgments(
       Negative grades (spam) become 0, and are counted in the notes.
     - ranklib: `# qid:1: keywords`, then `4 qid:1 # document …`.
 
-    A query's lines may lie apart. Raises BadInput, naming file, line and value, for anything that
+    Lines with an empty grade are not judged yet: `skip_unjudged` leaves them out. A query's lines
+    may lie apart. Raises BadInput, naming file, line and value, for anything that
     is not as said, and for a document that is judged twice unless `duplicates` names what to do.
     """
     path = Path(path)
@@ -51,6 +54,8 @@ def read_judgments(
     texts = None if topics is None else read_topics(Path(topics))
     kind = format or _told_by_content(text, path)
     lines, notes = _parse(text, path, kind, texts)
+    lines, left_out = judged_lines(lines, skip=skip_unjudged)
+    notes += left_out
     grades = lines.read_grades()
     if kind == "qrels":
         spam = int((grades < 0).sum())

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from owpc_ltr.data.judgments.lines import JudgmentLines
+from owpc_ltr.data.judgments.sheet import SHOWN
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.text import shown
 
@@ -42,7 +43,11 @@ def parse_table(
     query_ids = values[columns.get("query_id", columns.get("query", 0))]
     texts = values[columns["query"]] if "query" in columns else _texts(query_ids, topics or {})
     used = set(columns.values())
-    further = {name: values[i] for i, name in enumerate(header) if i not in used}
+    further = {
+        name: values[i]
+        for i, name in enumerate(header)
+        if i not in used and not name.startswith(SHOWN)
+    }
     lines = JudgmentLines(
         path,
         numbers,
