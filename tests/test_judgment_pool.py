@@ -45,7 +45,9 @@ def always(*documents: str) -> Serve:
 def pooled(
     rankings: list[list[str]], judged: dict[str, frozenset[str]] | None = None, **plan: Any
 ) -> Pooled:
-    ways = [(always(*ranking), {"match_all": {}}) for ranking in rankings]
+    ways: list[tuple[Serve, dict[str, Any]]] = [
+        (always(*ranking), {"match_all": {}}) for ranking in rankings
+    ]
     engine: Any = Index()
     return pool(engine, PoolPlan("i", ways, **plan), asked("q1", "q2"), judged or {})
 

@@ -191,7 +191,7 @@ def test_a_first_model_must_be_better_live_than_the_query_alone(
 ) -> None:
     name, models = f"{small.name}-first", small.store.list_models()
     for weights in (BY_SIZE, BY_BODY):
-        with pytest.raises(NotBetter, match="over 'the query alone'.*nothing was uploaded") as no:
+        with pytest.raises(NotBetter, match=r"over 'the query alone'.*nothing was uploaded") as no:
             gated(small, trained(weights), judgments, name)
         assert no.value.exit_code == 5
         assert "\n" not in str(no.value)
