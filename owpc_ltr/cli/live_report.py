@@ -63,7 +63,8 @@ def _print_bounds(measured: Sequence[LiveMeasured]) -> None:
         if one.bounds is not None:
             before, after = (f"{low:.4f} to {high:.4f}" for low, high in one.bounds)
             typer.echo(
-                f"{one.metric} whatever unjudged documents are: {before} before, {after} after"
+                f"{one.metric} with all unjudged irrelevant to all relevant: {before} before, "
+                f"{after} after"
             )
 
 
