@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,10 +22,11 @@ from owpc_ltr.demo.main_job import run_demo
 from owpc_ltr.demo.preparing import featureset_file
 from owpc_ltr.demo.tuned_bm25 import MultiMatch, field_columns, tune, untuned
 from owpc_ltr.demo.walk import DemoOptions
-from owpc_ltr.engine.search.compare import BeforeAndAfter, Hit
+from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.features.loading import load_featureset
+from owpc_ltr.interop.stored_model import StoredModel
 
 
 @pytest.fixture
@@ -172,26 +175,46 @@ def test_a_folder_that_cannot_be_made_is_refused_before_any_work(tmp_path: Path)
         run_demo(DemoOptions(folder=tmp_path / "file" / "demo"))
 
 
-def test_live_figures_count_what_was_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = [
-        DemoQuery("object:a", "first", "object", {"a": 1}),
-        DemoQuery("object:b", "second", "object", {"b": 1}),
-        DemoQuery("object:c", "third", "object", {"c": 1}),
-    ]
-    rankings = {
-        "first": (["x", "a"], ["a", "x"]),
-        "second": (["x"], ["x"]),
-        "third": (["c", "y"], ["y", "c"]),
-    }
+ASKED = (
+    DemoQuery("object:a", "first", "object", {"a": 1}),
+    DemoQuery("object:b", "second", "object", {"b": 1}),
+    DemoQuery("object:c", "third", "object", {"c": 1}),
+)
 
-    def answer(*given: Any, **options: Any) -> BeforeAndAfter:
-        assert options["window"] == options["size"] == WINDOW
-        before, after = rankings[given[5]["keywords"]]
-        return BeforeAndAfter(_hits(before), _hits(after), 3, 5)
 
-    monkeypatch.setattr("owpc_ltr.demo.live.search", answer)
-    nothing: Any = None
-    live = search_live(nothing, nothing, "i", nothing, {}, asked, lambda *_: None)
+def live_of(rankings: Mapping[str, tuple[list[str], list[str]]]) -> Live:
+    """The evaluation of an engine that gives these rankings without and with the model."""
+
+    class Answering:
+        settings = SimpleNamespace(url="memory:")
+
+        def request(self, _method: str, _path: str, *, body: Any, params: Any) -> Any:
+            assert body["size"] == WINDOW
+            changed = "rescore" in body
+            found = rankings[body["query"]["match"]["text"]][changed]
+            hits = [{"_id": name, "_score": 9.0 - rank} for rank, name in enumerate(found)]
+            return {
+                "took": 5 if changed else 3,
+                "_shards": {"failed": 0},
+                "hits": {"hits": hits},
+            }
+
+    engine: Any = Answering()
+    featureset = FeatureSet("f", (Feature("text", (), {"match_all": {}}),))
+    model = StoredModel("m", "model/linear", {"text": 1.0}, featureset)
+    query = {"match": {"text": "{{keywords}}"}}
+    store = PluginFreeStore(engine)
+    return search_live(engine, store, "i", model, query, ASKED, lambda *_: None)
+
+
+def test_live_figures_count_what_was_not_found() -> None:
+    live = live_of(
+        {
+            "first": (["x", "a"], ["a", "x"]),
+            "second": (["x"], ["x"]),
+            "third": (["c", "y"], ["y", "c"]),
+        }
+    )
     second = 1 / np.log2(3)
     assert live.before.tolist() == pytest.approx([second, 0.0, 1.0])
     assert live.after.tolist() == pytest.approx([1.0, 0.0, second])
@@ -201,14 +224,9 @@ def test_live_figures_count_what_was_not_found(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_where_nothing_changes_one_query_is_shown() -> None:
-    query = DemoQuery("object:a", "first", "object", {"a": 1})
-    same = BeforeAndAfter(_hits(["a"]), _hits(["a"]), 1, 1)
-    live = Live((query,), (same,), np.ones(1), np.ones(1))
+    same = (["a"], ["a"])
+    live = live_of({"first": same, "second": same, "third": same})
     assert live.examples() == {"nothing changed": 0}
-
-
-def _hits(names: list[str]) -> tuple[Hit, ...]:
-    return tuple(Hit(name, name, -rank) for rank, name in enumerate(names))
 
 
 def _fields(query: Any) -> list[str]:

@@ -12,7 +12,8 @@ where only one can be meant; else UsageError names those that there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,18 +22,22 @@ from owpc_ltr.api.defaults import the_featureset, the_index, the_name
 
 if TYPE_CHECKING:
     from owpc_ltr.api.feature_sets import FeatureSets
+    from owpc_ltr.api.live import LiveProof, Tried
     from owpc_ltr.api.uploaded_models import UploadedModels
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.judgments.types import Duplicates, Judgments
+    from owpc_ltr.data.judgments.types import Duplicates, JudgedQuery, Judgments
     from owpc_ltr.engine.deployment.drift import Verified
     from owpc_ltr.engine.deployment.upload import Uploaded
     from owpc_ltr.engine.feature_log import LogReport
     from owpc_ltr.engine.http.client import Engine
     from owpc_ltr.engine.indexing import IndexReport
     from owpc_ltr.engine.search.compare import BeforeAndAfter
+    from owpc_ltr.engine.search.judgment_pool import Pooled
+    from owpc_ltr.engine.search.live_evaluation import LiveEvaluation
     from owpc_ltr.engine.search.profile import Profile
     from owpc_ltr.engine.search.request import SearchRequest
     from owpc_ltr.engine.store.base import Store
+    from owpc_ltr.features.feature_set import FeatureSet
     from owpc_ltr.models.reordering import ReorderingModel
     from owpc_ltr.protocols import Model
 
@@ -133,12 +138,14 @@ class Cluster:
         index: str | None = None,
         topics: Path | str | None = None,
         duplicates: Duplicates = "refuse",
+        skip_unjudged: bool = False,
         progress: Progress | None = None,
         **options: Any,
     ) -> LogReport:
         """The feature values of every judged document, as the dataset `out` (Parquet).
 
-        `judgments` are `read_judgments`' or a file, read with `topics` and `duplicates` as there.
+        `judgments` are `read_judgments`' or a file, read with `topics`, `duplicates` and
+        `skip_unjudged` as there.
         Every one is logged, absent or rejected, and all are counted. Half-done work stays beside
         `out`: the same call goes on, to the same bytes. `options` are those of
         `owpc_ltr.engine.feature_log.LogOptions`. Features that no document has a value for, or
@@ -153,7 +160,8 @@ class Cluster:
         logging, source = LogOptions(**options), None
         if isinstance(judgments, Path | str):
             source = hashlib.sha256(Path(judgments).read_bytes()).hexdigest()
-            judged = read_judgments(judgments, topics=topics, duplicates=duplicates)
+            reading: dict[str, Any] = {"topics": topics, "duplicates": duplicates}
+            judged = read_judgments(judgments, skip_unjudged=skip_unjudged, **reading)
             give_warnings(judged.notes)
         else:
             judged = judgments
@@ -181,16 +189,20 @@ class Cluster:
         tolerance: float = 1e-5,
         keep: int | None = None,
         allow_slow: bool = False,
+        live: LiveProof | None = None,
     ) -> Uploaded:
         """Store the model as NAME-HASH, prove its scores on documents, then let NAME point to it.
 
         `role` may be `challenger`. With the metric `require_gain` it must be better than `over` on
-        the held-out queries of `data`. `keep` is how many earlier models the name can go back to
-        (5 at first); `allow_slow` takes a model that the engine's cache has no room for. Raises
+        the held-out queries of `data`; or, with `live` judgments, in what users get from the whole
+        index: than the query alone where NAME points to nothing yet, or `over="query"`. `keep` is
+        how many earlier models the name can go back to (5 at first); `allow_slow` takes a model
+        that the engine's cache has no room for. Raises
         Refused, with the model taken out again and the name where it was, if a score differs by
         more than `tolerance` or the gain is not shown.
         """
         from owpc_ltr.engine.deployment.gate import Gate
+        from owpc_ltr.engine.deployment.live_gate import LiveGate
         from owpc_ltr.engine.deployment.upload import upload
         from owpc_ltr.errors import UsageError, give_warnings
         from owpc_ltr.metrics import parse_metric
@@ -198,9 +210,13 @@ class Cluster:
         from owpc_ltr.models.parity_samples import parity_samples_of
 
         metric = None if require_gain is None else parse_metric(require_gain)
-        if metric is not None and data is None:
+        if metric is not None and data is None and live is None:
             raise UsageError("--require-gain needs judged queries to compare on: give --data FILE")
-        gate = Gate(metric, data, over) if metric is not None and data is not None else None
+        if metric is None and live is not None:
+            raise UsageError("--live proves a gain: say in which metric with --require-gain")
+        gate: Gate | LiveGate | None = None
+        if metric is not None and data is not None:
+            gate = Gate(metric, data, over)
         samples = None if data is None else parity_samples_of(data)
         path = Path(model) if isinstance(model, Path | str) else None
         ranker = load_model(path) if path is not None else model
@@ -209,6 +225,13 @@ class Cluster:
         wanted = ranker.record.get("featureset_hash")
         trained_on = self.store.get_featureset(the_featureset(self.store, featureset, wanted))
         where = the_index(self.engine, index)
+        if data is not None:
+            self._warn_of_judgments(data, trained_on, index, live)
+        if metric is not None and live is not None:
+            gate = LiveGate(
+                live.question(where, self._template(where, live.query)[0], [metric], trained_on),
+                over, live.queries, live.progress,
+            )  # fmt: skip
         uploaded = upload(
             self.engine, self.store, ranker, trained_on, where, called, tolerance,
             role=role, gate=gate, samples=samples, keep=keep, allow_slow=allow_slow,
@@ -367,6 +390,148 @@ class Cluster:
             self.engine, self.store, where, self._template(where, query)[0], known, stored, typed,
             repeat=repeat, window=window, seed=seed, progress=progress or _quiet,
         )  # fmt: skip
+
+    def evaluate_live(
+        self,
+        model: Model | ReorderingModel | Path | str,
+        proof: LiveProof,
+        metrics: Sequence[Any] | str = ("ndcg@10", "map", "mrr"),
+        *,
+        index: str | None = None,
+        featureset: str | None = None,
+        seed: int = 0,
+    ) -> LiveEvaluation:
+        """What users get from the whole index with a model, against the query alone.
+
+        `model` is an uploaded name, or a model or its file, which is in the cluster only meanwhile.
+        Unless `proof` says otherwise, the queries that it was trained with are left out, as far as
+        its record knows them. Raises UsageError for a metric that cannot be measured live.
+        """
+        from dataclasses import replace
+
+        from owpc_ltr.engine.search.live_evaluation import evaluate_live
+        from owpc_ltr.engine.search.serving import query_alone
+        from owpc_ltr.evaluation.held_out import held_out_caution, queries_of_side
+        from owpc_ltr.evaluation.judgment_checks import live_findings
+        from owpc_ltr.metrics import Metric, parse_metric
+
+        asked = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
+        parsed = [one if isinstance(one, Metric) else parse_metric(one) for one in asked]
+        with self._tried(model, index, featureset) as tried:
+            where, query = tried.index, self._template(tried.index, proof.query)[0]
+            question = proof.question(where, query, parsed, tried.featureset, seed)
+            ids = [one.query_id for one in question.queries]
+            chosen, side = queries_of_side(tried.record, ids, proof.queries)
+            kept = replace(question, queries=[question.queries[n] for n in chosen.tolist()])
+            before = query_alone(self.engine, self.store)
+            found = evaluate_live(kept, before, tried.serve, proof.progress)
+        doubts = live_findings(found.recall, found.judged, kept.window, found.n_queries)
+        cautions = held_out_caution(tried.record, side, "the model")
+        return replace(found, side=side, warnings=(*cautions, *doubts))
+
+    def check_judgments(
+        self,
+        judgments: Judgments | RankingDataset | Path | str,
+        *,
+        index: str | None = None,
+        query: Mapping[str, Any] | Path | str | None = None,
+        window: int = 100,
+        progress: Progress | None = None,
+    ) -> list[str]:
+        """What looks harmful in judgments when the engine is asked some of their queries."""
+        from owpc_ltr.api.live import check_live, judged_queries
+
+        where = the_index(self.engine, index)
+        judged = judged_queries(judgments)
+        template = self._template(where, query)[0]
+        return check_live(self.engine, self.store, where, template, judged, window, progress)
+
+    def pool(
+        self,
+        queries: Sequence[JudgedQuery] | Path | str,
+        rankers: Sequence[Path | str | Mapping[str, Any]],
+        out: Path | str | None = None,
+        *,
+        index: str | None = None,
+        depth: int = 20,
+        fields: Sequence[str] = (),
+        judged: Judgments | Path | str | None = None,
+        query: Mapping[str, Any] | Path | str | None = None,
+        window: int = 100,
+        in_flight: int = 4,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> Pooled:
+        """The documents to judge next: what rankers bring to the top, in a drawn order.
+
+        `rankers` are queries (objects, or files in JSON), uploaded names, which rescore `query`,
+        and TREC runs. With `out` they are written as a CSV whose `grade` column is to be filled,
+        with `fields` of each document. What `judged` has already is left out, and counted.
+        """
+        from owpc_ltr.api.live import judged_queries
+        from owpc_ltr.api.pooling import pool_plan
+        from owpc_ltr.data.judgments.asked import read_queries
+        from owpc_ltr.data.judgments.sheet import write_sheet
+        from owpc_ltr.engine.search.judgment_pool import pool
+
+        asked = read_queries(Path(queries)) if isinstance(queries, Path | str) else list(queries)
+        known = judged_queries(judged) if judged is not None else []
+        where = the_index(self.engine, index)
+        plan = pool_plan(
+            self.engine, self.store, self.models, rankers, where, lambda: self._template(where, query)[0],
+            depth=depth, fields=fields, window=window, seed=seed, in_flight=in_flight,
+        )  # fmt: skip
+        done = {one.query_id: frozenset(one.document_ids) for one in known}
+        found = pool(self.engine, plan, asked, done, progress)
+        if out is not None:
+            write_sheet(found.queries, fields, found.shown, Path(out))
+        return found
+
+    @contextmanager
+    def _tried(
+        self,
+        model: Model | ReorderingModel | Path | str,
+        index: str | None,
+        featureset: str | None,
+    ) -> Iterator[Tried]:
+        """A model that serves searches: one of the cluster by its name, or another on trial."""
+        from owpc_ltr.api.live import Tried
+        from owpc_ltr.engine.deployment.trial import on_trial
+        from owpc_ltr.engine.search.serving import with_stored
+        from owpc_ltr.models.reordering import ReorderingModel, load_ranker
+
+        if isinstance(model, str) and not Path(model).is_file():
+            name = self.models.resolve(model)
+            stored, certificate = self.store.get_model(name), self.models.certificate(name)
+            known = (certificate.record, certificate.interval) if certificate else ({}, None)
+            serve = with_stored(self.engine, self.store, stored, known[1])
+            yield Tried(serve, self._index_of(name, index), stored.featureset, known[0])
+            return
+        ranker = load_ranker(Path(model)) if isinstance(model, Path | str) else model
+        own = None
+        if featureset is not None or not isinstance(ranker, ReorderingModel):
+            wanted = ranker.record.get("featureset_hash")
+            own = self.store.get_featureset(the_featureset(self.store, featureset, wanted))
+        with on_trial(self.engine, self.store, ranker, own) as serve:
+            yield Tried(serve, the_index(self.engine, index), own, ranker.record)
+
+    def _warn_of_judgments(
+        self,
+        data: RankingDataset,
+        featureset: FeatureSet,
+        index: str | None,
+        live: LiveProof | None,
+    ) -> None:
+        """Say what looks harmful in the judgments; the engine is asked where one is named."""
+        from owpc_ltr.errors import give_warnings
+        from owpc_ltr.evaluation.judgment_checks import judgment_findings
+        from owpc_ltr.features.text_scores import text_scores
+
+        doubts = judgment_findings(data, text_scores(featureset))
+        asks = index is not None and data.document_ids is not None and data.query_params is not None
+        if asks and live is None:
+            doubts += self.check_judgments(data, index=index)
+        give_warnings(doubts)
 
     def _template(
         self, index: str, query: Mapping[str, Any] | Path | str | None

@@ -120,6 +120,7 @@ def evaluate(
     """
     from owpc_ltr.data.document_fields import with_document_fields
     from owpc_ltr.evaluation.evaluate import compare, measure, model_data, score_warnings
+    from owpc_ltr.evaluation.judgment_checks import judgment_findings
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import Metric, parse_metric
     from owpc_ltr.models.reordering import dataset_scores
@@ -149,7 +150,11 @@ def evaluate(
         against=None if against is None else _name(against),
         others=others,
         comparisons=tuple(compare(a, b, seed) for a, b in zip(measured, others, strict=False)),
-        warnings=(*asked_of.warnings, *score_warnings(scores, chosen)),
+        warnings=(
+            *asked_of.warnings,
+            *score_warnings(scores, chosen),
+            *judgment_findings(chosen),
+        ),
     )
 
 

@@ -5,12 +5,15 @@ from owpc_ltr.data.splits import DatasetSplits
 from owpc_ltr.engine.deployment.aliases import Alias
 from owpc_ltr.engine.deployment.drift import Verified
 from owpc_ltr.engine.deployment.gate import GateResult, NotBetter
+from owpc_ltr.engine.deployment.live_gate import LiveGateResult
 from owpc_ltr.engine.deployment.parity import Parity
 from owpc_ltr.engine.deployment.upload import Uploaded
 from owpc_ltr.engine.feature_log import LogReport
 from owpc_ltr.engine.node import NodeStatus, Report
 from owpc_ltr.engine.search.compare import BeforeAndAfter, Hit
+from owpc_ltr.engine.search.judgment_pool import Pooled
 from owpc_ltr.engine.search.latency import FeatureCost, Samples
+from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveMeasured
 from owpc_ltr.engine.search.profile import Profile
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.evaluation.evaluate import Measured
@@ -30,11 +33,15 @@ __all__ = [
     "FeatureCost",
     "GateResult",
     "Hit",
+    "LiveEvaluation",
+    "LiveGateResult",
+    "LiveMeasured",
     "LogReport",
     "Measured",
     "NodeStatus",
     "NotBetter",
     "Parity",
+    "Pooled",
     "Profile",
     "RankingDataset",
     "Report",

@@ -55,6 +55,7 @@ def train(
     1
     """
     from owpc_ltr.errors import give_warnings
+    from owpc_ltr.evaluation.judgment_checks import judgment_findings
     from owpc_ltr.host.registry import load
     from owpc_ltr.training.feature_selection import train_at_cost
     from owpc_ltr.training.plans import model_plan
@@ -62,6 +63,7 @@ def train(
 
     registry = load(map(Path, plugins))
     plan = model_plan(registry, loss, optimizer, settings, grid, select, normalise, missing)
+    give_warnings(judgment_findings(data))
     training = (data, plan, _run(seed, threads, progress), validation)
     if costs is None:
         trained = fit(*training, source)
@@ -96,6 +98,8 @@ def train_reranker(
     their ids in `id_field` (default: line numbers). Everything else is as for `train`.
     """
     from owpc_ltr.data.document_fields import with_document_fields
+    from owpc_ltr.errors import give_warnings
+    from owpc_ltr.evaluation.judgment_checks import judgment_findings
     from owpc_ltr.host.registry import load
     from owpc_ltr.models.reordering import read_base
     from owpc_ltr.training.plans import reranking_plan
@@ -103,6 +107,7 @@ def train_reranker(
 
     registry = load(map(Path, plugins))
     plan = reranking_plan(registry, reranker, loss, settings, grid, select)
+    give_warnings(judgment_findings(data))
     ranker = read_base(str(base), data) if isinstance(base, str | Path) else base
     named = None if documents is None else Path(documents)
     parts = [

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from typer.core import TyperGroup
 
-from owpc_ltr.cli import engine, featureset, models
+from owpc_ltr.cli import engine, featureset, judge, models
 from owpc_ltr.cli.average import average
 from owpc_ltr.cli.bounds import bounds
 from owpc_ltr.cli.check_loss import check_loss
@@ -50,7 +50,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 _ROAD = [
-    *("demo", "engine", "index", "featureset", "log-features"),
+    *("demo", "engine", "index", "featureset", "judge", "log-features"),
     *("train", "select", "evaluate", "average", "import", "export", "doctor"),
     *("upload", "verify", "search", "rescore-body", "profile", "models"),
     *("plugins", "check-loss", "bounds"),
@@ -64,6 +64,7 @@ app.command("import")(import_model)
 app.command("export")(export_model)
 app.add_typer(engine.app, name="engine")
 app.add_typer(featureset.app, name="featureset")
+app.add_typer(judge.app, name="judge")
 app.add_typer(models.app, name="models")
 
 

@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from owpc_ltr.cli.files import A_MODEL, MODEL_OR_FEATURE, Reads
+from owpc_ltr.cli.cluster import StoreOptions
+from owpc_ltr.cli.files import MODEL_OR_FEATURE, Reads
 from owpc_ltr.cli.groups import grouped
-from owpc_ltr.cli.options import FieldSource, Json, Metrics, PluginFiles, Seed
-from owpc_ltr.cli.output import columns, print_json, print_table, warn
+from owpc_ltr.cli.live import LiveOptions, warn_of_judgments
+from owpc_ltr.cli.live_report import print_live
+from owpc_ltr.cli.options import FieldSource, Index, Json, Metrics, PluginFiles, Seed
+from owpc_ltr.cli.output import columns, print_json, print_table, progress, warn
+from owpc_ltr.errors import UsageError
 
 if TYPE_CHECKING:
     from owpc_ltr.api.results import Measured
@@ -20,9 +24,14 @@ if TYPE_CHECKING:
 @grouped
 def evaluate(
     model: Annotated[
-        Path, A_MODEL, typer.Argument(help="A file of a model, a reranker, or a TREC run.")
+        str,
+        typer.Argument(help="A file of a model, reranker or TREC run; with --live also a NAME."),
     ],
-    data: Annotated[Path, Reads(), typer.Argument(help="Judged queries: Parquet, or LETOR text.")],
+    data: Annotated[
+        Path | None,
+        Reads(),
+        typer.Argument(help="Judged queries: Parquet, or LETOR text; not with --live."),
+    ] = None,
     *,
     metric: Metrics = None,
     against: Annotated[
@@ -37,6 +46,12 @@ def evaluate(
     run: Annotated[
         Path | None, typer.Option(help="Also write the ranking as a TREC run, to this file.")
     ] = None,
+    live: LiveOptions,
+    index: Index = None,
+    featureset: Annotated[
+        str | None, typer.Option(help="With --live, a file's feature set; default: found by hash.")
+    ] = None,
+    place: StoreOptions,
     seed: Seed = 0,
     plugin: PluginFiles = None,
     as_json: Json = False,
@@ -46,15 +61,37 @@ def evaluate(
     Those are the queries that were kept out when it was trained on DATA.
 
     Every figure comes with its convention, the number of queries, and what scoring every document
-    alike would get.
+    alike would get. With --index the engine is asked whether it brings what was judged.
+
+    With --live every query of --judgments ranks the whole index, without and with the model, by
+    the request that an application sends: what unjudged documents are taken for is said of every
+    figure. A model FILE is in the cluster only meanwhile.
     """
+    if live.live:
+        if data is not None or against is not None:
+            unused = "DATA" if data is not None else "--against"
+            raise UsageError(
+                f"--live compares with the query alone, by --judgments: leave {unused} out"
+            )
+        with progress() as show:
+            ranked = place.connect().evaluate_live(
+                model, live.proof(queries, show), metric or ("ndcg@10", "map", "mrr"),
+                index=index, featureset=featureset, seed=seed,
+            )  # fmt: skip
+        print_live(model, ranked, as_json=as_json)
+        return
+    live.refuse_without_live()
+    if data is None:
+        raise UsageError("say on which judged queries: give DATA, or --live with --judgments")
     from owpc_ltr.api.datasets import read_dataset, write_run
     from owpc_ltr.api.evaluation import METRICS, side_in_words
     from owpc_ltr.api.evaluation import evaluate as measure
 
+    judged = read_dataset(data)
+    warn_of_judgments(place.cluster, judged, index, live.query)
     found = measure(
-        model,
-        read_dataset(data),
+        Path(model),
+        judged,
         metric or METRICS,
         against=against,
         queries=queries,

@@ -31,6 +31,10 @@ class Reading:
         str,
         typer.Option(help="Of a document judged twice for a query: refuse, first, max or mean."),
     ] = "refuse"
+    skip_unjudged: Annotated[
+        bool,
+        typer.Option("--skip-unjudged", help="Leave out lines without a grade, and say how many."),
+    ] = False
 
 
 @dataclass(frozen=True)

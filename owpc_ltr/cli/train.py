@@ -13,6 +13,7 @@ from owpc_ltr.cli.feature_cost import FeatureCosts, print_path
 from owpc_ltr.cli.files import Reads, check_writable
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.learning import Learning
+from owpc_ltr.cli.live import JudgmentCheck
 from owpc_ltr.cli.options import FieldSource, Json, ModelFile, PluginFiles, Seed, Threads
 from owpc_ltr.cli.output import print_json, print_table, progress
 from owpc_ltr.cli.rerank import print_reranked, reranker_base
@@ -47,6 +48,7 @@ def train(
     ] = None,
     costs: FeatureCosts,
     fields: FieldSource,
+    check: JudgmentCheck,
     seed: Seed = 0,
     threads: Threads = 1,
     plugin: PluginFiles = None,
@@ -59,6 +61,7 @@ def train(
     Without --validation the queries of DATA are cut in three by the hash of their ids: training,
     validation and test. `owpc-ltr evaluate MODEL DATA` then measures on the test queries.
     With --reranker it learns to reorder the lists of --base, which stays a candidate itself.
+    Judgments that would teach harm are warned of; with --index the engine is asked as well.
     """
     from owpc_ltr.api.models import save_model
     from owpc_ltr.api.training import check_plan, train_reranker
@@ -73,6 +76,7 @@ def train(
         check_plan(plugins=plugin or (), **how)
         with progress() as show:
             splits = split.read(data)
+            check.warn_of(splits.everything)
             source = {**splits.source, "base": Path(base).name}
             files: dict[str, Any] = {"documents": fields.documents, "id_field": fields.id_field}
             reordering = train_reranker(
@@ -89,6 +93,7 @@ def train(
     check_plan(plugins=plugin or (), **how)
     prices = costs.read()
     splits = split.read(data)
+    check.warn_of(splits.everything)
     with progress() as show:
         model = train_model(
             splits.training, validation=splits.optional_validation, costs=prices,

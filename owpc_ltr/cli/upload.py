@@ -12,24 +12,31 @@ import typer
 from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.files import A_MODEL, Reads
 from owpc_ltr.cli.groups import grouped
+from owpc_ltr.cli.live import LiveOptions
 from owpc_ltr.cli.options import Index, Json, Tolerance
-from owpc_ltr.cli.output import print_json, print_table
+from owpc_ltr.cli.output import Progress, print_json, print_table, progress
 from owpc_ltr.errors import UsageError
 
 if TYPE_CHECKING:
     from owpc_ltr.api.results import GateResult, Parity, Uploaded
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Proof:
     """What must be shown of a new model before its name points to it, and on which data."""
 
     require_gain: Annotated[
         str | None,
-        typer.Option(help="Upload only if it is better in this metric (ndcg@10); needs --data."),
+        typer.Option(
+            help="Upload only if it is better in this metric (ndcg@10); needs --data or --live."
+        ),
     ] = None
     over: Annotated[
-        str, typer.Option(help="What it must be better than: champion, challenger or NAME-HASH.")
+        str,
+        typer.Option(
+            help="What it must be better than: champion, challenger, NAME-HASH, or with --live "
+            "query: the query alone."
+        ),
     ] = "champion"
     data: Annotated[
         Path | None,
@@ -37,14 +44,19 @@ class Proof:
         typer.Option(help="Judged queries: held-out ones for the gain, and for the scores' check."),
     ] = None
 
-    def asked(self) -> dict[str, Any]:
-        """What must be shown, as an upload takes it."""
-        from owpc_ltr.api.datasets import read_dataset
+    live: LiveOptions
+    queries: Annotated[
+        str, typer.Option(help="With --live: auto (held-out ones if the model knows them), all, …")
+    ] = "auto"
 
-        if self.require_gain and self.data is None:
+    def asked(self, show: Progress) -> dict[str, Any]:
+        """What must be shown, as an upload takes it."""
+        self.live.refuse_without_live()
+        if self.require_gain and self.data is None and not self.live.live:
             raise UsageError("--require-gain needs judged queries to compare on: give --data FILE")
-        judged = None if self.data is None else read_dataset(self.data)
-        return {"require_gain": self.require_gain, "over": self.over, "data": judged}
+        proof = self.live.proof(self.queries, show) if self.live.live else None
+        judged = None if self.data is None else _read(self.data)
+        return {"require_gain": self.require_gain, "over": self.over, "data": judged, "live": proof}
 
 
 @dataclass(frozen=True)
@@ -90,23 +102,26 @@ def upload(
 
     The model is kept under an immutable name, NAME-HASH. If a score differs it is taken out again,
     NAME points to what it did before, and the exit code is 5. So it is, and nothing is uploaded, if
-    --require-gain is not met: the 95 % interval of the gain must be above 0; and if the LTR
-    plugin's cache is too small for the model.
+    --require-gain is not met: the 95 % interval of the gain must be above 0. With --live that is
+    the gain of what users get from the whole index, unjudged documents taken for irrelevant; and
+    the gain with these left out must not be below 0. So it is too if the LTR plugin's cache is too
+    small for the model.
     """
     from owpc_ltr.api.results import NotBetter
 
     try:
-        uploaded = place.connect().upload(
-            model,
-            name,
-            index=index,
-            featureset=featureset,
-            role=role,
-            tolerance=tolerance,
-            keep=keeping.keep,
-            allow_slow=keeping.allow_slow,
-            **proof.asked(),
-        )
+        with progress() as show:
+            uploaded = place.connect().upload(
+                model,
+                name,
+                index=index,
+                featureset=featureset,
+                role=role,
+                tolerance=tolerance,
+                keep=keeping.keep,
+                allow_slow=keeping.allow_slow,
+                **proof.asked(show),
+            )
     except NotBetter as refusal:
         if not as_json:
             _print_losers(refusal.result.losers)
@@ -118,6 +133,12 @@ def upload(
     _print(uploaded, called, role)
     if proof.require_gain:
         _print_gate(uploaded.gate, called)
+
+
+def _read(path: Path) -> Any:
+    from owpc_ltr.api.datasets import read_dataset
+
+    return read_dataset(path)
 
 
 def _summary(uploaded: Uploaded) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -73,7 +73,11 @@ class HashSplit:
 
     def sides(self, data: JudgedQueries) -> NDArray[np.str_]:
         """`train`, `validation` or `test` for each query."""
-        position = query_positions(data, self.salt)
+        return self.sides_of(data.query_ids.to_pylist())
+
+    def sides_of(self, query_ids: Iterable[str]) -> NDArray[np.str_]:
+        """The same for queries of which only the ids are known."""
+        position = _positions(query_ids, self.salt)
         return np.where(
             position < self.test,
             "test",
@@ -192,11 +196,7 @@ def with_validation(
 
 def query_positions(data: JudgedQueries, salt: str) -> NDArray[np.float64]:
     """A number in [0, 1) for each query, from the hash of its id."""
-    digests = (
-        hashlib.blake2b(f"{salt}\0{query}".encode(), digest_size=8).digest()
-        for query in data.query_ids.to_pylist()
-    )
-    return np.array([int.from_bytes(digest, "big") / 2**64 for digest in digests])
+    return _positions(data.query_ids.to_pylist(), salt)
 
 
 def fold_of_queries(data: JudgedQueries, folds: int, salt: str) -> NDArray[np.int64]:
@@ -211,3 +211,10 @@ def fold_of_queries(data: JudgedQueries, folds: int, salt: str) -> NDArray[np.in
 
 def _named(name: str | None) -> dict[str, Any]:
     return {} if name is None else {"data": name}
+
+
+def _positions(query_ids: Iterable[str], salt: str) -> NDArray[np.float64]:
+    digests = (
+        hashlib.blake2b(f"{salt}\0{query}".encode(), digest_size=8).digest() for query in query_ids
+    )
+    return np.array([int.from_bytes(digest, "big") / 2**64 for digest in digests])

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.demo.judged import DemoQuery
 from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.engine.search.compare import BeforeAndAfter, Hit, search
-from owpc_ltr.engine.search.request import SearchRequest
+from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveQuestion, evaluate_live
+from owpc_ltr.engine.search.serving import query_alone, with_stored
 from owpc_ltr.engine.store.base import Store
-from owpc_ltr.evaluation.significance import Comparison, compare_paired
+from owpc_ltr.evaluation.significance import Comparison
 from owpc_ltr.interop.stored_model import StoredModel
-from owpc_ltr.metrics import RankedQueries, parse_metric
+from owpc_ltr.metrics import parse_metric
 
 WINDOW = 100
 METRIC = "ndcg@10"
@@ -28,23 +28,28 @@ class Live:
     """Every query searched twice; unjudged documents count as irrelevant, none is left out."""
 
     queries: tuple[DemoQuery, ...]
-    answers: tuple[BeforeAndAfter, ...]
-    before: NDArray[np.float64]
-    after: NDArray[np.float64]
-    seed: int = 0
+    found: LiveEvaluation
+
+    @property
+    def before(self) -> NDArray[np.float64]:
+        """Each query's value without the model."""
+        return self.found.measured[0].before
+
+    @property
+    def after(self) -> NDArray[np.float64]:
+        """Each query's value with the model."""
+        return self.found.measured[0].after
 
     @property
     def comparison(self) -> Comparison:
         """With the model against without."""
-        return compare_paired(self.after, self.before, seed=self.seed)
+        return self.found.measured[0].comparison
 
     @property
     def milliseconds(self) -> tuple[float, float]:
         """The median search without and with the model, by the engine's clock."""
-        return (
-            median(answer.took_before for answer in self.answers),
-            median(answer.took_after for answer in self.answers),
-        )
+        times = self.found.milliseconds
+        return times["before"]["median"], times["after"]["median"]
 
     def examples(self) -> dict[str, int]:
         """Which queries to show and why: by a rule, not by taste."""
@@ -82,44 +87,18 @@ def search_live(
     progress: Callable[[str, float | None], None],
 ) -> Live:
     """Search the whole corpus for each query, without and with the model."""
-    answers = []
-    for number, one in enumerate(asked, 1):
-        params = {"keywords": one.text, "query": one.text}
-        answers.append(
-            search(
-                engine,
-                store,
-                SearchRequest(index, query, params, WINDOW, WINDOW),
-                model,
-                title="qualified_name",
-            )
+    judged = [
+        JudgedQuery(
+            one.query_id,
+            {"keywords": one.text, "query": one.text},
+            list(one.relevant),
+            np.array(list(one.relevant.values()), np.float32),
         )
-        progress(f"{number} of {len(asked)} queries", number / len(asked))
-    return Live(
-        tuple(asked),
-        tuple(answers),
-        _values(asked, [answer.before for answer in answers]),
-        _values(asked, [answer.after for answer in answers]),
+        for one in asked
+    ]
+    # One search at a time: the times told are those of a node that does nothing else.
+    question = LiveQuestion(index, query, judged, [parse_metric(METRIC)], WINDOW, in_flight=1)
+    found = evaluate_live(
+        question, query_alone(engine, store), with_stored(engine, store, model), progress
     )
-
-
-def _values(asked: Sequence[DemoQuery], rankings: Sequence[tuple[Hit, ...]]) -> NDArray[np.float64]:
-    """The metric of each ranking; a relevant document that it lacks stands below all others."""
-    scores: list[float] = []
-    labels: list[int] = []
-    offsets = [0]
-    for query, hits in zip(asked, rankings, strict=True):
-        found = [hit.document_id for hit in hits]
-        missed = [name for name in query.relevant if name not in set(found)]
-        labels += [query.relevant.get(name, 0) for name in (*found, *missed)]
-        # Nothing missed may come up within the cutoff, however few documents were found.
-        scores += [-float(rank) for rank in range(len(found))]
-        padding = max(0, 10 - len(found))
-        scores += [-1e6] * padding + [-1e9] * len(missed)
-        labels[len(labels) - len(missed) : len(labels) - len(missed)] = [0] * padding
-        offsets.append(len(scores))
-    ranked = RankedQueries(
-        np.array(scores), np.array(labels, dtype=np.float32), np.array(offsets, dtype=np.int64)
-    )
-    values: NDArray[np.float64] = parse_metric(METRIC).of(ranked)
-    return values
+    return Live(tuple(asked), found)

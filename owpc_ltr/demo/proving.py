@@ -204,20 +204,17 @@ def _check_baseline(
 
 
 def _show(walk: Walk, live: Live, why: str, number: int) -> None:
-    query, answer = live.queries[number], live.answers[number]
+    query = live.queries[number]
+    old, new = (answers[number].document_ids for answers in (live.found.before, live.found.after))
     walk.narrator.line()
     walk.narrator.line(
         f"{why}: “{query.text}” (wanted, marked *: {_wanted(query)}; {METRIC} "
         f"{live.before[number]:.2f} → {live.after[number]:.2f})"
     )
+    ranks = {document: rank for rank, document in enumerate(old, 1)}
     rows: list[Sequence[Any]] = [
-        (
-            rank,
-            _marked(old.document_id, query),
-            _move(rank, new.other_rank),
-            _marked(new.document_id, query),
-        )
-        for rank, (old, new) in enumerate(zip(answer.before, answer.after, strict=False), 1)
+        (rank, _marked(one, query), _move(rank, ranks.get(other)), _marked(other, query))
+        for rank, (one, other) in enumerate(zip(old, new, strict=False), 1)
     ]
     walk.narrator.table(["#", "TUNED BM25", "MOVE", "WITH THE MODEL"], rows[:_SHOWN])
 

@@ -18,6 +18,9 @@ ROLES = {
 }
 """The names that a column may have, in any case of letters."""
 
+SHOWN = "document:"
+"""How the columns begin that show a document and say nothing of the query."""
+
 
 def find_roles(
     names: Sequence[str], path: Path, with_topics: bool, where: str = "the first line"
@@ -73,7 +76,11 @@ def lines_by_role(
         else look_up_texts(query_ids, topics or {})
     )
     used = set(roles.values())
-    further = {name: values[i] for i, name in enumerate(names) if i not in used}
+    further = {
+        name: values[i]
+        for i, name in enumerate(names)
+        if i not in used and not name.startswith(SHOWN)
+    }
     lines = JudgmentLines(
         path,
         numbers,

@@ -15,7 +15,9 @@ from owpc_ltr.engine.deployment.cache_room import check_room
 from owpc_ltr.engine.deployment.certificates import Certificate, Certificates
 from owpc_ltr.engine.deployment.gate import Gate, GateResult, pass_gate
 from owpc_ltr.engine.deployment.immutable import immutable_name
+from owpc_ltr.engine.deployment.live_gate import LiveGate, pass_live_gate
 from owpc_ltr.engine.deployment.parity import Answered, Parity, check_parity
+from owpc_ltr.engine.deployment.store_form import export_for
 from owpc_ltr.engine.feature_log.environment import observe
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.store.base import Store
@@ -23,8 +25,7 @@ from owpc_ltr.engine.store.documents import Absent
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.value_bounds import highest_value, never_negative
-from owpc_ltr.interop.engine_versions import serving_profile
-from owpc_ltr.interop.export import check_features, export_checked, export_model
+from owpc_ltr.interop.export import check_features
 from owpc_ltr.interop.stored_model import StoredModel
 from owpc_ltr.models.linear import content_of
 from owpc_ltr.models.score_range import ScoreInterval, score_interval
@@ -66,7 +67,7 @@ def upload(
     tolerance: float = TOLERANCE,
     *,
     role: str = CHAMPION,
-    gate: Gate | None = None,
+    gate: Gate | LiveGate | None = None,
     samples: list[dict[str, Any]] | None = None,
     keep: int | None = None,
     allow_slow: bool = False,
@@ -93,7 +94,7 @@ def upload(
     check_new_name(engine, store, name, stored.name)
     _check_role(Aliases(engine, store), name, stored.name, role)
     caution = check_room(engine, store, stored, allow_slow=allow_slow)
-    gated = pass_gate(engine, store, gate, model, featureset, name) if gate else None
+    gated = _gated(engine, store, gate, model, featureset, name)
     deploying = _Deploying(
         engine, store, stored, model, index, asked, tolerance, gated, name, role, keep
     )
@@ -270,6 +271,20 @@ def check_new_name(engine: Engine, store: Store, name: str, model: str) -> None:
         )
 
 
+def _gated(
+    engine: Engine,
+    store: Store,
+    gate: Gate | LiveGate | None,
+    model: Model,
+    featureset: FeatureSet,
+    name: str,
+) -> GateResult | None:
+    """What the gate found. Raises NotBetter, before anything is stored."""
+    if isinstance(gate, LiveGate):
+        return pass_live_gate(engine, store, gate, model, featureset, name)
+    return None if gate is None else pass_gate(engine, store, gate, model, featureset, name)
+
+
 def _check_role(aliases: Aliases, name: str, model: str, role: str) -> None:
     """Refuse, before anything is stored, a challenger of nothing or of itself."""
     if role not in ROLES:
@@ -282,17 +297,3 @@ def _check_role(aliases: Aliases, name: str, model: str, role: str) -> None:
             f"there is no '{name}' to challenge yet: upload the first model without --as challenger"
         )
     alias.challenged_by(model)
-
-
-def export_for(
-    engine: Engine, store: Store, model: Model, featureset: FeatureSet, name: str
-) -> StoredModel:
-    """The model as this store keeps it, in the form that this version of the engine runs.
-
-    Raises Refused, before anything is sent, where the engine would not take it.
-    """
-    if store.kind != "ltr-plugin":
-        return export_model(model, featureset, name, store.kind)
-    identity = engine.identity()
-    profile = serving_profile(identity.distribution, identity.version)
-    return export_checked(model, featureset, name, profile)

@@ -17,8 +17,8 @@ from owpc_ltr.engine.feature_log.folder import RunFolder, open_run, publish
 from owpc_ltr.engine.feature_log.options import LogOptions
 from owpc_ltr.engine.feature_log.parameters import typed_params
 from owpc_ltr.engine.feature_log.requests import Asker, Question, Transport
-from owpc_ltr.engine.feature_log.workers import Workers
 from owpc_ltr.engine.http.refusals import EngineRefusal
+from owpc_ltr.engine.http.workers import Workers
 from owpc_ltr.errors import BadInput, EngineUnavailable
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.names import check_index

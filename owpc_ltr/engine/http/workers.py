@@ -26,8 +26,13 @@ class Workers:
         for thread in self._threads:
             thread.start()
 
-    def map(self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        """Each item's result, in order; the first error stops what has not begun, and is raised."""
+    def map(
+        self, work: Callable[[T], R], items: Sequence[T], done: Callable[[int], None] | None = None
+    ) -> list[R]:
+        """Each item's result, in order; the first error stops what has not begun, and is raised.
+
+        `done` is told, in the caller's thread, how many items are.
+        """
         finished: SimpleQueue[tuple[int, R | None, BaseException | None]] = SimpleQueue()
         stopped = threading.Event()
 
@@ -46,11 +51,13 @@ class Workers:
             for number, item in enumerate(items):
                 self._tasks.put(task(number, item))
             results: list[Any] = [None] * len(items)
-            for _ in items:
+            for count in range(1, len(items) + 1):
                 number, result, error = finished.get()
                 if error is not None:
                     raise error
                 results[number] = result
+                if done is not None:
+                    done(count)
         finally:
             stopped.set()
         return results

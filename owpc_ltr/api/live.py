@@ -1,0 +1,136 @@
+"""Proof from live lists: which judged queries are asked, how, and by what they are served."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from owpc_ltr.errors import UsageError
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
+    from owpc_ltr.engine.http.client import Engine
+    from owpc_ltr.engine.search.live_evaluation import LiveQuestion
+    from owpc_ltr.engine.search.serving import Serve
+    from owpc_ltr.engine.store.base import Store
+    from owpc_ltr.features.feature_set import FeatureSet
+    from owpc_ltr.metrics import Metric
+
+Progress = Callable[[str, float | None], None]
+_SAMPLED = 50
+
+
+@dataclass(frozen=True)
+class LiveProof:
+    """Judged queries to be ranked over the whole index, in an application's own query.
+
+    `judgments` may be a file (its queries' texts in `topics`), what was read, or a dataset; `query`
+    has `{{keywords}}` where the user's words go, and may be a file; left out, all text fields are
+    searched. The best `window` documents are rescored. `queries`: `auto` takes those that a model
+    was not trained with, where it knows them; or `all`, `train`, `validation`, `test`.
+    """
+
+    judgments: Judgments | RankingDataset | Path | str
+    query: Mapping[str, Any] | Path | str | None = None
+    window: int = 100
+    queries: str = "auto"
+    topics: Path | str | None = None
+    in_flight: int = 4
+    progress: Progress | None = None
+
+    def question(
+        self,
+        index: str,
+        query: dict[str, Any],
+        metrics: Sequence[Metric],
+        featureset: FeatureSet | None,
+        seed: int = 0,
+    ) -> LiveQuestion:
+        """What is asked of an index. Raises UsageError where a query lacks a parameter."""
+        from owpc_ltr.engine.search.live_evaluation import LiveQuestion
+
+        judged = judged_queries(self.judgments, self.topics)
+        if featureset is not None:
+            judged = typed_queries(judged, featureset)
+        return LiveQuestion(index, query, judged, metrics, self.window, self.in_flight, seed)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A model at work: how it serves, where, with which features, and what its record says."""
+
+    serve: Serve
+    index: str
+    featureset: FeatureSet | None
+    record: Mapping[str, Any]
+
+
+def judged_queries(
+    judgments: Judgments | RankingDataset | Path | str, topics: Path | str | None = None
+) -> list[JudgedQuery]:
+    """Judged queries, of a file, of what was read, or of a dataset that was logged from an engine.
+
+    Raises UsageError for a dataset without document ids, or without what its queries were.
+    """
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.judgments.types import JudgedQuery
+
+    if isinstance(judgments, Path | str):
+        from owpc_ltr.api.judgments import read_judgments
+        from owpc_ltr.errors import give_warnings
+
+        read: Judgments = read_judgments(judgments, topics=topics)
+        give_warnings(read.notes)
+        return list(read.queries)
+    if not isinstance(judgments, RankingDataset):
+        return list(judgments.queries)
+    data = judgments
+    if data.document_ids is None or data.query_params is None:
+        raise UsageError(
+            "the data does not know its documents and what users typed, so that no engine can be "
+            "asked: give data that log-features wrote"
+        )
+    cuts = data.offsets.tolist()
+    documents = data.document_ids.to_pylist()
+    return [
+        JudgedQuery(query_id, json.loads(params), documents[a:b], data.labels[a:b])
+        for query_id, params, a, b in zip(
+            data.query_ids.to_pylist(), data.query_params.to_pylist(), cuts, cuts[1:], strict=False
+        )
+    ]
+
+
+def check_live(
+    engine: Engine,
+    store: Store,
+    index: str,
+    query: dict[str, Any],
+    judged: Sequence[JudgedQuery],
+    window: int,
+    progress: Progress | None = None,
+) -> list[str]:
+    """What looks harmful in judgments when the engine is asked some of their queries."""
+    import numpy as np
+
+    from owpc_ltr.engine.search.live_evaluation import LiveQuestion, reach
+    from owpc_ltr.engine.search.serving import query_alone
+    from owpc_ltr.evaluation.judgment_checks import live_findings
+
+    order = np.random.default_rng(0).permutation(len(judged))[:_SAMPLED]
+    sample = [judged[number] for number in np.sort(order).tolist()]
+    question = LiveQuestion(index, query, sample, (), window)
+    recall, first_ten = reach(question, query_alone(engine, store), progress)
+    return live_findings(recall, (first_ten,), window, len(sample))
+
+
+def typed_queries(judged: Sequence[JudgedQuery], featureset: FeatureSet) -> list[JudgedQuery]:
+    """The queries with their parameters in the types that the feature set's templates need."""
+    from owpc_ltr.data.judgments.types import Judgments
+    from owpc_ltr.engine.feature_log.parameters import typed_params
+
+    params: list[Mapping[str, Any]] = list(typed_params(Judgments(list(judged)), featureset))
+    return [replace(q, params=dict(typed)) for q, typed in zip(judged, params, strict=True)]

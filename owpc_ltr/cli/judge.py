@@ -1,0 +1,82 @@
+"""`owpc-ltr judge`: which documents to judge next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from owpc_ltr.cli.cluster import StoreOptions
+from owpc_ltr.cli.files import check_writable
+from owpc_ltr.cli.groups import grouped
+from owpc_ltr.cli.live import LiveQuery, LiveWindow
+from owpc_ltr.cli.options import Index, Json, Seed
+from owpc_ltr.cli.output import print_json, progress
+
+app = typer.Typer(help="Which documents to judge next.", no_args_is_help=True)
+
+
+@app.callback()
+def judge() -> None:
+    """Which documents to judge next."""
+
+
+@app.command("pool")
+@grouped
+def pool(
+    *,
+    index: Index = None,
+    queries: Annotated[
+        Path, typer.Option(help="Queries: a table with a column `query`, or a line each.")
+    ],
+    rankers: Annotated[
+        str,
+        typer.Option(
+            help="Whose lists are judged: QUERY.json, uploaded names, TREC runs; between commas."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="The sheet to fill in (CSV).")],
+    depth: Annotated[int, typer.Option(min=1, help="How many of each ranker's documents.")] = 20,
+    fields: Annotated[
+        str, typer.Option(help="What to show of a document: fields, between commas.")
+    ] = "",
+    judged: Annotated[
+        Path | None, typer.Option(help="Judgments that there are: what they have is left out.")
+    ] = None,
+    query: LiveQuery = None,
+    window: LiveWindow = 100,
+    in_flight: Annotated[int, typer.Option(help="Searches under way at the same time.")] = 4,
+    seed: Seed = 0,
+    place: StoreOptions,
+    as_json: Json = False,
+) -> None:
+    """Write the documents that rankers bring to the top, to be graded: a sheet for people.
+
+    A document stands there once for a query, in an order that tells nothing, without its rank or
+    ranker. Once its `grade` column is filled, log-features reads it; --query is what uploaded names
+    rescore.
+    """
+    check_writable(out)
+    with progress() as show:
+        found = place.connect().pool(
+            queries, _listed(rankers), out, index=index, depth=depth, fields=_listed(fields),
+            judged=judged, query=query, window=window, in_flight=in_flight, seed=seed,
+            progress=show,
+        )  # fmt: skip
+    counts = {
+        "queries": len(found.queries), "documents": found.n_documents,
+        "already_judged": found.judged, "absent": found.absent,
+    }  # fmt: skip
+    if as_json:
+        print_json({"sheet": str(out), **counts})
+        return
+    typer.echo(
+        f"wrote {out}: {found.n_documents:,} documents of {len(found.queries):,} queries to grade; "
+        f"{found.judged:,} left out that are judged already, {found.absent:,} that are not in the "
+        "index"
+    )
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]

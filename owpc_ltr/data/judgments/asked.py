@@ -1,0 +1,86 @@
+"""Queries to be judged: their texts, from a table or from lines."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+
+from owpc_ltr.data.judgments.types import JudgedQuery
+from owpc_ltr.errors import BadInput
+from owpc_ltr.files.text import read_text, shown
+
+_TEXTS = ("query", "keywords", "query_text")
+_IDS = ("query_id", "qid")
+_OF_DOCUMENTS = frozenset(
+    {"doc_id", "document_id", "docid", "grade", "label", "relevance", "rating"}
+)
+
+
+def read_queries(path: Path) -> list[JudgedQuery]:
+    """The queries of a file, in order, each once and without documents.
+
+    A table's header names `query` (keywords) and maybe `query_id`; further columns are parameters,
+    but for those of judged documents. Without a header each line is a query, or an id, a tab and a
+    query. Raises BadInput, naming the line, for an empty query and for an id with two texts.
+    """
+    text = read_text(path)
+    head = text.lstrip("\r\n").partition("\n")[0]
+    mark = next((mark for mark in "\t,;" if mark in head), ",")
+    names = [name.strip().strip('"').lower() for name in head.split(mark)]
+    rows = _table(text, mark, path) if set(names) & set(_TEXTS) else _lines(text)
+    found: dict[str, JudgedQuery] = {}
+    for number, query_id, params in rows:
+        if not params["query"].strip() or not query_id.strip():
+            raise BadInput(f"cannot read {path}, line {number}: the query or its id is empty")
+        query = JudgedQuery(query_id, params, [], np.zeros(0, np.float32))
+        before = found.setdefault(query_id, query)
+        if before.params != params:
+            raise BadInput(
+                f"cannot read {path}, line {number}: query {shown(query_id)} stands there with "
+                "another text or other parameters than before: give it one"
+            )
+    if not found:
+        raise BadInput(f"cannot read {path}: it has no queries")
+    return list(found.values())
+
+
+def _lines(text: str) -> list[tuple[int, str, dict[str, str]]]:
+    rows = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip():
+            first, tab, rest = line.partition("\t")
+            words = (rest if tab else line).strip()
+            name = first.strip() if tab else words
+            rows.append((number, name, {"keywords": words, "query": words}))
+    return rows
+
+
+def _table(text: str, mark: str, path: Path) -> list[tuple[int, str, dict[str, str]]]:
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
+    names = {name: name.strip().lower() for name in reader.fieldnames or ()}
+    by_role = {lowered: name for name, lowered in names.items()}
+    said = next(by_role[name] for name in _TEXTS if name in by_role)
+    called = next((by_role[name] for name in _IDS if name in by_role), said)
+    own = {said, called} | {name for name, low in names.items() if low in _OF_DOCUMENTS}
+    rows = []
+    try:
+        for row in reader:
+            if None in row or None in row.values():
+                raise BadInput(
+                    f"cannot read {path}, line {reader.line_num}: it has not as many fields as "
+                    "the header"
+                )
+            words = row[said]
+            further = {name.strip(): row[name] for name in names if name not in own and row[name]}
+            shown_only = {
+                name: v for name, v in further.items() if not name.startswith("document:")
+            }
+            rows.append(
+                (reader.line_num, row[called], {"keywords": words, "query": words, **shown_only})
+            )
+    except csv.Error as error:
+        raise BadInput(f"cannot read {path}, line {reader.line_num}: {error}") from error
+    return rows

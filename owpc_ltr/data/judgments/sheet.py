@@ -1,0 +1,50 @@
+"""Grading sheets: documents to be judged, as a CSV whose `grade` column is empty.
+
+Rank and ranker of a document do not stand there: who grades is not to be told what was expected.
+What is shown of a document stands in columns called `document:FIELD`, which readers pass over.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from owpc_ltr.data.judgments.roles import SHOWN
+from owpc_ltr.data.judgments.types import JudgedQuery
+from owpc_ltr.errors import BadInput
+from owpc_ltr.files.atomic import write_atomically
+
+_LONGEST = 300
+
+
+def write_sheet(
+    queries: Sequence[JudgedQuery],
+    fields: Sequence[str],
+    shown: Mapping[str, Mapping[str, object]],
+    path: Path,
+) -> None:
+    """Write the documents of queries, with what is `shown` of each by its id, to be graded."""
+    own = ("query_id", "query", "keywords")
+    further = list(dict.fromkeys(n for q in queries for n in q.params if n not in own))
+    header = ["query_id", "query", *further, "doc_id", *(f"{SHOWN}{name}" for name in fields)]
+    out = io.StringIO(newline="")
+    rows = csv.writer(out, lineterminator="\n")
+    rows.writerow([*header, "grade"])
+    for query in queries:
+        said = [query.params.get(name, "") for name in ("query", *further)]
+        if any("\r" in part for part in said):
+            raise BadInput(f"cannot write {path}: query '{query.query_id}' has a line break in it")
+        for document in query.document_ids:
+            content = shown.get(document, {})
+            cells = [_one_line(content.get(name, "")) for name in fields]
+            rows.writerow([query.query_id, *said, document, *cells, ""])
+    write_atomically(path, out.getvalue().encode())
+
+
+def _one_line(value: object) -> str:
+    """A field's value, short and on one line."""
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    text = " ".join(text.split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

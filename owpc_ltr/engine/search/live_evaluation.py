@@ -1,0 +1,223 @@
+"""Live evaluation: what users get without and with a model, from the whole index.
+
+A dataset shows a model the judged documents only. Here it ranks whatever the query brings, by the
+very request that an application sends; each figure says what unjudged documents are taken for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from owpc_ltr.arrays import Vector
+from owpc_ltr.data.judgments import JudgedQuery
+from owpc_ltr.engine.search.request import SearchRequest
+from owpc_ltr.engine.search.serving import Serve, Served, serve_all
+from owpc_ltr.errors import Refused
+from owpc_ltr.evaluation.live_lists import LiveLists, live_lists, within_window
+from owpc_ltr.evaluation.significance import Comparison, compare_paired
+from owpc_ltr.metrics import Metric
+
+Progress = Callable[[str, float | None], None]
+_TOP = 10
+_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class LiveQuestion:
+    """What is asked live: an application's query for every judged query, and how it is measured."""
+
+    index: str
+    query: dict[str, Any]
+    queries: Sequence[JudgedQuery]
+    metrics: Sequence[Metric]
+    window: int = 100
+    in_flight: int = 4
+    seed: int = 0
+
+    def requests(self) -> list[SearchRequest]:
+        """The request of each query."""
+        shared = SearchRequest(self.index, self.query, {}, self.window, self.window)
+        return [replace(shared, params=dict(query.params)) for query in self.queries]
+
+
+@dataclass(frozen=True, eq=False)
+class LiveMeasured:
+    """One metric without and with the model, each query's value and what the difference may be.
+
+    `before`, `after` and `comparison` take unjudged documents for irrelevant, the `condensed` ones
+    leave them out. `bounds` are the means before and after with all unjudged documents irrelevant
+    and all relevant within the cutoff; None where a metric has no such bounds.
+    """
+
+    metric: Metric
+    before: Vector
+    after: Vector
+    comparison: Comparison
+    condensed: Comparison
+    bounds: tuple[tuple[float, float], tuple[float, float]] | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures as JSON; the comparison's `a` is with the model, `b` without."""
+        bounds = None
+        if self.bounds is not None:
+            keys = ("before", "after")
+            bounds = {key: list(pair) for key, pair in zip(keys, self.bounds, strict=True)}
+        return {
+            "metric": str(self.metric),
+            "convention": self.metric.convention,
+            "unjudged_irrelevant": self.comparison.as_dict(),
+            "condensed": self.condensed.as_dict(),
+            "bounds": bounds,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class LiveEvaluation:
+    """Every query served twice, over the whole index, and what came of it.
+
+    `judged` is the mean share of the first ten documents that is judged, before and after;
+    `recall` the mean share of a query's relevant documents that the query brings within the window
+    at all: no ranker of the window can mend the rest.
+    """
+
+    question: LiveQuestion
+    before: tuple[Served, ...] = field(repr=False)
+    after: tuple[Served, ...] = field(repr=False)
+    measured: tuple[LiveMeasured, ...]
+    judged: tuple[float, float]
+    recall: float
+    side: str = "all"
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def n_queries(self) -> int:
+        """How many queries were asked."""
+        return len(self.before)
+
+    @property
+    def milliseconds(self) -> dict[str, dict[str, float]]:
+        """Median and 95th percentile of a search, by the engine's clock."""
+        found = {}
+        for name, answers in (("before", self.before), ("after", self.after)):
+            took = [answer.took for answer in answers]
+            found[name] = {"median": float(np.median(took)), "p95": float(np.percentile(took, 95))}
+        return found
+
+    def losers(self, number: int = 0, shown: int = _SHOWN) -> list[dict[str, Any]]:
+        """The queries that lose most in a metric, the worst first."""
+        one = self.measured[number]
+        gains = np.nan_to_num(one.after - one.before)
+        worst = np.argsort(gains, kind="stable")[:shown]
+        return [
+            {
+                "query_id": self.question.queries[query].query_id,
+                "keywords": _keywords(self.question.queries[query]),
+                "old": float(one.before[query]),
+                "new": float(one.after[query]),
+            }
+            for query in worst.tolist()
+            if gains[query] < 0
+        ]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Every figure as JSON."""
+        return {
+            "index": self.question.index,
+            "window": self.question.window,
+            "n_queries": self.n_queries,
+            "queries": self.side,
+            "metrics": [one.as_dict() for one in self.measured],
+            "judged_at_10": {"before": _known(self.judged[0]), "after": _known(self.judged[1])},
+            "window_recall": _known(self.recall),
+            "milliseconds": self.milliseconds,
+            "losers": self.losers(),
+            "warnings": list(self.warnings),
+        }
+
+
+def evaluate_live(
+    question: LiveQuestion, before: Serve, after: Serve, progress: Progress | None = None
+) -> LiveEvaluation:
+    """Serve every query in both ways and compare them.
+
+    Raises UsageError for metrics that cannot be measured live, Refused where the engine's answers
+    cannot be compared.
+    """
+    metrics = [within_window(metric, question.window) for metric in question.metrics]
+    if len(question.queries) < 2:
+        raise Refused(
+            f"a comparison needs 2 queries at least, and there is {len(question.queries)}: give "
+            "more judgments"
+        )
+    first, second = serve_all((before, after), question.requests(), question.in_flight, progress)
+    old, new = _lists(question, first), _lists(question, second)
+    return LiveEvaluation(
+        question,
+        first,
+        second,
+        tuple(
+            replace(_measured(metric, old, new, question.seed), metric=asked)
+            for asked, metric in zip(question.metrics, metrics, strict=True)
+        ),
+        (_mean(old.judged_at(_TOP)), _mean(new.judged_at(_TOP))),
+        _mean(old.recall),
+    )
+
+
+def reach(
+    question: LiveQuestion, serve: Serve, progress: Progress | None = None
+) -> tuple[float, float]:
+    """The mean share of relevant documents within the window, and of judged ones in its top ten."""
+    (answers,) = serve_all((serve,), question.requests(), question.in_flight, progress)
+    lists = _lists(question, answers)
+    return _mean(lists.recall), _mean(lists.judged_at(_TOP))
+
+
+def _lists(question: LiveQuestion, answers: Sequence[Served]) -> LiveLists:
+    grades = [
+        dict(zip(query.document_ids, map(float, query.grades), strict=True))
+        for query in question.queries
+    ]
+    return live_lists([answer.document_ids for answer in answers], grades, question.window)
+
+
+def _measured(metric: Metric, before: LiveLists, after: LiveLists, seed: int) -> LiveMeasured:
+    plain = [lists.unjudged_irrelevant(metric) for lists in (before, after)]
+    best = [lists.highest_possible(metric) for lists in (before, after)]
+    bounds = [
+        (metric.average(low), metric.average(high))
+        for low, high in zip(plain, best, strict=True)
+        if high is not None
+    ]
+    return LiveMeasured(
+        metric,
+        plain[0],
+        plain[1],
+        _compare(plain[1], plain[0], seed),
+        _compare(after.condensed(metric), before.condensed(metric), seed),
+        (bounds[0], bounds[1]) if bounds else None,
+    )
+
+
+def _compare(after: Vector, before: Vector, seed: int) -> Comparison:
+    counted = ~(np.isnan(after) | np.isnan(before))
+    return compare_paired(after[counted], before[counted], seed=seed)
+
+
+def _mean(values: Vector) -> float:
+    counted = values[~np.isnan(values)]
+    return float(counted.mean()) if len(counted) else float("nan")
+
+
+def _known(value: float) -> float | None:
+    """The value as JSON has it, which knows no NaN."""
+    return None if np.isnan(value) else value
+
+
+def _keywords(query: JudgedQuery) -> str:
+    params = query.params
+    return str(params.get("keywords", params.get("query", ", ".join(params.values()))))

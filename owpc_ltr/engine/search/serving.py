@@ -1,0 +1,128 @@
+"""Serving: what users get for a query, by the query alone, a stored model, or the client's order.
+
+A way to serve takes a request and gives the document ids of its whole window, best first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.http.responses import hits_of, strange
+from owpc_ltr.engine.http.workers import Workers
+from owpc_ltr.engine.search.client_rerank import find_featureset, live_search, prepare
+from owpc_ltr.engine.search.request import SearchRequest, request_body
+from owpc_ltr.engine.store.base import Store
+from owpc_ltr.errors import Refused, UsageError
+from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.interop.client_scored import client_model, is_client_scored
+from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.models.reordering import ReorderingModel
+from owpc_ltr.models.score_range import ScoreInterval
+
+_PATIENCE = 30.0
+
+
+@dataclass(frozen=True)
+class Served:
+    """The documents of a window, best first, and the engine's milliseconds for them."""
+
+    document_ids: tuple[str, ...]
+    took: int
+
+
+Serve = Callable[[SearchRequest], Served]
+
+
+def query_alone(engine: Engine, store: Store) -> Serve:
+    """The engine's own order of the query."""
+
+    def serve(request: SearchRequest) -> Served:
+        return _ask(engine, request, request_body(store, None, request.showing_window()))
+
+    return serve
+
+
+def with_stored(
+    engine: Engine, store: Store, model: StoredModel, interval: ScoreInterval | None = None
+) -> Serve:
+    """The order with a model in the store, as `rescore-body` asks for it; or by the client."""
+    if is_client_scored(model):
+        base = ReorderingModel(client_model(model), "", None)
+        return with_reordering(engine, store, base, model.featureset)
+
+    def serve(request: SearchRequest) -> Served:
+        body = request_body(store, model, request.showing_window(), interval)
+        return _ask(engine, request, body)
+
+    return serve
+
+
+def with_reordering(
+    engine: Engine, store: Store, ranker: ReorderingModel, featureset: FeatureSet | None = None
+) -> Serve:
+    """The window as the client reorders it. A search that it could not reorder is Refused."""
+    own = featureset or find_featureset(store, ranker)
+    prepare(ranker)
+
+    def serve(request: SearchRequest) -> Served:
+        found = live_search(
+            engine, store, request.showing_window(), ranker,
+            featureset=own, deadline=_PATIENCE, source=False,
+        )  # fmt: skip
+        if not found.reordered:
+            raise Refused(f"the client could not reorder what it got: {found.reason}")
+        return Served(tuple(hit.document_id for hit in found.hits), found.took)
+
+    return serve
+
+
+def serve_all(
+    ways: Sequence[Serve],
+    requests: Sequence[SearchRequest],
+    in_flight: int = 4,
+    progress: Callable[[str, float | None], None] | None = None,
+) -> list[tuple[Served, ...]]:
+    """Of every way, the answers to all requests, in order.
+
+    A query is asked in all ways one after the other, in turning order, so that none always finds
+    what another has just brought into memory.
+    """
+    if in_flight < 1:
+        raise UsageError(f"--in-flight is 1 or more, not {in_flight}")
+
+    def ask(number: int) -> list[Served]:
+        turn = number % len(ways)
+        order = [*range(turn, len(ways)), *range(turn)]
+        answers = {way: ways[way](requests[number]) for way in order}
+        return [answers[way] for way in range(len(ways))]
+
+    def show(count: int) -> None:
+        if progress is not None:
+            progress(f"{count} of {len(requests)} queries", count / len(requests))
+
+    with Workers(min(in_flight, max(1, len(requests)))) as workers:
+        rows = workers.map(ask, range(len(requests)), show)
+    return [tuple(row[way] for row in rows) for way in range(len(ways))]
+
+
+def _ask(engine: Engine, request: SearchRequest, body: dict[str, Any]) -> Served:
+    what = "a search of the whole index"
+    answer = engine.request(
+        "POST",
+        f"/{request.index}/_search",
+        params={"allow_partial_search_results": "false"},
+        body={**body, "_source": False},
+    )
+    hits, took = hits_of(answer, what, "_id"), answer.get("took")
+    if type(took) is not int:
+        raise strange(what)
+    for hit in hits:
+        if type(hit.get("_score")) not in (int, float):
+            raise Refused(
+                f"document '{hit['_id']}' came without a score: the query, or a feature of the "
+                "model, gives what is no number; mend its script"
+            )
+    return Served(tuple(str(hit["_id"]) for hit in hits), took)

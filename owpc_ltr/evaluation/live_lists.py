@@ -1,0 +1,178 @@
+"""Rankings of a whole index, most of whose documents nobody judged, and what they are worth.
+
+A figure of such a ranking depends on what the unjudged documents are taken for: irrelevant, as in
+TREC; left out, so that judged documents close up (condensed lists, Sakai 2007); or, for bounds, all
+irrelevant and all relevant (the residual of Moffat & Zobel 2008).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from owpc_ltr.arrays import Labels, Vector
+from owpc_ltr.errors import UsageError
+from owpc_ltr.metrics import Metric, RankedQueries
+
+Grades = NDArray[np.float32]
+"""One query a row, one rank a column; NaN where the document is unjudged, or there is none."""
+
+_OF_THE_TOP = frozenset({"precision", "mrr", "winner-takes-all", "err", "rbp"})
+"""Metrics that grow with every grade within their cutoff, and see nothing else."""
+_OF_THE_IDEAL = frozenset({"ndcg"})
+"""The same, divided by what the ideal order of the judged documents gets."""
+
+
+@dataclass(frozen=True, eq=False)
+class LiveLists:
+    """The grades of ranked documents, and of those that are relevant and not in the lists.
+
+    `there` marks the ranks at which there is a document. `missed` has the grades of the relevant
+    documents that a list lacks, query by query, cut at `missed_offsets`.
+    """
+
+    grades: Grades
+    there: NDArray[np.bool_]
+    missed: Labels
+    missed_offsets: NDArray[np.int64]
+    highest: float
+
+    @property
+    def depth(self) -> int:
+        """How many ranks were looked at."""
+        return int(self.grades.shape[1])
+
+    def unjudged_irrelevant(self, metric: Metric) -> Vector:
+        """The value of each query where unjudged documents are irrelevant."""
+        return self._values(metric, np.nan_to_num(self.grades, nan=0.0))
+
+    def condensed(self, metric: Metric) -> Vector:
+        """The value of each query where unjudged documents are left out."""
+        unjudged = np.isnan(self.grades)
+        order = np.argsort(unjudged, axis=1, kind="stable")
+        return self._values(metric, np.nan_to_num(np.take_along_axis(self.grades, order, axis=1)))
+
+    def highest_possible(self, metric: Metric) -> Vector | None:
+        """The value of each query where unjudged documents within the cutoff have the best grade.
+
+        With the value of unjudged irrelevant ones it bounds what the query is worth, whatever they
+        are; the ideal that NDCG divides by stays that of the judged documents. None for metrics
+        that unjudged documents beyond the cutoff can change, as the number of relevant ones does.
+        """
+        cutoff = 1 if metric.name == "winner-takes-all" else metric.cutoff
+        if cutoff is None or metric.name not in _OF_THE_TOP | _OF_THE_IDEAL:
+            return None
+        unjudged = np.isnan(self.grades) & self.there
+        unjudged[:, cutoff:] = False
+        best = np.where(unjudged, np.float32(self.highest), np.nan_to_num(self.grades))
+        values = self._values(metric, best)
+        if metric.name in _OF_THE_TOP:
+            return values
+        # The ideal order of the judged ones alone, worth what they get among those assumed.
+        ideal = self._ideal_among(metric, best, unjudged, cutoff)
+        defined = ideal > 0
+        reached: Vector = np.where(
+            defined, values / np.where(defined, ideal, 1.0), np.where(unjudged.any(axis=1), 1, 0)
+        )
+        return np.minimum(1.0, reached)
+
+    def judged_at(self, k: int) -> Vector:
+        """The share of the first k documents that is judged; NaN where nothing was found."""
+        first = self.there[:, :k]
+        judged = (~np.isnan(self.grades[:, :k]) & first).sum(axis=1)
+        return _share(judged, first.sum(axis=1))
+
+    @cached_property
+    def recall(self) -> Vector:
+        """The share of the relevant documents within the lists; NaN where none is relevant."""
+        found = (np.nan_to_num(self.grades) > 0).sum(axis=1)
+        return _share(found, found + np.diff(self.missed_offsets))
+
+    def _ideal_among(
+        self, metric: Metric, best: Grades, assumed: NDArray[np.bool_], cutoff: int
+    ) -> Vector:
+        rows = len(best)
+        judged = np.where(assumed, 0.0, best)
+        lacking = _rectangle(self.missed, self.missed_offsets)
+        known = -np.sort(-np.hstack([judged, lacking]), axis=1)
+        pad = np.zeros((rows, cutoff), np.float32)
+        below = np.where(assumed, best, 0.0)
+        return _measure(metric, np.hstack([known, pad, below]).astype(np.float32))
+
+    def _values(self, metric: Metric, labels: Grades) -> Vector:
+        """The metric, with what the lists lack below all that they have."""
+        return _measure(metric, np.hstack([labels, _rectangle(self.missed, self.missed_offsets)]))
+
+
+def live_lists(
+    ranked: Sequence[Sequence[str]], grades: Sequence[Mapping[str, float]], depth: int
+) -> LiveLists:
+    """The lists of documents, best first, of queries with these grades by document.
+
+    Nothing beyond `depth` is looked at.
+    """
+    rows = len(ranked)
+    matrix = np.full((rows, depth), np.nan, np.float32)
+    there = np.zeros((rows, depth), np.bool_)
+    missed: list[float] = []
+    ends = [0]
+    for row, (documents, known) in enumerate(zip(ranked, grades, strict=True)):
+        shown = documents[:depth]
+        there[row, : len(shown)] = True
+        matrix[row, : len(shown)] = [known.get(document, np.nan) for document in shown]
+        found = set(shown)
+        missed += [grade for name, grade in known.items() if grade > 0 and name not in found]
+        ends.append(len(missed))
+    highest = max((grade for known in grades for grade in known.values()), default=0.0)
+    return LiveLists(
+        matrix, there, np.array(missed, np.float32), np.array(ends, np.int64), max(highest, 1.0)
+    )
+
+
+def within_window(metric: Metric, window: int) -> Metric:
+    """The metric as it can be measured live: what is beyond the window is not looked at.
+
+    Raises UsageError for one that looks further, and for errors, which no ranked list shows.
+    """
+    if metric.cutoff is not None:
+        if metric.cutoff > window:
+            raise UsageError(
+                f"{metric} looks further than the window of {window}: give --window "
+                f"{metric.cutoff}, or a smaller cutoff"
+            )
+        return metric
+    if not metric.higher_is_better:
+        raise UsageError(
+            f"{metric} counts pairs of judged documents, and a live list lacks most of them: "
+            "choose another metric, as ndcg@10, map or mrr"
+        )
+    try:
+        return replace(metric, cutoff=window)
+    except UsageError:
+        return metric
+
+
+def _measure(metric: Metric, labels: Grades) -> Vector:
+    rows, depth = labels.shape
+    scores = np.tile(-np.arange(depth, dtype=np.float32), rows)
+    offsets = np.arange(rows + 1, dtype=np.int64) * depth
+    return metric.of(RankedQueries(scores, labels.ravel().astype(np.float32), offsets))
+
+
+def _rectangle(values: Labels, offsets: NDArray[np.int64]) -> Grades:
+    """The values of each query in a row, with zeros after the last."""
+    lengths = np.diff(offsets)
+    width = int(lengths.max(initial=0))
+    matrix = np.zeros((len(lengths), width), np.float32)
+    matrix[np.arange(width) < lengths[:, None]] = values
+    return matrix
+
+
+def _share(part: NDArray[np.int64], whole: NDArray[np.int64]) -> Vector:
+    shares: Vector = np.full(len(whole), np.nan)
+    np.divide(part, whole, out=shares, where=whole > 0)
+    return shares

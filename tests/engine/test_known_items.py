@@ -1,0 +1,99 @@
+"""Known items beside random documents mislead, and pooled documents do not: on a real catalogue."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from owpc_ltr.api.cluster import Cluster, connect
+from owpc_ltr.api.live import LiveProof
+from owpc_ltr.engine.deployment.aliases import Aliases
+from owpc_ltr.errors import OwpcLtrWarning, Refused
+from owpc_ltr.evaluation.judgment_checks import judgment_findings
+from owpc_ltr.features.text_scores import text_scores
+from owpc_ltr.metrics import parse_metric
+
+pytestmark = pytest.mark.node
+INDEX, NAME = "known-items-test", "known-items-test-model"
+
+
+def _benchmark() -> Any:
+    """The script that prints these figures for all packages of a machine."""
+    path = Path(__file__).parents[2] / "benchmarks" / "known_items.py"
+    spec = importlib.util.spec_from_file_location("known_items_benchmark", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+story = _benchmark()
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    cluster: Cluster
+    packages: list[Any]
+    known: list[Any]
+
+
+@pytest.fixture(scope="module")
+def catalogue(node_url: str) -> Iterator[Catalogue]:
+    if not story.available():
+        pytest.skip("this machine has no Debian package lists")
+    cluster = connect(node_url, store_kind="plugin-free", store="known-items-test")
+    packages = story.packages(2000)
+    story.index_packages(cluster, INDEX, packages)
+    cluster.store.prepare()
+    cluster.store.put_featureset(story.featureset(), replace=True)
+    yield Catalogue(cluster, packages, story.known_items(packages, 200))
+    cluster.engine.request("DELETE", f"/{INDEX}")
+    cluster.engine.request("DELETE", "/owpc-ltr-store-known-items-test")
+
+
+def test_known_items_are_warned_of_and_what_they_teach_does_not_get_in(
+    catalogue: Catalogue, tmp_path: Path
+) -> None:
+    cluster = catalogue.cluster
+    items = story.random_negatives(catalogue.known, catalogue.packages)
+    data = story.log(cluster, INDEX, items, tmp_path)
+    findings = judgment_findings(data, text_scores(story.featureset()))
+    assert any("no match in any text feature" in one for one in findings)
+    assert any("has 1 relevant and 10 irrelevant documents" in one for one in findings)
+    with pytest.warns(OwpcLtrWarning, match="judge pool"):
+        story.train(data, settings={"C": 1.0})
+    asked = cluster.check_judgments(data, index=INDEX, query=story.QUERY)
+    assert any("of the relevant documents are among the first 100" in one for one in asked)
+    assert any("of the first ten documents are judged" in one for one in asked)
+    proof = LiveProof(items, story.QUERY)
+    with pytest.raises(Refused, match="no live gain in ndcg@10 over 'the query alone'"):
+        cluster.upload(story.trained(data), NAME, index=INDEX, require_gain="ndcg@10", live=proof)
+    assert Aliases(cluster.engine, cluster.store).find(NAME) is None
+    assert cluster.store.list_models() == []
+
+
+def test_a_model_of_pooled_documents_is_better_live(catalogue: Catalogue, tmp_path: Path) -> None:
+    cluster = catalogue.cluster
+    nothing = np.zeros(0, np.float32)
+    asked = [story.judged_query(one, [], nothing) for one in catalogue.known]
+    names = {"match": {"name": "{{keywords}}"}}
+    pooled = cluster.pool(asked, [story.QUERY, names], index=INDEX, depth=20)
+    by_name = {package.name: package for package in catalogue.packages}
+    judged = story.graded(pooled.queries, catalogue.known, by_name)
+    data = story.log(cluster, INDEX, judged, tmp_path)
+    assert judgment_findings(data, text_scores(story.featureset())) == []
+    found = story.live(cluster, INDEX, story.trained(data), judged)
+    one = found.measured[0]
+    assert str(one.metric) == str(parse_metric("ndcg@10"))
+    assert one.comparison.mean_difference > 0
+    assert one.condensed.mean_difference > 0
+    assert found.judged[0] == 1.0

@@ -1,0 +1,270 @@
+"""What users get from the whole index, on a real node: measured, gated, and nothing left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from owpc_ltr.api.cluster import Cluster
+from owpc_ltr.api.live import LiveProof
+from owpc_ltr.data.judgments import JudgedQuery, Judgments
+from owpc_ltr.data.splits import HashSplit
+from owpc_ltr.engine.deployment.aliases import Aliases
+from owpc_ltr.engine.deployment.gate import NotBetter
+from owpc_ltr.engine.deployment.live_gate import LiveGate
+from owpc_ltr.engine.deployment.trial import PREFIX, on_trial
+from owpc_ltr.engine.deployment.upload import Uploaded, upload
+from owpc_ltr.engine.search.live_evaluation import LiveQuestion
+from owpc_ltr.engine.search.request import SearchRequest
+from owpc_ltr.engine.store.base import Store
+from owpc_ltr.errors import EngineUnavailable, Refused, UsageError
+from owpc_ltr.metrics import parse_metric
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.reordering import ReorderingModel
+from tests.engine.small_cluster import FEATURESET, WORDS, Small, linear, small_cluster
+
+pytestmark = pytest.mark.node
+BODY = {"match": {"body": "{{keywords}}"}}
+BY_TITLE, BY_BODY, BY_SIZE = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, -1.0)
+SPLIT = HashSplit(0.1, 0.5)
+
+
+@pytest.fixture(scope="module")
+def small(node_url: str) -> Iterator[Small]:
+    with small_cluster(node_url, documents=150) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def cluster(small: Small) -> Cluster:
+    made = Cluster(small.engine, "plugin-free", small.name.removeprefix("m-"))
+    assert made.store.list_featuresets() == ["small"]
+    return made
+
+
+@pytest.fixture(scope="module")
+def judgments(small: Small) -> Judgments:
+    """Relevant is what has the words in its title; every document of the index is judged."""
+    answer = small.engine.request(
+        "POST", f"/{small.index}/_search", body={"size": 150, "query": {"match_all": {}}}
+    )
+    titles = {hit["_id"]: set(hit["_source"]["title"].split()) for hit in answer["hits"]["hits"]}
+    queries = []
+    for number in range(56):
+        first, second = WORDS[number % 8], WORDS[(number % 8 + number // 8 + 1) % 8]
+        words = {first, second}
+        grades = np.array([len(words & titles[name]) == 2 for name in titles], np.float32)
+        params = {"keywords": f"{first} {second}", "query": f"{first} {second}"}
+        queries.append(JudgedQuery(f"q{number}", params, list(titles), grades))
+    return Judgments(queries)
+
+
+def partly(judgments: Judgments) -> Judgments:
+    """The same, with half of the documents unjudged."""
+    return Judgments(
+        [
+            replace(query, document_ids=query.document_ids[::2], grades=query.grades[::2])
+            for query in judgments.queries
+        ]
+    )
+
+
+def proof(judgments: Judgments, **how: Any) -> LiveProof:
+    return LiveProof(judgments, BODY, **how)
+
+
+def trained(weights: tuple[float, ...]) -> LinearModel:
+    return linear(weights, source={"fingerprint": "f", "split": SPLIT.as_dict()})
+
+
+def test_a_model_that_orders_as_the_query_does_changes_nothing(
+    cluster: Cluster, small: Small, judgments: Judgments
+) -> None:
+    found = cluster.evaluate_live(trained(BY_BODY), proof(judgments), index=small.index)
+    assert found.side == "test"
+    assert found.n_queries == int((SPLIT.sides_of([f"q{n}" for n in range(56)]) == "test").sum())
+    for one in found.measured:
+        assert one.comparison.mean_difference == one.condensed.mean_difference == 0.0
+    assert found.losers() == []
+    assert found.judged == (1.0, 1.0)
+
+
+def test_a_better_model_is_found_better_and_a_worse_one_worse(
+    cluster: Cluster, small: Small, judgments: Judgments
+) -> None:
+    good = cluster.evaluate_live(trained(BY_TITLE), proof(judgments), "ndcg@10", index=small.index)
+    bad = cluster.evaluate_live(trained(BY_SIZE), proof(judgments), "ndcg@10", index=small.index)
+    assert good.measured[0].comparison.low > 0 > bad.measured[0].comparison.mean_difference
+    assert all(one["new"] < one["old"] for one in bad.losers())
+    # All is judged: what unjudged documents are taken for does not matter.
+    plain, bounds = good.measured[0].comparison, good.measured[0].bounds
+    assert good.measured[0].condensed.mean_a == pytest.approx(plain.mean_a)
+    assert bounds is not None
+    assert bounds[1] == pytest.approx((plain.mean_a, plain.mean_a), abs=1e-6)
+
+
+def test_unjudged_documents_are_told_and_the_bounds_hold_what_they_hide(
+    cluster: Cluster, small: Small, judgments: Judgments
+) -> None:
+    whole = cluster.evaluate_live(
+        trained(BY_TITLE), proof(judgments), "precision@5", index=small.index
+    )
+    half = cluster.evaluate_live(
+        trained(BY_TITLE), proof(partly(judgments)), "precision@5", index=small.index
+    )
+    assert 0.2 < half.judged[0] < 0.8
+    ((low, high), (low_after, high_after)) = half.measured[0].bounds or ((0, 0), (0, 0))
+    assert low <= whole.measured[0].comparison.mean_b <= high
+    assert low_after <= whole.measured[0].comparison.mean_a <= high_after
+    assert low < high
+
+
+def test_what_the_query_does_not_bring_within_the_window_is_told(
+    cluster: Cluster, small: Small, judgments: Judgments
+) -> None:
+    narrow = cluster.evaluate_live(
+        trained(BY_TITLE), proof(judgments, window=10), "ndcg@10", index=small.index
+    )
+    wide = cluster.evaluate_live(
+        trained(BY_TITLE), proof(judgments, window=150), "ndcg@10", index=small.index
+    )
+    assert narrow.recall < 0.5 < wide.recall
+    assert any("among the first 10 that the query brings" in line for line in narrow.warnings)
+    assert not any("that the query brings" in line for line in wide.warnings)
+    (doubt,) = cluster.check_judgments(judgments, index=small.index, query=BODY, window=10)
+    assert "no ranker of the window can mend that" in doubt
+    assert cluster.check_judgments(judgments, index=small.index, query=BODY, window=150) == []
+
+
+def test_engine_and_client_serve_the_same(small: Small) -> None:
+    request = SearchRequest(small.index, BODY, {"keywords": "alpha beta"}, 50, 50)
+    model = linear((1.0, 0.5, -0.2))
+    reordering = ReorderingModel(model, "", None, dict(model.record))
+    with on_trial(small.engine, small.store, model, FEATURESET) as serve:
+        by_engine = serve(request).document_ids
+    with on_trial(small.engine, small.store, reordering, None) as serve:
+        by_client = serve(request).document_ids
+    assert len(by_engine) > 20
+    assert by_engine == by_client
+
+
+def test_a_name_that_is_uploaded_and_its_file_are_worth_the_same(
+    cluster: Cluster, small: Small, judgments: Judgments
+) -> None:
+    model = trained(BY_TITLE)
+    upload(small.engine, small.store, model, FEATURESET, small.index, f"{small.name}-same")
+    # The index is the one that the name was proved on.
+    named = cluster.evaluate_live(f"{small.name}-same", proof(judgments), "ndcg@10")
+    tried = cluster.evaluate_live(model, proof(judgments), "ndcg@10", index=small.index)
+    assert named.measured[0].comparison == tried.measured[0].comparison
+    assert named.side == tried.side == "test"
+
+
+def test_of_a_model_without_a_split_all_queries_count_and_it_is_said(
+    cluster: Cluster, small: Small, judgments: Judgments
+) -> None:
+    found = cluster.evaluate_live(linear(BY_TITLE), proof(judgments), "ndcg@10", index=small.index)
+    assert (found.side, found.n_queries) == ("all", 56)
+    assert "flatter" in found.warnings[0]
+    with pytest.raises(UsageError, match="further than the window"):
+        cluster.evaluate_live(
+            linear(BY_TITLE), proof(judgments, window=5), "ndcg@10", index=small.index
+        )
+
+
+def gated(
+    small: Small, model: LinearModel, judgments: Judgments, name: str, over: str = "champion"
+) -> Uploaded:
+    question = LiveQuestion(small.index, BODY, judgments.queries, [parse_metric("ndcg@10")], 100)
+    return upload(
+        small.engine, small.store, model, FEATURESET, small.index, name,
+        gate=LiveGate(question, over),
+    )  # fmt: skip
+
+
+def test_a_first_model_must_be_better_live_than_the_query_alone(
+    small: Small, judgments: Judgments
+) -> None:
+    name, models = f"{small.name}-first", small.store.list_models()
+    for weights in (BY_SIZE, BY_BODY):
+        with pytest.raises(NotBetter, match=r"over 'the query alone'.*nothing was uploaded") as no:
+            gated(small, trained(weights), judgments, name)
+        assert no.value.exit_code == 5
+        assert "\n" not in str(no.value)
+    assert small.store.list_models() == models
+    assert Aliases(small.engine, small.store).find(name) is None
+    done = gated(small, trained(BY_TITLE), judgments, name)
+    assert done.gate is not None
+    assert done.gate.as_dict()["live"]["judged_at_10"] == {"before": 1.0, "after": 1.0}
+    assert Aliases(small.engine, small.store).resolve(name) == done.model
+
+
+def test_the_next_one_must_be_better_live_than_the_champion(
+    small: Small, judgments: Judgments
+) -> None:
+    name = f"{small.name}-next"
+    worse = gated(small, trained((1.0, 0.0, -1.0)), judgments, name)
+    better = gated(small, trained(BY_TITLE), judgments, name)
+    assert better.gate is not None
+    assert better.gate.over == worse.model
+    with pytest.raises(NotBetter, match=f"over '{better.model}'"):
+        gated(small, trained((1.0, 0.0, -0.9)), judgments, name)
+    assert Aliases(small.engine, small.store).resolve(name) == better.model
+    # It is better than the query alone all the same, where that is what is asked for.
+    assert gated(small, trained((1.0, 0.0, -0.8)), judgments, name, "query").gate is not None
+
+
+class Keeping:
+    """A store that must be given models to run them, as the LTR plugin's, around another."""
+
+    kind = "ltr-plugin"
+
+    def __init__(self, store: Store, fails: str = "") -> None:
+        self.store, self.fails, self.kept, self.seen = store, fails, set[str](), set[str]()
+
+    def put_model(self, model: Any) -> None:
+        self.kept.add(model.name)
+        self.seen.add(model.name)
+
+    def delete_model(self, name: str) -> None:
+        if self.fails:
+            raise EngineUnavailable(self.fails)
+        self.kept.remove(name)
+
+    def rescore(self, *given: Any) -> Any:
+        return self.store.rescore(*given)
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, Refused, None])
+def test_a_model_on_trial_is_gone_whatever_ends_the_trial(small: Small, stop: Any) -> None:
+    store = Keeping(small.store)
+    request = SearchRequest(small.index, BODY, {"keywords": "alpha"})
+
+    def try_it() -> None:
+        with on_trial(small.engine, cast(Store, store), linear(), FEATURESET) as serve:
+            assert serve(request).document_ids
+            assert len(store.kept) == 1
+            if stop is not None:
+                raise stop("stop")
+
+    if stop is None:
+        try_it()
+    else:
+        with pytest.raises(stop):
+            try_it()
+    assert store.kept == set()
+    (name,) = store.seen
+    assert name.startswith(PREFIX)
+
+
+def test_a_model_that_cannot_be_taken_out_again_is_named(small: Small) -> None:
+    store = Keeping(small.store, "no answer")
+    with (
+        pytest.raises(EngineUnavailable, match=f"models prune {PREFIX}"),
+        on_trial(small.engine, cast(Store, store), linear(), FEATURESET),
+    ):
+        pass

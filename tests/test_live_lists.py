@@ -1,0 +1,158 @@
+"""Lists of a whole index: what unjudged documents are taken for, and what that is worth."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from owpc_ltr.data.dataset import make_dataset
+from owpc_ltr.data.splits import HashSplit
+from owpc_ltr.errors import Refused, UsageError
+from owpc_ltr.evaluation.held_out import held_out_caution, queries_of_side
+from owpc_ltr.evaluation.live_lists import LiveLists, live_lists, within_window
+from owpc_ltr.metrics import parse_metric
+
+BOUNDED = ("precision@3", "mrr@3", "winner-takes-all", "err@3", "ndcg@3", "ndcg@3,gain=linear")
+DOCUMENTS = [f"d{number}" for number in range(8)]
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[list[list[str]], list[dict[str, float]]]:
+    """Lists of a few documents, and grades of some of these and of others."""
+    lists, grades = [], []
+    for _ in range(draw(st.integers(1, 3))):
+        order = draw(st.permutations(DOCUMENTS))
+        lists.append(order[: draw(st.integers(0, 6))])
+        judged = draw(st.lists(st.sampled_from(DOCUMENTS), unique=True, max_size=6))
+        grades.append({name: float(draw(st.integers(0, 3))) for name in judged})
+    return lists, grades
+
+
+def made(case: tuple[list[list[str]], list[dict[str, float]]], depth: int = 5) -> LiveLists:
+    return live_lists(*case, depth)
+
+
+def of_one(name: str, labels: list[float]) -> float:
+    """The metric of one list, in its order."""
+    metric = parse_metric(name)
+    scores = -np.arange(len(labels), dtype=np.float64)
+    return float(metric.per_query(scores, np.array(labels, np.float32), [0, len(labels)])[0])  # type: ignore[arg-type]
+
+
+@given(cases(), st.sampled_from([*BOUNDED, "map@5", "recall@4", "mrr@5"]))
+def test_unjudged_documents_are_irrelevant_and_missed_ones_below_all(case: Any, name: str) -> None:
+    values = made(case).unjudged_irrelevant(parse_metric(name))
+    for value, ranked, grades in zip(values, *case, strict=True):
+        shown = ranked[:5]
+        missed = [grade for name, grade in grades.items() if name not in shown]
+        labels = [grades.get(one, 0.0) for one in shown] + [0.0] * 5 + missed
+        assert value == pytest.approx(of_one(name, labels))
+
+
+@given(cases(), st.sampled_from([*BOUNDED, "map@5", "recall@4"]))
+def test_condensed_lists_are_the_lists_without_the_unjudged(case: Any, name: str) -> None:
+    ranked, grades = case
+    closed_up = [
+        [one for one in row[:5] if one in known] for row, known in zip(ranked, grades, strict=True)
+    ]
+    metric = parse_metric(name)
+    expected = made((closed_up, grades)).unjudged_irrelevant(metric)
+    assert made(case).condensed(metric).tolist() == pytest.approx(expected.tolist())
+
+
+@given(cases(), st.sampled_from(BOUNDED))
+def test_no_grades_of_unjudged_documents_pass_the_bounds(case: Any, name: str) -> None:
+    metric = parse_metric(name)
+    lists = made(case)
+    low, high = lists.unjudged_irrelevant(metric), lists.highest_possible(metric)
+    assert high is not None
+    assert (low <= high + 1e-12).all()
+    top = lists.highest
+    for row, (ranked, grades) in enumerate(zip(*case, strict=True)):
+        unjudged = [one for one in ranked[:3] if one not in grades]
+        for assumed in product((0.0, 1.0, top), repeat=len(unjudged)):
+            whole = {**grades, **dict(zip(unjudged, assumed, strict=True))}
+            value = float(made(([ranked], [whole])).unjudged_irrelevant(metric)[0])
+            if "ndcg" not in name:
+                assert low[row] - 1e-9 <= value <= high[row] + 1e-9
+            else:
+                # Its own ideal can only be larger than that of the judged documents.
+                assert value <= high[row] + 1e-9
+
+
+@given(cases(), st.sampled_from(BOUNDED))
+def test_where_all_is_judged_the_bounds_are_the_value(case: Any, name: str) -> None:
+    ranked, grades = case
+    whole = [dict.fromkeys(row, 0.0) | known for row, known in zip(ranked, grades, strict=True)]
+    lists, metric = made((ranked, whole)), parse_metric(name)
+    high = lists.highest_possible(metric)
+    assert high is not None
+    assert high.tolist() == pytest.approx(lists.unjudged_irrelevant(metric).tolist(), abs=1e-6)
+    assert lists.condensed(metric).tolist() == lists.unjudged_irrelevant(metric).tolist()
+
+
+def test_metrics_that_count_all_relevant_documents_have_no_bounds() -> None:
+    lists = made(([["d1"]], [{"d1": 1.0}]))
+    for name in ("map", "map@3", "recall@3", "ndcg", "mrr"):
+        assert lists.highest_possible(parse_metric(name)) is None
+
+
+def test_what_is_judged_and_what_is_within_the_window_is_counted() -> None:
+    lists = live_lists(
+        [["a", "b", "c", "d"], ["x"], []],
+        [{"a": 0.0, "d": 2.0, "z": 1.0}, {"y": 0.0}, {"a": 1.0}],
+        3,
+    )
+    assert lists.judged_at(2).tolist() == pytest.approx([0.5, 0.0, np.nan], nan_ok=True)
+    assert lists.recall.tolist() == pytest.approx([0.0, np.nan, 0.0], nan_ok=True)
+    wider = live_lists([["a", "b", "c", "d"]], [{"a": 0.0, "d": 2.0, "z": 1.0}], 4)
+    assert wider.recall.tolist() == [0.5]
+
+
+def test_a_metric_without_a_cutoff_looks_at_the_window_and_no_further() -> None:
+    assert within_window(parse_metric("map"), 50) == parse_metric("map@50")
+    assert within_window(parse_metric("ndcg@10"), 50) == parse_metric("ndcg@10")
+    wta = parse_metric("winner-takes-all")
+    assert within_window(wta, 50) == wta
+    with pytest.raises(UsageError, match="further than the window of 50"):
+        within_window(parse_metric("ndcg@51"), 50)
+    with pytest.raises(UsageError, match="pairs of judged documents"):
+        within_window(parse_metric("pairwise-error"), 50)
+
+
+def test_a_missed_document_is_worth_nothing_in_a_metric_without_a_cutoff() -> None:
+    lists = live_lists([["a"]], [{"b": 1.0}], 4)
+    for name in ("map", "mrr", "ndcg"):
+        assert lists.unjudged_irrelevant(within_window(parse_metric(name), 4)).tolist() == [0.0]
+
+
+def test_held_out_queries_are_told_by_their_ids_alone() -> None:
+    split = HashSplit(0.2, 0.3)
+    ids = [f"q{number}" for number in range(200)]
+    data = make_dataset(np.zeros((200, 1)), np.zeros(200), ids)
+    record = {"source": {"split": split.as_dict()}}
+    chosen, side = queries_of_side(record, ids)
+    assert side == "test"
+    assert chosen.tolist() == np.flatnonzero(split.sides(data) == "test").tolist()
+    assert queries_of_side(record, ids, "all")[0].tolist() == list(range(200))
+    sides = [set(queries_of_side(record, ids, s)[0].tolist()) for s in ("train", "validation")]
+    assert not set(chosen.tolist()) & (sides[0] | sides[1])
+
+
+def test_where_nothing_is_known_of_the_training_all_queries_count_and_it_is_said() -> None:
+    chosen, side = queries_of_side({}, ["a", "b"])
+    assert (chosen.tolist(), side) == ([0, 1], "all")
+    assert "flatter" in held_out_caution({}, side, "the model")[0]
+    assert held_out_caution({"source": {"split": {"test": 0.1}}}, "test", "the model") == []
+    with pytest.raises(Refused, match="without a split"):
+        queries_of_side({}, ["a"], "test")
+    with pytest.raises(UsageError, match="no side"):
+        queries_of_side({}, ["a"], "left")
+    inside = [name for name in map(str, range(50)) if HashSplit().sides_of([name])[0] == "train"]
+    with pytest.raises(Refused, match="none of the"):
+        queries_of_side({"source": {"split": HashSplit().as_dict()}}, inside)
