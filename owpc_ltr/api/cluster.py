@@ -477,8 +477,9 @@ class Cluster:
         asked = read_queries(Path(queries)) if isinstance(queries, Path | str) else list(queries)
         known = judged_queries(judged) if judged is not None else []
         where = the_index(self.engine, index)
+        place = (self.engine, self.store, self.models)
         plan = pool_plan(
-            self.engine, self.store, self.models, rankers, where, lambda: self._template(where, query)[0],
+            *place, rankers, where, lambda: self._template(where, query)[0],
             depth=depth, fields=fields, window=window, seed=seed, in_flight=in_flight,
         )  # fmt: skip
         done = {one.query_id: frozenset(one.document_ids) for one in known}
