@@ -5,11 +5,11 @@ value a query, `per_query([...], scores, labels, offsets)` those of several metr
 sort. Each metric is a plugin, which extends `Metric`.
 """
 
+from owpc_ltr.metrics.baseline import constant_queries, tied_share, zero_score_baseline
 from owpc_ltr.metrics.metric import Metric, per_query
 from owpc_ltr.metrics.parsing import parse_metric
 from owpc_ltr.metrics.rank_sum import RankSum
 from owpc_ltr.metrics.ranking import RankedQueries
-from owpc_ltr.metrics.ties import constant_queries, tied_share, zero_score_baseline
 
 __all__ = [
     "Metric",

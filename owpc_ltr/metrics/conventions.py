@@ -15,7 +15,8 @@ import numpy as np
 from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.errors import BadInput
 from owpc_ltr.metrics.ragged import IntVector, sums_by_query
-from owpc_ltr.metrics.ranking import RankedQueries, Ranking, Ties
+from owpc_ltr.metrics.ranking import RankedQueries, Ranking
+from owpc_ltr.metrics.ties import Ties
 
 _LARGEST_EXPONENT = 1000.0
 
@@ -109,16 +110,6 @@ def cutoff_words(cutoff: int | None) -> str:
 def gain_words(gain: Gain) -> str:
     """What `gains` gives."""
     return "2^label − 1" if gain == "exponential" else "label"
-
-
-def ties_words(ties: Ties) -> str:
-    """What tied scores count."""
-    return {
-        "expected": "tied scores count their expected value",
-        "pessimistic": "tied scores count in the worst order",
-        "optimistic": "tied scores count in the best order",
-        "file-order": "tied scores count in file order",
-    }[ties]
 
 
 def empty_words(empty: Empty, lacking: str) -> str:

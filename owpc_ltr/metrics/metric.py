@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.host.settings import check_types
-from owpc_ltr.metrics.conventions import Empty, Short, empty_words, ties_words
+from owpc_ltr.metrics.conventions import Empty, Short, empty_words
 from owpc_ltr.metrics.rank_sum import RankSum
-from owpc_ltr.metrics.ranking import RankedQueries, Ties
+from owpc_ltr.metrics.ranking import RankedQueries
+from owpc_ltr.metrics.ties import Ties, ties_words
 
 
 @dataclass(frozen=True)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.errors import BadInput
 from owpc_ltr.metrics.ragged import IntVector, best_first, counts_by_query, sorted_down
+from owpc_ltr.metrics.ties import Ties, order_by_label, tied_with_previous
 
 if TYPE_CHECKING:
     from owpc_ltr.arrays import Labels
-
-Ties = Literal["expected", "pessimistic", "optimistic", "file-order"]
 
 
 @dataclass(frozen=True)
@@ -113,26 +112,14 @@ class RankedQueries:
             size = np.diff(first, append=len(self.labels))
             labels = self.labels[self._order]
             return Ranking(labels, first, self._query[first], self._above[first], size)
-        if ties == "file-order":
-            return self._single_runs(self.labels[self._order])
-        # The second sort is stable: among equal scores the order of the first one stays.
-        by_label = self.labels if ties == "optimistic" else -self.labels
-        order = best_first(by_label, self.offsets)
-        order = order[best_first(self.scores[order], self.offsets)]
+        order = self._order
+        if ties != "file-order":
+            order = order_by_label(ties, self.scores, self.labels, self.offsets)
         return self._single_runs(self.labels[order])
 
     def _single_runs(self, labels: Labels) -> Ranking:
         first, size = np.arange(len(labels)), np.ones(len(labels), dtype=np.int64)
         return Ranking(labels, first, self._query, self._above, size)
-
-
-def tied_with_previous(ranked_scores: NDArray[Any], offsets: IntVector) -> NDArray[np.bool_]:
-    """Whether each document, in ranked order, has the score of the one above it in its query."""
-    tied = np.zeros(len(ranked_scores), dtype=np.bool_)
-    tied[1:] = ranked_scores[1:] == ranked_scores[:-1]
-    starts = offsets[:-1]
-    tied[starts[starts < len(tied)]] = False
-    return tied
 
 
 def checked_offsets(offsets: NDArray[Any], n_documents: int) -> IntVector:

@@ -1,39 +1,44 @@
-"""How much of a score is ties, and what no score at all would be worth."""
+"""Tied scores: what they may count, the orders that this stands for, and its words.
+
+`expected` is the mean over all orders of the tied documents: a metric reckons with runs of them at
+once (McSherry & Najork 2008), and no order is chosen.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from owpc_ltr.metrics.metric import Metric
-from owpc_ltr.metrics.ragged import IntVector, best_first, counts_by_query
-from owpc_ltr.metrics.ranking import checked_offsets, checked_scores, tied_with_previous
+from owpc_ltr.metrics.ragged import IntVector, best_first
+
+Ties = Literal["expected", "pessimistic", "optimistic", "file-order"]
 
 
-def tied_share(scores: NDArray[Any], offsets: NDArray[Any]) -> float:
-    """The share of documents that have the score of another document of their query."""
-    offsets = checked_offsets(offsets, len(scores))
-    scores = checked_scores(scores, offsets)
-    tied = tied_with_previous(scores[best_first(scores, offsets)], offsets)
-    shares = tied | np.append(tied[1:], False)[: len(tied)]
-    return float(shares.mean()) if len(shares) else 0.0
+def order_by_label(
+    ties: Ties, scores: NDArray[Any], labels: NDArray[Any], offsets: IntVector
+) -> IntVector:
+    """Positions of the documents by score; tied ones by label, as the policy says."""
+    # The second sort is stable: among equal scores the order of the first one stays.
+    order = best_first(labels if ties == "optimistic" else -labels, offsets)
+    return order[best_first(scores[order], offsets)]
 
 
-def constant_queries(scores: NDArray[Any], offsets: NDArray[Any]) -> IntVector:
-    """Which queries (counted from 0) have two documents or more, all with the same score."""
-    offsets = checked_offsets(offsets, len(scores))
-    scores = checked_scores(scores, offsets)
-    lengths = np.diff(offsets)
-    # Only documents that exist are compared, each with the first of its query.
-    different = scores != np.repeat(scores[offsets[:-1][lengths > 0]], lengths[lengths > 0])
-    return np.flatnonzero((counts_by_query(different, offsets) == 0) & (lengths > 1))
+def tied_with_previous(ranked_scores: NDArray[Any], offsets: IntVector) -> NDArray[np.bool_]:
+    """Whether each document, in ranked order, has the score of the one above it in its query."""
+    tied = np.zeros(len(ranked_scores), dtype=np.bool_)
+    tied[1:] = ranked_scores[1:] == ranked_scores[:-1]
+    starts = offsets[:-1]
+    tied[starts[starts < len(tied)]] = False
+    return tied
 
 
-def zero_score_baseline(metric: Metric, labels: NDArray[Any], offsets: NDArray[Any]) -> float:
-    """What a ranker that scores every document 0 is given: the floor of any comparison.
-
-    Under `ties=file-order` it shows how much the order of the file alone is worth.
-    """
-    return metric.mean(np.zeros(len(labels)), labels, offsets)
+def ties_words(ties: Ties) -> str:
+    """What tied scores count."""
+    return {
+        "expected": "tied scores count their expected value",
+        "pessimistic": "tied scores count in the worst order",
+        "optimistic": "tied scores count in the best order",
+        "file-order": "tied scores count in file order",
+    }[ties]

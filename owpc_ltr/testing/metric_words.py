@@ -11,8 +11,9 @@ from typing import Any, ClassVar, Literal, get_args, get_origin
 from owpc_ltr.errors import UsageError
 from owpc_ltr.host.registry import Plugin, Registry
 from owpc_ltr.metrics import Metric, parse_metric
-from owpc_ltr.metrics.conventions import empty_words, ties_words
+from owpc_ltr.metrics.conventions import empty_words
 from owpc_ltr.metrics.metric import field_types, option_fields, spelled
+from owpc_ltr.metrics.ties import ties_words
 from owpc_ltr.testing.promises import require
 
 _WORD = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
