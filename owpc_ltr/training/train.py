@@ -18,6 +18,7 @@ from owpc_ltr.metrics import Metric, parse_metric
 from owpc_ltr.models.linear import with_record
 from owpc_ltr.models.parity_samples import parity_samples_of
 from owpc_ltr.protocols import Fit, Loss, Model, Optimizer, Run
+from owpc_ltr.training.returned import checked_fit
 from owpc_ltr.version import VERSION
 
 C = "optimizer.C"
@@ -138,7 +139,7 @@ def _fit_all(
     for index, (settings, (loss, optimizer)) in enumerate(zip(candidates, pairs, strict=True)):
         start = fit if index and _neighbours(candidates[index - 1], settings) else None
         _report(run, index, len(candidates), settings)
-        fit = optimizer.minimise(loss, data, run, start)
+        fit = checked_fit(optimizer.name, optimizer.minimise(loss, data, run, start), data)
         row = {**settings, **fit.certificate.as_dict()}
         value = float("nan")
         if validation is not None:
