@@ -181,12 +181,14 @@ class Cluster:
         over: str = "champion",
         data: RankingDataset | None = None,
         tolerance: float = 1e-5,
+        max_drift: float = 0.25,
     ) -> Uploaded:
         """Store the model as NAME@HASH, prove its scores on documents, then let NAME point to it.
 
         `role` may be `challenger`. With the metric `require_gain` it must be better than `over` on
         the held-out queries of `data`. Raises Refused, with the model taken out again and the name
-        where it was, if a score differs by more than `tolerance` or the gain is not shown.
+        where it was, if a score differs by more than `tolerance`, the gain is not shown, or a
+        feature moved by more than `max_drift` standard deviations since training.
         """
         from owpc_ltr.engine.deployment.gate import Gate
         from owpc_ltr.engine.deployment.upload import upload
@@ -209,7 +211,7 @@ class Cluster:
         where = the_index(self.engine, index)
         return upload(
             self.engine, self.store, ranker, trained_on, where, called, tolerance,
-            role=role, gate=gate, samples=samples,
+            role=role, gate=gate, samples=samples, max_drift=max_drift,
         )  # fmt: skip
 
     def verify(

@@ -3,6 +3,8 @@
 from owpc_ltr.engine.deployment.aliases import Alias
 from owpc_ltr.engine.deployment.drift import Verified
 from owpc_ltr.engine.deployment.gate import GateResult, NotBetter
+from owpc_ltr.engine.deployment.moved import Moved
+from owpc_ltr.engine.deployment.orders import Orders
 from owpc_ltr.engine.deployment.parity import Parity
 from owpc_ltr.engine.deployment.upload import Uploaded
 from owpc_ltr.engine.feature_log import LogReport
@@ -29,8 +31,10 @@ __all__ = [
     "Hit",
     "LogReport",
     "Measured",
+    "Moved",
     "NodeStatus",
     "NotBetter",
+    "Orders",
     "Parity",
     "Profile",
     "Report",

@@ -13,10 +13,11 @@ from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Index, Json, Tolerance
 from owpc_ltr.cli.output import print_json, print_table
+from owpc_ltr.cli.proofs import drift_as_dict, print_drift, print_proof
 from owpc_ltr.errors import UsageError
 
 if TYPE_CHECKING:
-    from owpc_ltr.api.results import GateResult, Parity, Uploaded
+    from owpc_ltr.api.results import GateResult, Uploaded
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,13 @@ def upload(
         str | None, typer.Option(help="The name that applications use; default: the file's.")
     ] = None,
     tolerance: Tolerance = 1e-5,
+    max_drift: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            help="How far a feature may have moved since training, in standard deviations.",
+        ),
+    ] = 0.25,
     role: Annotated[
         str,
         typer.Option(
@@ -69,9 +77,10 @@ def upload(
 ) -> None:
     """Store a model, prove its scores there, then give it a name.
 
-    The model is kept under an immutable name, NAME@HASH. If a score differs it is taken out again,
-    NAME points to what it did before, and the exit code is 5. So it is, and nothing is uploaded, if
-    --require-gain is not met: the 95 % interval of the gain must be above 0.
+    The model is kept under an immutable name, NAME@HASH. If a score differs, or a feature is not
+    what it was in training, it is taken out again, NAME points to what it did before, and the exit
+    code is 5. So it is, and nothing is uploaded, if --require-gain is not met: the 95 % interval of
+    the gain must be above 0.
     """
     from owpc_ltr.api.results import NotBetter
 
@@ -83,6 +92,7 @@ def upload(
             featureset=featureset,
             role=role,
             tolerance=tolerance,
+            max_drift=max_drift,
             **proof.asked(),
         )
     except NotBetter as refusal:
@@ -106,6 +116,7 @@ def _summary(uploaded: Uploaded) -> dict[str, Any]:
         "store_kind": uploaded.store_kind,
         "type": uploaded.type,
         "parity": uploaded.parity.as_dict(),
+        "drift": drift_as_dict(uploaded.features, uploaded.rankings),
         "gate": uploaded.gate.as_dict() if uploaded.gate else None,
     }
 
@@ -115,20 +126,8 @@ def _print(uploaded: Uploaded, name: str, role: str) -> None:
         f"'{name}' now points to it" if role == "champion" else f"it challenges '{name}'"
     )
     typer.echo(f"stored '{uploaded.model}' ({uploaded.store_kind}); {role_in_words}")
-    typer.echo(_parity_in_words(uploaded.parity))
-
-
-def _parity_in_words(parity: Parity) -> str:
-    if parity.compared == "features":
-        return (
-            f"the client scores it: features of {parity.documents} documents of {parity.queries} "
-            f"queries, largest relative difference from training {parity.largest_difference:.2g}, "
-            f"{parity.swapped} pairs swapped"
-        )
-    return (
-        f"engine against laptop: {parity.documents} documents of {parity.queries} queries, largest "
-        f"relative difference {parity.largest_difference:.2g}, {parity.swapped} pairs swapped"
-    )
+    print_proof(uploaded.parity)
+    print_drift(uploaded.features, uploaded.rankings, "training")
 
 
 def _print_gate(result: GateResult | None, name: str) -> None:

@@ -15,6 +15,14 @@ from owpc_ltr.arrays import Matrix
 from owpc_ltr.engine.deployment.aliases import CHALLENGER, CHAMPION, ROLES, Alias, Aliases
 from owpc_ltr.engine.deployment.certificates import Certificate, Certificates
 from owpc_ltr.engine.deployment.gate import Gate, GateResult, pass_gate
+from owpc_ltr.engine.deployment.moved import (
+    MAX_DRIFT,
+    Moved,
+    drift_refusal,
+    moved_features,
+    moved_rankings,
+)
+from owpc_ltr.engine.deployment.orders import Orders
 from owpc_ltr.engine.deployment.parity import Answered, Parity, check_parity
 from owpc_ltr.engine.feature_log.environment import observe
 from owpc_ltr.engine.http.client import Engine
@@ -23,6 +31,7 @@ from owpc_ltr.engine.store.documents import Absent
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.value_bounds import highest_value, never_negative
+from owpc_ltr.interop.client_scored import is_client_scored
 from owpc_ltr.interop.engine_versions import serving_profile
 from owpc_ltr.interop.export import check_features, export_checked, export_model
 from owpc_ltr.interop.stored_model import StoredModel
@@ -43,7 +52,9 @@ _ATTEMPTS = 3
 class Uploaded:
     """A model in an engine: its immutable name, the alias that points to it, and the proof.
 
-    `gate` is None where none was asked for, or there was no other model to compare with.
+    `gate` is None where none was asked for, or there was no other model to compare with. `features`
+    tells how far each moved since training, the furthest first, and `rankings` what that does to
+    them: nothing where the model remembers no features.
     """
 
     model: str
@@ -52,6 +63,8 @@ class Uploaded:
     store_kind: str
     gate: GateResult | None = None
     type: str = ""
+    features: tuple[Moved, ...] = ()
+    rankings: Orders | None = None
 
 
 def upload(
@@ -66,12 +79,14 @@ def upload(
     role: str = CHAMPION,
     gate: Gate | None = None,
     samples: list[dict[str, Any]] | None = None,
+    max_drift: float = MAX_DRIFT,
 ) -> Uploaded:
     """Store the model as `name@hash`, check its scores on real documents, then move the alias.
 
     `role` says whether the name, or its challenger, points to it then. `samples` are used where the
     model remembers none. Raises Refused, with the model taken out again and the alias where it
-    was, if the gate does not let it through or a score differs by more than the tolerance.
+    was, if the gate does not let it through, a score differs by more than the tolerance, or a
+    feature moved by more than `max_drift` standard deviations since training.
     """
     check_features(model, featureset)
     asked = model.record.get("probes") or samples or []
@@ -84,7 +99,7 @@ def upload(
     stored = replace(stored, name=immutable_name(name, stored))
     _check_role(Aliases(engine), name, stored.name, role)
     gated = pass_gate(engine, gate, model, featureset, name) if gate else None
-    deploying = _Deploying(engine, store, stored, model, index, asked, tolerance, gated)
+    deploying = _Deploying(engine, store, stored, model, index, asked, tolerance, gated, max_drift)
     store.prepare()
     for _ in range(_ATTEMPTS - 1):
         with suppress(_Overtaken):
@@ -136,6 +151,7 @@ class _Deploying:
     samples: list[dict[str, Any]]
     tolerance: float
     gated: GateResult | None
+    max_drift: float
 
     @property
     def certificates(self) -> Certificates:
@@ -150,9 +166,13 @@ class _Deploying:
             self.store.put_model(self.stored)
             sent = True
             parity, answered = check_parity(
-                self.engine, self.store, self.stored, self.model, self.index, self.samples
+                self.engine, self.store, self.served(), self.model, self.index, self.samples
             )
-            refusal = parity.refusal(self.tolerance)
+            features = moved_features(self.stored.featureset.feature_names, answered)
+            rankings = moved_rankings(answered)
+            refusal = parity.refusal(self.tolerance) or drift_refusal(
+                features, rankings, self.max_drift
+            )
             if refusal:
                 rest = "stays, for it was there before" if was_there else "was taken out again"
                 raise Refused(f"{refusal}; the model {rest}")
@@ -172,8 +192,16 @@ class _Deploying:
                 ) from error
             raise
         self.mend(certificate)
-        kind = self.store.kind
-        return Uploaded(self.stored.name, alias, parity, kind, self.gated, self.stored.type)
+        kind, type_ = self.store.kind, self.stored.type
+        return Uploaded(
+            self.stored.name, alias, parity, kind, self.gated, type_, features, rankings
+        )
+
+    def served(self) -> StoredModel:
+        """The model as searches get it: where the client scores, what the store gives back."""
+        if is_client_scored(self.stored):
+            return self.store.get_model(self.stored.name)
+        return self.stored
 
     def is_gone(self) -> bool:
         """Whether the model is not in the store any more."""
