@@ -1,6 +1,6 @@
-"""Writes the reference pages from the code: every command's help, and every plugin's settings.
+"""Writes the reference from the code: commands' help, plugins' settings, the layout of the design.
 
-python docs/make_reference.py          # writes docs/cli.md and docs/plugins.md
+python docs/make_reference.py          # writes docs/cli.md, docs/plugins.md, and in docs/design.md
 python docs/make_reference.py --check  # tells whether they are up to date
 """
 
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
+from layout import with_layout
 from typer.testing import CliRunner
 
 from owpc_ltr.cli.app import app
@@ -22,7 +23,15 @@ from owpc_ltr.host import registry
 from owpc_ltr.host.settings import describe_settings
 
 FOLDER = Path(__file__).parent
-_CLAIMS = ("convex", "conservative", "smooth", "needs_convex", "uses_loss", "has_objective")
+_CLAIMS = (
+    "convex",
+    "conservative",
+    "smooth",
+    "needs_convex",
+    "uses_loss",
+    "has_objective",
+    "higher_is_better",
+)
 NOTE = "<!-- Made by docs/make_reference.py; do not edit. -->\n"
 
 
@@ -39,7 +48,7 @@ def plugins_page() -> str:
     """What each installed plugin is, claims and takes."""
     parts = ["# Plugins\n", NOTE]
     for plugin in registry.load().all():
-        if not plugin.source.startswith("owpc-ltr "):
+        if not plugin.shipped:
             continue
         default = plugin.cls()
         claims = [claim for claim in _CLAIMS if getattr(default, claim, False)]
@@ -87,7 +96,11 @@ def _help(words: list[str]) -> str:
 def main() -> int:
     """Write the pages, or compare them."""
     os.environ["COLUMNS"] = "100"
-    pages = {"cli.md": cli_page(), "plugins.md": plugins_page()}
+    pages = {
+        "cli.md": cli_page(),
+        "plugins.md": plugins_page(),
+        "design.md": with_layout(_read("design.md")),
+    }
     stale = [name for name, text in pages.items() if _read(name) != text]
     if "--check" in sys.argv[1:]:
         for name in stale:

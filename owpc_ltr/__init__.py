@@ -1,8 +1,115 @@
 """owpc-ltr: from judged queries to a ranker that runs in OpenSearch or Elasticsearch."""
 
-from owpc_ltr.host.hookspecs import hookimpl
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from owpc_ltr.version import VERSION
 
-__all__ = ["__version__", "hookimpl"]
+if TYPE_CHECKING:
+    from owpc_ltr.api.cluster import Cluster, connect
+    from owpc_ltr.api.datasets import from_frame, read_dataset, read_folds, read_run, write_run
+    from owpc_ltr.api.estimators import OwpcRanker, Ranker
+    from owpc_ltr.api.evaluation import Evaluation, evaluate
+    from owpc_ltr.api.judgments import read_judgments
+    from owpc_ltr.api.models import (
+        average,
+        export_model,
+        import_model,
+        load_model,
+        risk_bounds,
+        save_model,
+        upgrade_report,
+    )
+    from owpc_ltr.api.plugins import plugins
+    from owpc_ltr.api.training import read_costs, select, train, train_reranker
+    from owpc_ltr.data.dataset import RankingDataset, make_dataset
+    from owpc_ltr.data.parquet import save_dataset
+    from owpc_ltr.errors import OwpcLtrError, OwpcLtrWarning
+    from owpc_ltr.host.hookspecs import hookimpl
+
+__all__ = [
+    "Cluster",
+    "Evaluation",
+    "OwpcLtrError",
+    "OwpcLtrWarning",
+    "OwpcRanker",
+    "Ranker",
+    "RankingDataset",
+    "__version__",
+    "average",
+    "connect",
+    "evaluate",
+    "export_model",
+    "from_frame",
+    "hookimpl",
+    "import_model",
+    "load_model",
+    "make_dataset",
+    "plugins",
+    "read_costs",
+    "read_dataset",
+    "read_folds",
+    "read_judgments",
+    "read_run",
+    "risk_bounds",
+    "save_dataset",
+    "save_model",
+    "select",
+    "train",
+    "train_reranker",
+    "upgrade_report",
+    "write_run",
+]
 
 __version__ = VERSION
+
+_HOMES = {
+    "Cluster": "owpc_ltr.api.cluster",
+    "Evaluation": "owpc_ltr.api.evaluation",
+    "OwpcLtrError": "owpc_ltr.errors",
+    "OwpcLtrWarning": "owpc_ltr.errors",
+    "OwpcRanker": "owpc_ltr.api.estimators",
+    "Ranker": "owpc_ltr.api.estimators",
+    "RankingDataset": "owpc_ltr.data.dataset",
+    "average": "owpc_ltr.api.models",
+    "connect": "owpc_ltr.api.cluster",
+    "evaluate": "owpc_ltr.api.evaluation",
+    "export_model": "owpc_ltr.api.models",
+    "from_frame": "owpc_ltr.api.datasets",
+    "hookimpl": "owpc_ltr.host.hookspecs",
+    "import_model": "owpc_ltr.api.models",
+    "load_model": "owpc_ltr.api.models",
+    "make_dataset": "owpc_ltr.data.dataset",
+    "plugins": "owpc_ltr.api.plugins",
+    "read_costs": "owpc_ltr.api.training",
+    "read_dataset": "owpc_ltr.api.datasets",
+    "read_folds": "owpc_ltr.api.datasets",
+    "read_judgments": "owpc_ltr.api.judgments",
+    "read_run": "owpc_ltr.api.datasets",
+    "risk_bounds": "owpc_ltr.api.models",
+    "save_dataset": "owpc_ltr.data.parquet",
+    "save_model": "owpc_ltr.api.models",
+    "select": "owpc_ltr.api.training",
+    "train": "owpc_ltr.api.training",
+    "train_reranker": "owpc_ltr.api.training",
+    "upgrade_report": "owpc_ltr.api.models",
+    "write_run": "owpc_ltr.api.datasets",
+}
+"""Each public name and the module that it is imported from when it is first asked for."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name, so that what nobody asks for costs nothing."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'owpc_ltr' has no attribute '{name}'")
+    from importlib import import_module
+
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """The public names, imported or not."""
+    return sorted({*globals(), *__all__})

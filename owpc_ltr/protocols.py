@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Fields, Labels, Matrix, Vector
+from owpc_ltr.files.finite_json import finite_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,6 +82,10 @@ class Ranker(Protocol):
         """The model as JSON, without the record."""
         ...
 
+    def save(self, path: Path | str) -> None:
+        """Write the model and its record as one JSON file, whole or not at all."""
+        ...
+
 
 class Model(Ranker, Protocol):
     """A ranker that scores each document by its own features alone."""
@@ -95,8 +100,9 @@ class Certificate:
     """How near to the optimum a fit is, and why it stopped.
 
     `gap` is primal minus dual objective, `relative_gap` the gap divided by what training gained
-    over the model that scores everything zero. `risk` and `risk_at_zero` are the summed losses
-    (without regularisation) of the fit and of that model. NaN where an optimizer has no bound.
+    over the model that scores everything zero (see `relative_gap`). `risk` and `risk_at_zero` are
+    the summed losses (without regularisation) of the fit and of that model. NaN where an optimizer
+    has no bound.
     """
 
     objective: float
@@ -109,15 +115,30 @@ class Certificate:
     stop_reason: str = ""
 
     @property
+    def risk_ratio(self) -> float:
+        """The risk divided by that of scoring everything zero; NaN where that one is 0."""
+        return self.risk / self.risk_at_zero if self.risk_at_zero else float("nan")
+
+    @property
     def collapsed(self) -> bool:
         """Whether the optimum is as good as scoring everything zero (risk ratio above .99)."""
         return self.risk > 0.99 * self.risk_at_zero
 
     def as_dict(self) -> dict[str, Any]:
         """The certificate as JSON; a quantity without a bound is null."""
-        ratio = self.risk / self.risk_at_zero if self.risk_at_zero else float("nan")
-        numbers = {**asdict(self), "risk_ratio": ratio}
-        return {key: None if value != value else value for key, value in numbers.items()}  # noqa: PLR0124 - NaN
+        content: dict[str, Any] = finite_json({**asdict(self), "risk_ratio": self.risk_ratio})
+        return content
+
+
+def relative_gap(gap: float, gain: float) -> float:
+    """The gap divided by the gain; NaN where nothing was gained.
+
+    A gap there is 0 or rounding, and neither says anything relative to a gain of 0.
+
+    >>> relative_gap(0.5, 100.0), relative_gap(0.0, 0.0), relative_gap(1e-12, 0.0)
+    (0.005, nan, nan)
+    """
+    return gap / gain if gain > 0 else float("nan")
 
 
 @dataclass(frozen=True)
@@ -142,14 +163,14 @@ class Run:
     """What every fit is given besides its loss and data.
 
     `seed` makes it repeatable bit for bit, whatever `threads` is. `validation` and `metric` (a
-    name that `owpc_ltr.metrics` parses) serve optimizers that stop early or that maximise a
-    metric. `progress(message, share done or None)` may be called at any time.
+    `Metric`, or a text that `owpc_ltr.metrics` parses) serve optimizers that stop early or that
+    maximise a metric. `progress(message, share done or None)` may be called at any time.
     """
 
     seed: int = 0
     threads: int = 1
     validation: RankingDataset | None = None
-    metric: str = "map"
+    metric: Any = "map"
     progress: Callable[[str, float | None], None] = field(default=_silent, repr=False)
 
     def random(self) -> np.random.Generator:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ import owpc_ltr as ltr
 from owpc_ltr.errors import BadInput, OwpcLtrError, OwpcLtrWarning, UsageError
 
 
-def arrays(seed: int = 0, queries: int = 60) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+def arrays(seed: int = 0, queries: int = 60) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Ten documents a query; grades follow the first of three features, with noise."""
     random = np.random.default_rng(seed)
     X = random.normal(size=(queries * 10, 3))
@@ -46,9 +47,10 @@ def test_the_road_of_a_notebook(tmp_path: Path) -> None:
     assert "ndcg@10" in repr(result)
     assert "<table" in result._repr_html_()
     model.save(tmp_path / "m.json")
-    again = ltr.load_model(str(tmp_path / "m.json"))
+    again: Any = ltr.load_model(str(tmp_path / "m.json"))
     np.testing.assert_array_equal(again.score(DATA.features), model.score(DATA.features))
-    ltr.write_run(model, parts.test, tmp_path / "run.trec")
+    with pytest.warns(OwpcLtrWarning, match="no ids"):
+        ltr.write_run(model, parts.test, tmp_path / "run.trec")
     of_run = ltr.evaluate(ltr.read_run(tmp_path / "run.trec"), parts.test, ["ndcg@10", "map"])
     for ours, theirs in zip(result.table, of_run.table, strict=True):
         assert ours["mean"] == pytest.approx(theirs["mean"], abs=1e-12)
@@ -97,8 +99,11 @@ def test_training_queries_are_not_measured_on_in_silence() -> None:
 def test_a_collapsed_optimum_is_warned_of() -> None:
     X, y, qid = arrays()
     noise = ltr.make_dataset(np.random.default_rng(5).normal(size=X.shape), y, qid)
-    with pytest.warns(OwpcLtrWarning, match="collapsed"):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         ltr.train(noise, settings={"C": 1e-6, "generator": "top"})
+    assert {warning.category for warning in caught} == {OwpcLtrWarning}
+    assert any("collapsed" in str(warning.message) for warning in caught)
 
 
 def test_a_loss_with_its_settings_is_an_object_too() -> None:

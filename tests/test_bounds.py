@@ -16,6 +16,7 @@ from owpc_ltr.evaluation.risk_bounds import (
     Bound,
     all_bounds,
     covering_complexity,
+    margin_bound,
     margin_errors,
     owa_weights,
     rademacher_complexity,
@@ -56,6 +57,16 @@ def test_sizes_are_counted_by_hand() -> None:
     assert math.exp(sizes.log_binary_pairs) == pytest.approx(3 * 2)
     assert math.exp(sizes.log_permutations) == pytest.approx(math.factorial(5))
     assert math.exp(sizes.log_relevance_orders) == pytest.approx(math.comb(5, 3))
+
+
+@pytest.mark.parametrize("factor", [0.25, 4.0, 1024.0])
+def test_the_margin_bound_does_not_depend_on_the_size_of_the_scores(factor: float) -> None:
+    data = sample()
+    scaled = LinearModel(MODEL.feature_names, MODEL.weights * factor)
+    one, other = (margin_bound(model, data, OWPC, 0.05) for model in (MODEL, scaled))
+    assert other.log_value == pytest.approx(one.log_value)
+    assert other.log_empirical == pytest.approx(one.log_empirical)
+    assert other.queries_needed == pytest.approx(one.queries_needed)
 
 
 def test_theorem_3_is_its_formula() -> None:
@@ -101,6 +112,20 @@ def test_margin_errors_are_the_owa_of_indicators() -> None:
         expected.append(np.mean(risks))
     assert margin_errors(scores, data, margins, owpc) == pytest.approx(expected)
     assert margin_errors(scores, data, margins, owpc)[2] == pytest.approx(1.0)
+
+
+def test_queries_with_documents_of_one_kind_alone_count_for_nothing() -> None:
+    data, generator = sample(), np.random.default_rng(2)
+    alike = make_dataset(
+        np.concatenate([data.features, generator.normal(size=(6, 2)).astype(np.float32)]),
+        np.concatenate([data.labels, [0, 0, 0, 1, 2, 1]]),
+        np.concatenate([np.repeat(np.arange(12), 5), [12, 12, 12, 13, 13, 13]]),
+    )
+    margins = np.array([0.0, 0.3, 5.0])
+    one, other = (
+        margin_errors(MODEL.score(part.features), part, margins, OWPC) for part in (data, alike)
+    )
+    assert np.array_equal(one, other)
 
 
 def test_owa_weights_are_the_generators() -> None:

@@ -72,7 +72,13 @@ def test_every_command_has_a_help_that_says_what_it_does(run: Run) -> None:
 def test_plugins_are_listed_for_people_and_machines(run: Run) -> None:
     assert "owpc" in run("plugins")[1]
     listed = json.loads(run("plugins", "--json")[1])
-    assert {"kind", "name", "claims", "settings", "summary", "source"} == set(listed["plugins"][0])
+    keys = {"kind", "name", "claims", "settings", "summary", "formula", "source"}
+    assert keys == set(listed["plugins"][0])
+    told = run("plugins", "larank")[1].splitlines()
+    assert told[0].startswith("optimizer larank, of owpc-ltr")
+    assert "claims: needs_convex, uses_loss" in told
+    assert any(line.split()[:1] == ["C"] for line in told)
+    assert run("plugins", "nosuch")[0] == 2
     assert listed["failures"] == []
 
 

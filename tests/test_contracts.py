@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+import numpy as np
 import pytest
 
+from owpc_ltr.errors import UsageError
 from owpc_ltr.host import registry
+from owpc_ltr.metrics import Metric
 from owpc_ltr.protocols import ExportTarget, Loss, Optimizer
 from owpc_ltr.testing import (
     check_export,
     check_judgment_reader,
     check_loss,
+    check_metric,
     check_optimizer,
     check_reranker,
 )
@@ -24,17 +29,35 @@ OPTIMIZERS = [plugin.cls for plugin in INSTALLED.all("optimizer")]
 RERANKERS = [plugin.cls for plugin in INSTALLED.all("reranker")]
 TARGETS = [plugin.cls for plugin in INSTALLED.all("export-target")]
 READERS = [plugin.cls for plugin in INSTALLED.all("judgment-reader")]
+METRICS = [plugin.cls for plugin in INSTALLED.all("metric")]
 
 
 def variants(cls: type[Any]) -> list[Any]:
     """The defaults, and each choice of each setting that has a list of choices."""
-    hints = get_type_hints(cls)
     return [cls()] + [
-        cls(**{field.name: choice})
+        cls(**{name: choice})
+        for name, others in choices(cls).items()
+        for choice in others
+        if choice != getattr(cls, name)
+    ]
+
+
+def choices(cls: type[Any]) -> dict[str, tuple[Any, ...]]:
+    """The settings that have a list of choices."""
+    hints = get_type_hints(cls)
+    return {
+        field.name: get_args(hints[field.name])
         for field in dataclasses.fields(cls)
         if get_origin(hints[field.name]) is Literal
-        for choice in get_args(hints[field.name])
-        if choice != field.default
+    }
+
+
+def metric_variants(cls: type[Any]) -> list[Metric]:
+    """The defaults, and each choice where ranks below the third do not count."""
+    cut = {} if cls.cutoff_use == "none" else {"cutoff": 3}
+    fields = [name for name in choices(cls) if cut or name != "short"]
+    return [cls()] + [
+        cls(**cut, **{name: choice}) for name in fields for choice in choices(cls)[name]
     ]
 
 
@@ -45,6 +68,39 @@ PAIRS = [
     for loss in LOSSES
     if loss().convex or not optimizer().needs_convex
 ]
+
+
+SETTINGS = [
+    pytest.param(plugin.cls, name, hint, id=f"{plugin.name}-{name}")
+    for plugin in INSTALLED.all()
+    for name, hint in get_type_hints(plugin.cls).items()
+    if name in {field.name for field in dataclasses.fields(plugin.cls) if field.init}
+]
+
+
+NUMBERS = [case for case in SETTINGS if float in {case.values[2], *get_args(case.values[2])}]
+
+
+@pytest.mark.parametrize(("cls", "name", "hint"), NUMBERS)
+def test_a_whole_number_is_a_number_to_every_setting(cls: Any, name: str, hint: Any) -> None:
+    for number in (1, np.int64(1), np.float32(1.0)):
+        made = cls(**{name: number})
+        assert made == cls(**{name: 1.0})
+        assert type(getattr(made, name)) is float
+
+
+@pytest.mark.parametrize(("cls", "name", "hint"), SETTINGS)
+def test_every_setting_refuses_another_type_in_one_line(cls: Any, name: str, hint: Any) -> None:
+    wrong: dict[Any, Any] = {int: 2.5, float: "1", str: 3}
+    value = wrong.get(hint, [1])
+    with pytest.raises((UsageError, ValueError)) as caught:
+        cls(**{name: value})
+    message = str(caught.value)
+    if get_origin(hint) is Literal:
+        assert message.startswith(f"{name} must be one of ")
+    else:
+        assert re.match(rf"'{cls.name}' cannot take {name}={re.escape(repr(value))}: ", message)
+    assert "\n" not in message
 
 
 @pytest.mark.parametrize("loss", VARIANTS, ids=str)
@@ -74,3 +130,10 @@ def test_every_export_target_keeps_its_promises(target: ExportTarget) -> None:
 def test_every_judgment_reader_keeps_its_promises(reader: type[Any]) -> None:
     assert reader.name in WRITERS, "tests/judgment_writers.py needs a writer of the format"
     check_judgment_reader(reader(), WRITERS[reader.name])
+
+
+@pytest.mark.parametrize(
+    "metric", dict.fromkeys(one for cls in METRICS for one in metric_variants(cls)), ids=str
+)
+def test_every_metric_keeps_its_promises(metric: Metric) -> None:
+    check_metric(metric)

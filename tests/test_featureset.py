@@ -69,6 +69,16 @@ def test_a_set_may_stand_bare_and_take_its_files_name(tmp_path: Path) -> None:
         load_featureset(path.read_text())
 
 
+def test_a_text_without_a_bracket_is_a_path(tmp_path: Path) -> None:
+    path = tmp_path / "films.json"
+    path.write_text(text_of(TITLE))
+    assert load_featureset(str(path)) == load_featureset(path)
+    assert load_featureset(f"\n {path.read_text()}") == load_featureset(path)
+    for absent in ("films.json", '"a text"', "name\0", "x" * 5000):
+        with pytest.raises(BadInput, match=r"^cannot read the feature set "):
+            load_featureset(absent)
+
+
 def test_the_hash_tells_features_and_their_order_and_nothing_else() -> None:
     other = with_template({"match_all": {}})
     one = load_featureset(text_of(TITLE, other))

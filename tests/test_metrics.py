@@ -36,6 +36,11 @@ EVERY_METRIC = (
     "err@3",
     "err,max-grade=3",
     "pairwise-error",
+    "rbp",
+    "rbp@3,persistence=0.5",
+    "rbp,relevant-above=1",
+    "rbp@4,gain=linear,max-grade=3",
+    "rbp,gain=exponential",
 )
 
 
@@ -46,10 +51,10 @@ def dataset(queries: list[tuple[list[float], list[int]]]) -> Dataset:
     return scores, labels, offsets
 
 
-def value_of_order(metric: Metric, labels: list[float]) -> float:
+def value_of_order(metric: Any, labels: list[float]) -> float:
     """The metric of labels listed best first, NaN where it is undefined."""
     k = metric.cutoff or len(labels)
-    relevant = [label > metric.relevant_above for label in labels]
+    relevant = [label > getattr(metric, "relevant_above", 0.0) for label in labels]
     pairs = [(above, below) for above, below in itertools.combinations(labels, 2) if above != below]
     if not (pairs if metric.name == "pairwise-error" else any(relevant)):
         return math.nan
@@ -63,12 +68,13 @@ def value_of_order(metric: Metric, labels: list[float]) -> float:
         "precision": lambda: len(seen) / k,
         "recall": lambda: len(seen) / len(hits),
         "err": lambda: _err(metric, labels[:k]),
+        "rbp": lambda: _rbp(metric, labels[:k]),
         "pairwise-error": lambda: sum(above < below for above, below in pairs) / len(pairs),
     }
     return oracle[metric.name]()
 
 
-def _err(metric: Metric, labels: list[float]) -> float:
+def _err(metric: Any, labels: list[float]) -> float:
     value, reached = 0.0, 1.0
     for rank, label in enumerate(labels, start=1):
         stop = (2**label - 1) / 2**metric.max_grade
@@ -76,7 +82,17 @@ def _err(metric: Metric, labels: list[float]) -> float:
     return value
 
 
-def _dcg(metric: Metric, labels: list[float]) -> float:
+def _rbp(metric: Any, labels: list[float]) -> float:
+    worth: Callable[[float], float] = {
+        "binary": lambda label: float(label > metric.relevant_above),
+        "linear": lambda label: label / metric.max_grade,
+        "exponential": lambda label: (2**label - 1) / (2**metric.max_grade - 1),
+    }[metric.gain]
+    p: float = metric.persistence
+    return (1 - p) * sum(worth(label) * p**place for place, label in enumerate(labels))
+
+
+def _dcg(metric: Any, labels: list[float]) -> float:
     total = 0.0
     for rank, label in enumerate(labels, start=1):
         gain = 2**label - 1 if metric.gain == "exponential" else label

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from owpc_ltr_metrics.err import ExpectedReciprocalRank
+from owpc_ltr_metrics.ndcg import NDCG
+from owpc_ltr_metrics.precision import Precision
+from owpc_ltr_metrics.reciprocal_rank import ReciprocalRank
 
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.metrics import (
-    MEASURES,
-    Metric,
     constant_queries,
     parse_metric,
     per_query,
@@ -34,6 +36,7 @@ NAMES = (
     "recall@2",
     "err@3,max-grade=3",
     "pairwise-error",
+    "rbp@5,persistence=0.95,gain=exponential,max-grade=3",
 )
 
 
@@ -80,7 +83,9 @@ def test_infinite_scores_are_ranked() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("ndgc@10", "there is no metric 'ndgc'; known: ndcg, ndcg-letor, map"),
+        ("ndgc@10", "there is no metric 'ndgc'; known: err, map, mrr, ndcg, ndcg-letor, "),
+        ("ndcg-", "there is no metric 'ndcg-'"),
+        ("winner-takes", "there is no metric 'winner-takes'"),
         ("ndcg@ten", "'ndcg@ten' is no metric: write a whole number after @"),
         ("ndcg@0", "'ndcg@0' is no metric: 'ndcg' needs a cutoff from 1 up"),
         ("precision", "'precision' needs a cutoff: write precision@10"),
@@ -90,6 +95,11 @@ def test_infinite_scores_are_ranked() -> None:
         ("map,relevant-above=x", "'map' cannot take relevant-above=nan: it must be a finite"),
         ("err,max-grade=0", "'err' cannot take max-grade=0.0: it must lie between"),
         ("map,ties=expected,ties=optimistic", "names an option twice"),
+        ("rbp,persistence=1", "'rbp' cannot take persistence=1.0: it must be 0 or more, below 1"),
+        ("rbp,persistence=-.5", "'rbp' cannot take persistence=-0.5"),
+        ("rbp,gain=linear,max-grade=51", "'rbp' cannot take max-grade=51.0: it must lie between"),
+        ("rbp,max-grade=2", "'rbp' has no use for max-grade=2 where gain=binary"),
+        ("rbp,gain=linear,relevant-above=1", "'rbp' has no use for relevant-above=1 where gain=l"),
         ("map-letor", "there is no metric 'map-letor'"),
         ("map,short=zero", "'map' has no option 'short=zero'"),
         ("", "there is no metric ''"),
@@ -102,9 +112,20 @@ def test_a_metric_that_cannot_be_read_is_refused_in_one_line(text: str, message:
     assert "\n" not in str(refusal.value)
 
 
-def test_a_setting_that_a_measure_does_not_use_is_refused() -> None:
-    with pytest.raises(UsageError, match="'mrr' has no use for gain=linear"):
-        Metric("mrr", gain="linear")
+def test_a_metric_that_makes_no_sense_is_refused_however_it_is_made() -> None:
+    wrong: Any = "none"
+    for make, message in (
+        (lambda: ReciprocalRank(short="zero"), "'mrr' has no use for short=zero; its options: rel"),
+        (lambda: ReciprocalRank(0), "'mrr' needs a cutoff from 1 up"),
+        (lambda: Precision(None), "'precision' needs a cutoff"),
+        (lambda: NDCG(discount=wrong), "'ndcg' cannot take discount=none; known: log2, letor"),
+        (lambda: NDCG(ties=wrong), "'ndcg' cannot take ties=none; known: expected"),
+        (lambda: ReciprocalRank(relevant_above=math.inf), "it must be a finite number"),
+        (lambda: ReciprocalRank(relevant_above=wrong), "it must be a finite number"),
+        (lambda: ExpectedReciprocalRank(max_grade=51), "must lie between 0 and 50"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            make()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -122,8 +143,6 @@ def test_every_convention_shows_in_the_sentence() -> None:
     usual = parse_metric("ndcg@5").convention.partition(":")[2]
     for setting in settings_of:
         assert parse_metric(f"ndcg@5,{setting}").convention.partition(":")[2] != usual, setting
-    for name in MEASURES:
-        assert parse_metric(f"{name}@3" if MEASURES[name].cutoff == "needed" else name).convention
 
 
 @pytest.mark.parametrize(

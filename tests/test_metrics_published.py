@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from owpc_ltr_metrics.ndcg import NDCG
 
-from owpc_ltr.metrics import Metric, parse_metric, zero_score_baseline
+from owpc_ltr.metrics import parse_metric, zero_score_baseline
 
 Array = NDArray[Any]
 Dataset = tuple[Array, Array, Array]
@@ -89,7 +90,7 @@ def test_expected_ndcg_agrees_with_scikit_learn_under_ties(
     ndcg_score = pytest.importorskip("sklearn.metrics").ndcg_score
     scores, labels, offsets = untied
     scores = np.floor(scores / 700.0)
-    metric = Metric("ndcg", cutoff, gain="linear")
+    metric = NDCG(cutoff, gain="linear")
     values = metric.per_query(scores, labels, offsets)
     for query, (start, stop) in enumerate(itertools.pairwise(offsets.tolist())):
         if stop - start > 1:

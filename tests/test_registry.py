@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
+import threading
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
@@ -131,6 +134,23 @@ def test_a_strangers_plugin_of_a_shipped_name_is_refused_whatever_its_entry_is_c
     install(monkeypatch, *ours, FakeEntryPoint("something-else", twin))
     with pytest.raises(PluginError, match="two plugins offer the loss 'cosine'"):
         load().find("loss", "cosine")
+
+
+def test_a_plugin_is_imported_once_however_many_ask_at_once() -> None:
+    together, asked = threading.Barrier(2), list[str]()
+
+    def slow() -> ModuleType:
+        asked.append("good")
+        with contextlib.suppress(threading.BrokenBarrierError):
+            # Whoever else comes here while this one loads would be the second.
+            together.wait(timeout=0.2)
+        return module(GOOD)
+
+    found = Registry([], entries=[registry.Entry("good", "stranger 1.0", False, slow)])
+    with ThreadPoolExecutor(4) as pool:
+        classes = list(pool.map(lambda _: found.find("loss", "worst-pairs"), range(4)))
+    assert asked == ["good"]
+    assert len(set(classes)) == 1
 
 
 def test_a_local_file_is_a_plugin(tmp_path: Path) -> None:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
+import numpy as np
 import pytest
 
 from owpc_ltr.errors import UsageError
 from owpc_ltr.host.grids import combinations, parse_grid
-from owpc_ltr.host.settings import configure, describe_settings, parse_settings, values_of
+from owpc_ltr.host.settings import (
+    check_settings,
+    configure,
+    describe_settings,
+    parse_settings,
+    values_of,
+)
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,68 @@ def test_text_is_converted_by_the_fields_types() -> None:
     )
     assert made == Example("b", 0.001, 7, True, 2.0)
     assert configure(Example, {"limit": "none"}).limit is None
+
+
+@dataclass(frozen=True)
+class Checked(Example):
+    text: str = ""
+    either: int | str = 0
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ({"C": 2}, 2.0),
+        ({"C": np.float32(0.5)}, 0.5),
+        ({"limit": 3}, 3.0),
+        ({"limit": None}, None),
+        ({"count": np.int64(4)}, 4),
+        ({"exact": True}, True),
+        ({"text": "3"}, "3"),
+        ({"either": 2.5}, 2.5),
+    ],
+)
+def test_a_value_has_its_settings_type_however_the_plugin_is_made(
+    given: dict[str, Any], kept: object
+) -> None:
+    (name,) = given
+    for made in (Checked(**given), configure(Checked, given)):
+        assert getattr(made, name) == kept
+        assert type(getattr(made, name)) is type(kept)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"C": "1"}, "'example' cannot take C='1': it must be a number"),
+        ({"C": True}, "'example' cannot take C=True: it must be a number"),
+        ({"C": None}, "'example' cannot take C=None: it must be a number"),
+        ({"limit": "1"}, "'example' cannot take limit='1': it must be a number"),
+        ({"count": 3.0}, "'example' cannot take count=3.0: it must be a whole number"),
+        ({"count": False}, "'example' cannot take count=False: it must be a whole number"),
+        ({"exact": 1}, "'example' cannot take exact=1: it must be true or false"),
+        ({"text": 3}, "'example' cannot take text=3: it must be text"),
+    ],
+)
+def test_a_value_of_another_type_is_refused_in_one_line(
+    given: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        Checked(**given)
+    assert str(caught.value) == message
+    if not isinstance(next(iter(given.values())), str):
+        # Also of a plugin that does not check its settings itself; a text is converted.
+        with pytest.raises(UsageError) as caught:
+            configure(Example if "text" not in given else Checked, given)
+        assert str(caught.value) == message
+
+
+def test_a_choice_of_another_type_is_refused_with_the_choices() -> None:
+    with pytest.raises(UsageError, match="cannot take kind=3: it must be one of a, b"):
+        configure(Example, {"kind": 3})
 
 
 def test_settings_are_listed_with_their_defaults() -> None:

@@ -67,6 +67,24 @@ def test_the_detectable_effect_is_found_in_four_of_five_samples(rng: np.random.G
     assert found.mean() == pytest.approx(0.8, abs=0.015)
 
 
+@pytest.mark.parametrize("n", [2, 3, 8, 100])
+def test_the_power_at_the_detectable_effect_is_that_of_the_noncentral_t(
+    n: int, rng: np.random.Generator
+) -> None:
+    differences = rng.standard_normal(n)
+    shift = detectable_effect(differences) / (differences.std(ddof=1) / np.sqrt(n))
+    critical = stats.t.ppf(0.975, n - 1)
+    assert stats.nct.sf(critical, n - 1, shift) == pytest.approx(0.8, abs=1e-6)
+
+
+def test_significant_is_a_p_below_5_percent_alone(rng: np.random.Generator) -> None:
+    comparison = compare_paired(*pair(rng, 20), seed=1, resamples=100)
+    for p, said in ((0.0, True), (0.0499, True), (0.05, False), (0.051, False), (1.0, False)):
+        found = replace(comparison, p_permutation=p, p_t=1 - p)
+        assert found.significant is said
+        assert found.as_dict()["significant"] is said
+
+
 def assert_level_held(p_of: Callable[[Array, Array], float], rng: np.random.Generator) -> None:
     """Equal rankers are told apart in about 5 % of samples: 20 of 400, give or take 3 σ."""
     rejected = sum(p_of(*pair(rng, 25)) < 0.05 for _ in range(400))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,15 +13,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.data.parquet import read_dataset, save_dataset
 from owpc_ltr.data.scaling import deviation_within_queries, with_scales
 from owpc_ltr.data.splits import HashSplit, fold_of_queries
-from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.evaluation.evaluate import compare, measure, model_data, score_warnings
+from owpc_ltr.errors import BadInput, PluginError, Refused, UsageError
+from owpc_ltr.evaluation.evaluate import Measured, compare, measure, model_data, score_warnings
 from owpc_ltr.host.registry import load
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel, load_model, save_model
+from owpc_ltr.models.reordering import load_ranker
 from owpc_ltr.protocols import Run
+from owpc_ltr.training.rerankers import RerankingPlan
 from owpc_ltr.training.train import Plan, train
 
 REGISTRY = load()
@@ -63,12 +68,91 @@ def test_the_best_candidate_by_validation_is_kept() -> None:
     assert trained.table[int(np.argmax(values))]["optimizer.C"] == trained.settings["optimizer.C"]
 
 
+def test_a_plan_takes_names_for_the_classes_of_installed_plugins() -> None:
+    assert Plan("owpc", "larank") == Plan(OWPC, LARANK)
+    assert RerankingPlan("owpc", "exchangeable") == RerankingPlan(
+        OWPC, REGISTRY.find("reranker", "exchangeable")
+    )
+    assert Plan("owpc", "larank", {"optimizer.C": 1}).make({"optimizer.C": 1})[1] == LARANK(C=1.0)
+
+
+@pytest.mark.parametrize("plan", [Plan, RerankingPlan])
+def test_a_plan_of_what_is_not_installed_is_refused_when_it_is_made(plan: Any) -> None:
+    with pytest.raises(PluginError, match=r"no loss is named 'owcp'; installed: .*owpc, "):
+        plan("owcp", "larank")
+    learner = "optimizer" if plan is Plan else "reranker"
+    with pytest.raises(PluginError, match=f"no {learner} is named 'nothing'; installed: "):
+        plan("owpc", "nothing")
+    with pytest.raises(UsageError) as caught:
+        plan(OWPC(), "larank")
+    assert str(caught.value) == (
+        f"{OWPC()!r} is no class of a plugin: give the loss's name or class, and its settings as "
+        "loss.FIELD"
+    )
+
+
 def test_an_error_is_selected_by_its_smallest_value() -> None:
     training, validation = split(dataset())
     plan = Plan(OWPC, LARANK, select="pairwise-error")
     trained = train(training, plan, Run(), validation)
     values = [row["validation"] for row in trained.table]
     assert trained.model.record["validation"] == min(values)
+
+
+def test_a_metric_selects_as_its_text_does() -> None:
+    training, validation = split(dataset())
+    adarank = REGISTRY.find("optimizer", "adarank")
+    for optimizer in (LARANK, adarank):
+        one, other = (
+            train(training, Plan(OWPC, optimizer, select=select), Run(), validation)
+            for select in ("ndcg@3,empty=one", parse_metric("ndcg@3,empty=one"))
+        )
+        assert one.model.as_dict() == other.model.as_dict()
+        assert json.dumps(one.model.record) == json.dumps(other.model.record)
+
+
+def test_a_metric_that_is_installed_nowhere_can_select() -> None:
+    class Reversed(type(parse_metric("map"))):  # type: ignore[misc]
+        name = "least-map"
+        higher_is_better = False
+
+    training, validation = split(dataset())
+    trained = train(training, Plan(OWPC, LARANK, select=Reversed()), Run(), validation)
+    assert trained.model.record["validation"] == min(row["validation"] for row in trained.table)
+    assert trained.model.record["select"] == "least-map"
+
+
+@pytest.mark.parametrize("select", ["map", "pairwise-error"])
+def test_of_equal_candidates_the_first_is_kept(select: str) -> None:
+    training, validation = split(dataset())
+    # With one feature all positive weights rank alike, whatever C is.
+    training, validation = (
+        replace(part, features=part.features[:, :1].copy(), feature_names=("1",))
+        for part in (training, validation)
+    )
+    for grid in ((0.1, 1.0, 10.0), (10.0, 1.0, 0.1)):
+        plan = Plan(OWPC, LARANK, grid={"optimizer.C": grid}, select=select)
+        trained = train(training, plan, Run(), validation)
+        assert len({row["objective"] for row in trained.table}) == 3
+        assert len({row["validation"] for row in trained.table}) == 1
+        assert trained.settings == {"optimizer.C": grid[0]}
+        assert trained.fit.certificate.objective == trained.table[0]["objective"]
+
+
+def test_each_candidate_is_announced_with_its_settings_and_the_share_that_is_done() -> None:
+    training, validation = split(dataset(20))
+    said: list[tuple[str, float | None]] = []
+
+    def show(message: str, done: float | None = None) -> None:
+        said.append((message, done))
+
+    run = Run(progress=show)
+    plan = Plan(OWPC, LARANK, {"loss.p": 5}, {"optimizer.C": (0.1, 1.0)})
+    train(training, plan, run, validation)
+    assert [news for news in said if news[0].startswith("candidate")] == [
+        ("candidate 1 of 2 loss.p=5, optimizer.C=0.1", 0.0),
+        ("candidate 2 of 2 loss.p=5, optimizer.C=1.0", 0.5),
+    ]
 
 
 def test_warm_starts_do_not_change_the_fits() -> None:
@@ -103,6 +187,28 @@ def test_a_model_file_tells_how_it_was_made_and_reads_back(tmp_path: Path) -> No
     assert model.record["certificate"]["relative_gap"] <= 1e-3
     assert len(model.record["probes"]) == min(20, validation.n_queries)
     assert np.array_equal(model.score(training.features), trained.model.score(training.features))
+
+
+def test_files_are_named_by_texts_as_by_paths(tmp_path: Path) -> None:
+    model = LinearModel(("1", "2"), np.array([1.0, 2.0]))
+    save_model(model, str(tmp_path / "text.json"))
+    save_model(model, tmp_path / "path.json")
+    assert (tmp_path / "text.json").read_bytes() == (tmp_path / "path.json").read_bytes()
+    for read in (load_model, load_ranker):
+        assert read(str(tmp_path / "text.json")).as_dict() == model.as_dict()
+        with pytest.raises(BadInput, match="cannot read the model nowhere"):
+            read("nowhere")
+    (tmp_path / "data.txt").write_text("1 qid:1 1:0.5\n0 qid:1 1:0.25\n")
+    save_dataset(dataset(), str(tmp_path / "text.parquet"))
+    save_dataset(dataset(), tmp_path / "path.parquet")
+    assert (tmp_path / "text.parquet").read_bytes() == (tmp_path / "path.parquet").read_bytes()
+    for name in ("data.txt", "text.parquet"):
+        one, other = read_dataset(str(tmp_path / name)), read_dataset(tmp_path / name)
+        assert one.fingerprint == other.fingerprint
+    plugin = tmp_path / "mine.py"
+    plugin.write_text("")
+    with pytest.raises(PluginError, match="it implements none of the hooks"):
+        load([str(plugin)])
 
 
 def test_candidates_without_validation_queries_are_refused() -> None:
@@ -202,7 +308,60 @@ def test_data_of_other_features_is_refused_naming_one() -> None:
 def test_equal_scores_are_told() -> None:
     data = dataset()
     assert "all scores are equal" in score_warnings(np.zeros(720), data)[0]
-    assert not score_warnings(np.arange(720.0), data)
+    assert score_warnings(np.arange(720.0), data) == []
+
+
+def paired_scores(pairs: int) -> Vector:
+    """Scores of the dataset, all different but those of so many pairs of neighbours."""
+    scores = np.arange(720.0)
+    twins = np.arange(0, 2 * pairs, 2)
+    scores[twins] = scores[twins + 1]
+    return scores
+
+
+@pytest.mark.parametrize(("pairs", "said"), [(36, "10%"), (360, "100%")])
+def test_ties_within_queries_are_told_with_their_share(pairs: int, said: str) -> None:
+    assert score_warnings(paired_scores(pairs), dataset()) == [
+        f"{said} of the documents share their score with another of the same query; "
+        "figures are expected values over the orders of tied documents"
+    ]
+
+
+def test_ties_of_a_twentieth_of_the_documents_are_passed_over() -> None:
+    assert not score_warnings(paired_scores(18), dataset())
+    assert score_warnings(paired_scores(19), dataset())
+
+
+def test_equal_scores_of_different_queries_are_no_ties() -> None:
+    assert not score_warnings(np.tile(np.arange(12.0), 60), dataset())
+
+
+def test_what_makes_data_another_than_the_models_is_named() -> None:
+    data = dataset()
+    turned = LinearModel(data.feature_names[::-1], np.ones(5))
+    with pytest.raises(BadInput, match="the model's features in another order: log again"):
+        model_data(turned, data)
+    model = LinearModel(data.feature_names, np.ones(5), record={"featureset_hash": "b" * 64})
+    with pytest.raises(BadInput, match=r"\(hash aaaaaaaaaaaa against bbbbbbbbbbbb\): log again"):
+        model_data(model, data)
+    # What has no hash was not logged, and says nothing of the feature set.
+    unlogged = replace(data, featureset_hash=None)
+    assert model_data(model, unlogged) == (unlogged, "all")
+    assert model_data(replace(model, record={}), data) == (data, "all")
+    with pytest.raises(BadInput, match="no side is called 'held-out': choose among auto, all, tr"):
+        model_data(replace(model, record={}), data, "held-out")
+
+
+def test_only_queries_that_count_for_both_rankings_are_compared() -> None:
+    metric = parse_metric("pairwise-error")
+    a = Measured(metric, 0.5, np.array([0.5, np.nan, 0.25, 1.0, 0.75]), 0.5)
+    b = Measured(metric, 0.5, np.array([0.25, 0.5, np.nan, 0.5, 0.25]), 0.5)
+    found = compare(a, b, seed=3)
+    assert (found.n_queries, found.wins, found.seed) == (3, 3, 3)
+    assert found.mean_difference == pytest.approx((0.25 + 0.5 + 0.5) / 3)
+    assert (a.as_dict()["queries"], a.as_dict()["zero_score_baseline"]) == (4, 0.5)
+    with pytest.raises(BadInput, match="cannot compare pairwise-error with map: measure both by"):
+        compare(a, replace(b, metric=parse_metric("map")))
 
 
 def test_a_ranking_equals_itself_in_a_comparison() -> None:

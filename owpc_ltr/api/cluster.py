@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from owpc_ltr.api.feature_sets import FeatureSets
     from owpc_ltr.api.uploaded_models import UploadedModels
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.judgments.types import Judgments
+    from owpc_ltr.data.judgments.types import Duplicates, Judgments
     from owpc_ltr.engine.deployment.drift import Verified
     from owpc_ltr.engine.deployment.upload import Uploaded
     from owpc_ltr.engine.feature_log import LogReport
@@ -89,7 +89,7 @@ class Cluster:
         """The feature sets of the store: push, get, list, delete."""
         from owpc_ltr.api.feature_sets import FeatureSets
 
-        return FeatureSets(self.engine, self.store)
+        return FeatureSets(self.engine, lambda: self.store)
 
     @property
     def models(self) -> UploadedModels:
@@ -137,7 +137,7 @@ class Cluster:
         featureset: str | None = None,
         index: str | None = None,
         topics: Path | str | None = None,
-        duplicates: str = "refuse",
+        duplicates: Duplicates = "refuse",
         progress: Progress | None = None,
         **options: Any,
     ) -> LogReport:
@@ -272,9 +272,12 @@ class Cluster:
 
         from owpc_ltr.engine.search.compare import search, search_reordered
         from owpc_ltr.errors import UsageError
+        from owpc_ltr.names import check_index
 
         if model is not None and reranker is not None:
             raise UsageError("give one of model and reranker: a search is ranked by one")
+        if index is not None:
+            check_index(index)
         if reranker is not None:
             request = self.request(keywords, index=the_index(self.engine, index), **asked)
             found = search_reordered(
@@ -305,7 +308,10 @@ class Cluster:
 
         from owpc_ltr.engine.search.request import request_body
         from owpc_ltr.errors import give_warnings
+        from owpc_ltr.names import check_index
 
+        if index is not None:
+            check_index(index)
         name = self.models.resolve(the_name(self.engine, model))
         request = self.request(keywords, index=self._index_of(name, index), **asked)
         interval = self.models.interval(name)

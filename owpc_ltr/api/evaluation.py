@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from owpc_ltr.arrays import Vector
     from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.runs import TrecRun
     from owpc_ltr.evaluation.evaluate import Measured
     from owpc_ltr.evaluation.significance import Comparison
     from owpc_ltr.models.reordering import ReorderingModel
@@ -84,27 +85,19 @@ class Evaluation:
         return "\n".join([*lines, *(f"warning: {message}" for message in self.warnings)])
 
     def _repr_html_(self) -> str:
-        from owpc_ltr.api.html import bar, table
+        """Values as bars, the comparison as a table, warnings below."""
+        from owpc_ltr.data.html import bars, block, line, table
 
-        rows = [
-            [str(one.metric), f"{one.mean:.4f}", bar(one.mean), f"{one.zero_baseline:.4f}"]
-            for one in self.measured
-        ]
-        headers = ["metric", "value", "", "zero-score baseline"]
+        title = f"{self.ranker} on {self.data.n_queries} queries ({side_in_words(self.side)})"
+        parts = [bars([(str(one.metric), one.mean) for one in self.measured], "{:.4f}")]
         if self.comparisons:
-            headers += [f"difference from {self.against}", "95 % interval", "p"]
-            for row, found in zip(rows, self.comparison, strict=True):
-                row += [
-                    f"{found['mean_difference']:+.4f}",
-                    f"[{found['low']:+.4f}, {found['high']:+.4f}]",
-                    f"{found['p_permutation']:.2g}",
-                ]
-        caption = f"{self.ranker} on {self.data.n_queries} queries ({side_in_words(self.side)})"
-        return table(headers, rows, caption, self.warnings)
+            headers = ["metric", f"difference from {self.against}", "95 % interval", "p"]
+            parts.append(table(headers, [_compared(row) for row in self.comparison]))
+        return block(title, *parts, *(line(f"warning: {message}") for message in self.warnings))
 
 
 def evaluate(
-    model: Model | ReorderingModel | str | Path,
+    model: Model | ReorderingModel | TrecRun | str | Path,
     data: RankingDataset,
     metrics: Sequence[Any] | str = METRICS,
     *,
@@ -134,7 +127,8 @@ def evaluate(
     parsed = [parse_metric(one) for one in asked]
     files = [Path(plugin) for plugin in plugins]
     ranker = ranker_of(model, data, files)
-    chosen, side = model_data(ranker, data, queries)
+    asked_of = model_data(ranker, data, queries)
+    chosen, side = asked_of.data, asked_of.side
     named = None if documents is None else Path(documents)
     chosen = with_document_fields(chosen, _field_names(ranker), named, id_field)
     scores = dataset_scores(ranker, chosen)
@@ -153,32 +147,41 @@ def evaluate(
         against=None if against is None else _name(against),
         others=others,
         comparisons=tuple(compare(a, b, seed) for a, b in zip(measured, others, strict=False)),
-        warnings=tuple(score_warnings(scores, chosen)),
+        warnings=(*asked_of.warnings, *score_warnings(scores, chosen)),
     )
 
 
 def ranker_of(
     given: Any, data: RankingDataset, plugins: Sequence[Path] = ()
-) -> Model | ReorderingModel:
-    """A ranker as it is, from its file, or of one feature: `feature:NAME`."""
+) -> Model | ReorderingModel | TrecRun:
+    """A ranker as it is, from its file (of a model, or a TREC run), or `feature:NAME`."""
+    from owpc_ltr.data.runs import is_run, read_run
     from owpc_ltr.models.reordering import FEATURE, feature_ranker, load_ranker
 
     if isinstance(given, str) and given.startswith(FEATURE):
         return feature_ranker(given, data)
     if isinstance(given, Path | str):
-        return load_ranker(Path(given), plugins)
+        path = Path(given)
+        return read_run(path) if is_run(path) else load_ranker(path, plugins)
     return given  # type: ignore[no-any-return]
 
 
-def _field_names(ranker: Model | ReorderingModel) -> tuple[str, ...]:
+def _field_names(ranker: Model | ReorderingModel | TrecRun) -> tuple[str, ...]:
     """The document fields that a reranker needs; a model needs none."""
     from owpc_ltr.models.reordering import ReorderingModel
 
     return ranker.field_names if isinstance(ranker, ReorderingModel) else ()
 
 
+def _compared(row: dict[str, Any]) -> tuple[str, str, str, str]:
+    interval = f"[{row['low']:+.4f}, {row['high']:+.4f}]"
+    return row["metric"], f"{row['mean_difference']:+.4f}", interval, f"{row['p_permutation']:.2g}"
+
+
 def _name(given: Any) -> str:
-    return str(given) if isinstance(given, Path | str) else f"the {given.kind} model"
+    if isinstance(given, Path | str):
+        return str(given)
+    return f"the {given.kind} model" if hasattr(given, "kind") else "the run"
 
 
 def side_in_words(side: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace as with_changes
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 class FeatureSets:
     """The feature sets of a cluster's store."""
 
-    def __init__(self, engine: Engine, store: Store) -> None:
+    def __init__(self, engine: Engine, store: Callable[[], Store]) -> None:
         self._engine, self._store = engine, store
 
     def push(
@@ -46,18 +47,19 @@ class FeatureSets:
         given = (featureset.validation or {}).get("params", {})
         validation = {"index": where, "params": {**tried, **given}}
         pushed = with_changes(featureset, validation=validation)
-        self._store.prepare()
-        self._store.put_featureset(pushed, replace=replace)
+        store = self._store()
+        store.prepare()
+        store.put_featureset(pushed, replace=replace)
         return pushed
 
     def get(self, name: str) -> FeatureSet:
         """The feature set of this name; BadInput if there is none."""
-        return self._store.get_featureset(name)
+        return self._store().get_featureset(name)
 
     def names(self) -> list[str]:
         """Their names, sorted."""
-        return self._store.list_featuresets()
+        return self._store().list_featuresets()
 
     def delete(self, name: str) -> None:
         """Take out a feature set; models keep their own copy of it."""
-        self._store.delete_featureset(name)
+        self._store().delete_featureset(name)

@@ -1,5 +1,7 @@
 """What the calls of this package return, by name."""
 
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.splits import DatasetSplits
 from owpc_ltr.engine.deployment.aliases import Alias
 from owpc_ltr.engine.deployment.drift import Verified
 from owpc_ltr.engine.deployment.gate import GateResult, NotBetter
@@ -25,6 +27,7 @@ __all__ = [
     "Bound",
     "Choice",
     "Costs",
+    "DatasetSplits",
     "Failure",
     "FeatureCost",
     "GateResult",
@@ -37,6 +40,7 @@ __all__ = [
     "Orders",
     "Parity",
     "Profile",
+    "RankingDataset",
     "Report",
     "Samples",
     "SearchRequest",

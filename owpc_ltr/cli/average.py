@@ -7,13 +7,17 @@ from typing import Annotated
 
 import typer
 
-from owpc_ltr.cli.files import check_writable
+from owpc_ltr.cli.files import A_MODEL, check_writable
+from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Json
 from owpc_ltr.cli.output import print_json
 
 
+@grouped
 def average(
-    models: Annotated[list[Path], typer.Argument(help="Model files of the same features.")],
+    models: Annotated[
+        list[Path], A_MODEL, typer.Argument(help="Model files of the same features.")
+    ],
     out: Annotated[Path, typer.Option(help="Where the mean goes (JSON).")],
     weight: Annotated[
         list[float] | None, typer.Option(help="One weight a model, in order; default: equal.")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from owpc_ltr.cli.files import A_MODEL, Reads
+from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Json, PluginFiles
 from owpc_ltr.cli.output import print_json, print_table
 
@@ -16,9 +18,10 @@ if TYPE_CHECKING:
     from owpc_ltr.api.results import Bound
 
 
+@grouped
 def bounds(
-    model: Annotated[Path, typer.Argument(help="A linear model.")],
-    data: Annotated[Path, typer.Argument(help="The queries it was trained on.")],
+    model: Annotated[Path, A_MODEL, typer.Argument(help="A linear model.")],
+    data: Annotated[Path, Reads(), typer.Argument(help="The queries it was trained on.")],
     delta: Annotated[
         float, typer.Option(help="The bounds hold with probability 1 − DELTA.")
     ] = 0.05,

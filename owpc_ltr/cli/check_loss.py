@@ -6,10 +6,12 @@ from typing import Annotated
 
 import typer
 
+from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Json, PluginFiles, Seed
 from owpc_ltr.cli.output import print_json
 
 
+@grouped
 def check_loss(
     name: Annotated[str, typer.Argument(help="A loss; see: owpc-ltr plugins.")],
     setting: Annotated[

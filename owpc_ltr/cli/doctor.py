@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from owpc_ltr.cli.cluster import ClusterOptions
+from owpc_ltr.cli.files import A_FEATURE_SET, Reads
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Json
 from owpc_ltr.cli.output import print_json
@@ -25,10 +26,11 @@ class Distribution(StrEnum):
 def doctor(
     *,
     model: Annotated[
-        Path, typer.Option(help="A model file, or a stored model (GET _ltr/_model/NAME).")
+        Path, Reads(), typer.Option(help="A model file, or a stored model (GET _ltr/_model/NAME).")
     ],
     data: Annotated[
         Path | None,
+        Reads(),
         typer.Option(
             help="Judged queries, logged on the old version: Parquet, or LETOR; default: the few "
             "that a model file remembers."
@@ -43,6 +45,7 @@ def doctor(
     ] = None,
     featureset: Annotated[
         Path | None,
+        A_FEATURE_SET,
         typer.Option(help="Its feature set (JSON), which tells the features that are text scores."),
     ] = None,
     cluster: ClusterOptions,

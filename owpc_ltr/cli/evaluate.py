@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from owpc_ltr.cli.files import A_MODEL, MODEL_OR_FEATURE, Reads
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import FieldSource, Json, Metrics, PluginFiles, Seed
 from owpc_ltr.cli.output import columns, print_json, print_table, warn
@@ -18,12 +19,13 @@ if TYPE_CHECKING:
 
 @grouped
 def evaluate(
-    model: Annotated[Path, typer.Argument(help="A model file, or that of a reranker.")],
-    data: Annotated[Path, typer.Argument(help="Judged queries: Parquet, or LETOR text.")],
+    model: Annotated[Path, A_MODEL, typer.Argument(help="A model file, or that of a reranker.")],
+    data: Annotated[Path, Reads(), typer.Argument(help="Judged queries: Parquet, or LETOR text.")],
     *,
     metric: Metrics = None,
     against: Annotated[
         str | None,
+        MODEL_OR_FEATURE,
         typer.Option(help="Compare with another MODEL.json, or with one feature: feature:NAME."),
     ] = None,
     queries: Annotated[

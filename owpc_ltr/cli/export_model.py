@@ -7,13 +7,15 @@ from typing import Annotated
 
 import typer
 
-from owpc_ltr.cli.files import check_writable
+from owpc_ltr.cli.files import A_FEATURE_SET, A_MODEL, check_writable
+from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Json, PluginFiles
 from owpc_ltr.cli.output import print_json
 
 
+@grouped
 def export_model(
-    model: Annotated[Path, typer.Argument(help="A model file.")],
+    model: Annotated[Path, A_MODEL, typer.Argument(help="A model file.")],
     *,
     target: Annotated[
         str,
@@ -30,7 +32,9 @@ def export_model(
     ],
     name: Annotated[str, typer.Option(help="The model's name in the engine.")] = "owpc-ltr",
     featureset: Annotated[
-        Path | None, typer.Option(help="The feature set that it was trained on (JSON).")
+        Path | None,
+        A_FEATURE_SET,
+        typer.Option(help="The feature set that it was trained on (JSON)."),
     ] = None,
     setting: Annotated[
         list[str] | None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from owpc_ltr.cli.files import Reads
 from owpc_ltr.cli.output import print_table
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ class FeatureCosts:
 
     feature_cost: Annotated[
         Path | None,
+        Reads(),
         typer.Option(
             help="Leave out features that cost more than they are worth: what `profile --json` "
             'printed, or {"feature": milliseconds}. Chosen on the validation queries.'

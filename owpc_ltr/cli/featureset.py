@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from owpc_ltr.cli.cluster import StoreOptions
+from owpc_ltr.cli.files import A_FEATURE_SET
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Index, Json
 from owpc_ltr.cli.output import print_json, print_table
@@ -23,7 +24,9 @@ Name = Annotated[str, typer.Argument(help="The name of a feature set.")]
 @app.command()
 @grouped
 def push(
-    file: Annotated[Path, typer.Argument(help="A feature set, in the LTR plugin's JSON.")],
+    file: Annotated[
+        Path, A_FEATURE_SET, typer.Argument(help="A feature set, in the LTR plugin's JSON.")
+    ],
     *,
     index: Index = None,
     name: Annotated[

@@ -18,11 +18,14 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, get_type_hints
 
+from owpc_ltr.cli.files import Reads
+
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """The command, with each dataclass among its parameters spread into its fields, in order.
 
-    Raises ValueError where two options would have one name.
+    Files that it is marked to read (see `Reads`) are looked for before it begins. Raises
+    ValueError where two options would have one name.
     """
     hints = get_type_hints(command, include_extras=True)
     given = inspect.signature(command).parameters
@@ -32,8 +35,17 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
         for option in _spread(name, hints[name], parameter.default)
     ]
 
+    read = {
+        option.name: mark
+        for option in options
+        for mark in getattr(option.annotation, "__metadata__", ())
+        if isinstance(mark, Reads)
+    }
+
     @functools.wraps(command)
     def run(**values: Any) -> None:
+        for name, mark in read.items():
+            mark.check(values[name])
         command(**{name: _gather(name, hints[name], values) for name in given})
 
     # typer makes its options from the signature and the annotations.

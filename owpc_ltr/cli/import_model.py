@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from owpc_ltr.cli.files import check_writable
+from owpc_ltr.cli.files import A_FEATURE_SET, Reads, check_writable
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Json, ModelFile
 from owpc_ltr.cli.output import print_json
@@ -28,13 +28,16 @@ class ColumnSource:
     """Where the names of a model's columns come from; told by none, they are the model's own."""
 
     features: Annotated[
-        Path | None, typer.Option(help="The names of its columns, one a line, in order.")
+        Path | None, Reads(), typer.Option(help="The names of its columns, one a line, in order.")
     ] = None
     featureset: Annotated[
-        Path | None, typer.Option(help="The feature set that it was trained on (JSON).")
+        Path | None,
+        A_FEATURE_SET,
+        typer.Option(help="The feature set that it was trained on (JSON)."),
     ] = None
     data: Annotated[
         Path | None,
+        Reads(),
         typer.Option(help="The dataset that it was trained on: names, and documents for upload."),
     ] = None
 
@@ -51,7 +54,11 @@ class ColumnSource:
 
 @grouped
 def import_model(
-    file: Annotated[Path, typer.Argument(help="XGBoost, LightGBM, RankLib, or the LTR plugin's.")],
+    file: Annotated[
+        Path,
+        Reads("cannot import {path}: No such file or directory"),
+        typer.Argument(help="XGBoost, LightGBM, RankLib, or the LTR plugin's."),
+    ],
     *,
     out: ModelFile,
     source: ColumnSource,

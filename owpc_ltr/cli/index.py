@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from owpc_ltr.cli.cluster import ClusterOptions
+from owpc_ltr.cli.files import Reads
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Json
 from owpc_ltr.cli.output import print_json, progress
@@ -17,7 +18,7 @@ from owpc_ltr.cli.output import print_json, progress
 @grouped
 def index(
     documents: Annotated[
-        Path, typer.Argument(help="One JSON document a line; also .gz, .xz or .zst.")
+        Path, Reads(), typer.Argument(help="One JSON document a line; also .gz, .xz or .zst.")
     ],
     *,
     index: Annotated[str, typer.Option(help="The index to make.")],
@@ -25,7 +26,7 @@ def index(
         str | None, typer.Option(help="The field that is the document's id; else the line number.")
     ] = None,
     settings: Annotated[
-        Path | None, typer.Option(help="Settings and mappings of the index (JSON).")
+        Path | None, Reads(), typer.Option(help="Settings and mappings of the index (JSON).")
     ] = None,
     append: Annotated[
         bool, typer.Option("--append", help="Add to an index that is there.")

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from owpc_ltr.cli.files import MODEL_OR_FEATURE
 from owpc_ltr.cli.options import Grid, Settings
 
 
@@ -25,6 +26,7 @@ class Learning:
     ] = None
     base: Annotated[
         str | None,
+        MODEL_OR_FEATURE,
         typer.Option(help="What a reranker starts from: MODEL.json, or feature:NAME."),
     ] = None
     setting: Settings = None

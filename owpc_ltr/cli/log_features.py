@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from owpc_ltr.cli.cluster import StoreOptions
+from owpc_ltr.cli.files import Reads
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Index, Json
 from owpc_ltr.cli.output import print_json, progress, warn
@@ -22,7 +23,9 @@ class Reading:
     """How a file of judgments is read."""
 
     topics: Annotated[
-        Path | None, typer.Option(help="The texts of the queries, where qrels do not have them.")
+        Path | None,
+        Reads(),
+        typer.Option(help="The texts of the queries, where qrels do not have them."),
     ] = None
     duplicates: Annotated[
         str,
@@ -59,7 +62,7 @@ def log_features(
         str | None, typer.Option(help="A feature set of the cluster; default: the only one.")
     ] = None,
     judgments: Annotated[
-        Path, typer.Option(help="Judged queries: TSV, CSV, qrels …; also .gz or .xz.")
+        Path, Reads(), typer.Option(help="Judged queries: TSV, CSV, qrels …; also .gz or .xz.")
     ],
     out: Annotated[Path, typer.Option(help="The dataset to write (Parquet).")],
     reading: Reading,

@@ -8,8 +8,11 @@ from typing import Annotated
 
 import typer
 
+from owpc_ltr.cli.files import A_PLUGIN, Reads
+
 Documents = Annotated[
     Path | None,
+    Reads(),
     typer.Option(help="The file that was indexed, for rerankers that read fields of documents."),
 ]
 Grid = Annotated[
@@ -34,6 +37,7 @@ Metrics = Annotated[
 ModelFile = Annotated[Path, typer.Option(help="Where the model goes (JSON).")]
 PluginFiles = Annotated[
     list[Path] | None,
+    A_PLUGIN,
     typer.Option("--plugin", help="Also load this plugin file (FILE.py); may be repeated."),
 ]
 Seed = Annotated[int, typer.Option(help="Makes the run repeatable, bit for bit.")]

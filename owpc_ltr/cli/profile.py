@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from owpc_ltr.cli.cluster import StoreOptions
+from owpc_ltr.cli.files import Reads
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Index, Json, Seed
 from owpc_ltr.cli.output import print_json, print_table, progress
@@ -35,7 +36,9 @@ class Typed:
     """What users type: words that are given, or those of judged queries."""
 
     queries: Annotated[
-        Path | None, typer.Option(help="Judged queries, for what users type: TSV, CSV, qrels …")
+        Path | None,
+        Reads(),
+        typer.Option(help="Judged queries, for what users type: TSV, CSV, qrels …"),
     ] = None
     keywords: Annotated[
         list[str] | None, typer.Option(help="What a user types; may be repeated.")
@@ -50,6 +53,7 @@ def profile(
     typed: Typed,
     query: Annotated[
         Path | None,
+        Reads(),
         typer.Option(help="Your application's query (JSON), with {{keywords}}; as for search."),
     ] = None,
     repeat: Annotated[int, typer.Option(min=1, help="Searches of each way of asking.")] = 30,

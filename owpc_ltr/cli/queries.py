@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from owpc_ltr.cli.files import Reads
 from owpc_ltr.errors import UsageError
 
 
@@ -24,6 +25,7 @@ class Question:
     ] = 100
     query: Annotated[
         Path | None,
+        Reads(),
         typer.Option(
             help="Your application's query or whole search (JSON), with {{keywords}} where the "
             "user's words go; default: all text fields.",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from owpc_ltr.cli.cluster import StoreOptions
+from owpc_ltr.cli.files import A_MODEL
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Index, Json
 from owpc_ltr.cli.output import columns, print_json, print_table, warn
@@ -28,6 +29,7 @@ class Ranking:
     )
     reranker: Annotated[
         Path | None,
+        A_MODEL,
         typer.Option(help="A reordering, FILE.json: the client reorders the engine's window."),
     ] = None
     deadline: Annotated[

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from owpc_ltr.cli.files import Reads
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Grid, Json, Metrics, PluginFiles, Seed, Settings
 from owpc_ltr.cli.output import print_json, print_table, progress
+from owpc_ltr.errors import UsageError
 
 if TYPE_CHECKING:
     from owpc_ltr.api.results import Choice
@@ -68,6 +70,7 @@ def select(
     Figures are means over folds of the folds' test means. The last row lets validation choose
     among everything (the paper's g_All, where only loss.generator varies).
     """
+    _check_data(data)
     from owpc_ltr.api.datasets import read_folds
     from owpc_ltr.api.training import select as select_over_folds
 
@@ -92,10 +95,24 @@ def select(
         _print(found.choices, candidates.select)
 
 
+def _check_data(paths: list[Path]) -> None:
+    """Refuse, before any work, a dataset that is not there, and a fold that is no folder."""
+    if len(paths) == 1:
+        Reads().check(paths)
+        return
+    for folder in paths:
+        if not folder.is_dir():
+            raise UsageError(f"{folder} is no folder: give one dataset, or a folder for each fold")
+
+
 def _print(choices: Sequence[Choice], select: str) -> None:
-    headers = ["SETTINGS", f"VALIDATION {select}", *(f"TEST {m}" for m in choices[0].test), "C"]
+    """A row a choice; what all of them share of their settings is told once, above."""
+    words = [choice.name.split() for choice in choices if "=" in choice.name]
+    shared = [word for word in words[0] if all(word in row for row in words)] if words else []
+    typer.echo(f"{' '.join(shared)}; chosen by {select} on validation queries; means over folds")
     rows: list[list[Any]] = []
     for choice in choices:
         cs = dict.fromkeys(str(c.get("optimizer.C", "–")) for c in choice.chosen.values())
-        rows.append([choice.name, choice.validation, *choice.test.values(), ", ".join(cs)])
-    print_table(headers, rows)
+        name = " ".join(word for word in choice.name.split() if word not in shared)
+        rows.append([name, choice.validation, *choice.test.values(), ", ".join(cs)])
+    print_table(["SETTINGS", "VALIDATION", *choices[0].test, "C"], rows)

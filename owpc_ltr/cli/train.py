@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from owpc_ltr.cli.feature_cost import FeatureCosts, print_path
-from owpc_ltr.cli.files import check_writable
+from owpc_ltr.cli.files import Reads, check_writable
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.learning import Learning
 from owpc_ltr.cli.options import FieldSource, Json, ModelFile, PluginFiles, Seed, Threads
@@ -21,7 +21,9 @@ from owpc_ltr.errors import UsageError
 
 @grouped
 def train(
-    data: Annotated[Path, typer.Argument(help="A dataset: Parquet, or LETOR text (.gz, .xz).")],
+    data: Annotated[
+        Path, Reads(), typer.Argument(help="A dataset: Parquet, or LETOR text (.gz, .xz).")
+    ],
     *,
     out: ModelFile,
     learning: Learning,

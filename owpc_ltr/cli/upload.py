@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from owpc_ltr.cli.cluster import StoreOptions
+from owpc_ltr.cli.files import A_MODEL, Reads
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Index, Json, Tolerance
 from owpc_ltr.cli.output import print_json, print_table
@@ -33,6 +34,7 @@ class Proof:
     ] = "champion"
     data: Annotated[
         Path | None,
+        Reads(),
         typer.Option(help="Judged queries: held-out ones for the gain, and for the scores' check."),
     ] = None
 
@@ -48,7 +50,7 @@ class Proof:
 
 @grouped
 def upload(
-    model: Annotated[Path, typer.Argument(help="A model file.")],
+    model: Annotated[Path, A_MODEL, typer.Argument(help="A model file.")],
     *,
     index: Index = None,
     featureset: Annotated[

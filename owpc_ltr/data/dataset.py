@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Labels, Matrix, Vector
-from owpc_ltr.errors import BadInput
+from owpc_ltr.data.consistency import (
+    check_lengths,
+    check_not_negative,
+    check_shapes,
+    check_values,
+)
+from owpc_ltr.data.frames import is_frame, numbers_of, table_of, text_ids
+from owpc_ltr.data.grouping import group_rows
+from owpc_ltr.data.matrix import feature_matrix, vector
+from owpc_ltr.data.splits import DatasetSplits, HashSplit, Origin, split_queries
+from owpc_ltr.data.summary import Summary, summarise
+from owpc_ltr.errors import BadInput, OwpcLtrWarning, UsageError
 
 
 @dataclass(frozen=True)
@@ -38,7 +49,8 @@ class RankingDataset:
     with. `query_weights` (float64) and `document_weights` (float32) are optional.
     `document_fields` holds further facts of the documents by name (see `document_fields.py`).
     `feature_scales` (float64) multiplies the columns for optimizers of linear models, without a
-    copy of the matrix. Raises BadInput where the parts do not fit together.
+    copy of the matrix. `origin` says which side of a split the queries are, `notes` what was done
+    to the rows that were given. Raises BadInput where the parts do not fit together.
     """
 
     features: Matrix
@@ -55,11 +67,13 @@ class RankingDataset:
     feature_scales: Vector | None = None
     document_fields: Mapping[str, pa.Array] | None = None
     manifest: dict[str, Any] | None = None
+    origin: Origin | None = None
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _check_shapes(self)
-        _check_lengths(self)
-        _check_values(self)
+        check_shapes(self)
+        check_lengths(self)
+        check_values(self)
 
     @property
     def n_queries(self) -> int:
@@ -129,8 +143,41 @@ class RankingDataset:
         """Each query in turn."""
         return (self[index] for index in range(self.n_queries))
 
+    def __repr__(self) -> str:
+        return self.summary.text()
+
+    def _repr_html_(self) -> str:
+        return self.summary.html()
+
+    @cached_property
+    def summary(self) -> Summary:
+        """What is in the dataset, in few figures."""
+        return summarise(self)
+
+    def split(
+        self, validation: float = 0.2, test: float = 0.2, salt: str = HashSplit.salt
+    ) -> DatasetSplits[RankingDataset]:
+        """Training, validation and test queries, by the hash of their ids.
+
+        Raises BadInput where a side would be empty, UsageError where they are one side of a split
+        by the same hash already, which says nothing new of them.
+        """
+        if self.origin is not None and self.origin.split.salt == salt:
+            raise UsageError(
+                f"these queries are the {self.origin.side} side of a split by the same hash: give "
+                "another salt, as in split(salt='again')"
+            )
+        return split_queries(self, HashSplit(validation, test, salt))
+
+    def with_origin(self, origin: Origin | None) -> RankingDataset:
+        """The same queries, said to be a side of a split."""
+        return replace(self, origin=origin)
+
     def select(self, queries: NDArray[np.int64]) -> RankingDataset:
-        """The dataset of these queries, in the order given; rows are copied once."""
+        """The dataset of these queries, in the order given; rows are copied once.
+
+        It is no side of a split, whatever the dataset was.
+        """
         queries = np.asarray(queries, dtype=np.int64)
         sizes = np.diff(self.offsets)[queries]
         offsets = np.concatenate(([0], np.cumsum(sizes)))
@@ -150,6 +197,7 @@ class RankingDataset:
                 else {name: _take(part, rows) for name, part in self.document_fields.items()}
             ),
             query_params=_take(self.query_params, queries),
+            origin=None,
             query_weights=None if self.query_weights is None else self.query_weights[queries],
             document_weights=(
                 None if self.document_weights is None else self.document_weights[rows]
@@ -167,136 +215,100 @@ class RankingDataset:
         return replace(self, features=filled)
 
 
-def make_dataset(features: Any, labels: Any, query_ids: Any, **parts: Any) -> RankingDataset:
+def make_dataset(
+    features: Any,
+    labels: Any,
+    query_ids: Any,
+    feature_names: Sequence[str] | None = None,
+    **parts: Any,
+) -> RankingDataset:
     """A dataset from one row a document: features, labels, and the query id of each row.
 
-    Query ids are text or whole numbers. Feature names are "1", "2", … where none are given. Raises
-    BadInput where a query's rows are not next to each other.
+    Arrays, lists or series of any kind of number; features may be a data frame, whose columns
+    then give the names. Else they are "1", "2", … where none are given. Query ids are text or
+    whole numbers. Rows of a query that are not next to each other are brought together, with an
+    OwpcLtrWarning; then `parts` a query stand in the order of the queries' first rows. Raises
+    BadInput naming the argument, the row and the value that cannot be used.
 
     >>> data = make_dataset([[1.0], [2.0], [3.0]], [0, 1, 0], ["a", "a", "b"])
     >>> data.n_queries, data.offsets.tolist()
     (2, [0, 2, 3])
     """
-    matrix = np.ascontiguousarray(features, dtype=np.float32)
-    if np.ndim(features) != 2:
-        raise BadInput(f"features have {np.ndim(features)} dimensions, and must be rows × columns")
-    ids = _as_text(query_ids)
-    if len(ids) != len(matrix):
-        raise BadInput(f"query_ids has {len(ids)} entries where {len(matrix)} rows need one each")
-    runs = pc.run_end_encode(ids, run_end_type=pa.int64())
-    parts.setdefault("feature_names", tuple(str(i + 1) for i in range(matrix.shape[1])))
+    matrix, own_names = _features(features)
+    ids = text_ids(query_ids, "query ids")
+    _check_rows("query_ids", len(ids), len(matrix), query_ids)
+    grades = vector(labels, "labels", np.float32)
+    if len(grades) == len(matrix):
+        check_not_negative("labels", grades)
+    names = own_names if feature_names is None else tuple(map(str, feature_names))
+    return _grouped(matrix, grades, ids, names, _converted(parts))
+
+
+def _grouped(
+    matrix: Matrix,
+    labels: Labels,
+    ids: pa.StringArray,
+    names: tuple[str, ...],
+    parts: dict[str, Any],
+) -> RankingDataset:
+    """The rows by query, brought together where they are not."""
+    groups = group_rows(ids)
+    if groups.order is not None:
+        note = (
+            f"the rows of {groups.scattered} of {len(groups.query_ids)} queries did not stand "
+            "together, and were brought together"
+        )
+        warnings.warn(note, OwpcLtrWarning, stacklevel=3)
+        parts["notes"] = (*parts.get("notes", ()), note)
+        _check_rows("labels", len(labels), len(matrix))
+        for name in ("document_ids", "document_weights", "comments"):
+            if parts.get(name) is not None:
+                _check_rows(name, len(parts[name]), len(matrix))
+                parts[name] = groups.arranged(parts[name])
+        if parts.get("document_fields"):
+            fields = parts["document_fields"].items()
+            parts["document_fields"] = {name: groups.arranged(part) for name, part in fields}
     return RankingDataset(
-        features=matrix,
-        labels=np.ascontiguousarray(labels, dtype=np.float32),
-        offsets=np.concatenate(([0], runs.run_ends.to_numpy())).astype(np.int64),
-        query_ids=runs.values,
+        features=groups.arranged(matrix),
+        labels=groups.arranged(labels),
+        offsets=groups.offsets,
+        query_ids=groups.query_ids,
+        feature_names=names,
         **parts,
     )
 
 
-def _as_text(query_ids: Any) -> pa.StringArray:
-    """Query ids as text. Raises BadInput for what has no one way to be written as an id."""
-    ids = query_ids if isinstance(query_ids, pa.Array | pa.ChunkedArray) else pa.array(query_ids)
-    if isinstance(ids, pa.ChunkedArray):
-        ids = ids.combine_chunks()
-    if pa.types.is_dictionary(ids.type):
-        ids = ids.dictionary_decode()
-    if len(ids) == 0:
-        return pa.array([], pa.string())
-    known = (
-        pa.types.is_string,
-        pa.types.is_large_string,
-        pa.types.is_string_view,
-        pa.types.is_integer,
-    )
-    if not any(is_known(ids.type) for is_known in known) or ids.null_count:
-        raise BadInput(
-            f"query ids must be text or whole numbers, each of them: these are {ids.type}"
-            f"{', and some are missing' * bool(ids.null_count)}"
-        )
-    return ids.cast(pa.string())
+def _features(values: Any) -> tuple[Matrix, tuple[str, ...]]:
+    """The matrix, and the names of its columns."""
+    if is_frame(values):
+        table = table_of(values)
+        names = tuple(table.column_names)
+        instead = "leave it out of the features, or turn it into numbers"
+        return numbers_of(table, names, np.float32, instead), names
+    matrix = feature_matrix(values)
+    return matrix, tuple(str(column + 1) for column in range(matrix.shape[1]))
 
 
-def _check_shapes(data: RankingDataset) -> None:
-    """Refuse arrays of another kind than compiled code reads."""
-    if data.features.ndim != 2 or data.features.dtype != np.float32:
-        raise BadInput("features must be a float32 matrix, one row a document")
-    if not data.features.flags.c_contiguous:
-        raise BadInput("features must be C-contiguous: one document's values side by side")
-    for name, kind in (
-        ("labels", np.float32),
-        ("offsets", np.int64),
-        ("query_weights", np.float64),
-        ("document_weights", np.float32),
-        ("feature_scales", np.float64),
-    ):
-        part = getattr(data, name)
-        if part is not None and (part.ndim != 1 or part.dtype != kind):
-            raise BadInput(f"{name} must be a one-dimensional {np.dtype(kind)} array")
-    for name in ("query_ids", "document_ids", "query_params", "comments"):
-        part = getattr(data, name)
-        if part is not None and (part.type != pa.string() or part.null_count):
-            raise BadInput(f"{name} must be Arrow strings, without a missing one")
+def _converted(parts: dict[str, Any]) -> dict[str, Any]:
+    """Ids and weights of any kind as the kinds that a dataset holds."""
+    converted = dict(parts)
+    if parts.get("document_ids") is not None:
+        converted["document_ids"] = text_ids(parts["document_ids"], "document ids")
+    for name, kind in (("document_weights", np.float32), ("query_weights", np.float64)):
+        if parts.get(name) is not None:
+            converted[name] = vector(parts[name], name, kind)
+    return converted
 
 
-def _check_lengths(data: RankingDataset) -> None:
-    """Refuse parts that are not for the same queries, documents and features."""
-    documents, columns = data.features.shape
-    queries = len(data.offsets) - 1
-    if queries < 0 or data.offsets[0] != 0 or data.offsets[-1] != documents:
-        raise BadInput(f"offsets must run from 0 to the number of documents, {documents}")
-    if (np.diff(data.offsets) <= 0).any():
-        raise BadInput("offsets must increase: a query without documents cannot be ranked")
-    for name, wanted in (
-        ("labels", documents),
-        ("query_ids", queries),
-        ("feature_names", columns),
-        ("document_ids", documents),
-        ("document_weights", documents),
-        ("comments", documents),
-        ("query_params", queries),
-        ("query_weights", queries),
-        ("feature_scales", columns),
-    ):
-        part = getattr(data, name)
-        if part is not None and len(part) != wanted:
-            raise BadInput(f"{name} has {len(part)} entries where {wanted} are needed")
-    for name, part in (data.document_fields or {}).items():
-        if len(part) != documents:
-            raise BadInput(
-                f"document field '{name}' has {len(part)} entries where {documents} are needed"
-            )
-
-
-def _check_values(data: RankingDataset) -> None:
-    """Refuse what nothing can be learned from without going wrong."""
-    for name in ("labels", "query_weights", "document_weights"):
-        part = getattr(data, name)
-        if part is not None and not ((part >= 0) & np.isfinite(part)).all():
-            row = int(np.flatnonzero(~((part >= 0) & np.isfinite(part)))[0])
-            raise BadInput(
-                f"{name} must be finite and not negative: entry {row + 1} is {part[row]}"
-            )
-    duplicate = _first_duplicate(list(data.feature_names))
-    if duplicate is not None:
-        raise BadInput(f"the feature name '{duplicate}' stands twice")
-    duplicate = _first_duplicate(data.query_ids.to_pylist())
-    if duplicate is not None:
-        raise BadInput(
-            f"query '{duplicate}' stands in two places: put all its rows next to each other"
-        )
+def _check_rows(name: str, count: int, rows: int, given: Any = None) -> None:
+    """Refuse another number of entries than rows; sizes of groups are known by their sum."""
+    if count == rows:
+        return
+    hint = ""
+    if given is not None and np.asarray(given).dtype.kind in "iu" and np.sum(given) == rows:
+        hint = ": sizes of groups are no ids; give np.repeat(np.arange(len(sizes)), sizes)"
+    raise BadInput(f"{name} has {count} entries where {rows} rows need one each{hint}")
 
 
 def _take(array: pa.StringArray | None, rows: NDArray[np.int64]) -> pa.StringArray | None:
     return None if array is None else array.take(pa.array(rows))
-
-
-def _first_duplicate(names: list[str]) -> str | None:
-    if len(set(names)) == len(names):
-        return None
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            return name
-        seen.add(name)
-    return None

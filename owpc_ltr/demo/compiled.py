@@ -1,4 +1,4 @@
-"""The public objects of compiled modules, which have docstrings and no source."""
+"""The demo's documents of compiled modules, which have docstrings and no source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contest on held-out queries: every ranker by every metric, and what the differences mean."""
+"""The demo's contest on held-out queries: every ranker by every metric, with intervals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The corpus of the demo: one document for each documented object of the standard library.
+"""The demo's corpus: one document for each documented object of the standard library.
 
 The summary line of each docstring is held back: it is what people will ask for.
 """

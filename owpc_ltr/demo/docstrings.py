@@ -1,4 +1,4 @@
-"""A docstring cut in three: signature lines, the summary, and the rest."""
+"""The demo's docstrings cut in three: signature lines, the summary, and the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rival: LambdaMART by XGBoost (rank:ndcg), stopped early and chosen on validation queries.
+"""The demo's rival: LambdaMART by XGBoost (rank:ndcg), chosen on validation queries.
 
 It sees the same features and the same queries as the linear model, and is chosen by the same
 metric.

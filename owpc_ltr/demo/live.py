@@ -1,4 +1,4 @@
-"""The model at work: held-out queries on the whole corpus, without and with it."""
+"""The demo's live search: held-out queries on the whole corpus, without and with the model."""
 
 from __future__ import annotations
 

@@ -13,10 +13,12 @@ import owpc_ltr
 from owpc_ltr.demo.corpus import Document, index_body, read_corpus
 from owpc_ltr.demo.judged import MODULE, Pool, make_queries, pool_recall, pools
 from owpc_ltr.demo.narration import Progress
-from owpc_ltr.demo.walk import INDEX, Cluster, DatasetSplits, Walk
+from owpc_ltr.demo.walk import INDEX, Cluster, Walk
 
 if TYPE_CHECKING:
+    from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.judgments import Judgments
+    from owpc_ltr.data.splits import DatasetSplits
     from owpc_ltr.engine.http.client import Engine
 
 
@@ -101,7 +103,9 @@ def find_candidates(walk: Walk, engine: Engine, documents: Sequence[Document]) -
     return [pool for pool in found if pool.document_ids]
 
 
-def log_candidates(walk: Walk, cluster: Cluster, found: Sequence[Pool]) -> DatasetSplits:
+def log_candidates(
+    walk: Walk, cluster: Cluster, found: Sequence[Pool]
+) -> DatasetSplits[RankingDataset]:
     """The features of all candidates, in a dataset that is split by query."""
     from owpc_ltr.data.judgments import write_judgments
     from owpc_ltr.engine.feature_log import LogOptions, log_features
@@ -156,18 +160,11 @@ def _judgments(found: Sequence[Pool]) -> Judgments:
     )
 
 
-def _split(path: Path) -> DatasetSplits:
+def _split(path: Path) -> DatasetSplits[RankingDataset]:
     from owpc_ltr.data.parquet import read_dataset
-    from owpc_ltr.data.splits import HashSplit
+    from owpc_ltr.data.splits import HashSplit, split_queries
 
-    whole, split = read_dataset(path), HashSplit()
-    source = {"data": path.name, "fingerprint": whole.fingerprint, "split": split.as_dict()}
-    return DatasetSplits(
-        split.part(whole, "train"),
-        split.part(whole, "validation"),
-        split.part(whole, "test"),
-        source,
-    )
+    return split_queries(read_dataset(path), HashSplit(), path.name)
 
 
 def _counted(show: Progress, total: int) -> Callable[[int], None]:

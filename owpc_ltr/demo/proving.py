@@ -13,7 +13,7 @@ from owpc_ltr.demo.judged import DemoQuery, Pool
 from owpc_ltr.demo.lambdamart import fit_lambdamart
 from owpc_ltr.demo.live import METRIC, WINDOW, Live, search_live
 from owpc_ltr.demo.tuned_bm25 import MultiMatch, engine_scores, field_columns, tune, untuned
-from owpc_ltr.demo.walk import INDEX, MODEL, SELECT, Cluster, DatasetSplits, Walk
+from owpc_ltr.demo.walk import INDEX, MODEL, SELECT, Cluster, Walk
 from owpc_ltr.errors import Refused
 from owpc_ltr.files.atomic import write_atomically
 from owpc_ltr.host.grids import DEFAULT_C
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.splits import DatasetSplits
     from owpc_ltr.protocols import Model
 
 GENERATORS = ("constant", "logarithmic", "inverse", "exponential", "top")
@@ -30,7 +31,7 @@ _SAME = 1e-5
 _SHOWN = 5
 
 
-def train_owpc(walk: Walk, sides: DatasetSplits) -> Model:
+def train_owpc(walk: Walk, sides: DatasetSplits[RankingDataset]) -> Model:
     """OWPC solved by LaRank, weights and C chosen on validation queries, as a file."""
     from owpc_ltr.host import registry as registries
     from owpc_ltr.models.linear import save_model
@@ -68,7 +69,9 @@ def train_owpc(walk: Walk, sides: DatasetSplits) -> Model:
     return trained.model
 
 
-def compare_rankers(walk: Walk, cluster: Cluster, sides: DatasetSplits, model: Model) -> MultiMatch:
+def compare_rankers(
+    walk: Walk, cluster: Cluster, sides: DatasetSplits[RankingDataset], model: Model
+) -> MultiMatch:
     """The contest on held-out queries; returns the tuned full-text query."""
     with walk.step("compare", "compare on queries that nothing has seen"):
         columns = field_columns(cluster.featureset)
@@ -141,7 +144,7 @@ def upload_model(walk: Walk, cluster: Cluster, model: Model) -> str:
 def search_held_out(
     walk: Walk,
     cluster: Cluster,
-    sides: DatasetSplits,
+    sides: DatasetSplits[RankingDataset],
     found: Sequence[Pool],
     name: str,
     baseline: MultiMatch,

@@ -1,4 +1,4 @@
-"""The public objects of the standard library, read from its source without importing it.
+"""The demo's documents of Python modules, read from their source without importing it.
 
 Importing some of its modules opens a browser or a window, or starts tests; parsing does nothing.
 """

@@ -1,4 +1,4 @@
-"""The baseline: one `multi_match` whose boosts and tie_breaker are tuned on the training queries.
+"""The demo's baseline: BM25 whose boosts and tie_breaker are tuned on the training queries.
 
 A ranker that beats an untuned full-text query has beaten nobody. A `best_fields` multi_match is the
 maximum of the fields' BM25 scores, each times its boost, plus `tie_breaker` times the others; with

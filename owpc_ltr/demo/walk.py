@@ -1,9 +1,9 @@
-"""What the demo's steps share: its options, and what one step hands to the next."""
+"""The demo's state: its options, and what one step hands to the next."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from owpc_ltr.demo.narration import Narrator
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.engine.http.client import Engine
     from owpc_ltr.engine.store.base import Store
     from owpc_ltr.features.feature_set import FeatureSet
@@ -66,13 +65,3 @@ class Cluster:
     engine: Engine
     store: Store
     featureset: FeatureSet
-
-
-@dataclass(frozen=True)
-class DatasetSplits:
-    """The logged queries, split by the hash of their ids; `source` goes into a model's record."""
-
-    training: RankingDataset
-    validation: RankingDataset
-    test: RankingDataset
-    source: Mapping[str, Any]

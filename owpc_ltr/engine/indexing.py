@@ -1,4 +1,4 @@
-"""Indexing: JSON documents into an index, every one of them accounted for."""
+"""Documents (JSON) into an index, every one of them accounted for."""
 
 from __future__ import annotations
 

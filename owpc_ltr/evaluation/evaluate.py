@@ -1,15 +1,18 @@
-"""Evaluation: per-query values of metrics, with the baseline and the warnings they need."""
+"""Metrics of a model on a dataset, per query, with the baseline and the warnings they need."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.runs import TrecRun
+from owpc_ltr.data.sources import known_sides
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.evaluation.significance import Comparison, compare_paired
@@ -73,17 +76,98 @@ def score_warnings(scores: Vector, data: RankingDataset) -> list[str]:
     return []
 
 
+class EvaluationQueries(tuple[RankingDataset, str]):
+    """The queries to measure on and which side they are, with what makes them doubtful."""
+
+    warnings: tuple[str, ...]
+
+    def __new__(
+        cls, data: RankingDataset, side: str, warnings: tuple[str, ...] = ()
+    ) -> EvaluationQueries:
+        """The pair, and its warnings beside it."""
+        pair = super().__new__(cls, (data, side))
+        pair.warnings = warnings
+        return pair
+
+    @property
+    def data(self) -> RankingDataset:
+        """The queries."""
+        return self[0]
+
+    @property
+    def side(self) -> str:
+        """`all`, or the side that they were on when the model was trained."""
+        return self[1]
+
+
 def model_data(
-    model: Ranker, data: RankingDataset, side: str = "auto"
-) -> tuple[RankingDataset, str]:
+    model: Ranker | TrecRun, data: RankingDataset, side: str = "auto"
+) -> EvaluationQueries:
     """The queries to evaluate a model on, with the columns it expects, and which side they are.
 
-    `auto`: the queries held out when the model was trained, if it was trained on this data with a
-    split by query; else all. Raises BadInput where the features are others, and Refused where a
-    side is asked for that the model does not know.
+    `auto`: those that the model neither learned from nor was chosen on, as far as its record
+    tells (by the split, or by the queries themselves); where it saw them all, all, with a warning.
+    Raises BadInput where the features are others, and Refused where a side is asked for that the
+    model does not know.
     """
     if side not in SIDES:
         raise BadInput(f"no side is called '{side}': choose among {', '.join(SIDES)}")
+    record: dict[str, Any] = {}
+    if not isinstance(model, TrecRun):
+        _check_features(model, data)
+        record = model.record
+    if side == "all":
+        return EvaluationQueries(data, "all")
+    known = known_sides(record, data)
+    if side == "auto":
+        return _unseen(data, known, record)
+    if known is None:
+        raise Refused(
+            f"the model does not know the {side} queries of this data: it was trained on other "
+            "data, or without a split; use --queries all"
+        )
+    return EvaluationQueries(_on_side(data, known, side, record), side)
+
+
+def _unseen(
+    data: RankingDataset, known: NDArray[np.str_] | None, record: Mapping[str, Any]
+) -> EvaluationQueries:
+    if known is None:
+        return EvaluationQueries(data, "all")
+    source = record.get("source") or {}
+    whole = source.get("split") is not None and source.get("fingerprint") == data.fingerprint
+    if (known == "test").any() or whole:
+        left_out = int((known != "test").sum())
+        said = (
+            f"{left_out} of {data.n_queries} queries were left out: the model learned from them, "
+            "or was chosen on them"
+        )
+        warnings = (said,) if left_out and "queries" in source else ()
+        return EvaluationQueries(_on_side(data, known, "test", record), "test", warnings)
+    what = "was trained on" if (known == "train").any() else "was chosen on"
+    said = (
+        f"these are the queries that it {what}: the figures flatter it; measure on others, or "
+        "keep some out (data.split())"
+    )
+    return EvaluationQueries(data, "all", (said,))
+
+
+def _on_side(
+    data: RankingDataset, known: NDArray[np.str_], side: str, record: Mapping[str, Any]
+) -> RankingDataset:
+    """The queries of one side. Raises BadInput where there is none."""
+    chosen = np.flatnonzero(known == side)
+    if len(chosen) == data.n_queries:
+        return data
+    split = (record.get("source") or {}).get("split")
+    if split is not None:
+        return HashSplit(**split).part(data, side)
+    if not len(chosen):
+        raise BadInput(f"none of the {data.n_queries} queries is a {side} query of the model")
+    return data.select(chosen)
+
+
+def _check_features(model: Ranker, data: RankingDataset) -> None:
     if data.feature_names != model.feature_names:
         raise BadInput(_difference(model, data))
     trained_hash = model.record.get("featureset_hash")
@@ -92,18 +176,6 @@ def model_data(
             "the data was logged with another version of the feature set than the model was "
             f"trained on (hash {data.featureset_hash[:12]} against {trained_hash[:12]}): log again"
         )
-    source = model.record.get("source", {})
-    split = source.get("split")
-    trained_here = split is not None and source.get("fingerprint") == data.fingerprint
-    if side == "all" or (side == "auto" and not trained_here):
-        return data, "all"
-    if not trained_here:
-        raise Refused(
-            f"the model does not know the {side} queries of this data: it was trained on other "
-            "data, or without a split; use --queries all"
-        )
-    side = "test" if side == "auto" else side
-    return HashSplit(**split).part(data, side), side
 
 
 def _difference(model: Ranker, data: RankingDataset) -> str:

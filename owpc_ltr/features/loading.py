@@ -15,10 +15,13 @@ _LARGEST_FILE = 50_000_000
 def load_featureset(source: Path | str, name: str | None = None) -> FeatureSet:
     """A feature set from a file, or from JSON text; `name` overrides the one that it has.
 
-    The content is what the LTR plugin's `_featureset` takes; a set without a name gets its
-    file's. Everything is checked that the engine would accept in silence, or only refuse later.
-    Raises BadInput naming the file, the feature and what is wrong.
+    A text is JSON where it begins with a bracket or is blank, else the file's path. The content
+    is what the LTR plugin's `_featureset` takes; a set without a name gets its file's. Everything
+    is checked that the engine would accept in silence, or only refuse later. Raises BadInput
+    naming the file, the feature and what is wrong.
     """
+    if isinstance(source, str) and source.strip() and not source.lstrip().startswith(("{", "[")):
+        source = Path(source)
     place, text = _read(source)
     try:
         content = json.loads(text, object_pairs_hook=_no_duplicates)
@@ -49,6 +52,8 @@ def _read(source: Path | str) -> tuple[str, str]:
         raise BadInput(f"cannot read the feature set {source}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise BadInput(f"{source} is not UTF-8 text: not a feature set") from error
+    except ValueError as error:
+        raise BadInput(f"cannot read the feature set {str(source)!r}: {error}") from error
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

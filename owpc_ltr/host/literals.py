@@ -3,7 +3,7 @@
     target: Literal["label", "gain"] = "label"
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        check_settings(self)
 
     def parameters(self) -> Vector:
         return np.array([choice_number(self, "target")])

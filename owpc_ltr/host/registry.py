@@ -12,18 +12,21 @@ from __future__ import annotations
 import functools
 import importlib.util
 import sys
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import pluggy
 
-from owpc_ltr.errors import PluginError
+from owpc_ltr.errors import PluginError, UsageError
 from owpc_ltr.host import hookspecs
 from owpc_ltr.host.contracts import checked_name
+
+T = TypeVar("T")
 
 KINDS = {
     "loss": "ltr_losses",
@@ -58,6 +61,11 @@ class Plugin:
     cls: type[Any]
     source: str
 
+    @property
+    def shipped(self) -> bool:
+        """Whether it comes with owpc-ltr itself."""
+        return self.source.startswith(f"{SHIPPED} ")
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -66,6 +74,9 @@ class Failure:
     plugin: str
     source: str
     reason: str
+
+    def __str__(self) -> str:
+        return f"plugin '{self.plugin}' ({self.source}) failed to load: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -99,6 +110,7 @@ class Registry:
         entries: Iterable[Entry] = (),
     ) -> None:
         """Index plugins by kind and name. Raises PluginError where two have one name."""
+        self._lock = threading.RLock()
         # Beside each, the kind that it is known to be of.
         self._failures: list[tuple[Failure, str | None]] = [(f, None) for f in failures]
         self._waiting = list(entries)
@@ -122,18 +134,25 @@ class Registry:
 
         Raises PluginError, naming what there is and which plugins failed to load.
         """
-        self._import(
-            lambda entry: not entry.shipped or (entry.name == name and entry.may_offer(kind))
-        )
-        plugin = self._plugins.get((kind, name))
+        plugin = self.look_up(kind, name)
         if plugin is None:
             known = ", ".join(plugin.name for plugin in self.all(kind)) or "none"
-            failed = "".join(
-                f"; plugin '{failure.plugin}' ({failure.source}) failed to load: {failure.reason}"
-                for failure in self.failures_of(kind)
-            )
+            failed = "".join(f"; {failure}" for failure in self.failures_of(kind))
             raise PluginError(f"no {kind} is named '{name}'; installed: {known}{failed}")
         return plugin.cls
+
+    def look_up(self, kind: str, name: str, importing: bool = True) -> Plugin | None:
+        """A plugin, or None where there is none.
+
+        Imports only what may offer it; without `importing`, a shipped one is found only if it
+        was imported before.
+        """
+        self._import(
+            lambda entry: (
+                not entry.shipped or (importing and entry.name == name and entry.may_offer(kind))
+            )
+        )
+        return self._plugins.get((kind, name))
 
     def all(self, kind: str | None = None) -> list[Plugin]:
         """All plugins (of a kind), by kind and name; imports what may offer one."""
@@ -142,19 +161,24 @@ class Registry:
         return sorted(chosen, key=lambda plugin: (list(KINDS).index(plugin.kind), plugin.name))
 
     def _import(self, needed: Callable[[Entry], bool]) -> None:
-        for entry in [entry for entry in self._waiting if needed(entry)]:
-            try:
-                offered = _offers(entry.load(), entry.source)
-            except Exception as error:  # noqa: BLE001 - a stranger's code; kept and named in `find`
-                failure = Failure(entry.name, entry.source, _one_line(error))
-                self._failures.append((failure, entry.kind))
-                offered = []
-            # What is refused stays waiting, so that it is refused to whoever asks next, too.
-            for plugin in offered:
-                self._refuse_twin(plugin)
-            self._waiting.remove(entry)
-            for plugin in offered:
-                self._add(plugin)
+        # Fits that run side by side ask one registry, and nothing may be imported twice.
+        with self._lock:
+            for entry in [entry for entry in self._waiting if needed(entry)]:
+                self._load(entry)
+
+    def _load(self, entry: Entry) -> None:
+        try:
+            offered = _offers(entry.load(), entry.source)
+        except Exception as error:  # noqa: BLE001 - a stranger's code; kept and named in `find`
+            failure = Failure(entry.name, entry.source, _one_line(error))
+            self._failures.append((failure, entry.kind))
+            offered = []
+        # What is refused stays waiting, so that it is refused to whoever asks next, too.
+        for plugin in offered:
+            self._refuse_twin(plugin)
+        self._waiting.remove(entry)
+        for plugin in offered:
+            self._add(plugin)
 
     def _add(self, plugin: Plugin) -> None:
         self._refuse_twin(plugin)
@@ -169,14 +193,14 @@ class Registry:
             )
 
 
-def load(files: Iterable[Path] = ()) -> Registry:
+def load(files: Iterable[Path | str] = ()) -> Registry:
     """Every installed plugin, to be imported when it is needed, and the given files.
 
     An installed plugin that breaks is kept in `failures`; a file that breaks raises PluginError,
     because the user asked for just that one.
     """
     plugins: list[Plugin] = []
-    for path in files:
+    for path in map(Path, files):
         try:
             plugins += _offers(_load_file(path), str(path))
         except PluginError as error:
@@ -191,6 +215,22 @@ def load(files: Iterable[Path] = ()) -> Registry:
 def installed() -> Registry:
     """What is installed, without any file: the registry of whoever names none."""
     return load()
+
+
+def class_of(kind: str, plugin: type[T] | str) -> type[T]:
+    """The plugin's class, which may be given by its name if it is installed.
+
+    Raises PluginError for a name that is not installed, UsageError for what is neither.
+    """
+    if isinstance(plugin, str):
+        found: type[T] = installed().find(kind, plugin)
+        return found
+    if not isinstance(plugin, type):
+        raise UsageError(
+            f"{plugin!r} is no class of a plugin: give the {kind}'s name or class, and its "
+            f"settings as {kind}.FIELD"
+        )
+    return plugin
 
 
 def _entry(point: EntryPoint) -> Entry:

@@ -1,13 +1,22 @@
-"""Settings: `loss.generator=top` becomes `OWPC(generator="top")`, from the dataclass fields."""
+"""Settings: `loss.generator=top` becomes `OWPC(generator="top")`, from the dataclass fields.
+
+A plugin checks its own, however it is made, so that `LaRank(C=1)` has the C of `LaRank(C=1.0)`:
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
+from functools import cache
+from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from owpc_ltr.errors import UsageError
+from owpc_ltr.host.literals import check_choices
 
 T = TypeVar("T")
 
@@ -49,21 +58,38 @@ def configure(cls: type[T], values: Mapping[str, Any]) -> T:
 
     Raises UsageError naming the plugin, the setting, the value and what would do.
     """
-    plugin = getattr(cls, "name", cls.__name__)
+    plugin = _name_of(cls)
     fields = {field.name: field for field in dataclasses.fields(cls) if field.init}  # type: ignore[arg-type]
-    hints = get_type_hints(cls)
+    hints = _hints_of(cls)  # type: ignore[arg-type]
     for name in values:
         if name not in fields:
             known = ", ".join(describe_settings(cls)) or "none"
             raise UsageError(f"'{plugin}' has no setting '{name}'; its settings: {known}")
     converted = {
-        name: _convert(plugin, name, value, hints[name]) if isinstance(value, str) else value
+        name: convert(plugin, name, value, hints[name])
+        if isinstance(value, str)
+        else _checked(plugin, name, value, hints[name])
         for name, value in values.items()
     }
     try:
         return cls(**converted)
     except ValueError as error:
         raise UsageError(f"'{plugin}' refuses its settings: {error}") from error
+
+
+def check_settings(plugin: Any) -> None:
+    """Make whole numbers floats where floats are meant, and refuse what is of another type.
+
+    Raises UsageError naming the plugin, the setting and the value; ValueError, naming the choices,
+    where a setting is none of them.
+    """
+    check_choices(plugin)
+    own = _name_of(plugin.__class__)
+    for name, hint in _hints_of(plugin.__class__).items():
+        value = getattr(plugin, name)
+        checked = _checked(own, name, value, hint)
+        if checked is not value:
+            object.__setattr__(plugin, name, checked)
 
 
 def describe_settings(cls: type[Any]) -> list[str]:
@@ -86,8 +112,20 @@ def _plain(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _convert(plugin: str, name: str, text: str, hint: Any) -> Any:
-    refusal = UsageError(f"'{plugin}' cannot take {name}={text}: it must be {_describe_type(hint)}")
+def _name_of(cls: type[Any]) -> str:
+    return str(getattr(cls, "name", cls.__name__))
+
+
+@cache
+def _hints_of(cls: Any) -> dict[str, Any]:
+    """The type of each setting, by its name."""
+    hints = get_type_hints(cls)
+    return {field.name: hints[field.name] for field in dataclasses.fields(cls) if field.init}
+
+
+def convert(plugin: str, name: str, text: str, hint: Any) -> Any:
+    """The value that a text stands for."""
+    refusal = _refusal(plugin, name, text, hint)
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Literal:
         for choice in arguments:
@@ -98,7 +136,7 @@ def _convert(plugin: str, name: str, text: str, hint: Any) -> Any:
         if NoneType in arguments and text.lower() in {"", "none"}:
             return None
         hint = next(argument for argument in arguments if argument is not NoneType)
-        return _convert(plugin, name, text, hint)
+        return convert(plugin, name, text, hint)
     if hint is bool:
         if text.lower() in {"true", "yes", "1"}:
             return True
@@ -109,6 +147,33 @@ def _convert(plugin: str, name: str, text: str, hint: Any) -> Any:
         return hint(text)
     except (TypeError, ValueError):
         raise refusal from None
+
+
+def _checked(plugin: str, name: str, value: Any, hint: Any) -> Any:
+    """The value as its type wants it: what is a whole number is a number too."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in {Union, UnionType}:
+        others = [argument for argument in arguments if argument is not NoneType]
+        if len(others) > 1 or (value is None and NoneType in arguments):
+            return value
+        return _checked(plugin, name, value, others[0])
+    if origin is Literal:
+        fits = value in arguments
+    elif hint in {int, float}:
+        # A numpy number is registered as what it is; True is a 1 that nobody means.
+        wanted = Real if hint is float else Integral
+        fits = isinstance(value, wanted) and not isinstance(value, bool)
+        value = value if not fits or type(value) is hint else hint(value)
+    else:
+        # Of other types only the plugin knows what fits.
+        fits = hint not in {bool, str} or isinstance(value, hint)
+    if not fits:
+        raise _refusal(plugin, name, repr(value), hint)
+    return value
+
+
+def _refusal(plugin: str, name: str, value: str, hint: Any) -> UsageError:
+    return UsageError(f"'{plugin}' cannot take {name}={value}: it must be {_describe_type(hint)}")
 
 
 def _describe_type(hint: Any) -> str:

@@ -1,4 +1,4 @@
-"""What an engine will do with a stored model: whether it takes it, and the scores it gives."""
+"""The emulator of engines: whether one takes a stored model, and the scores that it gives."""
 
 from __future__ import annotations
 

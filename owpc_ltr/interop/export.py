@@ -1,4 +1,4 @@
-"""Exporters: models of ours as the JSON that engines keep, one small converter a family."""
+"""Models as the JSON that engines keep: one small converter a model family."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model from elsewhere made ours: read, put on a feature set's columns, and accounted for."""
+"""An imported model put on a feature set's columns, with an account of what was changed."""
 
 from __future__ import annotations
 

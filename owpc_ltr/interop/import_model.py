@@ -1,4 +1,4 @@
-"""Models from elsewhere, told apart by what their files hold, never by their names."""
+"""Model files of other tools, recognised by their content and read."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from owpc_ltr.kernels.linear import (
     score_rows,
     threads_worthwhile,
 )
-from owpc_ltr.protocols import Certificate, Loss
+from owpc_ltr.protocols import Certificate, Loss, relative_gap
 
 NOTHING_TO_GAIN = "no model is better than the one that scores everything alike"
 _BLOCKS = 16  # of queries; their sums are added in order, whatever the number of threads
@@ -206,7 +206,7 @@ def certificate(
     return Certificate(
         objective=best.objective,
         gap=gap,
-        relative_gap=gap / gain if gain > 0 else float("inf"),
+        relative_gap=relative_gap(gap, gain),
         passes=len(history),
         nonzero_duals=int(last["nonzero_duals"]),
         risk=best.risk,

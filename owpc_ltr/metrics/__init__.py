@@ -2,19 +2,20 @@
 
 `parse_metric("ndcg@10")` is a `Metric`; `metric.per_query(scores, labels, offsets)` gives one
 value a query, `per_query([...], scores, labels, offsets)` those of several metrics from one
-sort.
+sort. Each metric is a plugin, which extends `Metric`.
 """
 
-from owpc_ltr.metrics.metric import MEASURES, Metric, options_of, parse_metric, per_query
+from owpc_ltr.metrics.metric import Metric, per_query
+from owpc_ltr.metrics.parsing import parse_metric
+from owpc_ltr.metrics.rank_sum import RankSum
 from owpc_ltr.metrics.ranking import RankedQueries
 from owpc_ltr.metrics.ties import constant_queries, tied_share, zero_score_baseline
 
 __all__ = [
-    "MEASURES",
     "Metric",
+    "RankSum",
     "RankedQueries",
     "constant_queries",
-    "options_of",
     "parse_metric",
     "per_query",
     "tied_share",

@@ -1,7 +1,8 @@
 """A metric along a line of scores, s + step · x: many steps in one compiled pass over the queries.
 
-The measures and their conventions are those of `owpc_ltr.metrics`, which evaluates all queries of
-one ranking; here it is all rankings of one query. ERR and the pairwise error are not among them.
+The values are those of the metric itself, which evaluates all queries of one ranking; here it is
+all rankings of one query. A metric says how, by its `rank_sum`; ERR and the pairwise error are no
+sums of this kind.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.kernels.linear import query_blocks, run_blocks
 from owpc_ltr.kernels.sorting import sort_ascending
-from owpc_ltr.metrics import Metric, RankedQueries
 from owpc_ltr.metrics.compiled import (
     cut_into_runs,
     discounted_gain,
@@ -24,17 +24,15 @@ from owpc_ltr.metrics.compiled import (
     relevant_found,
     sum_of_precisions,
 )
-from owpc_ltr.metrics.measures import discounts, gains
-from owpc_ltr.metrics.ragged import sums_by_query
+from owpc_ltr.metrics.metric import Metric
+from owpc_ltr.metrics.ranking import RankedQueries
 
 _DCG, _FOUND, _PRECISIONS, _FIRST = range(4)
 _KINDS = {
-    "ndcg": _DCG,
-    "precision": _FOUND,
-    "recall": _FOUND,
-    "winner-takes-all": _FOUND,
-    "map": _PRECISIONS,
-    "mrr": _FIRST,
+    "discounted-gain": _DCG,
+    "relevant-found": _FOUND,
+    "precisions": _PRECISIONS,
+    "first-relevant": _FIRST,
 }
 _EXPECTED, _FILE_ORDER, _PESSIMISTIC, _OPTIMISTIC = range(4)
 _TIES = {
@@ -48,34 +46,31 @@ _SORTED_FOR_THREADS = 100_000
 
 
 def is_compiled(metric: Metric) -> bool:
-    """Whether `SteppedMetric` has the measure."""
-    return metric.name in _KINDS
+    """Whether `SteppedMetric` takes the metric, which says so itself."""
+    nothing = RankedQueries(np.zeros(0), np.zeros(0), np.zeros(1))
+    return metric.rank_sum(nothing) is not None
 
 
 class SteppedMetric:
     """A metric of the queries of a dataset, to be evaluated at many steps.
 
     `at_rest` are its values at any scores: a query keeps its own where no ranking changes it.
+    Raises ValueError for a metric that is not compiled.
     """
 
     def __init__(self, metric: Metric, data: RankingDataset, at_rest: Vector) -> None:
         self.offsets, self.at_rest = data.offsets, at_rest
-        lengths = np.diff(data.offsets)
-        longest = int(lengths.max(initial=0))
-        cutoff = 1 if metric.name == "winner-takes-all" else metric.cutoff
-        within = longest if cutoff is None else min(cutoff, longest)
-        self.conventions = (_KINDS[metric.name], _TIES[metric.ties], within)
         queries = RankedQueries(np.zeros(data.n_documents), data.labels, data.offsets)
-        if metric.name == "ndcg":
-            self.worth, self.places = gains(data.labels, metric), discounts(longest, metric)
-            self.whole = self._ideal(queries, metric)
-        else:
-            self.worth = (data.labels > metric.relevant_above).astype(np.float64)
-            self.places = np.divide(1.0, np.arange(1.0, longest + 1.0))
-            self.whole = self._most(queries, metric)
+        found = metric.rank_sum(queries)
+        if found is None:
+            raise ValueError(f"{metric} is not compiled: ask is_compiled first")
+        longest = int(queries.lengths.max(initial=0))
+        cutoff = longest if found.cutoff is None else min(found.cutoff, longest)
+        self.conventions = (_KINDS[found.kind], _TIES[metric.ties], cutoff)
+        self.worth, self.whole, self.places = found.worth, found.whole.copy(), found.discounts
         self.running = np.concatenate([[0.0], np.cumsum(self.places)])
         if metric.short == "zero" and metric.cutoff is not None:
-            self.whole[lengths < metric.cutoff] = 0.0
+            self.whole[queries.lengths < metric.cutoff] = 0.0
 
     def along(self, scores: Vector, direction: Vector, steps: Vector, threads: int = 1) -> Vector:
         """Values at scores + step · direction, all finite: one row a step, one column a query."""
@@ -100,21 +95,6 @@ class SteppedMetric:
         worthwhile = len(scores) * len(steps) >= _SORTED_FOR_THREADS
         run_blocks(block, len(cuts) - 1, threads if worthwhile else 1)
         return values
-
-    def _ideal(self, queries: RankedQueries, metric: Metric) -> Vector:
-        """The DCG of each query's best order; 0 where the measure is undefined."""
-        best = queries.ideal.head(metric.cutoff)
-        parts = gains(best.labels, metric) * self.places[best.above]
-        return sums_by_query(best.query, parts, queries.n_queries)
-
-    def _most(self, queries: RankedQueries, metric: Metric) -> Vector:
-        """What sums over relevant documents are divided by; 0 for a query without any."""
-        count = queries.n_relevant(metric.relevant_above)
-        if metric.name in ("map", "recall"):
-            return count.astype(np.float64)
-        cutoff = (metric.cutoff or 1) if metric.name == "precision" else 1
-        most: Vector = np.where(count > 0, float(cutoff), 0.0)
-        return most
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

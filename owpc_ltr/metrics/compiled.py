@@ -1,8 +1,8 @@
 """Measures of one ranked list, compiled, exact under ties (McSherry & Najork 2008).
 
 `ranked` are the documents, best first, `runs` the places where those of one score begin, and the
-end. `worth` is a document's gain, or 1 where it is relevant. What `owpc_ltr.metrics.measures` says
-of each formula is not said again.
+end. `worth` is a document's gain, or 1 where it is relevant. What the metrics say of each formula
+is not said again.
 """
 
 from __future__ import annotations

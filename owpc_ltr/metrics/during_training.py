@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import Refused
-from owpc_ltr.metrics import parse_metric
 from owpc_ltr.metrics.along_line import SteppedMetric, is_compiled
+from owpc_ltr.metrics.metric import Metric
+from owpc_ltr.metrics.parsing import parse_metric
 from owpc_ltr.protocols import Run
 
 T = TypeVar("T")
@@ -26,7 +27,7 @@ class Measured:
     no metric knows, and where no query counts.
     """
 
-    def __init__(self, data: RankingDataset, metric: str) -> None:
+    def __init__(self, data: RankingDataset, metric: str | Metric) -> None:
         if data.document_weights is not None:
             raise Refused(
                 f"{metric} cannot weigh documents, and the data has document weights: leave them "

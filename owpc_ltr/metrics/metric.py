@@ -3,95 +3,117 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import cache
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
+from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.metrics import measures
-from owpc_ltr.metrics.err import expected_reciprocal_rank
-from owpc_ltr.metrics.pairs import pairwise_error
+from owpc_ltr.metrics.conventions import Empty, Short, empty_words, ties_words
+from owpc_ltr.metrics.rank_sum import RankSum
 from owpc_ltr.metrics.ranking import RankedQueries, Ties
-from owpc_ltr.metrics.wording import describe
-
-if TYPE_CHECKING:
-    from owpc_ltr.arrays import Vector
-
-_LARGEST_GRADE = 50.0
-
-Gain = Literal["exponential", "linear"]
-Discount = Literal["log2", "letor"]
-Empty = Literal["zero", "skip", "one"]
-Short = Literal["normal", "zero"]
 
 
 @dataclass(frozen=True)
-class Metric:
-    """A measure of rankings and its conventions; `parse_metric` makes one from its name.
+class Metric(ABC):
+    """A measure of rankings and its conventions; `parse_metric` makes one from its text.
 
-    `gain` and `discount` are NDCG's. `ties`: what tied scores count (`expected` is the mean over
-    all orders of the tied documents; `file-order` matches published scripts, and flatters where
-    a file lists relevant documents first). `empty`: what a query counts on which the measure is
-    undefined, mostly one without relevant documents. `short=zero`: a query with fewer documents
-    than `cutoff` counts 0, as in LETOR 4.0's script. A document is relevant if its label is
-    above `relevant_above`. `max_grade` is the top of ERR's scale.
+    A metric extends this class as a frozen dataclass: `name`, `values`, `meaning`, and fields for
+    options of its own, each with a default. `relevant_above: float = 0.0` is then the option
+    `relevant-above=`; what a Literal type lists, and that a float is finite, is checked here.
 
-    Raises UsageError where the measure does not exist or has no use for a setting.
+    `ties`: what tied scores count (`expected` is the mean over all orders of the tied documents;
+    `file-order` matches published scripts, and flatters where a file lists relevant documents
+    first). `empty`: what a query counts on which the metric is undefined, mostly one without
+    relevant documents. `short=zero`: a query with fewer documents than `cutoff` counts 0, as in
+    LETOR 4.0's script.
+
+    Raises UsageError for what does not fit the metric.
     """
 
-    name: str
-    cutoff: int | None = None
-    gain: Gain = "exponential"
-    discount: Discount = "log2"
-    relevant_above: float = 0.0
-    max_grade: float = 4.0
-    ties: Ties = "expected"
-    empty: Empty = "zero"
-    short: Short = "normal"
+    name: ClassVar[str]
+    cutoff_use: ClassVar[Literal["needed", "optional", "none"]] = "optional"
+    higher_is_better: ClassVar[bool] = True
+    """False for an error."""
+    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    """Between what every value lies."""
+    swaps_help: ClassVar[bool] = True
+    """Whether moving a document above one of lower label never makes a ranking worse."""
+    defined_on: ClassVar[str] = "relevant documents"
+    """What a query must have, in words."""
+    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType({})
+    """Spellings of their own: `{"letor": {"discount": "letor"}}` makes `ndcg-letor` of `ndcg`."""
 
-    def __post_init__(self) -> None:
-        """Refuse what does not fit the measure."""
-        measure = _measure(self.name)
-        if self.cutoff is None and measure.cutoff == "needed":
-            raise UsageError(f"'{self.name}' needs a cutoff: write {self.name}@10, for instance")
-        if self.cutoff is not None and (measure.cutoff == "none" or self.cutoff < 1):
-            reason = "takes no cutoff" if measure.cutoff == "none" else "needs a cutoff from 1 up"
-            raise UsageError(f"'{self.name}@{self.cutoff}' is no metric: '{self.name}' {reason}")
-        known = options_of(self)
-        for field in fields(self)[2:]:
-            value, option = getattr(self, field.name), _option(field.name)
-            if value != field.default and option not in known:
-                raise UsageError(
-                    f"'{self.name}' has no use for {option}={value}; its options: "
-                    + ", ".join(known)
-                )
-            _check_value(self.name, option, field.name, value)
+    cutoff: int | None = None
+    ties: Ties = field(default="expected", kw_only=True)
+    empty: Empty = field(default="zero", kw_only=True)
+    short: Short = field(default="normal", kw_only=True)
+
+    @abstractmethod
+    def values(self, queries: RankedQueries) -> Vector:
+        """The value of each query, from `queries.ranking(self.ties)`; NaN where it is undefined."""
 
     @property
-    def higher_is_better(self) -> bool:
-        """False for an error."""
-        return MEASURES[self.name].higher_is_better
+    @abstractmethod
+    def meaning(self) -> str:
+        """What is measured, in words that name every option of the metric's own, and the cutoff."""
+
+    def rank_sum(self, queries: RankedQueries) -> RankSum | None:  # noqa: ARG002 - for others
+        """The metric as a sum that compiled loops evaluate many times; None where it is none."""
+        return None
+
+    def __post_init__(self) -> None:
+        """Refuse what does not fit the metric."""
+        _check_cutoff(self)
+        for name in option_fields(type(self)):
+            _check_value(self, name)
+        if self.short != "normal" and self.cutoff is None:
+            raise UsageError(
+                f"'{self.name}' has no use for short={self.short}; its options: "
+                + ", ".join(self.options)
+            )
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options that the metric has a use for, as its text spells them."""
+        names = option_fields(type(self))
+        return tuple(spelled(name) for name in names if self.cutoff or name != "short")
 
     @property
     def convention(self) -> str:
-        """One line that says what exactly is measured, to be printed beside every figure."""
-        return describe(self)
+        """One line that says what exactly is measured, to be printed beside every figure.
+
+        >>> from owpc_ltr.metrics import parse_metric
+        >>> print(parse_metric("mrr").convention)
+        mrr: 1/rank of the first relevant document (label above 0); tied scores count their \
+expected value; queries without relevant documents count 0
+        """
+        parts = [
+            f"{self}: {self.meaning}",
+            ties_words(self.ties),
+            empty_words(self.empty, self.defined_on),
+        ]
+        if self.short == "zero":
+            parts.append(f"queries with fewer than {self.cutoff} documents count 0")
+        return "; ".join(parts)
 
     def __str__(self) -> str:
         """The shortest text that `parse_metric` reads as this metric."""
-        name = self.name
-        if self.discount == "letor":
-            name = f"{name}-letor"
-        text = name if self.cutoff is None else f"{name}@{self.cutoff}"
-        usual = parse_metric(text)
-        for field in fields(self)[2:]:
-            value = getattr(self, field.name)
-            if value != getattr(usual, field.name):
-                shown = str(value).removesuffix(".0")
-                text += f",{_option(field.name)}={shown}"
+        suffix, preset = _variant(self)
+        text = f"{self.name}-{suffix}" if suffix else self.name
+        if self.cutoff is not None:
+            text += f"@{self.cutoff}"
+        usual = {one.name: one.default for one in fields(self)} | dict(preset)
+        for name in option_fields(type(self)):
+            value = getattr(self, name)
+            if value != usual[name]:
+                text += f",{spelled(name)}={str(value).removesuffix('.0')}"
         return text
 
     def per_query(
@@ -110,7 +132,7 @@ class Metric:
 
     def of(self, queries: RankedQueries) -> Vector:
         """The value of each query of a ranking that other metrics may share."""
-        values = MEASURES[self.name].function(queries, self)
+        values = self.values(queries)
         undefined = np.isnan(values)
         if self.empty != "skip":
             values = np.where(undefined, 1.0 if self.empty == "one" else 0.0, values)
@@ -129,58 +151,6 @@ class Metric:
         return float(counted.mean())
 
 
-@dataclass(frozen=True)
-class Measure:
-    """What a name stands for: the function, and which settings it has a use for."""
-
-    function: Callable[[RankedQueries, Metric], Vector]
-    cutoff: Literal["needed", "optional", "none"]
-    options: tuple[str, ...] = ("relevant-above",)
-    higher_is_better: bool = True
-    empty: Empty = "zero"
-
-
-MEASURES: dict[str, Measure] = {
-    "ndcg": Measure(measures.ndcg, "optional", ("gain", "discount")),
-    "map": Measure(measures.average_precision, "optional"),
-    "mrr": Measure(measures.reciprocal_rank, "optional"),
-    "winner-takes-all": Measure(measures.winner_takes_all, "none"),
-    "precision": Measure(measures.precision, "needed"),
-    "recall": Measure(measures.recall, "needed"),
-    "err": Measure(expected_reciprocal_rank, "optional", ("max-grade",)),
-    # A query without pairs would lower a mean of errors: it is left out unless asked for.
-    "pairwise-error": Measure(pairwise_error, "none", (), higher_is_better=False, empty="skip"),
-}
-"""The measures by name; constant."""
-
-
-def parse_metric(text: str) -> Metric:
-    """Read a metric from its name, cutoff and options.
-
-    >>> parse_metric("ndcg@10,ties=file-order").ties
-    'file-order'
-    >>> str(parse_metric("ndcg-letor@3, empty=skip"))
-    'ndcg-letor@3,empty=skip'
-
-    Raises UsageError naming the part that is not known, and what is.
-    """
-    head, *options = [part.strip() for part in text.strip().lower().split(",")]
-    name, at, cutoff = head.partition("@")
-    if at and not (cutoff.isascii() and cutoff.isdigit()):
-        raise UsageError(f"'{head}' is no metric: write a whole number after @, as in {name}@10")
-    plain = name.removesuffix("-letor")
-    letor = plain == "ndcg" and name != plain
-    name = plain if letor else name
-    values: dict[str, Any] = {"empty": _measure(name).empty}
-    if letor:
-        values["discount"] = "letor"
-    metric = Metric(name, int(cutoff) if at else None, **values)
-    given = dict(_read_option(metric, option) for option in options)
-    if len(given) < len(options):
-        raise UsageError(f"'{text}' names an option twice: give each one value")
-    return replace(metric, **given)
-
-
 def per_query(
     metrics: Iterable[Metric], scores: NDArray[Any], labels: NDArray[Any], offsets: NDArray[Any]
 ) -> dict[Metric, Vector]:
@@ -189,50 +159,47 @@ def per_query(
     return {metric: metric.of(queries) for metric in metrics}
 
 
-def options_of(metric: Metric) -> tuple[str, ...]:
-    """The options that a metric has a use for."""
-    short = () if metric.cutoff is None else ("short",)
-    return (*_measure(metric.name).options, "ties", "empty", *short)
+@cache
+def option_fields(cls: type[Metric]) -> tuple[str, ...]:
+    """The fields that are options, a metric's own first."""
+    shared = [one.name for one in fields(Metric)]
+    own = [one.name for one in fields(cls) if one.init and one.name not in shared]
+    return (*own, *(name for name in shared if name != "cutoff"))
 
 
-def _measure(name: str) -> Measure:
-    if name not in MEASURES:
-        raise UsageError(
-            f"there is no metric '{name}'; known: ndcg, ndcg-letor, "
-            + ", ".join(list(MEASURES)[1:])
-            + " (with a cutoff: ndcg@10)"
-        )
-    return MEASURES[name]
+@cache
+def field_types(cls: type[Metric]) -> dict[str, Any]:
+    """The type of each field."""
+    return get_type_hints(cls)
 
 
-def _option(field_name: str) -> str:
-    return field_name.replace("_", "-")
+def spelled(name: str) -> str:
+    """A field's name as an option."""
+    return name.replace("_", "-")
 
 
-def _read_option(metric: Metric, text: str) -> tuple[str, Any]:
-    option, equals, value = (part.strip() for part in text.partition("="))
-    known = options_of(metric)
-    if not equals or option not in known:
-        raise UsageError(
-            f"'{metric}' has no option '{text}'; write OPTION=VALUE with one of: "
-            + ", ".join(known)
-        )
-    field_name = option.replace("-", "_")
-    if isinstance(getattr(metric, field_name), float):
-        try:
-            return field_name, float(value)
-        except ValueError:
-            return field_name, math.nan
-    return field_name, value
+def _variant(metric: Metric) -> tuple[str, Mapping[str, Any]]:
+    """The suffix under which a metric has a spelling of its own, and what the suffix sets."""
+    for suffix, preset in metric.variants.items():
+        if all(getattr(metric, name) == value for name, value in preset.items()):
+            return suffix, preset
+    return "", {}
 
 
-def _check_value(name: str, option: str, field_name: str, value: Any) -> None:
-    choices = get_args(get_type_hints(Metric)[field_name])
-    if choices and value not in choices:
-        raise UsageError(f"'{name}' cannot take {option}={value}; known: " + ", ".join(choices))
-    if not choices and not math.isfinite(value):
-        raise UsageError(f"'{name}' cannot take {option}={value}: it must be a finite number")
-    if field_name == "max_grade" and not 0 < value <= _LARGEST_GRADE:
-        raise UsageError(
-            f"'{name}' cannot take {option}={value}: it must lie between 0 and {_LARGEST_GRADE:g}"
-        )
+def _check_cutoff(metric: Metric) -> None:
+    name, cutoff, use = metric.name, metric.cutoff, metric.cutoff_use
+    if cutoff is None and use == "needed":
+        raise UsageError(f"'{name}' needs a cutoff: write {name}@10, for instance")
+    if cutoff is not None and (use == "none" or cutoff < 1):
+        reason = "takes no cutoff" if use == "none" else "needs a cutoff from 1 up"
+        raise UsageError(f"'{name}@{cutoff}' is no metric: '{name}' {reason}")
+
+
+def _check_value(metric: Metric, name: str) -> None:
+    value, hint = getattr(metric, name), field_types(type(metric))[name]
+    asked = f"'{metric.name}' cannot take {spelled(name)}={value}"
+    if get_origin(hint) is Literal:
+        if value not in get_args(hint):
+            raise UsageError(f"{asked}; known: " + ", ".join(map(str, get_args(hint))))
+    elif hint is float and not (isinstance(value, int | float) and math.isfinite(value)):
+        raise UsageError(f"{asked}: it must be a finite number")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from owpc_ltr.metrics.metric import Metric
 from owpc_ltr.metrics.ragged import IntVector, best_first, counts_by_query
 from owpc_ltr.metrics.ranking import checked_offsets, checked_scores, tied_with_previous
-
-if TYPE_CHECKING:
-    from owpc_ltr.metrics.metric import Metric
 
 
 def tied_share(scores: NDArray[Any], offsets: NDArray[Any]) -> float:

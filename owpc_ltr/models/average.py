@@ -1,4 +1,4 @@
-"""AverageModel: the weighted mean of the scores of several models.
+"""Averages of models: the weighted mean of their scores.
 
 The mean of linear models is a linear model: `average` makes that one, which every engine runs.
 """
@@ -12,14 +12,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput
-from owpc_ltr.models.linear import LinearModel, check_width, content_of, model_of
+from owpc_ltr.models.linear import LinearModel, SavedRanker, content_of, model_of
+from owpc_ltr.models.matrix import model_matrix
 from owpc_ltr.protocols import Model
 
 
 @dataclass(frozen=True, eq=False)
-class AverageModel:
+class AverageModel(SavedRanker):
     """Σ_k weight_k · score_k; the weights are not negative and sum to 1."""
 
     kind: ClassVar[str] = "average"
@@ -34,13 +35,18 @@ class AverageModel:
         for part in self.parts:
             _check_features(part, self.feature_names)
 
-    def score(self, features: Matrix) -> Vector:
+    def score(self, features: Any) -> Vector:
         """Mean scores in float64, (n_documents,)."""
-        check_width(self, features)
+        features = model_matrix(self, features)
         total = np.zeros(features.shape[0])
         for weight, part in zip(self.weights, self.parts, strict=True):
             total += weight * part.score(features)
         return total
+
+    def sizes(self) -> dict[str, object]:
+        """The parts and their shares."""
+        parts = zip(self.parts, self.weights, strict=True)
+        return {"parts": ", ".join(f"{share:.3g} × {part.kind}" for part, share in parts)}
 
     def as_dict(self) -> dict[str, Any]:
         """The model as JSON, without the record."""

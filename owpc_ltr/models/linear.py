@@ -1,4 +1,4 @@
-"""Models: what scores documents, saved as one JSON file, never pickled."""
+"""Linear models with their normalisers, and the file of every model: JSON, never pickled."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.atomic import write_atomically
+from owpc_ltr.files.finite_json import finite_json
+from owpc_ltr.models.html import ranker_html
+from owpc_ltr.models.matrix import model_matrix
 from owpc_ltr.protocols import Model, Ranker
 
 FORMAT = "owpc-ltr model"
@@ -43,8 +46,30 @@ class Normaliser:
             )
 
 
+class SavedRanker:
+    """What every kind of model can do: write its file, and show itself in a notebook."""
+
+    def save(self: Ranker, path: str | Path) -> None:
+        """Write the model's file: whole or not at all."""
+        save_model(self, Path(path))
+
+    def sizes(self) -> dict[str, object]:
+        """What a notebook shows of its size, by name."""
+        return {}
+
+    def feature_uses(self) -> dict[str, float]:
+        """How much it makes of each feature, where that is one number."""
+        return {}
+
+    def _repr_html_(self) -> str:
+        about: Any = self
+        return ranker_html(
+            about.kind, about.feature_names, about.record, self.sizes(), self.feature_uses()
+        )
+
+
 @dataclass(frozen=True, eq=False)
-class LinearModel:
+class LinearModel(SavedRanker):
     """The weighted sum of the features; a missing one counts 0, as in every engine.
 
     `weights` (n_features,) is rounded to float32, which is what engines keep. A feature named in
@@ -73,13 +98,18 @@ class LinearModel:
             raise BadInput(f"a normaliser is for a feature that is not there: {sorted(unknown)[0]}")
         object.__setattr__(self, "weights", rounded)
 
-    def score(self, features: Matrix) -> Vector:
+    def score(self, features: Any) -> Vector:
         """Scores in float64, (n_documents,)."""
-        check_width(self, features)
+        features = model_matrix(self, features)
         weights, intercept = self.folded()
         if np.isnan(features).any():
             features = np.nan_to_num(features, nan=0.0, posinf=np.inf, neginf=-np.inf)
-        return features @ weights + intercept
+        scores: Vector = features @ weights + intercept
+        return scores
+
+    def feature_uses(self) -> dict[str, float]:
+        """The weights, by feature."""
+        return dict(zip(self.feature_names, self.weights.tolist(), strict=True))
 
     def folded(self) -> tuple[Vector, float]:
         """Weights for the features as they are, and the intercept: normalisers multiplied in."""
@@ -124,39 +154,34 @@ KINDS = {
 """Each kind of model file and the class that reads it, imported when there is one to read."""
 
 
-def check_width(model: Model, features: Matrix) -> None:
-    """Refuse a matrix that has not the model's number of columns."""
-    if features.ndim != 2 or features.shape[1] != len(model.feature_names):
-        raise BadInput(
-            f"the model scores {len(model.feature_names)} features, the data has "
-            f"{features.shape[-1]}: use the data of the feature set it was trained on"
-        )
-
-
 def with_record(model: Model, record: dict[str, Any]) -> Model:
     """The same model with another training record."""
     changed: Model = replace(model, record=record)  # type: ignore[type-var]
     return changed
 
 
-def save_model(model: Ranker, path: Path) -> None:
+def save_model(model: Ranker, path: Path | str) -> None:
     """Write a model file: whole or not at all."""
     content = {"format": FORMAT, "version": 1, **content_of(model)}
-    write_atomically(path, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
+    write_atomically(Path(path), (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
 
 
 def content_of(model: Ranker) -> dict[str, Any]:
-    """What a model file holds: the kind, the features, the model itself, its record."""
+    """What a model file holds: the kind, the features, the model itself, its record.
+
+    What a record has no finite number for is null in it; a model's own numbers must be finite.
+    """
     return {
         "kind": model.kind,
         "feature_names": list(model.feature_names),
         **model.as_dict(),
-        "record": model.record,
+        "record": finite_json(model.record),
     }
 
 
-def load_model(path: Path) -> Model:
+def load_model(path: Path | str) -> Model:
     """Read a model file. Raises BadInput naming the file and what is wrong with it."""
+    path = Path(path)
     return model_of(read_content(path), path)
 
 

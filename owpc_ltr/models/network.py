@@ -8,15 +8,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput
-from owpc_ltr.models.linear import check_width
+from owpc_ltr.models.linear import SavedRanker
+from owpc_ltr.models.matrix import model_matrix
 
 _ROWS = 8192  # scored at a time, so that the float64 copy of the features stays small
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkModel:
+class NetworkModel(SavedRanker):
     """Σ_k outputs_k · tanh(weights_k · features + biases_k) (Burges, Ragno & Le 2006, section 5).
 
     `weights` is (n_hidden, n_features), `biases` and `outputs` (n_hidden,). A missing feature
@@ -43,9 +44,9 @@ class NetworkModel:
             if not np.isfinite(getattr(self, name)).all():
                 raise BadInput(f"a network's {name} hold a number that is not finite")
 
-    def score(self, features: Matrix) -> Vector:
+    def score(self, features: Any) -> Vector:
         """Scores in float64, (n_documents,)."""
-        check_width(self, features)
+        features = model_matrix(self, features)
         scores = np.empty(len(features))
         for first in range(0, len(features), _ROWS):
             rows = np.nan_to_num(
@@ -58,6 +59,10 @@ class NetworkModel:
                 np.tanh(rows @ self.weights.T + self.biases) @ self.outputs
             )
         return scores
+
+    def sizes(self) -> dict[str, object]:
+        """The hidden units."""
+        return {"hidden units": len(self.biases)}
 
     def as_dict(self) -> dict[str, Any]:
         """The model as JSON, without the record."""

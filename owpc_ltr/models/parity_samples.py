@@ -1,4 +1,4 @@
-"""Probes: judged documents that a model remembers, to be scored again by an engine.
+"""Parity samples: judged documents that a model keeps, to be scored again in an engine.
 
 A model file carries a few queries with their parameters, document ids, labels and features, so
 that the engine's scores can be compared with the laptop's wherever the model goes, without its

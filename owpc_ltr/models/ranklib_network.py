@@ -1,4 +1,4 @@
-"""LogisticNetwork: layers of logistic neurons, as RankLib's RankNet, LambdaRank and ListNet."""
+"""RankLib's networks: layers of logistic neurons (RankNet, LambdaRank, ListNet)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput
-from owpc_ltr.models.linear import check_width
+from owpc_ltr.models.linear import SavedRanker
+from owpc_ltr.models.matrix import model_matrix
 from owpc_ltr.models.trees import logistic
 
 LARGEST_NETWORK = 1_000_000  # weights
@@ -25,7 +26,7 @@ class Layer:
 
 
 @dataclass(frozen=True, eq=False)
-class LogisticNetwork:
+class LogisticNetwork(SavedRanker):
     """Layers of logistic neurons, the last of them one; a missing feature counts 0."""
 
     kind: ClassVar[str] = "logistic-network"
@@ -47,13 +48,18 @@ class LogisticNetwork:
         if not self.layers or width != 1:
             raise BadInput("the network does not end in one neuron")
 
-    def score(self, features: Matrix) -> Vector:
+    def score(self, features: Any) -> Vector:
         """Scores in float64, (n_documents,)."""
-        check_width(self, features)
+        features = model_matrix(self, features)
         values = np.nan_to_num(features.astype(np.float64), nan=0.0, posinf=np.inf, neginf=-np.inf)
         for layer in self.layers:
             values = logistic(values @ layer.weights.T + layer.bias)
-        return values[:, 0]
+        scores: Vector = values[:, 0]
+        return scores
+
+    def sizes(self) -> dict[str, object]:
+        """The neurons of each layer."""
+        return {"layers": ", ".join(str(len(layer.bias)) for layer in self.layers)}
 
     def as_dict(self) -> dict[str, Any]:
         """The model as JSON, without the record."""

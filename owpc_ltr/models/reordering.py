@@ -1,4 +1,4 @@
-"""Reranking: a base ranker and what reorders its lists, kept in one file and applied."""
+"""Reordering models: a base ranker and what reorders its lists, in one file."""
 
 from __future__ import annotations
 
@@ -10,27 +10,30 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from owpc_ltr.arrays import Fields, Matrix, Vector
+from owpc_ltr.arrays import Fields, Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.document_fields import fields_of
+from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.host.registry import load as load_plugins
 from owpc_ltr.host.settings import configure
 from owpc_ltr.models.linear import (
     REORDERING,
     LinearModel,
+    SavedRanker,
     content_of,
     load_model,
     model_of,
     read_content,
 )
+from owpc_ltr.models.matrix import model_matrix
 from owpc_ltr.protocols import Model, Reordering, Reranker
 
 FEATURE = "feature:"
 
 
 @dataclass(frozen=True, eq=False)
-class ReorderingModel:
+class ReorderingModel(SavedRanker):
     """A base model and a reordering of its lists; without one, the base as it is.
 
     `reranker` names the plugin that learned the reordering, and loads it. `save_model` writes it.
@@ -55,11 +58,12 @@ class ReorderingModel:
 
     def rerank(
         self,
-        features: Matrix,
+        features: Any,
         offsets: NDArray[np.int64] | None = None,
         fields: Fields | None = None,
     ) -> Vector:
         """Scores of the documents of one list, or of the lists that `offsets` cuts."""
+        features = model_matrix(self.base, features)
         base_scores = self.base.score(features)
         if self.reordering is None:
             return base_scores
@@ -68,6 +72,13 @@ class ReorderingModel:
     def rerank_dataset(self, data: RankingDataset) -> Vector:
         """Scores for all queries of a dataset, one a document."""
         return self.rerank(data.features, data.offsets, fields_of(data))
+
+    def sizes(self) -> dict[str, object]:
+        """The base, and whether its lists are reordered."""
+        return {
+            "base": self.base.kind,
+            "reranker": self.reranker if self.reordering is not None else "none: the base as it is",
+        }
 
     def as_dict(self) -> dict[str, Any]:
         """Base and reordering as JSON."""
@@ -78,11 +89,12 @@ class ReorderingModel:
         }
 
 
-def load_ranker(path: Path, plugins: Iterable[Path] = ()) -> Model | ReorderingModel:
+def load_ranker(path: Path | str, plugins: Iterable[Path | str] = ()) -> Model | ReorderingModel:
     """Read a model file, or a reordering, whose reranker is found among the plugins.
 
     `plugins` are files besides those installed. Raises BadInput.
     """
+    path = Path(path)
     content = read_content(path)
     if content.get("kind") != REORDERING:
         return model_of(content, path)
@@ -104,8 +116,10 @@ def load_ranker(path: Path, plugins: Iterable[Path] = ()) -> Model | ReorderingM
     return ReorderingModel(base, name, reordering, record)
 
 
-def dataset_scores(ranker: Model | ReorderingModel, data: RankingDataset) -> Vector:
+def dataset_scores(ranker: Model | ReorderingModel | TrecRun, data: RankingDataset) -> Vector:
     """A ranker's scores of all documents of a dataset: list by list where it sees whole lists."""
+    if isinstance(ranker, TrecRun):
+        return ranker.score_dataset(data)
     if isinstance(ranker, ReorderingModel):
         return ranker.rerank_dataset(data)
     return ranker.score(data.features)

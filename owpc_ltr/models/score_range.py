@@ -1,4 +1,4 @@
-"""ScoreInterval: between which numbers all scores of a model lie, whatever the document."""
+"""The range of a model's scores: between which numbers all lie, whatever the document."""
 
 from __future__ import annotations
 

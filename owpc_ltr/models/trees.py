@@ -8,18 +8,19 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.strict_json import take_integers, take_numbers
 from owpc_ltr.models.forest import HIGHEST, LEAF, Forest
-from owpc_ltr.models.linear import check_width
+from owpc_ltr.models.linear import SavedRanker
+from owpc_ltr.models.matrix import model_matrix
 
 LINKS = ("identity", "logistic")
 """What is done to the sum of the trees: nothing, or 1 / (1 + exp(−sum))."""
 
 
 @dataclass(frozen=True, eq=False)
-class TreeModel:
+class TreeModel(SavedRanker):
     """`base` plus the outputs of the trees, through the link.
 
     A missing feature (NaN) goes where each split's `default_left` says; `with_missing_as_zero`
@@ -48,11 +49,25 @@ class TreeModel:
         if not abs(self.base) <= HIGHEST:
             raise BadInput(f"the base score {self.base} is not a finite float32 number")
 
-    def score(self, features: Matrix) -> Vector:
+    def score(self, features: Any) -> Vector:
         """Scores in float64, (n_documents,)."""
-        check_width(self, features)
+        features = model_matrix(self, features)
         margin = self.forest.score(features) + self.base
         return margin if self.link == "identity" else logistic(margin)
+
+    def sizes(self) -> dict[str, object]:
+        """Trees and leaves."""
+        return {"trees": len(self.forest.roots), "leaves": int(self.forest.is_leaf.sum())}
+
+    def feature_uses(self) -> dict[str, float]:
+        """How many splits read each feature; those that none reads are left out."""
+        used = self.forest.feature[~self.forest.is_leaf]
+        counts = np.bincount(used, minlength=len(self.feature_names)).tolist()
+        return {
+            name: float(count)
+            for name, count in zip(self.feature_names, counts, strict=True)
+            if count
+        }
 
     @property
     def splits(self) -> NDArray[np.intp]:

@@ -13,6 +13,7 @@ from owpc_ltr.testing.exports import check_export
 from owpc_ltr.testing.judgment_readers import check_judgment_reader
 from owpc_ltr.testing.judgment_samples import Judged
 from owpc_ltr.testing.losses import check_loss
+from owpc_ltr.testing.metrics import check_metric
 from owpc_ltr.testing.optimizers import check_optimizer
 from owpc_ltr.testing.report import LossReport, describe_loss
 from owpc_ltr.testing.rerankers import check_reranker
@@ -23,6 +24,7 @@ __all__ = [
     "check_export",
     "check_judgment_reader",
     "check_loss",
+    "check_metric",
     "check_optimizer",
     "check_reranker",
     "describe_loss",

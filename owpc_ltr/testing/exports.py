@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -194,3 +195,6 @@ class _Unheard:
 
     def as_dict(self) -> dict[str, Any]:
         return {}
+
+    def save(self, path: Path | str) -> None:
+        raise NotImplementedError(f"a model of no kind is not written to {path}")

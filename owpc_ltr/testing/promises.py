@@ -1,4 +1,4 @@
-"""How a broken promise is reported."""
+"""Broken promises of plugins, as one sentence with the numbers."""
 
 
 def require(kept: object, sentence: str, *shown: object) -> None:

@@ -1,4 +1,4 @@
-"""Selection: plans compared over folds, each fold's settings chosen on its validation queries.
+"""Cross-validation: plans compared over folds, settings chosen on each fold's validation.
 
 Work is cut into paths: one fold and one combination of the settings other than C, along which C
 grows and fits warm-start. Paths run side by side; finished ones are kept in a journal, so that an
@@ -154,7 +154,7 @@ def select(
 
 
 def choose(
-    rows: Sequence[Row], metric: str, families: Mapping[str, Callable[[Row], bool]]
+    rows: Sequence[Row], metric: str | Metric, families: Mapping[str, Callable[[Row], bool]]
 ) -> list[Choice]:
     """For each family (a name, and which rows belong to it), the best row of each fold.
 
@@ -253,7 +253,7 @@ def _key(
     loss, optimizer = plan.make(path[0])
     parts = [
         [part.fingerprint for part in (fold.training, fold.validation, fold.test)],
-        [fold.name, plan.loss.name, plan.optimizer.name, values_of(loss), values_of(optimizer)],
+        [fold.name, loss.name, optimizer.name, values_of(loss), values_of(optimizer)],
         [path, plan.select, plan.normalise, list(metrics), run.seed],
     ]
     return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()

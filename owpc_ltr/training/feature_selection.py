@@ -203,7 +203,7 @@ def _recorded(
     """What the record says of the data is of that with all features, as it was given."""
     record = {
         **trained.model.record,
-        **{key: whole[key] for key in ("fingerprint", "feature_ranges")},
+        **{key: whole[key] for key in ("fingerprint", "feature_ranges", "source")},
         "feature_cost": {
             "price": costs.price,
             "kept": list(kept),

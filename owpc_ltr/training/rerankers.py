@@ -7,9 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.sources import source_of
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.evaluate import model_data
 from owpc_ltr.host.grids import combinations
+from owpc_ltr.host.registry import class_of
 from owpc_ltr.host.settings import configure, values_of
 from owpc_ltr.metrics import Metric, parse_metric
 from owpc_ltr.models.parity_samples import parity_samples_of
@@ -28,15 +30,20 @@ PENALTIES = (1e3, 1e2, 10.0, 1.0, 1e-1, 1e-2, 1e-5, 0.0)
 class RerankingPlan:
     """What to learn: a loss and a reranker, their settings, and what to choose among.
 
-    `settings` and `grid` are keyed by full names (`loss.psi`, `reranker.kernels`). Without a grid,
-    the penalty is chosen from `PENALTIES` where the reranker has one that was not set.
+    Loss and reranker are classes, or names of installed ones. `settings` and `grid` are keyed by
+    full names (`loss.psi`, `reranker.kernels`). Without a grid, the penalty is chosen from
+    `PENALTIES` where the reranker has one that was not set.
     """
 
-    loss: type[Loss]
-    reranker: type[Reranker]
+    loss: type[Loss] | str
+    reranker: type[Reranker] | str
     settings: Mapping[str, Any] = field(default_factory=dict)
     grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    select: str = "ndcg@10"
+    select: str | Metric = "ndcg@10"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "loss", class_of("loss", self.loss))
+        object.__setattr__(self, "reranker", class_of("reranker", self.reranker))
 
     def candidates(self) -> list[dict[str, Any]]:
         """Every combination of the grid, over the fixed settings."""
@@ -59,7 +66,8 @@ class RerankingPlan:
             if kind not in parts:
                 raise UsageError(f"no part is called '{kind}' in '{name}': use loss or reranker")
             parts[kind][setting] = value
-        return configure(self.loss, parts["loss"]), configure(self.reranker, parts["reranker"])
+        loss = configure(class_of("loss", self.loss), parts["loss"])
+        return loss, configure(class_of("reranker", self.reranker), parts["reranker"])
 
 
 @dataclass(frozen=True)
@@ -84,7 +92,7 @@ def fit_reranker(
 
     The base as it is is always a candidate, and kept unless another is better. Without validation
     queries there may be one candidate only, which is kept. `source` (files, split) goes into the
-    record as it is.
+    record as it is; without it, the record says which queries were learned from.
     """
     candidates = plan.candidates()
     pairs = [plan.make(settings) for settings in candidates]
@@ -98,7 +106,7 @@ def fit_reranker(
     metric = parse_metric(plan.select)
     run = replace(run, validation=validation, metric=plan.select)
     base_scores = base.score(data.features)
-    unchanged = ReorderingModel(base, plan.reranker.name, None)
+    unchanged = ReorderingModel(base, pairs[0][1].name, None)
     best, chosen = _measured(unchanged, metric, validation), unchanged
     table: list[dict[str, Any]] = [{"reordering": False, "validation": best}]
     settings: dict[str, Any] | None = None
@@ -113,7 +121,8 @@ def fit_reranker(
             chosen, best, settings = model, value, candidate
     parts = pairs[0 if settings is None else candidates.index(settings)]
     record = {
-        **_record(data, metric, parts, run, source),
+        **_record(data, metric, parts, run),
+        "source": source_of(data, validation) if source is None else dict(source),
         "chosen": settings,
         "validation": None if validation is None else best,
         "table": table if validation is not None else [],
@@ -135,7 +144,6 @@ def _record(
     metric: Metric,
     parts: tuple[Loss, Reranker],
     run: Run,
-    source: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     loss, reranker = parts
     return {
@@ -149,5 +157,4 @@ def _record(
         "documents": data.n_documents,
         "fingerprint": data.fingerprint,
         "featureset_hash": data.featureset_hash,
-        "source": dict(source or {}),
     }

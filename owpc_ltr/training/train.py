@@ -10,8 +10,10 @@ import numpy as np
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.scaling import check_normalisation, with_scales
+from owpc_ltr.data.sources import source_of
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.host.grids import DEFAULT_C, combinations
+from owpc_ltr.host.registry import class_of
 from owpc_ltr.host.settings import configure, values_of
 from owpc_ltr.kernels.blas import one_blas_thread
 from owpc_ltr.metrics import Metric, parse_metric
@@ -28,18 +30,21 @@ C = "optimizer.C"
 class Plan:
     """What to train: a loss and an optimizer, their settings, and what to choose among.
 
-    `settings` and `grid` are keyed by full names (`loss.generator`, `optimizer.C`). Without a
-    grid, C is chosen from 10⁻³ … 10³ where the optimizer has one that was not set.
+    Loss and optimizer are classes, or names of installed ones. `settings` and `grid` are keyed by
+    full names (`loss.generator`, `optimizer.C`). Without a grid, C is chosen from 10⁻³ … 10³ where
+    the optimizer has one that was not set.
     """
 
-    loss: type[Loss]
-    optimizer: type[Optimizer]
+    loss: type[Loss] | str
+    optimizer: type[Optimizer] | str
     settings: Mapping[str, Any] = field(default_factory=dict)
     grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    select: str = "map"
+    select: str | Metric = "map"
     normalise: str = "scale"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "loss", class_of("loss", self.loss))
+        object.__setattr__(self, "optimizer", class_of("optimizer", self.optimizer))
         parse_metric(self.select)
         check_normalisation(self.normalise)
 
@@ -62,8 +67,8 @@ class Plan:
             if kind not in parts:
                 raise UsageError(f"no part is called '{kind}' in '{name}': use loss or optimizer")
             parts[kind][setting] = value
-        loss = configure(self.loss, parts["loss"])
-        optimizer = configure(self.optimizer, parts["optimizer"])
+        loss = configure(class_of("loss", self.loss), parts["loss"])
+        optimizer = configure(class_of("optimizer", self.optimizer), parts["optimizer"])
         if optimizer.needs_convex and not loss.convex:
             raise UsageError(
                 f"optimizer '{optimizer.name}' needs a convex loss, and '{loss.name}' with these "
@@ -95,7 +100,8 @@ def train(
 
     Of equal ones the first is kept, which is the more regularised. With several candidates and
     no validation queries UsageError is raised: training data would choose the least regularised.
-    `source` (files, split) goes into the model's record as it is.
+    `source` (files, split) goes into the model's record as it is; without it, the record says
+    which split the queries are from, or which queries they are.
     """
     candidates = plan.candidates()
     pairs = [plan.make(settings) for settings in candidates]
@@ -118,7 +124,7 @@ def train(
         "table": table,
         **_from_what(data),
         "warnings": list(warnings),
-        "source": dict(source or {}),
+        "source": source_of(data, validation) if source is None else dict(source),
         "probes": parity_samples_of(data if validation is None else validation),
     }
     return Trained(with_record(fit.model, record), fit, candidates[index], tuple(table), warnings)
@@ -199,11 +205,10 @@ def _warnings(fit: Fit, data: RankingDataset) -> list[str]:
     warnings = []
     certificate = fit.certificate
     if certificate.collapsed:
-        ratio = certificate.risk / certificate.risk_at_zero
         warnings.append(
-            f"the optimum has collapsed: the risk is {ratio:.4f} of that of scoring everything 0; "
-            "top-heavy weights need few relevant documents and separable data: try "
-            "loss.generator=constant or logarithmic"
+            f"the optimum has collapsed: the risk is {certificate.risk_ratio:.4f} of that of "
+            "scoring everything 0; top-heavy weights need few relevant documents and separable "
+            "data: try loss.generator=constant or logarithmic"
         )
     if len(np.unique(fit.model.score(data.features[:1000]))) == 1:
         warnings.append("the model scores documents alike: it does not rank")

@@ -26,7 +26,8 @@ from numba import njit
 
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
-from owpc_ltr.host.literals import check_choices, choice_number
+from owpc_ltr.host.literals import choice_number
+from owpc_ltr.host.settings import check_settings
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
 from owpc_ltr.protocols import Loss
 
@@ -86,7 +87,7 @@ class Bregman(KernelLoss):
     scale: float | None = None
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        check_settings(self)
         if self.scale is not None and not 0 < self.scale < math.inf:
             raise ValueError(f"scale must be positive and finite, not {self.scale}")
 

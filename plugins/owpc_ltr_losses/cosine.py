@@ -13,7 +13,8 @@ import numpy as np
 
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
-from owpc_ltr.host.literals import check_choices, choice_number
+from owpc_ltr.host.literals import choice_number
+from owpc_ltr.host.settings import check_settings
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
 from owpc_ltr.protocols import Loss
 
@@ -78,7 +79,7 @@ class Cosine(KernelLoss):
     target: Target = "label"
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        check_settings(self)
 
     def parameters(self) -> Vector:
         """Which target."""

@@ -18,7 +18,8 @@ from numba import njit
 
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
-from owpc_ltr.host.literals import check_choices, choice_number
+from owpc_ltr.host.literals import choice_number
+from owpc_ltr.host.settings import check_settings
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
 from owpc_ltr.kernels.pairs import has_nan, logistic
 from owpc_ltr.protocols import Loss
@@ -88,7 +89,7 @@ class LambdaRank(KernelLoss):
     alpha: float = 0.0
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        check_settings(self)
         if self.truncation < 0:
             raise ValueError(f"truncation is a rank, or 0 for none, not {self.truncation}")
         if not (0 < self.margin < math.inf and 0 <= self.alpha < math.inf):

@@ -23,7 +23,8 @@ from numba import njit
 
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
-from owpc_ltr.host.literals import check_choices, choice_number
+from owpc_ltr.host.literals import choice_number
+from owpc_ltr.host.settings import check_settings
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
 from owpc_ltr.kernels.pairs import LOGISTIC, Inner, add_pairs, has_nan, lowest_grade, next_grade
 from owpc_ltr.kernels.sorting import sort_ascending
@@ -104,7 +105,7 @@ class OWPC(KernelLoss):
     grades: Grades = "binary"
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        check_settings(self)
         if not 0 < self.p <= 100:
             raise ValueError(f"p is in per cent, above 0 and at most 100, not {self.p}")
         if not 0 < self.margin < math.inf:

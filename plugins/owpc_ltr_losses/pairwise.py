@@ -16,7 +16,8 @@ from numba import njit
 
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
-from owpc_ltr.host.literals import check_choices, choice_number
+from owpc_ltr.host.literals import choice_number
+from owpc_ltr.host.settings import check_settings
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
 from owpc_ltr.kernels.pairs import Inner, add_pairs, has_nan, lowest_grade, next_grade
 from owpc_ltr.protocols import Loss
@@ -82,7 +83,7 @@ class Pairwise(KernelLoss):
     normalise: Normalise = "pairs"
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        check_settings(self)
         if not 0 < self.margin < math.inf:
             raise ValueError(f"margin must be positive and finite, not {self.margin}")
 

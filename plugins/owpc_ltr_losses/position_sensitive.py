@@ -17,7 +17,8 @@ from numba import njit
 
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
-from owpc_ltr.host.literals import check_choices, choice_number
+from owpc_ltr.host.literals import choice_number
+from owpc_ltr.host.settings import check_settings
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
 from owpc_ltr.kernels.pairs import HINGE, add_pairs, documents_of, grades_of, has_nan
 from owpc_ltr.protocols import Loss
@@ -72,7 +73,7 @@ class PositionSensitive(KernelLoss):
     normalise: Normalise = "none"
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        check_settings(self)
 
     def parameters(self) -> Vector:
         """Whether the mean is meant."""

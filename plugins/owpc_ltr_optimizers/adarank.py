@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.host.literals import check_choices
+from owpc_ltr.host.settings import check_settings
+from owpc_ltr.metrics import Metric
 from owpc_ltr.metrics.during_training import Judge, Measured
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Certificate, Fit, Loss, Optimizer, Run
@@ -47,7 +48,7 @@ class AdaRank:
     repeats: Repeats = "never"
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        check_settings(self)
         if min(self.rounds, self.patience) < 1:
             raise ValueError("rounds and patience must be 1 or more")
 
@@ -89,7 +90,7 @@ class AdaRank:
 class _Sum:
     """The features taken so far with their weights, and the queries that they leave."""
 
-    def __init__(self, data: RankingDataset, metric: str, repeats: Repeats) -> None:
+    def __init__(self, data: RankingDataset, metric: str | Metric, repeats: Repeats) -> None:
         self.data, self.measured, self.repeats = data, Measured(data, metric), repeats
         self.weak = _weak_values(data, self.measured)
         self.passed_over = np.zeros(self.weak.shape[:2], dtype=bool)

@@ -23,7 +23,7 @@ from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import Refused
-from owpc_ltr.host.literals import check_choices
+from owpc_ltr.host.settings import check_settings
 from owpc_ltr.interop.formats.xgboost_raw import from_raw
 from owpc_ltr.kernels.kernel import bind
 from owpc_ltr.kernels.linear import losses_of_scores
@@ -60,7 +60,7 @@ class Boosting:
     patience: int = 50
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        check_settings(self)
         if min(self.trees, self.depth, self.patience) < 1 or self.bins < 2:
             raise ValueError("trees, depth and patience must be 1 or more, bins 2 or more")
         if not (self.eta > 0 and self.leaf >= 0 and self.l2 >= 0):

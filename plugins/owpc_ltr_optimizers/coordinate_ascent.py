@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.host.settings import check_settings
 from owpc_ltr.kernels.linear import linear_scores
+from owpc_ltr.metrics import Metric
 from owpc_ltr.metrics.during_training import Judge, Measured
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Certificate, Fit, Loss, Optimizer, Run
@@ -41,6 +43,7 @@ class CoordinateAscent:
     tolerance: float = 1e-3
 
     def __post_init__(self) -> None:
+        check_settings(self)
         if min(self.restarts, self.passes) < 1 or self.tolerance < 0:
             raise ValueError("restarts and passes must be 1 or more, tolerance 0 or more")
 
@@ -82,7 +85,7 @@ class CoordinateAscent:
 class _Climb:
     """Weights, their scores, and the metric there; all steps along a weight cost one pass."""
 
-    def __init__(self, data: RankingDataset, metric: str, threads: int) -> None:
+    def __init__(self, data: RankingDataset, metric: str | Metric, threads: int) -> None:
         self.data, self.measured, self.threads = data, Measured(data, metric), threads
         self.w, self.scores = np.zeros(data.n_features), np.zeros(data.n_documents)
         self.value = self.measured.mean(self.scores)

@@ -21,6 +21,7 @@ from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import Refused
+from owpc_ltr.host.settings import check_settings
 from owpc_ltr.kernels.linear import run_blocks
 from owpc_ltr.metrics.during_training import Judge
 from owpc_ltr.models.forest import LEAF, Forest
@@ -47,6 +48,7 @@ class RankBoost:
     patience: int = 100
 
     def __post_init__(self) -> None:
+        check_settings(self)
         if min(self.rounds, self.patience) < 1:
             raise ValueError("rounds and patience must be 1 or more")
 

@@ -164,8 +164,8 @@ def test_the_order_within_the_window_is_the_models_and_beyond_it_the_searchs(
     assert [document for document in ids_of(small, plain) if document in set(beyond)] == beyond
 
 
-def asked(small: Small, *shown: int) -> SearchRequest:
-    return SearchRequest(small.index, QUERY, PARAMS, *shown)
+def asked(small: Small, size: int, window: int = 100) -> SearchRequest:
+    return SearchRequest(small.index, QUERY, PARAMS, size, window)
 
 
 def ids_of(small: Small, body: dict[str, Any]) -> list[str]:

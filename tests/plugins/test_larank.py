@@ -99,6 +99,23 @@ def test_a_warm_start_ends_where_a_cold_one_does() -> None:
     assert warm.certificate.objective == pytest.approx(cold.certificate.objective, rel=1e-4)
 
 
+def test_a_warm_start_begins_with_the_bound_and_the_point_of_the_fit_it_comes_from() -> None:
+    data, loss, run = problem(3, queries=20), OWPC(), Run()
+    start = LaRank(C=10.0, tolerance=1e-5).minimise(loss, data, run)
+    cold, end = start.history[0], start.history[-1]
+    assert cold["gap"] > 100 * end["gap"]
+    warm = LaRank(C=10.0, tolerance=1e-5).minimise(loss, data, run, start).history
+    assert len(warm) == 1
+    assert warm[0]["dual"] >= end["dual"] - 1e-12
+    assert warm[0]["objective"] <= end["objective"] + 1e-12
+    # With another budget the point stays, and what bounds the losses still bounds the optimum.
+    other = LaRank(C=20.0, tolerance=1e-5).minimise(loss, data, run, start).history
+    there = end["objective"] + (20.0 - 10.0) * start.certificate.risk
+    assert other[0]["objective"] <= there + 1e-12
+    first = LaRank(C=20.0, tolerance=1e-5).minimise(loss, data, run).history[0]
+    assert other[0]["gap"] < 0.1 * first["gap"]
+
+
 def test_scaled_features_are_the_same_problem_as_multiplied_ones() -> None:
     data = problem(4)
     scales = np.array([0.5, 2.0, 1.0, 4.0])
@@ -115,9 +132,10 @@ def test_scaled_features_are_the_same_problem_as_multiplied_ones() -> None:
 @given(seed=st.integers(0, 10_000), C=st.sampled_from([0.1, 10.0, 1000.0]))
 def test_the_dual_never_passes_the_primal(seed: int, C: float) -> None:
     data = problem(seed, queries=5)
-    for row in fit(data, C).history:
-        if "objective" in row:
-            assert row["dual"] <= row["objective"] + 1e-9 * abs(row["objective"])
+    history = fit(data, C).history
+    assert history
+    for row in history:
+        assert row["dual"] <= row["objective"] + 1e-9 * abs(row["objective"])
 
 
 def test_the_dual_never_decreases_from_pass_to_pass() -> None:

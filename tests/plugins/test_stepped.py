@@ -10,7 +10,8 @@ import pytest
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.errors import BadInput
-from owpc_ltr.metrics import MEASURES, parse_metric
+from owpc_ltr.host.registry import installed
+from owpc_ltr.metrics import parse_metric
 from owpc_ltr.metrics.along_line import SteppedMetric, is_compiled
 from owpc_ltr.metrics.during_training import Measured
 
@@ -18,6 +19,7 @@ METRICS = [
     "map", "map@4", "map,relevant-above=1", "map,empty=one", "mrr", "mrr@3", "winner-takes-all",
     "precision@5", "precision@5,short=zero", "recall@7", "recall@3,empty=one", "ndcg", "ndcg@5",
     "ndcg@5,short=zero", "ndcg@3,gain=linear", "ndcg-letor@4", "ndcg@100,empty=skip",
+    "rbp", "rbp@3,persistence=0.5,empty=one", "rbp@9,gain=linear,max-grade=2,short=zero",
 ]  # fmt: skip
 TIES = ["expected", "pessimistic", "optimistic", "file-order"]
 STEPS = np.array([0.0, 0.125, -0.125, 0.5, -0.5, 1.0, -3.0, 1e3])
@@ -98,12 +100,17 @@ def test_means_along_a_line_are_those_of_each_step(name: str, rng: np.random.Gen
     )
 
 
-def test_all_measures_but_two_are_compiled() -> None:
-    texts = [
-        f"{name}@5" if measure.cutoff == "needed" else name for name, measure in MEASURES.items()
-    ]
-    missing = [text for text in texts if not is_compiled(parse_metric(text))]
+def test_all_metrics_but_two_are_compiled() -> None:
+    metrics = [plugin.cls() for plugin in installed().all("metric") if plugin.shipped]
+    missing = [metric.name for metric in metrics if not is_compiled(metric)]
     assert missing == ["err", "pairwise-error"]
+    assert len(metrics) > 6
+
+
+def test_a_metric_that_is_not_compiled_is_told(rng: np.random.Generator) -> None:
+    data = ragged(rng)
+    with pytest.raises(ValueError, match="err is not compiled"):
+        SteppedMetric(parse_metric("err"), data, np.zeros(data.n_queries))
 
 
 def test_a_score_that_has_no_place_is_refused_by_name(rng: np.random.Generator) -> None:

@@ -36,18 +36,28 @@ class WorstPairs:
         """Value and subgradient of one query; a pair weighs as much as its two documents."""
         better, worse = np.nonzero(labels[:, None] > labels[None, :])
         gradient = np.zeros_like(scores)
-        if not len(better):
+        mass = (weights[better] * weights[worse]).astype(float)
+        if not mass.any():
             return 0.0, gradient
         hinge = np.maximum(self.margin - (scores[better] - scores[worse]), 0.0)
-        mass = (weights[better] * weights[worse]).astype(float)
-        order = np.argsort(-hinge, kind="stable")
-        budget = self.share / 100 * mass.sum()
-        before = np.cumsum(mass[order]) - mass[order]
-        taken = np.clip(budget - before, 0.0, mass[order]) / budget
-        pushed = taken * (hinge[order] > 0)
-        np.add.at(gradient, better[order], -pushed)
-        np.add.at(gradient, worse[order], pushed)
-        return float(taken @ hinge[order]), gradient
+        taken = mass * _shares(hinge, mass, self.share / 100 * mass.sum())
+        pushed = taken * (hinge > 0)
+        np.add.at(gradient, better, -pushed)
+        np.add.at(gradient, worse, pushed)
+        return float(taken @ hinge), gradient
+
+
+def _shares(hinge: Vector, mass: Vector, budget: float) -> Vector:
+    """What part of each pair is among the worst, over `budget`.
+
+    Pairs of one value share what is left of the budget alike, so that the gradient does not depend
+    on the order of the documents.
+    """
+    _, group = np.unique(-hinge, return_inverse=True)
+    together = np.bincount(group, mass)
+    before = np.cumsum(together) - together
+    taken = np.clip(budget - before, 0.0, together)
+    return (np.divide(taken, together, where=together > 0, out=taken) / budget)[group]
 
 
 @hookimpl

@@ -149,8 +149,8 @@ class _Parts:
         if KEY not in metadata:
             raise BadInput(
                 f"cannot read {self.path}: it is Parquet, but no dataset of owpc-ltr: give its "
-                "columns to owpc_ltr.data.make_dataset(features, labels, query_ids) and the result "
-                "to owpc_ltr.dataset_file.save_dataset"
+                "columns to owpc_ltr.from_frame(frame, query=…, label=…), and the result to "
+                "owpc_ltr.save_dataset"
             )
         try:
             about = json.loads(metadata[KEY])

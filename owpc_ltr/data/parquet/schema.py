@@ -1,4 +1,4 @@
-"""The form of a dataset file: its version, metadata key and columns."""
+"""The schema of a dataset file: its version, metadata key and columns."""
 
 import pyarrow as pa
 

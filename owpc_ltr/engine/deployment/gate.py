@@ -1,4 +1,4 @@
-"""Gate: a new model gets in only where it is shown to be better than the one that is there."""
+"""The gate of `upload --require-gain`: only a model that held-out queries show to be better."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.splits import HashSplit
+from owpc_ltr.data.sources import known_sides
 from owpc_ltr.engine.deployment.aliases import ROLES, Aliases
 from owpc_ltr.engine.deployment.certificates import Certificate, Certificates
 from owpc_ltr.engine.http.client import Engine
@@ -139,17 +140,16 @@ def _other(engine: Engine, name: str, over: str) -> Certificate | None:
     return Certificates(engine).get(over)
 
 
-def _unseen(data: RankingDataset, record: dict[str, Any], whose: str) -> Any:
+def _unseen(data: RankingDataset, record: dict[str, Any], whose: str) -> NDArray[np.bool_]:
     """Which queries a model did not see, as far as its record tells."""
-    source = record.get("source") or {}
-    if data.fingerprint not in _seen(record):
-        return np.ones(data.n_queries, dtype=bool)
-    if source.get("split") is None:
+    sides = known_sides(record, data)
+    unseen = np.ones(data.n_queries, dtype=bool) if sides is None else sides == "test"
+    if not unseen.any() and (record.get("source") or {}).get("split") is None:
         raise Refused(
             f"{whose} was trained or chosen on all queries of this data, so that nothing is held "
             "out to compare on: give other judgments, or train with a split"
         )
-    return HashSplit(**source["split"]).sides(data) == "test"
+    return unseen
 
 
 def _seen(record: dict[str, Any]) -> set[str]:

@@ -1,4 +1,4 @@
-"""Parity: whether a model ranks real documents in the engine as it does on the laptop."""
+"""Parity: whether a model scores and ranks real documents in the engine as on the laptop."""
 
 from __future__ import annotations
 

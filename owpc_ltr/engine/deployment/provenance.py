@@ -1,4 +1,4 @@
-"""Provenance: what a certificate tells of a model, in few words, and how two models differ."""
+"""The facts of a model from its certificate, in few words, and how two models differ."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from owpc_ltr.engine.deployment.certificates import Certificate
 _RECORD = ("loss", "optimizer", "normalise", "seed", "select", "validation", "queries", "documents",
            "imported", "source", "fingerprint", "featureset_hash", "owpc_ltr")  # fmt: skip
 _SHOWN = 3
-_FIT = ("objective", "risk", "gap", "relative_gap", "passes", "stop")
+_FIT = ("objective", "risk", "gap", "relative_gap", "passes", "stop_reason")
 
 
 def provenance(certificate: Certificate) -> dict[str, Any]:
@@ -18,6 +18,9 @@ def provenance(certificate: Certificate) -> dict[str, Any]:
     record = certificate.record
     facts: dict[str, Any] = {"model": certificate.model, "type": certificate.type}
     facts |= {key: record[key] for key in _RECORD if record.get(key) is not None}
+    if isinstance(record.get("source"), dict):
+        # Which queries they were, is for comparing with others: nobody reads it.
+        facts["source"] = {key: part for key, part in record["source"].items() if key != "queries"}
     fit = record.get("certificate") or {}
     facts["fit"] = {key: fit[key] for key in _FIT if key in fit}
     facts["featureset"] = certificate.featureset.name

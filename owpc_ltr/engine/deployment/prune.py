@@ -1,4 +1,4 @@
-"""Models that no alias points to, and how they are removed."""
+"""`models prune`: which models no alias points to or can go back to, and their removal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deployment: a model goes into an engine, proves itself there, and only then gets its name."""
+"""Uploads: a model is stored, compared with its local scores, and only then gets its name."""
 
 from __future__ import annotations
 

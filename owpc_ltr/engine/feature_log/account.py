@@ -1,4 +1,4 @@
-"""Account: every judged document is logged, absent or rejected; nothing else can happen to it."""
+"""The account of a log: each judged document is logged, absent or rejected, and all are counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Assembly: chunks → the dataset, with a manifest that tells what it is made of."""
+"""Finished chunks put together as the dataset, with a manifest of what it is made of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chunks: cuts of the judgments that are logged, checked and kept as one file each."""
+"""Chunks: the judgments cut into parts that are logged, checked and kept as one file each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Environment: what feature values depend on besides the query and the document."""
+"""What feature values depend on besides query and document: engine, index, feature set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RunFolder: half-done work beside its output, whole after any crash."""
+"""The run folder: a feature log's half-done work beside its output, whole after any crash."""
 
 from __future__ import annotations
 

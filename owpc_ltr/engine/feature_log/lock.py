@@ -1,4 +1,4 @@
-"""The lock of a run folder: one process at a time, and none that a crash could leave behind."""
+"""The lock of a run folder: one process at a time, and none left behind by a crash."""
 
 from __future__ import annotations
 

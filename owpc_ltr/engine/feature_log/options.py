@@ -1,4 +1,4 @@
-"""LogOptions: how a feature log is run; nothing here changes the bytes of the result."""
+"""The options of a feature log; none of them changes the bytes of its result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is sent to the templates of a feature set, and as which type."""
+"""The parameters of a query as they are sent to the feature templates, and as which type."""
 
 from __future__ import annotations
 

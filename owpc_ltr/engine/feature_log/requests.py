@@ -1,4 +1,4 @@
-"""Asking: one query's documents, searched, repeated, halved, and confirmed absent."""
+"""Requests for one query's features, retried, bisected, and repeated to confirm absence."""
 
 from __future__ import annotations
 

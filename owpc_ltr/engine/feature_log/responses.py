@@ -1,4 +1,4 @@
-"""What a search must answer before it is taken for data."""
+"""Checks of a search response before its feature values are taken for data."""
 
 from __future__ import annotations
 

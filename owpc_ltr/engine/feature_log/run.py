@@ -1,4 +1,4 @@
-"""log_features: the whole job, chunk by chunk."""
+"""The whole job of a feature log, chunk by chunk: `log_features`."""
 
 from __future__ import annotations
 

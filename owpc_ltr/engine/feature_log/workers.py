@@ -1,4 +1,4 @@
-"""Workers: threads that share out requests, and can be left behind when they hang."""
+"""Worker threads that share out requests, and can be left behind when they hang."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Engine: requests to a cluster, JSON in and JSON out, retried where that helps."""
+"""The client of a cluster: JSON in, JSON out; which HTTP statuses and faults are retried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ConnectionSettings: where the cluster is, and how it is spoken to.
+"""Connection settings: where the cluster is, its credentials, certificates and time limits.
 
 In this order: what is given in the call; the environment (`OWPC_LTR_URL`, `OWPC_LTR_USER` and
 `OWPC_LTR_PASSWORD`, or `OWPC_LTR_API_KEY`, or `OWPC_LTR_AWS_REGION` and `OWPC_LTR_AWS_SERVICE`;

@@ -1,4 +1,4 @@
-"""EngineRefusal: an engine's "no", as one line that says what to do."""
+"""Error answers of an engine, each as one line that says what to do: `EngineRefusal`."""
 
 from __future__ import annotations
 

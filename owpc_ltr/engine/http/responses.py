@@ -1,4 +1,4 @@
-"""Answers of an engine, looked at before they are believed: whole, and in an engine's own form."""
+"""Checks that an answer is whole and in an engine's own form before it is believed."""
 
 from __future__ import annotations
 

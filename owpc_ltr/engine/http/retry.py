@@ -1,4 +1,4 @@
-"""Retrying: what may pass is tried again, later each time, within a deadline and a budget."""
+"""The policy of retries: pauses, deadline, budget; which answers are retried says client.py."""
 
 from __future__ import annotations
 

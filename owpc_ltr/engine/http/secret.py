@@ -1,4 +1,4 @@
-"""Secret: text that is sent, and never shown."""
+"""Passwords and keys as text that is sent and never shown: `Secret`."""
 
 from __future__ import annotations
 

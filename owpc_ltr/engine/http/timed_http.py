@@ -1,4 +1,4 @@
-"""HTTP connections whose timeout is for the whole answer, not for each read of it."""
+"""HTTP connections with a timeout for the whole answer, not for each read of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wire: one HTTP exchange with an engine, bounded in time and in size, over opensearch-py."""
+"""One HTTP exchange with an engine, bounded in time and in size, over opensearch-py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The account that runs the node: ourselves, or an unprivileged one when we are root."""
+"""The user account that runs the node: ourselves, or an unprivileged one when we are root."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One at a time: a lock that dies with its holder."""
+"""File locks of the local node: one process at a time, freed when it dies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions to the machine and to the node: is the port free, how is the node."""
+"""Whether a port is free, and whether the node on it answers, is healthy, has the LTR plugin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a long task tells the person who waits for it."""
+"""Progress reports of long tasks: what a terminal shows, or nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Capacity: how large a model is, against what the engine has room for."""
+"""Capacity: a model's size against the LTR plugin's cache, a query's clauses against the limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Live reranking: one request brings a window of hits with their features; the client reorders it.
+"""Live reranking by the client: one request for a window of hits and features, reordered here.
 
     request = SearchRequest("movies", query, {"keywords": "insidious 2"})
     result = live_search(engine, store, request, ranker)

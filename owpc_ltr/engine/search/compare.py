@@ -1,4 +1,4 @@
-"""Live search: the engine's own ranking of a query, and the same with a model's rescoring."""
+"""A search before and after: the engine's own ranking, and the same with a model's rescoring."""
 
 from __future__ import annotations
 

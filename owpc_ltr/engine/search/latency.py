@@ -1,4 +1,4 @@
-"""Profiling: what features and windows cost in the live query, by the engine's clock and ours.
+"""Latency: what features, windows and models cost in the live query, by two clocks.
 
 Every way of asking is timed on the same queries in turn, in a new order each time, after a warm-up:
 what else a machine does meanwhile then falls on all of them alike, and differences are paired.

@@ -1,4 +1,4 @@
-"""Windows that are safe: no document beyond a rescored window can pass one inside it.
+"""Rescore windows that are safe: no document beyond one can pass a document inside it.
 
 An engine leaves a document beyond the window with its score times `query_weight`: 0 where the
 model replaces the score, which is above every rescored document with a negative one. Pages then

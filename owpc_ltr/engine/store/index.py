@@ -1,4 +1,4 @@
-"""StoreIndex: the documents of a plugin-free store, in an index of ours."""
+"""The index that holds a plugin-free store's feature sets and models: `StoreIndex`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LtrPluginStore: feature sets and models in the LTR plugin's `_ltr`."""
+"""The store of clusters with the LTR plugin: feature sets and models in its `_ltr`."""
 
 from __future__ import annotations
 

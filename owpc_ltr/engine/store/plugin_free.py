@@ -1,4 +1,4 @@
-"""PluginFreeStore: feature sets and models in an index of ours, for clusters without the plugin.
+"""The store of clusters without the LTR plugin: feature sets and models in an index of ours.
 
 Features are named queries of one search, whose scores the engine returns; linear models are a
 chain of rescorers. Both give what the plugin would, bit for bit or in the last one.

@@ -1,4 +1,4 @@
-"""Templates: feature queries with their parameters put in, as the LTR plugin does it."""
+"""Feature templates with their parameters put in, as the LTR plugin does it."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ from typing import ClassVar, NamedTuple
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.host.settings import check_settings
 from owpc_ltr.kernels.cutting_planes import (
     NOTHING_TO_GAIN,
     Origin,
@@ -51,6 +52,7 @@ class Bundle:
     passes: int = 2000
 
     def __post_init__(self) -> None:
+        check_settings(self)
         if not (self.C > 0 and self.tolerance > 0 and self.passes > 0):
             raise ValueError("C, tolerance and passes must be positive")
 

@@ -21,11 +21,11 @@ from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import Refused
-from owpc_ltr.host.literals import check_choices
+from owpc_ltr.host.settings import check_settings
 from owpc_ltr.kernels.kernel import bind
 from owpc_ltr.kernels.linear import linear_risk
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.protocols import Certificate, Fit, Loss, Optimizer, Run
+from owpc_ltr.protocols import Certificate, Fit, Loss, Optimizer, Run, relative_gap
 from owpc_ltr_optimizers.bundle.bundle import Bundle
 from owpc_ltr_optimizers.gradient.adam import Batches, minimise_by_batches
 
@@ -49,7 +49,7 @@ class Gradient:
     patience: int = 20
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        check_settings(self)
         if not (self.C > 0 and self.tolerance > 0 and self.learning_rate > 0):
             raise ValueError("C, tolerance and learning_rate must be positive")
         if min(self.passes, self.hidden, self.epochs, self.batch, self.patience) < 1:
@@ -165,7 +165,7 @@ class _Descent:
         return Certificate(
             objective=objective,
             gap=gap,
-            relative_gap=gap / gain if gain > 0 else float("inf") * gap,
+            relative_gap=relative_gap(gap, gain),
             passes=len(self.history),
             risk=self.risk,
             risk_at_zero=self.risk_at_zero,

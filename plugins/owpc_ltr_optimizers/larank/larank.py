@@ -28,6 +28,7 @@ from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import Refused
+from owpc_ltr.host.settings import check_settings
 from owpc_ltr.kernels.cutting_planes import (
     NOTHING_TO_GAIN,
     Origin,
@@ -62,6 +63,7 @@ class LaRank:
     passes: int = 500
 
     def __post_init__(self) -> None:
+        check_settings(self)
         if not (self.C > 0 and self.tolerance > 0 and self.passes > 0):
             raise ValueError("C, tolerance and passes must be positive")
 

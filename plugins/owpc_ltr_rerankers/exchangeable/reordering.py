@@ -11,8 +11,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Fields, Matrix, Vector
-from owpc_ltr.errors import BadInput
-from owpc_ltr.host.literals import check_choices
+from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.host.settings import check_settings
 from owpc_ltr_rerankers.exchangeable.kernels import Kernel, kernel_sums, parse_kernels
 from owpc_ltr_rerankers.exchangeable.lists import Lists
 from owpc_ltr_rerankers.exchangeable.positive import Positive, positive_base
@@ -33,7 +33,7 @@ class Shape:
     rbf_documents: int = 1000
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        check_settings(self)
         if not 0 < self.gamma < math.inf:
             raise ValueError(f"gamma must be positive and finite, not {self.gamma}")
         if self.rbf_documents < 2:
@@ -136,6 +136,8 @@ class ExchangeableReordering:
             return cls(names, shape, weights, np.array(content["shares"], dtype=np.float64))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise BadInput(f"the reordering is damaged: {type(error).__name__} {error}") from error
+        except UsageError as error:
+            raise BadInput(f"the reordering is damaged: {error}") from error
 
 
 def log_factors(sums: Vector, weights: Vector, shares: Vector) -> Vector:

@@ -2,32 +2,51 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
 
 import numpy as np
 
+from owpc_ltr import hookimpl
+from owpc_ltr.arrays import Labels, Vector
+from owpc_ltr.metrics import Metric, RankedQueries
+from owpc_ltr.metrics.conventions import Empty
 from owpc_ltr.metrics.ragged import IntVector, counts_by_query, divide_defined
 
-if TYPE_CHECKING:
-    from owpc_ltr.arrays import Labels, Vector
-    from owpc_ltr.metrics.metric import Metric
-    from owpc_ltr.metrics.ranking import RankedQueries
 
+@dataclass(frozen=True)
+class PairwiseError(Metric):
+    """pairs of different labels in the wrong order, over all such pairs (Burges 2006).
 
-def pairwise_error(queries: RankedQueries, metric: Metric) -> Vector:
-    """Pairs of different labels in the wrong order, over all such pairs (Burges 2006).
-
-    A tied pair is wrong in half of the orders: the mean of the worst and the best order.
+    A query without pairs would lower a mean of errors: it is left out unless asked for.
     """
-    if metric.ties != "expected":
-        wrong, pairs = _misordered(queries.ranking(metric.ties).labels, queries)
+
+    name: ClassVar[str] = "pairwise-error"
+    cutoff_use: ClassVar[Literal["needed", "optional", "none"]] = "none"
+    higher_is_better: ClassVar[bool] = False
+    defined_on: ClassVar[str] = "pairs to compare"
+
+    empty: Empty = field(default="skip", kw_only=True)
+
+    def values(self, queries: RankedQueries) -> Vector:
+        """Misordered pairs over pairs.
+
+        A tied pair is wrong in half of the orders: the mean of the worst and the best order.
+        """
+        if self.ties != "expected":
+            wrong, pairs = _misordered(queries.ranking(self.ties).labels, queries)
+            return divide_defined(wrong.astype(np.float64), pairs)
+        worst, best = queries.ranking("pessimistic"), queries.ranking("optimistic")
+        wrong, pairs = _misordered(worst.labels, queries)
+        if worst is not best:
+            wrong = wrong + _misordered(best.labels, queries)[0]
+            pairs = 2 * pairs
         return divide_defined(wrong.astype(np.float64), pairs)
-    worst, best = queries.ranking("pessimistic"), queries.ranking("optimistic")
-    wrong, pairs = _misordered(worst.labels, queries)
-    if worst is not best:
-        wrong = wrong + _misordered(best.labels, queries)[0]
-        pairs = 2 * pairs
-    return divide_defined(wrong.astype(np.float64), pairs)
+
+    @property
+    def meaning(self) -> str:
+        """Which pairs."""
+        return "pairs of different labels in the wrong order, over all such pairs"
 
 
 def _misordered(labels: Labels, queries: RankedQueries) -> tuple[IntVector, IntVector]:
@@ -62,3 +81,9 @@ def _moved(place: IntVector, values: IntVector) -> IntVector:
     moved = np.empty_like(values)
     moved[place] = values
     return moved
+
+
+@hookimpl
+def ltr_metrics() -> list[type[Metric]]:
+    """Offer `--metric pairwise-error`."""
+    return [PairwiseError]

@@ -2,46 +2,67 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from owpc_ltr.errors import BadInput
+from owpc_ltr import hookimpl
+from owpc_ltr.arrays import Labels, Vector
+from owpc_ltr.errors import UsageError
+from owpc_ltr.metrics import Metric, RankedQueries
+from owpc_ltr.metrics.conventions import check_scale, cutoff_words
 from owpc_ltr.metrics.ragged import IntVector, counts_by_query, rectangles, sums_by_query
-
-if TYPE_CHECKING:
-    from owpc_ltr.arrays import Labels, Vector
-    from owpc_ltr.metrics.metric import Metric
-    from owpc_ltr.metrics.ranking import RankedQueries, Ranking
+from owpc_ltr.metrics.ranking import Ranking
 
 Table = NDArray[np.float64]
 """One row a run, one column a place."""
 
 _NEGLIGIBLE = 1e-18
+_LARGEST_GRADE = 50.0
 
 
-def expected_reciprocal_rank(queries: RankedQueries, metric: Metric) -> Vector:
-    """E[1/rank] of the document that stops a reader: p = (2^label − 1)/2^max_grade at each."""
-    ranking = queries.ranking(metric.ties).head(metric.cutoff)
-    stop = _stop_probabilities(ranking.labels, metric)
-    # A run's documents all stand below those of the runs before it, in whatever order.
-    reached = _survival_above(stop, ranking, queries.n_queries)[ranking.first]
-    contributions = reached * _run_reciprocals(stop, ranking, metric.cutoff)
-    values = sums_by_query(ranking.query, contributions, queries.n_queries)
-    values[counts_by_query(queries.labels > 0, queries.offsets) == 0] = np.nan
-    return values
+@dataclass(frozen=True)
+class ExpectedReciprocalRank(Metric):
+    """E[1/rank] of the document that stops a reader, each with p = (2^label − 1)/2^max_grade.
 
+    `max_grade` is the top of the scale; labels above it are refused.
+    """
 
-def _stop_probabilities(labels: Labels, metric: Metric) -> Vector:
-    if len(labels) and not 0 <= labels.min() <= labels.max() <= metric.max_grade:
-        wrong = labels.min() if labels.min() < 0 else labels.max()
-        raise BadInput(
-            f"{metric} cannot count the label {wrong:g}: labels must lie between 0 and "
-            f"{metric.max_grade:g}; set the top of the scale with max-grade="
-        )
-    stop: Vector = (np.exp2(labels.astype(np.float64)) - 1.0) / np.exp2(metric.max_grade)
-    return stop
+    name: ClassVar[str] = "err"
+
+    max_grade: float = 4.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.max_grade <= _LARGEST_GRADE:
+            raise UsageError(
+                f"'err' cannot take max-grade={self.max_grade}: it must lie between 0 and "
+                f"{_LARGEST_GRADE:g}"
+            )
+
+    def values(self, queries: RankedQueries) -> Vector:
+        """The sum over runs of the chance to get there, times what the run is worth."""
+        ranking = queries.ranking(self.ties).head(self.cutoff)
+        stop = self._stop_probabilities(ranking.labels)
+        # A run's documents all stand below those of the runs before it, in whatever order.
+        reached = _survival_above(stop, ranking, queries.n_queries)[ranking.first]
+        contributions = reached * _run_reciprocals(stop, ranking, self.cutoff)
+        values = sums_by_query(ranking.query, contributions, queries.n_queries)
+        values[counts_by_query(queries.labels > 0, queries.offsets) == 0] = np.nan
+        return values
+
+    @property
+    def meaning(self) -> str:
+        """What stops a reader."""
+        stop, within = f"(2^label − 1)/2^{self.max_grade:g}", cutoff_words(self.cutoff)
+        return f"expected 1/rank of the document that stops a reader, each with {stop}{within}"
+
+    def _stop_probabilities(self, labels: Labels) -> Vector:
+        check_scale(labels, self.max_grade, self)
+        stop: Vector = (np.exp2(labels.astype(np.float64)) - 1.0) / np.exp2(self.max_grade)
+        return stop
 
 
 def _survival_above(stop: Vector, ranking: Ranking, n_queries: int) -> Vector:
@@ -100,3 +121,9 @@ def _subset_means(stop: Table, width: int) -> Table:
         with_it = taken * (1.0 - stop[:, column, None]) * means[:, :-1]
         means[:, 1:] = (1.0 - taken) * means[:, 1:] + with_it
     return means
+
+
+@hookimpl
+def ltr_metrics() -> list[type[Metric]]:
+    """Offer `--metric err`."""
+    return [ExpectedReciprocalRank]

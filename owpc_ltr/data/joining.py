@@ -1,0 +1,128 @@
+"""Datasets of several files as one: the same features, and each query in one file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.errors import BadInput
+
+
+def join_datasets(parts: Sequence[RankingDataset], names: Sequence[str]) -> RankingDataset:
+    """The queries of all parts, in their order; `names` are the parts' own, for errors.
+
+    Weights that a part lacks are 1. Raises BadInput, naming both parts, where they have other
+    features or feature sets, share a query, or only one knows its documents or parameters.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    for part, name in zip(parts[1:], names[1:], strict=True):
+        _check_alike(parts[0], names[0], part, name)
+    _refuse_shared_queries(parts, names)
+    rows = np.cumsum([0, *(part.n_documents for part in parts)])
+    starts = [part.offsets[:-1] + first for part, first in zip(parts, rows, strict=False)]
+    scales = [part.feature_scales for part in parts]
+    return RankingDataset(
+        features=np.concatenate([part.features for part in parts]),
+        labels=np.concatenate([part.labels for part in parts]),
+        offsets=np.append(np.concatenate(starts), rows[-1]),
+        query_ids=pa.concat_arrays([part.query_ids for part in parts]),
+        feature_names=parts[0].feature_names,
+        document_ids=_strings(parts, "document_ids"),
+        featureset_hash=next((p.featureset_hash for p in parts if p.featureset_hash), None),
+        query_params=_strings(parts, "query_params"),
+        query_weights=_weights(parts, "query_weights", "query_importance"),
+        document_weights=_weights(parts, "document_weights", "weights"),
+        comments=_comments(parts),
+        feature_scales=scales[0] if _all_same(scales) else None,
+        document_fields=_fields(parts),
+        notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+    )
+
+
+def _check_alike(one: RankingDataset, name: str, other: RankingDataset, other_name: str) -> None:
+    if one.feature_names != other.feature_names:
+        raise BadInput(
+            f"{name} and {other_name} have other features: {_difference(one, other)}; read files "
+            "of the same features (of LETOR text, say n_features)"
+        )
+    hashes = one.featureset_hash, other.featureset_hash
+    if all(hashes) and hashes[0] != hashes[1]:
+        raise BadInput(
+            f"{name} and {other_name} were logged with other versions of the feature set "
+            f"({str(hashes[0])[:12]} and {str(hashes[1])[:12]}): log one of them again"
+        )
+    for what in ("document_ids", "query_params"):
+        if (getattr(one, what) is None) != (getattr(other, what) is None):
+            with_, without = (
+                (name, other_name) if getattr(other, what) is None else (other_name, name)
+            )
+            raise BadInput(
+                f"{with_} has {what.replace('_', ' ')} and {without} has none: add them, or read "
+                "the files one by one"
+            )
+    if set(one.document_fields or ()) != set(other.document_fields or ()):
+        raise BadInput(f"{name} and {other_name} have other document fields: add them afterwards")
+
+
+def _difference(one: RankingDataset, other: RankingDataset) -> str:
+    sizes = f"{one.n_features} against {other.n_features}"
+    pairs = zip(one.feature_names, other.feature_names, strict=False)
+    differing = next((f", '{a}' where the other has '{b}'" for a, b in pairs if a != b), "")
+    return sizes + differing
+
+
+def _refuse_shared_queries(parts: Sequence[RankingDataset], names: Sequence[str]) -> None:
+    place: dict[str, str] = {}
+    for part, name in zip(parts, names, strict=True):
+        queries = part.query_ids.to_pylist()
+        shared = next((query for query in queries if query in place), None)
+        if shared is not None:
+            raise BadInput(
+                f"query '{shared}' is in {place[shared]} and in {name}: put a query's rows in one "
+                "file, or give the queries of each file ids of their own"
+            )
+        place |= dict.fromkeys(queries, name)
+
+
+def _strings(parts: Sequence[RankingDataset], name: str) -> pa.StringArray | None:
+    arrays = [getattr(part, name) for part in parts]
+    return None if arrays[0] is None else pa.concat_arrays(arrays)
+
+
+def _comments(parts: Sequence[RankingDataset]) -> pa.StringArray | None:
+    if all(part.comments is None for part in parts):
+        return None
+    return pa.concat_arrays(
+        [
+            pa.array([""] * part.n_documents) if part.comments is None else part.comments
+            for part in parts
+        ]
+    )
+
+
+def _weights(parts: Sequence[RankingDataset], name: str, filled: str) -> Any:
+    if all(getattr(part, name) is None for part in parts):
+        return None
+    return np.concatenate([getattr(part, filled) for part in parts])
+
+
+def _fields(parts: Sequence[RankingDataset]) -> dict[str, pa.Array] | None:
+    if parts[0].document_fields is None:
+        return None
+    columns: dict[str, list[Any]] = {name: [] for name in parts[0].document_fields}
+    for part in parts:
+        for name, values in (part.document_fields or {}).items():
+            columns[name].append(values)
+    return {name: pa.concat_arrays(arrays) for name, arrays in columns.items()}
+
+
+def _all_same(scales: Sequence[Any]) -> bool:
+    return all(
+        scale is not None and scales[0] is not None and np.array_equal(scale, scales[0])
+        for scale in scales
+    )

@@ -1,0 +1,256 @@
+"""TREC runs: rankings as `query Q0 document rank score tag` lines, written and read."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from owpc_ltr.arrays import Vector
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.errors import BadInput, OwpcLtrWarning, UsageError
+from owpc_ltr.files.atomic import write_atomically
+from owpc_ltr.files.text import read_text, shown
+
+_BLANK = r"\s|^$"
+_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_RANK = r"^[0-9]+$"
+_FIELDS = 6
+_BETWEEN = "\n"
+"""Stands between query and document in a key: no id of a run has it."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrecRun:
+    """The scores of a run: one entry a line, in the order of the file.
+
+    It ranks the documents of a dataset by query and document id.
+    """
+
+    query_ids: pa.StringArray
+    document_ids: pa.StringArray
+    scores: Vector
+    tag: str
+    name: str
+
+    def __repr__(self) -> str:
+        queries = len(self.query_ids.unique())
+        return (
+            f"TrecRun '{self.tag}': {queries:,} queries, {len(self.scores):,} lines of {self.name}"
+        )
+
+    def score_dataset(self, data: RankingDataset) -> Vector:
+        """The run's scores of a dataset's documents; those that it lacks rank last, tied.
+
+        An OwpcLtrWarning says how many these are, and how many of the run's documents the data
+        does not judge, which are left out. Raises BadInput where the run has none of the data's.
+        """
+        wanted = _keys(_repeated(data), document_names(data))
+        keys = _keys(self.query_ids, self.document_ids)
+        found = pc.index_in(wanted, value_set=keys)
+        if found.null_count == len(found):
+            raise BadInput(
+                f"{self.name} ranks none of the data's {len(found)} documents "
+                f"({shown(str(self.query_ids[0]))}, {shown(str(self.document_ids[0]))} is its "
+                "first): is it a run of other queries, or of other document ids?"
+            )
+        self._say(found.null_count, len(found), data)
+        lowest = float(self.scores.min())
+        below = lowest - max(1.0, abs(lowest))
+        scores = np.append(self.scores, below)
+        places = pc.fill_null(found, len(self.scores)).to_numpy()
+        return np.asarray(scores[places])
+
+    def _say(self, absent: int, documents: int, data: RankingDataset) -> None:
+        same = pc.is_in(self.query_ids, value_set=data.query_ids)
+        unjudged = pc.sum(same).as_py() - (documents - absent)
+        notes = [
+            f"{absent} of {documents} documents are not in it: they rank last, tied"
+            if absent
+            else "",
+            f"{unjudged} of its documents are not in the data: they are left out"
+            if unjudged
+            else "",
+        ]
+        said = "; ".join(note for note in notes if note)
+        if said:
+            warnings.warn(f"{self.name}: {said}", OwpcLtrWarning, stacklevel=3)
+
+
+def write_scores(
+    scores: Vector,
+    data: RankingDataset,
+    path: Path | str,
+    tag: str = "owpc-ltr",
+    depth: int | None = None,
+) -> None:
+    """Write the ranking of a dataset's documents as a TREC run, `depth` documents a query at most.
+
+    Best first; documents of equal scores in the order of the dataset, with equal scores. Scores
+    have as many digits as tell them apart. Documents without ids are named by their number in the
+    query, from 0, and an OwpcLtrWarning says so. Raises BadInput for scores that are not finite
+    and ids with blanks, UsageError for a tag or a depth that cannot be written.
+    """
+    if re.search(_BLANK, tag):
+        raise UsageError(f"the tag {shown(tag)} is one word: leave its blanks out")
+    if depth is not None and depth < 1:
+        raise UsageError(f"a run of depth {depth} has no lines: give 1 or more, or None for all")
+    scores = _checked(scores, data)
+    if data.document_ids is None:
+        note = "the documents have no ids: each is named by its number in its query, from 0"
+        warnings.warn(note, OwpcLtrWarning, stacklevel=2)
+    queries, documents = _repeated(data), document_names(data)
+    _check_ids(data.query_ids, "query id")
+    _check_ids(documents, "document id")
+    _refuse_twice(queries, documents)
+    order = np.lexsort((-scores, np.repeat(np.arange(data.n_queries), np.diff(data.offsets))))
+    ranks = _within(data)
+    kept = slice(None) if depth is None else np.flatnonzero(ranks < depth)
+    order, ranks = order[kept], ranks[kept]
+    columns = (
+        queries.take(pa.array(order)),
+        "Q0",
+        documents.take(pa.array(order)),
+        pa.array(ranks + 1).cast(pa.string()),
+        pa.array(scores[order]).cast(pa.string()),
+        tag,
+    )
+    lines = pc.binary_join_element_wise(*columns, " ")
+    write_atomically(Path(path), ("\n".join(lines.to_pylist()) + "\n").encode())
+
+
+def is_run(path: Path) -> bool:
+    """Whether a file begins as a run does; False where there is none."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        first = file.readline(10_000).split()
+    return len(first) == _FIELDS and first[1].upper() == b"Q0"
+
+
+def read_run(path: Path | str) -> TrecRun:
+    """Read a TREC run. Raises BadInput naming the file, the line and the value."""
+    path = Path(path)
+    numbers, columns = _columns(path)
+    queries, _, documents, ranks, scores, tags = columns
+
+    def bad(row: int, what: str) -> BadInput:
+        return _bad(path, int(numbers[row]), what)
+
+    for column, pattern, what in ((ranks, _RANK, "rank"), (scores, _NUMBER, "score")):
+        row = pc.index(pc.match_substring_regex(column, pattern), False).as_py()
+        if row >= 0:
+            raise bad(row, f"the {what} {shown(str(column[row]))} is no number")
+    values = np.array(scores.cast(pa.float64()))
+    if not np.isfinite(values).all():
+        row = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise bad(row, f"the score {shown(str(scores[row]))} is too large")
+    row = pc.index(pc.equal(tags, tags[0]), False).as_py()
+    if row >= 0:
+        first = shown(str(tags[0]))
+        raise bad(row, f"the tag {shown(str(tags[row]))} after {first}: keep one run a file")
+    twice = _second(_keys(queries, documents))
+    if twice is not None:
+        before, row = twice
+        raise bad(
+            row,
+            f"document {shown(str(documents[row]))} of query {shown(str(queries[row]))} is ranked "
+            f"on line {numbers[before]} already: keep one",
+        )
+    return TrecRun(queries, documents, values, str(tags[0]), str(path))
+
+
+def _columns(path: Path) -> tuple[NDArray[np.int64], list[pa.StringArray]]:
+    """The line numbers of a run's entries, and its six columns as text."""
+    lines = pc.ascii_trim_whitespace(pa.array(read_text(path).split("\n"), pa.string()))
+    filled = np.flatnonzero(pc.not_equal(lines, "").to_numpy(zero_copy_only=False))
+    if not len(filled):
+        raise BadInput(f"cannot read {path}: it is empty")
+    lines = lines.take(pa.array(filled))
+    fields = pc.ascii_split_whitespace(lines)
+    row = pc.index(pc.equal(pc.list_value_length(fields), _FIELDS), False).as_py()
+    if row >= 0:
+        line = shown(str(lines[row]))
+        raise _bad(path, int(filled[row]) + 1, f"{line} is not 'query Q0 document rank score tag'")
+    flat = fields.flatten()
+    places = np.arange(0, len(flat), _FIELDS)
+    return filled + 1, [flat.take(pa.array(places + field)) for field in range(_FIELDS)]
+
+
+def document_names(data: RankingDataset) -> pa.StringArray:
+    """The document ids; where there are none, each document's number in its query."""
+    if data.document_ids is not None:
+        return data.document_ids
+    return pa.array(_within(data)).cast(pa.string())
+
+
+def _checked(scores: Vector, data: RankingDataset) -> Vector:
+    scores = np.asarray(scores, dtype=np.float64)
+    if scores.shape != (data.n_documents,):
+        raise BadInput(
+            f"scores have shape {scores.shape} where {data.n_documents} documents need one each"
+        )
+    strange = np.flatnonzero(~np.isfinite(scores))
+    if len(strange):
+        raise BadInput(
+            f"scores[{strange[0]}] is {scores[strange[0]]}, which has no place in a run: mend the "
+            "model or its features"
+        )
+    # One zero: a reader may order −0 and 0, which are equal here.
+    return scores + 0.0
+
+
+def _check_ids(ids: pa.StringArray, what: str) -> None:
+    row = pc.index(pc.match_substring_regex(ids, _BLANK), True).as_py()
+    if row >= 0:
+        raise BadInput(
+            f"the {what} {shown(str(ids[row]))} is empty or has a blank, which separates the "
+            "fields of a run: rename it"
+        )
+
+
+def _refuse_twice(queries: pa.StringArray, documents: pa.StringArray) -> None:
+    twice = _second(_keys(queries, documents))
+    if twice is not None:
+        raise BadInput(
+            f"document {shown(str(documents[twice[1]]))} stands twice in query "
+            f"{shown(str(queries[twice[1]]))}: a run tells documents apart by their ids"
+        )
+
+
+def _second(keys: pa.StringArray) -> tuple[int, int] | None:
+    """The first entry that was there before, and where; None where there is none."""
+    codes = keys.dictionary_encode()
+    if len(codes.dictionary) == len(keys):
+        return None
+    indices = codes.indices.to_numpy()
+    _, first = np.unique(indices, return_index=True)
+    again = np.ones(len(indices), dtype=bool)
+    again[first] = False
+    row = int(np.flatnonzero(again)[0])
+    return int(np.flatnonzero(indices == indices[row])[0]), row
+
+
+def _keys(queries: pa.StringArray, documents: pa.StringArray) -> pa.StringArray:
+    return pc.binary_join_element_wise(queries, documents, _BETWEEN)
+
+
+def _repeated(data: RankingDataset) -> pa.StringArray:
+    """The query id of each document."""
+    queries = np.repeat(np.arange(data.n_queries), np.diff(data.offsets))
+    return data.query_ids.take(pa.array(queries))
+
+
+def _within(data: RankingDataset) -> NDArray[np.int64]:
+    """The number of each document in its query, from 0."""
+    return np.arange(data.n_documents) - np.repeat(data.offsets[:-1], np.diff(data.offsets))
+
+
+def _bad(path: Path, line: int, what: str) -> BadInput:
+    return BadInput(f"cannot read {path}, line {line}: {what}")

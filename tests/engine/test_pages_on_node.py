@@ -1,0 +1,54 @@
+"""The code of the pages that speak to a cluster runs on a real node."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from owpc_ltr.engine.http.client import Engine, EngineRefusal
+from owpc_ltr.engine.http.connection import ConnectionSettings
+from tests.commands import Run, commands_in
+from tests.engine.conftest import SessionNode
+from tests.page_samples import NEEDS_NODE, SAMPLES
+from tests.pages import PAGES, blocks_of, run_page, samples_of
+
+pytestmark = pytest.mark.node
+
+ON_NODE = [page for page in PAGES if NEEDS_NODE & set(samples_of(page))]
+
+
+@pytest.fixture
+def empty_node(session_node: SessionNode) -> Iterator[str]:
+    """The session's own node, for pages use plain names: never one that somebody named.
+
+    What a page has made is taken away, for the next one makes it again.
+    """
+    yield session_node.status.url
+    engine = Engine(ConnectionSettings(session_node.status.url))
+    for index in ("movies", "owpc-ltr-store", "owpc-ltr-pointers"):
+        with contextlib.suppress(EngineRefusal):
+            engine.request("DELETE", f"/{index}")
+    engine.close()
+
+
+@pytest.fixture
+def run(
+    empty_node: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Run:
+    command = commands_in(tmp_path, monkeypatch, capsys)
+    monkeypatch.setenv("OWPC_LTR_URL", empty_node)
+    return command
+
+
+@pytest.mark.parametrize("page", ON_NODE, ids=lambda page: page.stem)
+def test_the_code_of_a_page_runs_on_a_node(page: Path, tmp_path: Path, run: Run) -> None:
+    for sample in samples_of(page):
+        SAMPLES[sample](tmp_path)
+    expected = sum(block.runs for block in blocks_of(page))
+    assert run_page(page, tmp_path, run) == expected

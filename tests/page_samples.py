@@ -1,0 +1,98 @@
+"""What pages are run with: small data of the same form as the data that their figures are of."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.data.letor import write_letor
+
+ROOT = Path(__file__).parents[1]
+NEEDS_NODE = {"movies"}
+"""Samples whose pages speak to a cluster."""
+
+_WORDS = ["insidious", "chapter", "steel", "river", "garden", "winter", "night", "harbour"]
+_TEXT = {"type": "text", "analyzer": "english"}
+_QUERIES, _JUDGED, _MOVIES = 220, 20, 300
+
+
+def movies(folder: Path) -> None:
+    """Movies, their feature set and its costs, and judged queries.
+
+    Liked is where the title fits and the votes lie in one of several ranges: more than a line can
+    tell, so that trees are better.
+    """
+    rng = np.random.default_rng(7)
+    corpus = [_movie(number, rng) for number in range(_MOVIES)]
+    with gzip.open(folder / "movies-corpus.jsonl.gz", "wt") as file:
+        file.writelines(f"{json.dumps(movie)}\n" for movie in corpus)
+    fields = ("title", "overview", "tags", "genres", "director", "actors", "characters")
+    mappings = {"properties": dict.fromkeys(fields, _TEXT)}
+    (folder / "movies-index-settings.json").write_text(json.dumps({"mappings": mappings}))
+    featureset = (ROOT / "featuresets" / "movies.json").read_text()
+    for path in (folder / "movies.json", folder / "featuresets" / "movies.json"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(featureset)
+    names = [feature["name"] for feature in json.loads(featureset)["featureset"]["features"]]
+    (folder / "movies-costs.json").write_text(json.dumps(dict.fromkeys(names, 0.5)))
+    with gzip.open(folder / "movies-judgments.tsv.gz", "wt") as file:
+        file.write("query_id\tquery\tdoc_id\tgrade\n")
+        for number in range(_QUERIES):
+            word = str(rng.choice(_WORDS))
+            for index in rng.choice(_MOVIES, _JUDGED, replace=False):
+                movie = corpus[index]
+                grade = int(word in movie["title"] and movie["votes"] // 600 % 2)
+                file.write(f"q{number}\t{word} {number % 9}\t{movie['id']}\t{grade}\n")
+
+
+def letor(folder: Path) -> None:
+    """Five folders `Fold1` … `Fold5`, each with train.txt, vali.txt and test.txt."""
+    parts = [_judged(seed) for seed in range(5)]
+    for fold in range(5):
+        where = folder / f"Fold{fold + 1}"
+        where.mkdir()
+        for name, part in (("train", fold), ("vali", fold + 3), ("test", fold + 4)):
+            write_letor(parts[part % 5], where / f"{name}.txt")
+
+
+def dataset(folder: Path) -> None:
+    """`data.txt`: 120 judged queries with 5 features, in LETOR's format."""
+    write_letor(_judged(11, queries=120), folder / "data.txt")
+
+
+SAMPLES: dict[str, Callable[[Path], None]] = {"movies": movies, "letor": letor, "dataset": dataset}
+
+
+def _movie(number: int, rng: np.random.Generator) -> dict[str, Any]:
+    def words(count: int) -> str:
+        return " ".join(rng.choice(_WORDS, count))
+
+    return {
+        "id": str(1000 + number),
+        "title": words(3),
+        "overview": words(9),
+        "tags": [words(1)],
+        "genres": [words(1)],
+        "director": words(2),
+        "actors": [words(2), words(2)],
+        "characters": [words(1)],
+        "year": int(rng.integers(1950, 2022)),
+        "votes": int(rng.integers(0, 3000)),
+        "popularity": float(rng.uniform(0, 100)),
+    }
+
+
+def _judged(seed: int, queries: int = 24) -> RankingDataset:
+    """Queries of 12 documents, whose grades follow the first two of five features."""
+    rng = np.random.default_rng(seed)
+    features = rng.uniform(size=(12 * queries, 5))
+    noise = rng.normal(scale=0.3, size=len(features))
+    grades = np.digitize(2 * features[:, 0] + features[:, 1] + noise, [1.7, 2.4])
+    ids = [f"{seed}{number:03d}" for number in range(queries) for _ in range(12)]
+    return make_dataset(features, grades, ids)

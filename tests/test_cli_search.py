@@ -1,0 +1,97 @@
+"""`search`: both rankings side by side, and how far each document has come."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from owpc_ltr.api.cluster import Cluster
+from owpc_ltr.engine.search.compare import BeforeAndAfter, Hit
+from tests.commands import Run, commands_in
+
+LONG = "a title that is much longer than the table has room for"
+BEFORE = (
+    Hit("a", "first", 9.0, 3),
+    Hit("b", "second", 8.0, 2),
+    Hit("c", "third", 7.0, 1),
+    Hit("d", LONG, 6.0, None),
+)
+AFTER = (
+    Hit("c", "third", 0.75, 3),
+    Hit("b", "second", 0.5, 2),
+    Hit("a", "first", 0.25, 1),
+    Hit("e", LONG[:40], -1.0, None),
+)
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    found = commands_in(tmp_path, monkeypatch, capsys)
+    Path("query.json").write_text('{"match": {"t": "{{keywords}}"}}')
+    return found
+
+
+def answer(monkeypatch: pytest.MonkeyPatch, both: BeforeAndAfter) -> None:
+    found = replace(both, index="i", model="m@1")
+    monkeypatch.setattr(Cluster, "search", lambda *_, **__: found)
+
+
+SEARCH = ("search", "words", "--index", "i", "--model", "m", "--query", "query.json")
+
+
+def test_a_document_that_rose_or_fell_or_is_new_says_so(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer(monkeypatch, BeforeAndAfter(BEFORE, AFTER, 4, 7))
+    code, out, err = run(*SEARCH)
+    assert (code, err) == (0, "")
+    table, _, times = out.partition("\n\n")
+    assert [re.split("  +", row) for row in table.splitlines()] == [
+        ["#", "BEFORE", "MOVE", "WITH m@1", "SCORE"],
+        ["1", "first", "▲2", "third", "0.7500"],
+        ["2", "second", "=", "second", "0.5000"],
+        ["3", "third", "▼2", "first", "0.2500"],
+        ["4", f"{LONG[:27]}…", "new", f"{LONG[:27]}…", "-1.0000"],
+    ]
+    assert times == "the engine took 4 ms, with the model 7 ms\n"
+
+
+@pytest.mark.parametrize(
+    ("rank", "other", "said"),
+    [(1, 2, "▲1"), (2, 1, "▼1"), (10, 100, "▲90"), (100, 1, "▼99"), (7, 7, "="), (3, None, "new")],
+)
+def test_a_move_is_the_difference_of_the_ranks(
+    run: Run, monkeypatch: pytest.MonkeyPatch, rank: int, other: int | None, said: str
+) -> None:
+    hits = [Hit(str(number), "t", 0.0, number) for number in range(1, 101)]
+    hits[rank - 1] = Hit("moved", "t", 0.0, other)
+    answer(monkeypatch, BeforeAndAfter(tuple(hits), tuple(hits), 1, 1))
+    row = run(*SEARCH)[1].splitlines()[rank].split()
+    assert row[2] == said
+
+
+def test_who_scored_and_what_went_wrong_is_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer(monkeypatch, BeforeAndAfter(BEFORE, AFTER, 4, 7, "client", "it took too long"))
+    code, out, err = run(*SEARCH)
+    assert code == 0
+    assert out.endswith("the client scored the window: this cluster cannot run such a model\n")
+    assert err == "warning: this is the engine's own order: it took too long\n"
+
+
+def test_a_search_without_results_says_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer(monkeypatch, BeforeAndAfter((), (), 1, 1))
+    assert run(*SEARCH) == (0, "nothing in 'i' matches: words\n", "")
+
+
+def test_machines_get_both_rankings(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer(monkeypatch, BeforeAndAfter(BEFORE, AFTER, 4, 7))
+    found = json.loads(run(*SEARCH, "--json")[1])
+    assert found["model"] == "m@1"
+    assert [hit["document_id"] for hit in found["before"]] == ["a", "b", "c", "d"]
+    assert [hit["other_rank"] for hit in found["after"]] == [3, 2, 1, None]
+    assert (found["reordered"], found["reason"], found["scored_by"]) == (True, None, "engine")
+    assert (found["took_before_ms"], found["took_after_ms"]) == (4, 7)

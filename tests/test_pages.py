@@ -1,0 +1,105 @@
+"""The code of the pages runs, or says why it does not."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.commands import Run, commands_in
+from tests.page_samples import NEEDS_NODE, SAMPLES
+from tests.pages import PAGES, ROOT, Unfit, blocks_of, run_page, samples_of
+
+OFFLINE = [page for page in PAGES if not NEEDS_NODE & set(samples_of(page))]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    return commands_in(tmp_path, monkeypatch, capsys)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_block_of_a_page_runs_or_says_why_it_does_not(page: Path) -> None:
+    for block in blocks_of(page):
+        assert block.remarks.get("not run", "a reason")
+
+
+@pytest.mark.parametrize("page", OFFLINE, ids=lambda page: page.stem)
+def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, run: Run) -> None:
+    for sample in samples_of(page):
+        SAMPLES[sample](tmp_path)
+    expected = sum(block.runs for block in blocks_of(page))
+    assert run_page(page, tmp_path, run) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("```sh\nrm -r x\n```\n", "nothing runs a sh block"),
+        ("```\nowpc-ltr plugins\n```\n", "nothing runs a nameless block"),
+        ("```console\nowpc-ltr plugins\n```\n", r"begins with \$"),
+        ("```console\n$ curl localhost\n```\n", "curl is not run here"),
+        ("<!-- not run: far above -->\n\n```sh\nls\n```\n", "nothing runs a sh block"),
+    ],
+)
+def test_a_block_that_nothing_runs_must_say_so(text: str, complaint: str, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(text)
+    with pytest.raises(Unfit, match=complaint):
+        blocks_of(page)
+    page.write_text(f"<!-- not run: for show -->\n{text.rsplit('-->', maxsplit=1)[-1].lstrip()}")
+    (block,) = blocks_of(page)
+    assert not block.runs
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "complaint"),
+    [
+        ("```python\nraise KeyError('lost')\n```\n", KeyError, "lost"),
+        ("```python\na = 1\n```\n\n```python\nb = c\n```\n", NameError, "'c'"),
+        ('```python title="own.py"\nimport nothing_of_this_name\n```\n', ImportError, "nothing"),
+        ("```console\n$ owpc-ltr evaluate no.json no.parquet\n```\n", AssertionError, "with 3"),
+        ("<!-- exit code: 5 -->\n```console\n$ owpc-ltr plugins\n```\n", AssertionError, "with 0"),
+        ("```json\n{1}\n```\n", ValueError, "property name"),
+        ("```toml\n[a\n```\n", ValueError, "Expected"),
+    ],
+)
+def test_a_block_that_does_not_do_what_it_says_is_noticed(
+    text: str, error: type[Exception], complaint: str, tmp_path: Path, run: Run
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(text)
+    with pytest.raises(error, match=complaint) as noticed:
+        run_page(page, tmp_path, run)
+    assert "page.md" in "".join(noticed.value.__notes__)
+
+
+def test_blocks_share_a_namespace_and_files_that_they_wrote(tmp_path: Path, run: Run) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        '1. A file,\n\n   ```python title="own.py"\n   size = 3\n   ```\n\n'
+        "2. a value, and a command whose output is kept.\n\n"
+        "```python\nassert size == 3\nfrom pathlib import Path\n"
+        'assert Path("own.py").read_text() == "size = 3\\n"\n```\n\n'
+        "```console\n$ owpc-ltr plugins \\\n    --json > plugins.json\n```\n\n"
+        "<!-- runs where: owpc_ltr.nothing_of_this_name -->\n```python\nassert False\n```\n\n"
+        '```python\nassert "owpc" in Path("plugins.json").read_text()\n```\n'
+    )
+    assert run_page(page, tmp_path, run) == 4
+
+
+EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*/*.py"))
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
+def test_a_page_shows_each_example_whole_and_its_project_offers_it(example: Path) -> None:
+    shown = [block for page in PAGES for block in blocks_of(page) if block.title == example.name]
+    assert [block.source for block in shown] == [example.read_text()]
+    project = tomllib.loads((example.parent / "pyproject.toml").read_text())
+    (entry,) = project["project"]["entry-points"]["owpc_ltr"].items()
+    assert entry[1] == example.stem
+    assert f'name: ClassVar[str] = "{entry[0]}"' in example.read_text()
+    assert project["project"]["name"] == example.parent.name
+    built = project["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
+    assert built == [example.name]
