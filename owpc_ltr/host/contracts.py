@@ -56,7 +56,7 @@ def checked_name(kind: str, cls: Any) -> str:
 
 def _faults(kind: str, cls: type[Any]) -> Iterator[str]:
     """What is wrong with a class, each as `has no …`."""
-    protocol = _metric_of(cls) if kind == "metric" else PROTOCOLS[kind]
+    protocol: Any = _metric_of(cls) if kind == "metric" else PROTOCOLS[kind]
     if protocol is None:
         yield "does not extend owpc_ltr.metrics.Metric"
         return
@@ -81,7 +81,7 @@ def _faults(kind: str, cls: type[Any]) -> Iterator[str]:
     yield from _faults_of(protocol, default)
 
 
-def _faults_of(protocol: type[Any], plugin: Any) -> Iterator[str]:
+def _faults_of(protocol: Any, plugin: Any) -> Iterator[str]:
     """What is wrong with a plugin object that has everything by name."""
     for name, hint in _values(protocol).items():
         try:
@@ -121,13 +121,13 @@ def _signature_fault(name: str, method: Any, asked: inspect.Signature) -> str:
     return ""
 
 
-def _members(protocol: type[Any]) -> Iterator[tuple[str, str]]:
+def _members(protocol: Any) -> Iterator[tuple[str, str]]:
     """Everything that a protocol asks for by name, and how it is written."""
     for name in (*_values(protocol), *_methods(protocol)):
         yield name, _words(protocol, name)
 
 
-def _words(protocol: type[Any], name: str) -> str:
+def _words(protocol: Any, name: str) -> str:
     """A member as an author writes it: `convex: ClassVar[bool]`, `fit(loss, data, run)`."""
     if name in _values(protocol):
         return f"{name}: ClassVar[{_type_words(_values(protocol)[name])}]"
@@ -147,7 +147,7 @@ def _type_words(hint: Any) -> str:
 
 
 @functools.cache
-def _values(protocol: type[Any]) -> dict[str, Any]:
+def _values(protocol: Any) -> dict[str, Any]:
     """What is a value of a plugin by its protocol, class variable or property, and its type."""
     found: dict[str, Any] = {}
     for base in reversed(protocol.__mro__):
@@ -164,7 +164,7 @@ def _values(protocol: type[Any]) -> dict[str, Any]:
 
 
 @functools.cache
-def _methods(protocol: type[Any]) -> dict[str, inspect.Signature]:
+def _methods(protocol: Any) -> dict[str, inspect.Signature]:
     """The methods of a protocol, without self; of a base class, those that it leaves open."""
     open_only = getattr(protocol, "__abstractmethods__", None) if protocol not in _KNOWN else None
     found: dict[str, inspect.Signature] = {}
@@ -183,7 +183,7 @@ def _methods(protocol: type[Any]) -> dict[str, inspect.Signature]:
 _KNOWN = frozenset(PROTOCOLS.values())
 
 
-def _metric_of(cls: type[Any]) -> type[Any] | None:
+def _metric_of(cls: type[Any]) -> Any:
     """The class of metrics that this one extends; by name, for the host imports no metrics."""
     for base in cls.__mro__[1:]:
         if (base.__module__, base.__qualname__) == _METRIC:
