@@ -182,22 +182,26 @@ class Cluster:
         data: RankingDataset | None = None,
         tolerance: float = 1e-5,
         max_drift: float = 0.25,
+        plugins: Sequence[Path | str] = (),
     ) -> Uploaded:
         """Store the model as NAME@HASH, prove its scores on documents, then let NAME point to it.
 
         `role` may be `challenger`. With the metric `require_gain` it must be better than `over` on
         the held-out queries of `data`. Raises Refused, with the model taken out again and the name
         where it was, if a score differs by more than `tolerance`, the gain is not shown, or a
-        feature moved by more than `max_drift` standard deviations since training.
+        feature moved by more than `max_drift` standard deviations since training. `plugins` are
+        files in which the metric may be.
         """
         from owpc_ltr.engine.deployment.gate import Gate
         from owpc_ltr.engine.deployment.upload import upload
         from owpc_ltr.errors import UsageError
+        from owpc_ltr.host.registry import load
         from owpc_ltr.metrics import parse_metric
         from owpc_ltr.models.linear import load_model
         from owpc_ltr.models.parity_samples import parity_samples_of
 
-        metric = None if require_gain is None else parse_metric(require_gain)
+        registry = load(map(Path, plugins))
+        metric = None if require_gain is None else parse_metric(require_gain, registry)
         if metric is not None and data is None:
             raise UsageError("--require-gain needs judged queries to compare on: give --data FILE")
         gate = Gate(metric, data, over) if metric is not None and data is not None else None

@@ -18,6 +18,7 @@ from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.evaluation.evaluate import Measured
 from owpc_ltr.evaluation.risk_bounds import Bound
 from owpc_ltr.host.registry import Failure
+from owpc_ltr.testing import Checked
 from owpc_ltr.training.cross_validation import Choice, Selection
 from owpc_ltr.training.feature_selection import Costs
 
@@ -25,6 +26,7 @@ __all__ = [
     "Alias",
     "BeforeAndAfter",
     "Bound",
+    "Checked",
     "Choice",
     "Costs",
     "DatasetSplits",

@@ -12,7 +12,7 @@ import typer
 from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.files import A_MODEL, Reads
 from owpc_ltr.cli.groups import grouped
-from owpc_ltr.cli.options import Index, Json, Tolerance
+from owpc_ltr.cli.options import Index, Json, PluginFiles, Tolerance
 from owpc_ltr.cli.output import print_json, print_table
 from owpc_ltr.cli.proofs import drift_as_dict, print_drift, print_proof
 from owpc_ltr.errors import UsageError
@@ -38,6 +38,8 @@ class Proof:
         typer.Option(help="Judged queries: held-out ones for the gain, and for the scores' check."),
     ] = None
 
+    plugin: PluginFiles = None
+
     def asked(self) -> dict[str, Any]:
         """What must be shown, as an upload takes it."""
         from owpc_ltr.api.datasets import read_dataset
@@ -45,7 +47,8 @@ class Proof:
         if self.require_gain and self.data is None:
             raise UsageError("--require-gain needs judged queries to compare on: give --data FILE")
         judged = None if self.data is None else read_dataset(self.data)
-        return {"require_gain": self.require_gain, "over": self.over, "data": judged}
+        return {"require_gain": self.require_gain, "over": self.over, "data": judged,
+                "plugins": self.plugin or ()}  # fmt: skip
 
 
 @grouped
