@@ -17,7 +17,7 @@ def print_proof(parity: Parity) -> None:
     compared = (
         "engine against laptop"
         if parity.scored_by == "engine"
-        else "the client scores it; the stored model against the local one"
+        else "the client scores it, stored model against laptop"
     )
     typer.echo(
         f"{compared}: {parity.documents} documents of {parity.queries} queries, {parity.in_words()}"
@@ -28,6 +28,9 @@ def print_drift(features: Sequence[Moved], rankings: Orders | None, since: str) 
     """How far features moved and what it does to rankings, in one line."""
     if not features or rankings is None:
         typer.echo(f"since {since}: not known, for the model remembers no features")
+        return
+    if features[0].by == 0.0:
+        typer.echo(f"since {since}: no feature moved")
         return
     typer.echo(
         f"since {since}: features moved by up to {features[0].by:.2g} standard deviations "
