@@ -11,7 +11,7 @@ demo: $(VENV)/.node
 
 # All tests, with the real node started once.
 test: $(VENV)/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -33,3 +33,10 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real data at {folder}: set OWPC_LTR_DATA to use it")
     return folder
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever needs the real node runs in one process, so that one node is started."""
+    for item in items:
+        if {"node_url", "session_node"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.xdist_group("node"))

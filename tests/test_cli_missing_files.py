@@ -32,7 +32,7 @@ from owpc_ltr.models.linear import load_model
 from owpc_ltr.models.reordering import load_ranker
 
 MISSING = "there-is-none"
-NOT_READ = {"out", "journal", "folder", "home", "java", "ca"}
+NOT_READ = {"run", "out", "journal", "folder", "home", "java", "ca"}
 """Paths that are written, or that no command reads as its input."""
 
 READERS: dict[str, Callable[[Path], object]] = {

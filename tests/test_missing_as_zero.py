@@ -134,6 +134,7 @@ def test_the_command_has_no_such_option_for_rerankers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = commands_in(tmp_path, monkeypatch, capsys)
+    Path("d.parquet").touch()
     code, _, err = run(
         "train", "d.parquet", "--out", "m.json", "--reranker", "exchangeable", "--base",
         "feature:title", "--missing", "zero",

@@ -20,8 +20,8 @@ from owpc_ltr.host import registry
 from owpc_ltr.host.registry import Plugin, Registry, load
 
 ROOT = Path(__file__).parents[1]
-EXAMPLE = ROOT / "docs" / "examples" / "owpc-ltr-worst-pairs"
-GOOD = (EXAMPLE / "worst_pairs.py").read_text()
+EXAMPLES = sorted((ROOT / "docs" / "examples").iterdir())
+GOOD = (ROOT / "docs" / "examples" / "owpc-ltr-worst-pairs" / "worst_pairs.py").read_text()
 
 
 class FakeEntryPoint:
@@ -223,17 +223,20 @@ def test_a_file_that_is_not_there_is_named() -> None:
         load([Path("nowhere.py")])
 
 
-def test_the_example_distribution_is_found_once_it_is_installed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+def test_an_example_distribution_is_found_once_it_is_installed(
+    tmp_path: Path, example: Path
+) -> None:
     """A real installation, into a folder of its own, found by a fresh interpreter."""
     options = ["--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
     pip = [sys.executable, "-m", "pip", "install", *options, "--target", str(tmp_path)]
-    subprocess.run([*pip, str(EXAMPLE)], check=True)
+    subprocess.run([*pip, str(example)], check=True)
+    name = example.name.removeprefix("owpc-ltr-")
     listing = subprocess.run(
-        [sys.executable, "-m", "owpc_ltr", "plugins"],
+        [sys.executable, "-m", "owpc_ltr", "plugins", name],
         check=True,
         capture_output=True,
         text=True,
         env={"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin:/bin"},
     ).stdout
-    (line,) = [line for line in listing.splitlines() if "worst-pairs" in line]
-    assert line.startswith("loss")
+    assert f"{name}, of {example.name} 0.1.0: " in listing

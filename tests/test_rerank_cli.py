@@ -5,18 +5,32 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.models.linear import save_model
 from tests.commands import Run, commands_in
 from tests.list_samples import crowded, weights
 
 
+def uneven(data: RankingDataset) -> RankingDataset:
+    """The queries without the last document of every second one."""
+    kept = np.ones(data.n_documents, dtype=bool)
+    kept[data.offsets[1::2] - 1] = False
+    rows = np.repeat(np.arange(data.n_queries), np.diff(data.offsets))[kept]
+    ids = np.array(data.query_ids.to_pylist())[rows]
+    return make_dataset(
+        data.features[kept], data.labels[kept], ids, feature_names=data.feature_names
+    )
+
+
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
     """Runs commands where there are data and a base model."""
-    write_letor(crowded(60), tmp_path / "data.txt")
+    # Lists of other lengths: of one shape they would be warned of.
+    write_letor(uneven(crowded(60)), tmp_path / "data.txt")
     save_model(weights(1, 0, 0), tmp_path / "base.json")
     return commands_in(tmp_path, monkeypatch, capsys)
 

@@ -190,6 +190,8 @@ class Cluster:
         keep: int | None = None,
         allow_slow: bool = False,
         live: LiveProof | None = None,
+        max_drift: float = 0.25,
+        plugins: Sequence[Path | str] = (),
     ) -> Uploaded:
         """Store the model as NAME-HASH, prove its scores on documents, then let NAME point to it.
 
@@ -197,19 +199,22 @@ class Cluster:
         the held-out queries of `data`; or, with `live` judgments, in what users get from the whole
         index: than the query alone where NAME points to nothing yet, or `over="query"`. `keep` is
         how many earlier models the name can go back to (5 at first); `allow_slow` takes a model
-        that the engine's cache has no room for. Raises
-        Refused, with the model taken out again and the name where it was, if a score differs by
-        more than `tolerance` or the gain is not shown.
+        that the engine's cache has no room for. `plugins` are files in which the metric may be.
+        Raises Refused, with the model taken out again and the name where it was, if a score
+        differs by more than `tolerance`, the gain is not shown, or a feature moved by more than
+        `max_drift` standard deviations since training.
         """
         from owpc_ltr.engine.deployment.gate import Gate
         from owpc_ltr.engine.deployment.live_gate import LiveGate
         from owpc_ltr.engine.deployment.upload import upload
         from owpc_ltr.errors import UsageError, give_warnings
+        from owpc_ltr.host.registry import load
         from owpc_ltr.metrics import parse_metric
         from owpc_ltr.models.linear import load_model
         from owpc_ltr.models.parity_samples import parity_samples_of
 
-        metric = None if require_gain is None else parse_metric(require_gain)
+        registry = load(map(Path, plugins))
+        metric = None if require_gain is None else parse_metric(require_gain, registry)
         if metric is not None and data is None and live is None:
             raise UsageError("--require-gain needs judged queries to compare on: give --data FILE")
         if metric is None and live is not None:
@@ -235,6 +240,7 @@ class Cluster:
         uploaded = upload(
             self.engine, self.store, ranker, trained_on, where, called, tolerance,
             role=role, gate=gate, samples=samples, keep=keep, allow_slow=allow_slow,
+            max_drift=max_drift,
         )  # fmt: skip
         give_warnings(uploaded.cautions)
         return uploaded

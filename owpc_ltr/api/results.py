@@ -6,6 +6,8 @@ from owpc_ltr.engine.deployment.aliases import Alias
 from owpc_ltr.engine.deployment.drift import Verified
 from owpc_ltr.engine.deployment.gate import GateResult, NotBetter
 from owpc_ltr.engine.deployment.live_gate import LiveGateResult
+from owpc_ltr.engine.deployment.moved import Moved
+from owpc_ltr.engine.deployment.orders import Orders
 from owpc_ltr.engine.deployment.parity import Parity
 from owpc_ltr.engine.deployment.upload import Uploaded
 from owpc_ltr.engine.feature_log import LogReport
@@ -19,6 +21,7 @@ from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.evaluation.evaluate import Measured
 from owpc_ltr.evaluation.risk_bounds import Bound
 from owpc_ltr.host.registry import Failure
+from owpc_ltr.testing import Checked
 from owpc_ltr.training.cross_validation import Choice, Selection
 from owpc_ltr.training.feature_selection import Costs
 
@@ -26,6 +29,7 @@ __all__ = [
     "Alias",
     "BeforeAndAfter",
     "Bound",
+    "Checked",
     "Choice",
     "Costs",
     "DatasetSplits",
@@ -38,8 +42,10 @@ __all__ = [
     "LiveMeasured",
     "LogReport",
     "Measured",
+    "Moved",
     "NodeStatus",
     "NotBetter",
+    "Orders",
     "Parity",
     "Pooled",
     "Profile",

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 from owpc_ltr.cli import engine, featureset, judge, models
 from owpc_ltr.cli.average import average
 from owpc_ltr.cli.bounds import bounds
-from owpc_ltr.cli.check_loss import check_loss
+from owpc_ltr.cli.check import check
 from owpc_ltr.cli.demo import demo
 from owpc_ltr.cli.doctor import doctor
 from owpc_ltr.cli.evaluate import evaluate
@@ -53,11 +53,11 @@ _ROAD = [
     *("demo", "engine", "index", "featureset", "judge", "log-features"),
     *("train", "select", "evaluate", "average", "import", "export", "doctor"),
     *("upload", "verify", "search", "rescore-body", "profile", "models"),
-    *("plugins", "check-loss", "bounds"),
+    *("plugins", "check", "bounds"),
 ]
 for command in (
     demo, index, log_features, train, select, evaluate, average, doctor, upload, verify, search,
-    rescore_body, profile, plugins, check_loss, bounds,
+    rescore_body, profile, plugins, check, bounds,
 ):  # fmt: skip
     app.command()(command)
 app.command("import")(import_model)

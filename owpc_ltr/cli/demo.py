@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -21,6 +22,10 @@ def demo(
     queries: Annotated[
         int, typer.Option(min=200, help="How many queries; a fifth of them is held out.")
     ] = 2500,
+    files: Annotated[
+        Path | None,
+        typer.Option(help="Only write corpus, settings, features and judgments, into this folder."),
+    ] = None,
     threads: Threads = 1,
     seed: Annotated[int, typer.Option(help="Same seed, same model.")] = 0,
     as_json: Json = False,
@@ -30,13 +35,21 @@ def demo(
     Starts a node of its own, indexes the standard library's documentation, logs features, trains
     OWPC, compares it with tuned BM25 and LambdaMART, uploads it and searches live. Each docstring's
     summary is the query that should find its object. The node is left running.
+
+    With --files it walks nothing: it writes the files with which you can, command by command.
     """
-    from owpc_ltr.demo.main_job import run_demo
+    from owpc_ltr.demo.main_job import run_demo, run_files
     from owpc_ltr.demo.narration import Silent
     from owpc_ltr.demo.walk import DemoOptions
 
+    narrator = Silent() if as_json else _Terminal()
+    if files is not None:
+        written = run_files(DemoOptions(port, files, queries, threads, seed), narrator)
+        if as_json:
+            print_json({**asdict(written), "folder": str(written.folder)})
+        return
     options = DemoOptions(port, folder, queries, threads, seed)
-    figures = run_demo(options, Silent() if as_json else _Terminal())
+    figures = run_demo(options, narrator)
     if as_json:
         print_json(figures)
 

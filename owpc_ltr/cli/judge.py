@@ -51,7 +51,9 @@ def pool(
     place: StoreOptions,
     as_json: Json = False,
 ) -> None:
-    """Write the documents that rankers bring to the top, to be graded: a sheet for people.
+    """Write a sheet of the documents that rankers bring to the top.
+
+    Its grades are for people to fill in.
 
     A document stands there once for a query, in an order that tells nothing, without its rank or
     ranker. Once its `grade` column is filled, log-features reads it; --query is what uploaded names

@@ -107,7 +107,7 @@ def promote(
     place: StoreOptions,
     as_json: Json = False,
 ) -> None:
-    """Let NAME point to its challenger, or to the model NAME-HASH, as after a rollback."""
+    """Let NAME point to its challenger, or to the model NAME-HASH."""
     _print_alias(place.connect().models.promote(name), as_json=as_json)
 
 

@@ -11,7 +11,7 @@ import typer
 from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.files import A_MODEL
 from owpc_ltr.cli.groups import grouped
-from owpc_ltr.cli.options import Index, Json
+from owpc_ltr.cli.options import Index, Json, PluginFiles
 from owpc_ltr.cli.output import columns, print_json, print_table, warn
 from owpc_ltr.cli.queries import Question
 from owpc_ltr.errors import UsageError
@@ -35,6 +35,7 @@ class Ranking:
     deadline: Annotated[
         float, typer.Option(help="Seconds after which --reranker leaves the engine's order.")
     ] = 1.0
+    plugin: PluginFiles = None
 
     def chosen(self) -> dict[str, Any]:
         """What ranks, as a search takes it. Raises UsageError for both."""
@@ -44,7 +45,10 @@ class Ranking:
             return {"model": self.model}
         if self.model is not None:
             raise UsageError("give one of --model NAME and --reranker FILE")
-        return {"reranker": load_reordering(self.reranker), "deadline": self.deadline}
+        return {
+            "reranker": load_reordering(self.reranker, self.plugin or ()),
+            "deadline": self.deadline,
+        }
 
 
 @grouped

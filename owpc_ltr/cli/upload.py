@@ -13,12 +13,13 @@ from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.files import A_MODEL, Reads
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.live import LiveOptions
-from owpc_ltr.cli.options import Index, Json, Tolerance
+from owpc_ltr.cli.options import Index, Json, PluginFiles, Tolerance
 from owpc_ltr.cli.output import Progress, print_json, print_table, progress
+from owpc_ltr.cli.proofs import drift_as_dict, print_drift, print_proof
 from owpc_ltr.errors import UsageError
 
 if TYPE_CHECKING:
-    from owpc_ltr.api.results import GateResult, Parity, Uploaded
+    from owpc_ltr.api.results import GateResult, Uploaded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +49,7 @@ class Proof:
     queries: Annotated[
         str, typer.Option(help="With --live: auto (held-out ones if the model knows them), all, …")
     ] = "auto"
+    plugin: PluginFiles = None
 
     def asked(self, show: Progress) -> dict[str, Any]:
         """What must be shown, as an upload takes it."""
@@ -56,7 +58,13 @@ class Proof:
             raise UsageError("--require-gain needs judged queries to compare on: give --data FILE")
         proof = self.live.proof(self.queries, show) if self.live.live else None
         judged = None if self.data is None else _read(self.data)
-        return {"require_gain": self.require_gain, "over": self.over, "data": judged, "live": proof}
+        return {
+            "require_gain": self.require_gain,
+            "over": self.over,
+            "data": judged,
+            "live": proof,
+            "plugins": self.plugin or (),
+        }
 
 
 @dataclass(frozen=True)
@@ -87,6 +95,13 @@ def upload(
         str | None, typer.Option(help="The name that applications use; default: the file's.")
     ] = None,
     tolerance: Tolerance = 1e-5,
+    max_drift: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            help="How far a feature may have moved since training, in standard deviations.",
+        ),
+    ] = 0.25,
     role: Annotated[
         str,
         typer.Option(
@@ -100,12 +115,12 @@ def upload(
 ) -> None:
     """Store a model, prove its scores there, then give it a name.
 
-    The model is kept under an immutable name, NAME-HASH. If a score differs it is taken out again,
-    NAME points to what it did before, and the exit code is 5. So it is, and nothing is uploaded, if
-    --require-gain is not met: the 95 % interval of the gain must be above 0. With --live that is
-    the gain of what users get from the whole index, unjudged documents taken for irrelevant; and
-    the gain with these left out must not be below 0. So it is too if the LTR plugin's cache is too
-    small for the model.
+    The model is kept under an immutable name, NAME-HASH. If a score differs, or a feature is not
+    what it was in training, it is taken out again, NAME points to what it did before, and the exit
+    code is 5. So it is, and nothing is uploaded, if --require-gain is not met: the 95 % interval of
+    the gain must be above 0. With --live that is the gain of what users get from the whole index,
+    unjudged documents taken for irrelevant; and the gain with these left out must not be below 0.
+    So it is too if the LTR plugin's cache is too small for the model.
     """
     from owpc_ltr.api.results import NotBetter
 
@@ -120,6 +135,7 @@ def upload(
                 tolerance=tolerance,
                 keep=keeping.keep,
                 allow_slow=keeping.allow_slow,
+                max_drift=max_drift,
                 **proof.asked(show),
             )
     except NotBetter as refusal:
@@ -149,6 +165,7 @@ def _summary(uploaded: Uploaded) -> dict[str, Any]:
         "store_kind": uploaded.store_kind,
         "type": uploaded.type,
         "parity": uploaded.parity.as_dict(),
+        "drift": drift_as_dict(uploaded.features, uploaded.rankings),
         "gate": uploaded.gate.as_dict() if uploaded.gate else None,
     }
 
@@ -158,19 +175,8 @@ def _print(uploaded: Uploaded, name: str, role: str) -> None:
         f"'{name}' now points to it" if role == "champion" else f"it challenges '{name}'"
     )
     typer.echo(f"stored '{uploaded.model}' ({uploaded.store_kind}); {role_in_words}")
-    typer.echo(_parity_in_words(uploaded.parity))
-
-
-def _parity_in_words(parity: Parity) -> str:
-    if parity.compared == "features":
-        return (
-            f"the client scores it: features of {parity.documents} documents of {parity.queries} "
-            f"queries, {parity.in_words()}"
-        )
-    return (
-        f"engine against laptop: {parity.documents} documents of {parity.queries} queries, "
-        f"{parity.in_words()}"
-    )
+    print_proof(uploaded.parity)
+    print_drift(uploaded.features, uploaded.rankings, "training")
 
 
 def _print_gate(result: GateResult | None, name: str) -> None:

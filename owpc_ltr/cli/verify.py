@@ -10,6 +10,7 @@ from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Json, Tolerance
 from owpc_ltr.cli.output import print_json, print_table
+from owpc_ltr.cli.proofs import print_drift, print_proof
 
 if TYPE_CHECKING:
     from owpc_ltr.api.results import Verified
@@ -55,7 +56,7 @@ def verify(
 
 
 def _print_proof(found: Verified) -> None:
-    """How far features moved and scores differ; nothing where it did not come to that."""
+    """How far scores differ and features moved; nothing where it did not come to that."""
     parity = found.parity
     if not parity:
         return
@@ -63,7 +64,5 @@ def _print_proof(found: Verified) -> None:
         ["FEATURE", "MOVED BY", "MEAN THEN", "MEAN NOW"],
         [(one.feature, one.by, one.mean_before, one.mean_now) for one in found.features],
     )
-    typer.echo(
-        f"{parity.compared} of {parity.documents} documents of {parity.queries} queries: "
-        f"{parity.in_words()}, {parity.ties_broken} ties broken"
-    )
+    print_proof(parity)
+    print_drift(found.features, found.rankings, "upload")

@@ -8,12 +8,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from owpc_ltr.demo.files import DemoFiles, write_files
 from owpc_ltr.demo.narration import Narrator, Silent
 from owpc_ltr.demo.preparing import (
     find_candidates,
     index_corpus,
     log_candidates,
     push_featureset,
+    running_node,
     start_node,
 )
 from owpc_ltr.demo.proving import compare_rankers, search_held_out, train_owpc, upload_model
@@ -40,6 +42,18 @@ def run_demo(
     for command in walk.figures["next"]:
         walk.narrator.line(f"  {command}")
     return walk.figures
+
+
+def run_files(options: DemoOptions, narrator: Narrator | None = None) -> DemoFiles:
+    """Write the demo's files into its folder; the node that found candidates is left running."""
+    walk = Walk(options, narrator or Silent())
+    _prepare_folder(options.folder)
+    engine = running_node(walk)
+    files = write_files(engine, options.folder, options.queries, walk.narrator)
+    walk.narrator.line(
+        f"the node at {engine.settings.url} runs on; walk the road: docs/first-road.md"
+    )
+    return files
 
 
 def go_on_with(walk: Walk, engine: Engine) -> None:

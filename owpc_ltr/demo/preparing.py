@@ -23,22 +23,27 @@ if TYPE_CHECKING:
 
 
 def start_node(walk: Walk) -> Engine:
+    """The demo's own node, started or found running, as the first step."""
+    with walk.step("node", "start a real OpenSearch node, for the demo alone"):
+        return running_node(walk)
+
+
+def running_node(walk: Walk) -> Engine:
     """The demo's own node, started or found running."""
     from owpc_ltr.engine import node
     from owpc_ltr.engine.http.client import connect
 
-    with walk.step("node", "start a real OpenSearch node, for the demo alone"):
-        with walk.narrator.working() as show:
-            report = _NodeNews(show)
-            status = node.start(node.LocalNode(port=walk.options.port), report)
-        for line in report.lines:
-            walk.narrator.line(line)
-        walk.narrator.line(f"opensearch {status.version} answers at {status.url}")
-        walk.figures["node"] = {
-            "url": status.url,
-            "version": status.version,
-            "ltr_plugin": status.ltr_plugin,
-        }
+    with walk.narrator.working() as show:
+        report = _NodeNews(show)
+        status = node.start(node.LocalNode(port=walk.options.port), report)
+    for line in report.lines:
+        walk.narrator.line(line)
+    walk.narrator.line(f"opensearch {status.version} answers at {status.url}")
+    walk.figures["node"] = {
+        "url": status.url,
+        "version": status.version,
+        "ltr_plugin": status.ltr_plugin,
+    }
     return connect(status.url)
 
 
@@ -111,7 +116,7 @@ def log_candidates(
     from owpc_ltr.engine.feature_log import LogOptions, log_features
 
     with walk.step("log", "log the features of every candidate"):
-        judgments = _judgments(found)
+        judgments = judgments_of(found)
         write_judgments(judgments, walk.options.file("-judgments.tsv"))
         with walk.narrator.working() as show:
             report = log_features(
@@ -144,7 +149,8 @@ def featureset_file() -> Path:
     return packed if packed.is_file() else checkout
 
 
-def _judgments(found: Sequence[Pool]) -> Judgments:
+def judgments_of(found: Sequence[Pool]) -> Judgments:
+    """The candidates with their labels, as judgments."""
     from owpc_ltr.data.judgments import JudgedQuery, Judgments
 
     return Judgments(

@@ -47,6 +47,8 @@ def fill_index(
     that was there is as it was, unless documents were to be appended to it.
     """
     name = check_index(index)
+    # What is wrong with the first document is told before the engine is asked for anything.
+    next(iter(documents), None)
     there = _indices_behind(engine, name)
     _refuse_own(name, there)
     if there and existing == "refuse":

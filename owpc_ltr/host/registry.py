@@ -14,7 +14,7 @@ import importlib.util
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
@@ -24,6 +24,7 @@ import pluggy
 
 from owpc_ltr.errors import PluginError, UsageError
 from owpc_ltr.host import hookspecs
+from owpc_ltr.host.contracts import checked_name
 
 T = TypeVar("T")
 
@@ -202,6 +203,8 @@ def load(files: Iterable[Path | str] = ()) -> Registry:
     for path in map(Path, files):
         try:
             plugins += _offers(_load_file(path), str(path))
+        except PluginError as error:
+            raise PluginError(f"{path}: {error}") from error
         except Exception as error:
             raise PluginError(f"plugin {path} failed to load: {_one_line(error)}") from error
     found = sorted(entry_points(group=hookspecs.PROJECT), key=lambda entry: entry.name)
@@ -250,22 +253,12 @@ def _offers(module: ModuleType, source: str) -> list[Plugin]:
     manager.check_pending()
     found: list[Plugin] = []
     for kind, hook in KINDS.items():
-        for classes in getattr(manager.hook, hook)():
-            found += [Plugin(kind, _checked_name(kind, cls), cls, source) for cls in classes]
+        for implementation in getattr(manager.hook, hook).get_hookimpls():
+            classes = implementation.function()
+            if not isinstance(classes, Iterable) or isinstance(classes, type):
+                raise PluginError(f"its {hook}() returns {classes!r}: return a list of classes")
+            found += [Plugin(kind, checked_name(kind, cls), cls, source) for cls in classes]
     return found
-
-
-def _checked_name(kind: str, cls: type[Any]) -> str:
-    name = getattr(cls, "name", None)
-    if not isinstance(name, str) or name != name.lower() or " " in name or not name:
-        raise PluginError(
-            f"{kind} {cls.__name__} needs a class attribute `name` in lower case, not {name!r}"
-        )
-    if not (is_dataclass(cls) and cls.__dataclass_params__.frozen):  # type: ignore[attr-defined]
-        raise PluginError(
-            f"{kind} '{name}' must be a frozen dataclass: its fields are its settings"
-        )
-    return name
 
 
 def _load_file(path: Path) -> ModuleType:
@@ -282,5 +275,7 @@ def _load_file(path: Path) -> ModuleType:
 
 
 def _one_line(error: BaseException) -> str:
+    if isinstance(error, PluginError):
+        return str(error)
     text = str(error).strip().splitlines()
     return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__

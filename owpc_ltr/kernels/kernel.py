@@ -19,6 +19,7 @@ from numba import cfunc, njit, types
 from numba.extending import intrinsic
 
 from owpc_ltr.errors import PluginError
+from owpc_ltr.kernels.returned import check_price
 
 if TYPE_CHECKING:
     from owpc_ltr.arrays import Labels, Vector
@@ -158,16 +159,22 @@ def bind(loss: Loss) -> BoundLoss:
 
 def _bind_python(loss: Loss) -> BoundLoss:
     failures: list[BaseException] = []
+    seen = False
 
     def call(scores: int, labels: int, weights: int, length: int, gradient: int) -> float:
+        nonlocal seen
         if failures:
             return np.nan
         try:
-            value, slope = loss.value_and_gradient(
+            returned = loss.value_and_gradient(
                 _view(scores, np.float64, length),
                 _view(labels, np.float32, length),
                 _view(weights, np.float32, length),
             )
+            if not seen:
+                check_price(loss.name, returned, length)
+                seen = True
+            value, slope = returned
             slope = np.asarray(slope, dtype=np.float64)
             if slope.shape != (length,):
                 raise PluginError(

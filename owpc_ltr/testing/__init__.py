@@ -9,6 +9,7 @@ A broken promise raises AssertionError with one sentence: the plugin, what was p
 numbers. All samples are seeded: a check gives the same answer every time.
 """
 
+from owpc_ltr.testing.by_kind import Checked, check_plugin
 from owpc_ltr.testing.exports import check_export
 from owpc_ltr.testing.judgment_readers import check_judgment_reader
 from owpc_ltr.testing.judgment_samples import Judged
@@ -19,6 +20,7 @@ from owpc_ltr.testing.report import LossReport, describe_loss
 from owpc_ltr.testing.rerankers import check_reranker
 
 __all__ = [
+    "Checked",
     "Judged",
     "LossReport",
     "check_export",
@@ -26,6 +28,7 @@ __all__ = [
     "check_loss",
     "check_metric",
     "check_optimizer",
+    "check_plugin",
     "check_reranker",
     "describe_loss",
 ]

@@ -65,6 +65,23 @@ def check_judgment_reader(
     return skipped + [f"{reader.name} cannot hold {what}" for what in unheld]
 
 
+def check_example(reader: JudgmentReader, registry: Registry | None = None) -> list[str]:
+    """Check what its own example can tell of a reader, for which nobody wrote a writer.
+
+    The example is recognised and read, those of other readers are left to them, and a cut one is
+    refused or reads as what is before the cut. Raises AssertionError. Returns a sentence on what
+    was skipped: all else needs a writer.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        check = _Check(reader, lambda _: reader.example(), Path(folder))
+        check.recognition(installed() if registry is None else registry)
+        check.cuts()
+    return [
+        f"{reader.name} was checked on its example alone: with a method write(rows) -> bytes, as "
+        "check_judgment_reader takes, hard ids and bad grades are checked too"
+    ]
+
+
 @dataclass(frozen=True)
 class _Check:
     reader: JudgmentReader

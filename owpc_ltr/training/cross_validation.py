@@ -26,6 +26,7 @@ from owpc_ltr.host.settings import values_of
 from owpc_ltr.kernels.blas import one_blas_thread
 from owpc_ltr.metrics import Metric, RankedQueries, parse_metric
 from owpc_ltr.protocols import Fit, Run
+from owpc_ltr.training.returned import checked_fit
 from owpc_ltr.training.train import C, Plan, check_trainable
 
 Progress = Callable[[str, float | None], None]
@@ -226,7 +227,7 @@ def _walk(
     fit: Fit | None = None
     for settings in path:
         loss, optimizer = plan.make(settings)
-        fit = optimizer.minimise(loss, data, run, fit)
+        fit = checked_fit(optimizer.name, optimizer.minimise(loss, data, run, fit), data)
         validation, test = fold.validation, fold.test
         value = chooses.mean(
             fit.model.score(validation.features), validation.labels, validation.offsets

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from owpc_ltr.errors import UsageError
+from owpc_ltr.host.contracts import checked_name
 from owpc_ltr.host.grids import parse_grid
 from owpc_ltr.host.registry import Registry
 from owpc_ltr.metrics import parse_metric
@@ -72,11 +73,13 @@ def _chosen(registry: Registry, kind: str, given: Any) -> tuple[type[Any], dict[
     """A plugin's class, and the settings of an object in full names."""
     if isinstance(given, str):
         return registry.find(kind, given), {}
+    cls = given if isinstance(given, type) else type(given)
+    checked_name(kind, cls)
     if isinstance(given, type):
         return given, {}
     from owpc_ltr.host.settings import values_of
 
-    return type(given), {f"{kind}.{name}": value for name, value in values_of(given).items()}
+    return cls, {f"{kind}.{name}": value for name, value in values_of(given).items()}
 
 
 def _full_names(

@@ -17,6 +17,7 @@ from owpc_ltr.metrics import Metric, parse_metric
 from owpc_ltr.models.parity_samples import parity_samples_of
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Loss, Model, Reranker, Run
+from owpc_ltr.training.returned import checked_reordering
 from owpc_ltr.training.train import check_trainable
 from owpc_ltr.version import VERSION
 
@@ -111,7 +112,8 @@ def fit_reranker(
     settings: dict[str, Any] | None = None
     for index, (candidate, (loss, reranker)) in enumerate(zip(candidates, pairs, strict=True)):
         run.progress(f"candidate {index + 1} of {len(candidates)}", index / len(candidates))
-        model = replace(unchanged, reordering=reranker.fit(loss, data, base_scores, run))
+        fitted = reranker.fit(loss, data, base_scores, run)
+        model = replace(unchanged, reordering=checked_reordering(reranker.name, fitted, data))
         value = _measured(model, metric, validation)
         table.append({"reordering": True, **candidate, "validation": value})
         better = value > best if metric.higher_is_better else value < best

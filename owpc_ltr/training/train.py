@@ -22,6 +22,7 @@ from owpc_ltr.models.linear import with_record
 from owpc_ltr.models.parity_samples import parity_samples_of
 from owpc_ltr.protocols import Fit, Loss, Model, Optimizer, Run
 from owpc_ltr.training.missing_as_zero import ZERO, check_missing, taking_missing_as_zero
+from owpc_ltr.training.returned import checked_fit
 from owpc_ltr.version import VERSION
 
 C = "optimizer.C"
@@ -135,7 +136,7 @@ def train(
         **_from_what(known[0]),
         "warnings": list(warnings),
         **({"silent_features": silent} if silent else {}),
-        "source": source_of(data, validation) if source is None else dict(source),
+        "source": source_of(*known) if source is None else dict(source),
         "probes": parity_samples_of(known[0] if known[1] is None else known[1]),
         # What splits gained is known to who grew the trees alone.
         **{key: fit.model.record[key] for key in ("importances",) if key in fit.model.record},
@@ -159,7 +160,7 @@ def _fit_all(
     for index, (settings, (loss, optimizer)) in enumerate(zip(candidates, pairs, strict=True)):
         start = fit if index and _neighbours(candidates[index - 1], settings) else None
         _report(run, index, len(candidates), settings)
-        fit = optimizer.minimise(loss, data, run, start)
+        fit = checked_fit(optimizer.name, optimizer.minimise(loss, data, run, start), data)
         row = {**settings, **fit.certificate.as_dict()}
         value = float("nan")
         if validation is not None:

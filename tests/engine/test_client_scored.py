@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from owpc_ltr.engine.deployment.drift import verify
+from owpc_ltr.engine.deployment.moved import MAX_DRIFT
 from owpc_ltr.engine.deployment.parity import logged
-from owpc_ltr.engine.deployment.upload import TOLERANCE, upload
+from owpc_ltr.engine.deployment.upload import TOLERANCE, Uploaded, upload
 from owpc_ltr.engine.search.compare import search
 from owpc_ltr.engine.search.request import SearchRequest, request_body
+from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.interop.client_scored import client_model, is_client_scored
 from owpc_ltr.interop.engine_versions import RANKLIB, XGBOOST, serving_profile
 from owpc_ltr.interop.export import export_model
 from owpc_ltr.interop.stored_model import StoredModel
 from owpc_ltr.models.forest import Forest
-from owpc_ltr.models.parity_samples import packed, unpacked
+from owpc_ltr.models.parity_samples import packed
 from owpc_ltr.models.trees import TreeModel
 from tests.engine.small_cluster import FEATURESET, Small, probes, small_cluster
 
@@ -47,26 +51,56 @@ def forest() -> Forest:
     )
 
 
-def trees(small: Small, **changed: Any) -> TreeModel:
-    """Trees that remember features as the engine gives them."""
+def trees(small: Small, featureset: FeatureSet = FEATURESET, **changed: Any) -> TreeModel:
+    """Trees that remember features as the engine gives them, by the templates of this set."""
     asked = []
     for probe in probes():
-        ids, features = logged(small.engine, small.store, FEATURESET, small.index, probe)
+        ids, features = logged(small.engine, small.store, featureset, small.index, probe)
         assert ids == probe["document_ids"]
-        asked.append({**probe, "features": packed(features), "labels": [0.0] * len(ids)})
+        asked.append({**probe, "features": packed(features)})
+    for probe in asked:
+        probe["labels"] = [float(row % 3 == 0) for row in range(len(probe["document_ids"]))]
     record = {"probes": asked, "featureset_hash": FEATURESET.hash, **changed}
     return TreeModel(FEATURESET.feature_names, forest(), 0.5, record=record)
 
 
-def put(small: Small, model: TreeModel) -> Any:
-    return upload(small.engine, small.store, model, FEATURESET, small.index, small.name)
+def put(small: Small, model: TreeModel, **options: Any) -> Uploaded:
+    return upload(small.engine, small.store, model, FEATURESET, small.index, small.name, **options)
+
+
+def index_again(small: Small, documents: int) -> None:
+    """Documents written once more, as they are but for one word: statistics of the index move."""
+    for number in range(documents):
+        path = f"/{small.index}/_doc/d{number}"
+        source = small.engine.request("GET", path)["_source"]
+        source["body"] += " alpha"
+        small.engine.request("PUT", path, params={"refresh": "true"}, body=source)
+
+
+@dataclass
+class Rounding:
+    """A store that keeps a tree's leaf otherwise than it was sent."""
+
+    store: Store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+    def put_model(self, stored: StoredModel) -> None:
+        wrong = dict(stored.definition)
+        wrong["value"] = [0.26 if value == 0.25 else value for value in wrong["value"]]
+        assert wrong != stored.definition
+        self.store.put_model(replace(stored, definition=wrong))
 
 
 def test_trees_are_kept_whole_and_read_back_as_they_were(small: Small) -> None:
     model = trees(small)
     done = put(small, model)
-    assert done.parity.compared == "features"
+    assert done.parity.scored_by == "client"
     assert done.parity.largest_difference == 0.0
+    assert [one.by for one in done.features] == [0.0] * 3
+    assert done.rankings is not None
+    assert (done.rankings.tau, done.rankings.ndcg_difference) == (1.0, 0.0)
     stored = small.store.get_model(done.model)
     assert is_client_scored(stored)
     features = np.random.default_rng(2).uniform(0, 9, (50, 3)).astype(np.float32)
@@ -93,29 +127,68 @@ def test_a_search_orders_the_window_by_the_trees_own_scores(small: Small) -> Non
         request_body(small.store, stored, SearchRequest(small.index, QUERY, PARAMS))
 
 
-def test_features_that_changed_since_training_are_refused_and_named(small: Small) -> None:
+def test_documents_indexed_again_move_features_and_the_upload_passes_and_tells(
+    small: Small,
+) -> None:
     model = trees(small)
-    probe = model.record["probes"][1]
-    features = unpacked(probe["features"], 12, 3)
-    features[4, 1] = np.nan if np.isfinite(features[4, 1]) else 1.0
-    probe["features"] = packed(features)
-    with pytest.raises(Refused, match=r"feature 'body'.*when the model was trained"):
+    index_again(small, 3)
+    done = put(small, model)
+    assert done.parity.largest_difference == 0.0
+    # Far more than the tolerance of scores, and yet nothing is wrong.
+    assert 1e-4 < done.features[0].by < MAX_DRIFT
+    assert done.features[0].feature == "body"
+    assert done.rankings is not None
+    assert done.rankings.tau > 0.8
+    assert done.rankings.ndcg_difference is not None
+
+
+def test_a_wrong_stored_tree_is_refused_and_taken_out(small: Small) -> None:
+    lying = replace(small, store=cast(Store, Rounding(small.store)))
+    with pytest.raises(Refused, match=r"read back from the store scores differently: by 0\.01 on"):
+        put(lying, trees(small))
+    assert small.store.list_models() == []
+
+
+def test_features_of_another_meaning_are_refused_with_what_that_does_to_rankings(
+    small: Small,
+) -> None:
+    other = {"match": {"title": "{{keywords}}"}}
+    features = [replace(one, template=other) if one.name == "body" else one
+                for one in FEATURESET.features]  # fmt: skip
+    edited = replace(FEATURESET, features=tuple(features))
+    model = trees(small, edited)
+    with pytest.raises(Refused, match=r"feature 'body' is not what it was.*deviations") as caught:
         put(small, model)
+    for words in ("(0.25 is allowed)", "Kendall's tau", "ndcg@10", "--max-drift"):
+        assert words in str(caught.value)
     assert small.store.list_models() == []
+    allowed = put(small, model, max_drift=1e6)
+    assert allowed.features[0].by > MAX_DRIFT
+    assert allowed.rankings is not None
+    assert allowed.rankings.tau < 0.95
 
 
-def test_without_remembered_features_there_is_nothing_to_prove_it_by(small: Small) -> None:
-    with pytest.raises(Refused, match="remembers no features"):
-        put(small, trees(small, probes=probes()))
-    assert small.store.list_models() == []
+def test_a_model_that_remembers_no_features_is_proven_and_its_drift_is_not_known(
+    small: Small,
+) -> None:
+    done = put(small, trees(small, probes=probes()))
+    assert done.parity.largest_difference == 0.0
+    assert (done.features, done.rankings) == ((), None)
 
 
-def test_verify_compares_features_and_says_so(small: Small) -> None:
+def test_verify_says_the_same_two_figures(small: Small) -> None:
     done = put(small, trees(small))
     found = verify(small.engine, small.store, done.model, small.index, tolerance=TOLERANCE)
     assert found.drift == ()
     assert found.parity is not None
-    assert found.parity.compared == "features"
+    assert found.parity.scored_by == "client"
+    index_again(small, 3)
+    found = verify(small.engine, small.store, done.model, small.index, tolerance=TOLERANCE)
+    assert found.parity is not None
+    assert found.parity.largest_difference == 0.0
+    assert found.features[0].by > 1e-4
+    assert found.rankings is not None
+    assert found.rankings.tau > 0.8
 
 
 def test_a_damaged_stored_model_is_not_taken(small: Small) -> None:

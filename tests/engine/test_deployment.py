@@ -99,7 +99,7 @@ def test_parity_says_what_the_labels_lose(small: Small) -> None:
     )
     assert parity.ndcg_difference is None
     for probe, one in zip(asked, answered, strict=True):
-        probe["labels"] = (np.argsort(np.argsort(one.reference)) // 4).tolist()
+        probe["labels"] = (np.argsort(np.argsort(one.local)) // 4).tolist()
     for store, low, high in ((small.store, -1e-6, 1e-6), (liar(small, -1.0).store, -1.0, -0.05)):
         parity, _ = check_parity(
             small.engine, store, stored, linear((1.0, 0.0, 0.0)), small.index, asked

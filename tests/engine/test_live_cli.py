@@ -119,5 +119,6 @@ def test_a_pool_is_a_sheet_that_is_read_once_it_is_graded(
 def test_what_does_not_belong_together_is_refused(
     run: Run, place: list[str], words: list[str], message: str
 ) -> None:
+    Path("x.parquet").touch()
     code, _, err = run(*words, *place)
     assert (code, message in err) == (2, True)

@@ -260,7 +260,7 @@ def test_what_is_not_linear_is_uploaded_proven_and_verified(
         record = {"probes": probes(), "featureset_hash": FEATURESET.hash}
         network = LogisticNetwork(FEATURESET.feature_names, layers, record)
         done = put(small, trees() if kind == "trees" else network)
-        assert done.parity.compared == "scores"
+        assert done.parity.scored_by == "engine"
         assert done.parity.largest_difference <= 1e-6
         found = verify(small.engine, small.store, done.model, small.index, tolerance=1e-6)
         assert found.drift == ()

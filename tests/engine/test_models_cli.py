@@ -79,6 +79,7 @@ def test_a_model_walks_from_challenger_to_champion_and_back(run: Run, small: Sma
     assert out.startswith(f"stored '{small.name}-")
     assert f"(plugin-free); '{small.name}' now points to it\n" in out
     assert "engine against laptop: 48 documents of 4 queries, largest difference" in out
+    assert "since training: not known, for the model remembers no features" in out
     _, out, _ = run("upload", "two.json", *at, "--as", "challenger")
     assert f"it challenges '{small.name}'" in out
 
@@ -178,7 +179,7 @@ def test_trained_models_pass_the_gate_only_where_they_are_better(run: Run, small
     gate = ("--require-gain", "ndcg@10", "--over", "champion", "--data", "data.parquet")
     code, out, err = run("upload", "trees.json", *at, *gate)
     assert code == 0, err
-    assert "the client scores it: features of" in out
+    assert "the client scores it, stored model against laptop: " in out
     assert "gain in ndcg@10 over" in out
     code, out, err = run("upload", "poor.json", *at, *gate)
     assert code == 5

@@ -160,7 +160,7 @@ def test_trees_are_proven_in_a_format_that_each_version_scores_exactly(
     engine = connected(fake, plugin)
     done = upload(engine, LtrPluginStore(engine), trees(), FEATURESET, "small", "m")
     assert done.type == format_
-    assert done.parity.compared == "scores"
+    assert done.parity.scored_by == "engine"
     assert done.parity.largest_difference <= 1e-6
     assert done.parity.documents == 48
     certificate = Certificates(engine, LtrPluginStore(engine)).get(done.model)

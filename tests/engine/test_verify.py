@@ -11,7 +11,8 @@ import pytest
 
 from owpc_ltr.engine.deployment.aliases import Aliases
 from owpc_ltr.engine.deployment.certificates import Certificates
-from owpc_ltr.engine.deployment.drift import Verified, moved_features, verify
+from owpc_ltr.engine.deployment.drift import Verified, verify
+from owpc_ltr.engine.deployment.moved import moved_features
 from owpc_ltr.engine.deployment.parity import Answered
 from owpc_ltr.engine.deployment.provenance import differences, provenance
 from owpc_ltr.engine.deployment.prune import prunable, prune
@@ -149,7 +150,7 @@ def test_how_far_a_feature_moved_is_its_mean_step_in_standard_deviations() -> No
     before = np.array([[0.0, 1.0], [2.0, 1.0]], np.float32)
     now = np.array([[0.5, 1.0], [2.5, np.nan]], np.float32)
     scores = np.zeros(2)
-    one = Answered({}, ("a", "b"), None, now, before, scores, scores, scores)
+    one = Answered({}, ("a", "b"), None, now, before, scores, scores)
     by = {each.feature: each for each in moved_features(("x", "y"), [one])}
     assert by["x"].by == pytest.approx(0.5)
     assert by["y"].by == pytest.approx(0.5)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
 from owpc_ltr.engine.deployment.certificates import Certificate, Certificates
-from owpc_ltr.engine.deployment.parity import Answered, Parity, check_parity
+from owpc_ltr.engine.deployment.moved import Moved, moved_features, moved_rankings
+from owpc_ltr.engine.deployment.orders import Orders
+from owpc_ltr.engine.deployment.parity import Parity, check_parity
 from owpc_ltr.engine.feature_log.environment import Environment, observe
 from owpc_ltr.engine.http.client import Engine, EngineRefusal
 from owpc_ltr.engine.store.base import Store
@@ -19,26 +19,12 @@ FEATURE_DRIFT = 0.1
 
 
 @dataclass(frozen=True)
-class Moved:
-    """One feature over the samples: how far it moved, in standard deviations of what it was.
-
-    `mean_before` and `mean_now` count a missing value as 0; `newly_missing` is the share of values
-    that are missing in one of the two only.
-    """
-
-    feature: str
-    by: float
-    mean_before: float
-    mean_now: float
-    newly_missing: float
-
-
-@dataclass(frozen=True)
 class Verified:
     """What was found of a model: `drift` in words, nothing if all is as it was.
 
-    `features` are all of them, those that moved most first; `parity` is None where the feature set
-    in the store is another, with which nothing can be compared.
+    `features` are all of them, those that moved most first, and `rankings` what that does to
+    rankings; `parity` is None where the feature set in the store is another, with which nothing can
+    be compared.
     """
 
     model: str
@@ -46,6 +32,7 @@ class Verified:
     drift: tuple[str, ...]
     parity: Parity | None
     features: tuple[Moved, ...]
+    rankings: Orders | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """What was found, as JSON."""
@@ -87,35 +74,10 @@ def verify(
     drift += [f"feature '{one.feature}' moved by {one.by:.2g} standard deviations" for one in far]
     if parity.absent:
         drift.append(f"{parity.absent} of {parity.absent + parity.documents} documents are gone")
-    refusal = parity.refusal(tolerance) if parity.compared == "scores" else None
+    refusal = parity.refusal(tolerance)
     if refusal:
         drift.append(refusal)
-    return Verified(model, index, tuple(drift), parity, features)
-
-
-def moved_features(names: tuple[str, ...], answered: list[Answered]) -> tuple[Moved, ...]:
-    """How far each feature moved between what the samples remember and now, the furthest first."""
-    pairs = [(one.before, one.features) for one in answered if one.before is not None]
-    if not pairs:
-        return ()
-    before = np.concatenate([pair[0] for pair in pairs]).astype(np.float64)
-    now = np.concatenate([pair[1] for pair in pairs]).astype(np.float64)
-    missing = np.isnan(before) != np.isnan(now)
-    before, now = np.nan_to_num(before), np.nan_to_num(now)
-    spread = before.std(axis=0)
-    # A feature that was constant is measured by its own size.
-    scale = np.where(spread > 0, spread, np.maximum(np.abs(before).max(axis=0), 1e-9))
-    by = np.abs(now - before).mean(axis=0) / scale
-    return tuple(
-        Moved(
-            names[column],
-            float(by[column]),
-            float(before[:, column].mean()),
-            float(now[:, column].mean()),
-            float(missing[:, column].mean()),
-        )
-        for column in np.argsort(-by, kind="stable")
-    )
+    return Verified(model, index, tuple(drift), parity, features, moved_rankings(answered))
 
 
 def _changed_set(store: Store, known: FeatureSet) -> list[str]:

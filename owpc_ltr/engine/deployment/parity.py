@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.engine.deployment.orders import orders_of
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.http.responses import hits_of
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.interop.client_scored import is_client_scored
+from owpc_ltr.interop.client_scored import client_model, is_client_scored
 from owpc_ltr.interop.stored_model import StoredModel
-from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.parity_samples import packed, unpacked
 from owpc_ltr.names import check_index
 from owpc_ltr.protocols import Model
 
-_METRIC = "ndcg@10"
+ENGINE, CLIENT = "engine", "client"
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,8 @@ class Parity:
     `tau` is Kendall's tau-b, a mean over queries; `ndcg_difference` the engine's mean NDCG@10 less
     the laptop's, None where labels are not known. `absent` documents are not in the index.
 
-    A model that the client scores has no scores in the engine: `compared` is then `features`, and
-    `largest_difference` is between the features logged now and those it was trained with. Orders
-    are compared all the same, by its scores of the two.
+    Both score the features as they are asked for now. Of a model that the client scores
+    (`scored_by`), the scores are those of the model that was read back from the store.
     """
 
     queries: int
@@ -48,8 +47,7 @@ class Parity:
     tau: float = 1.0
     ndcg_difference: float | None = None
     absent: int = 0
-    compared: str = "scores"
-    worst_feature: str = ""
+    scored_by: str = ENGINE
 
     def as_dict(self) -> dict[str, Any]:
         """The parity as JSON."""
@@ -57,9 +55,8 @@ class Parity:
 
     def in_words(self) -> str:
         """The largest difference as what it is, and what it does to orders."""
-        what = " from training" if self.compared == "features" else ""
         return (
-            f"largest difference{what} {self.largest_difference:.2g} (relative above 1), "
+            f"largest difference {self.largest_difference:.2g} (relative above 1), "
             f"{self.swapped} pairs swapped"
         )
 
@@ -69,19 +66,17 @@ class Parity:
             return None
         where = f"document '{self.worst_document}' of query '{self.worst_query}'"
         by = f"by {self.largest_difference:.3g} on {where} ({tolerance:g} is allowed)"
-        if self.compared == "features":
-            feature = f"feature '{self.worst_feature}'"
-            return f"{feature} is not what it was when the model was trained: it differs {by}"
-        return f"the engine scores differently: {by}"
+        who = "the engine" if self.scored_by == ENGINE else "the model read back from the store"
+        return f"{who} scores differently: {by}"
 
 
 @dataclass(frozen=True, eq=False)
 class Answered:
     """One sample and what came of it: the documents that were found, features, scores.
 
-    `local` are the local scores of the features as they are now. Compared are `reference`, which
-    are these, and `other`, the engine's; where the client scores, `reference` are the local scores
-    of the features as they were, and `other` those of now.
+    `features` and their `local` scores are of now, `served` the scores by the engine, or by the
+    stored model where the client scores. `before` are the features that the sample remembers and
+    `earlier` their local scores, None where it remembers none.
     """
 
     sample: dict[str, Any]
@@ -90,8 +85,8 @@ class Answered:
     features: Matrix
     before: Matrix | None
     local: Vector
-    reference: Vector
-    other: Vector
+    served: Vector
+    earlier: Vector | None = None
 
     def remembered(self) -> dict[str, Any]:
         """The sample with the features of now and their local scores, to be asked again."""
@@ -113,7 +108,11 @@ def check_parity(
     index: str,
     samples: list[dict[str, Any]],
 ) -> tuple[Parity, list[Answered]]:
-    """Score the samples' documents in the engine and here, from features logged just now."""
+    """Score the samples' documents as a search does and here, from features asked for just now.
+
+    `stored` is the model as it was read back from the store. Raises Refused where none of the
+    documents is in the index.
+    """
     answered = []
     for sample in samples:
         ids, features = logged(engine, store, stored.featureset, index, sample)
@@ -125,34 +124,30 @@ def check_parity(
             "it the index that the features were logged from?"
         )
     asked = sum(len(sample["document_ids"]) for sample in samples)
-    parity = parity_of(answered, "features" if is_client_scored(stored) else "scores")
-    named = stored.featureset.feature_names
-    worst = parity.worst_feature and named[int(parity.worst_feature)]
-    return replace(parity, absent=asked - parity.documents, worst_feature=worst), answered
+    parity = parity_of(answered, CLIENT if is_client_scored(stored) else ENGINE)
+    return replace(parity, absent=asked - parity.documents), answered
 
 
-def parity_of(answered: list[Answered], compared: str) -> Parity:
-    """The comparison of all samples; `worst_feature` is still a number."""
-    worst, place = -1.0, (0, 0, "")
+def parity_of(answered: list[Answered], scored_by: str = ENGINE) -> Parity:
+    """The comparison of all samples: what serves against the laptop, on the features of now."""
+    worst, place = -1.0, (0, 0)
     for number, one in enumerate(answered):
-        differences, columns = _differences(one, compared)
+        differences = _differences(one)
         row = int(differences.argmax())
         if differences[row] > worst:
-            worst, place = float(differences[row]), (number, row, columns[row])
-    orders = [_orders(one.reference, one.other) for one in answered]
-    taus = [tau for _, _, tau in orders if tau is not None]
+            worst, place = float(differences[row]), (number, row)
+    orders = orders_of([(one.labels, one.local, one.served) for one in answered])
     return Parity(
         queries=len(answered),
         documents=sum(len(one.document_ids) for one in answered),
         largest_difference=worst,
-        swapped=sum(swapped for swapped, _, _ in orders),
+        swapped=orders.swapped,
         worst_query=str(answered[place[0]].sample["query_id"]),
         worst_document=answered[place[0]].document_ids[place[1]],
-        ties_broken=sum(broken for _, broken, _ in orders),
-        tau=float(np.mean(taus)) if taus else 1.0,
-        ndcg_difference=_ndcg_difference(answered),
-        compared=compared,
-        worst_feature=place[2],
+        ties_broken=orders.ties_broken,
+        tau=orders.tau,
+        ndcg_difference=orders.ndcg_difference,
+        scored_by=scored_by,
     )
 
 
@@ -188,20 +183,16 @@ def _answered(
     features: Matrix,
 ) -> Answered:
     before = features_before(sample, ids, features.shape[1])
-    local = reference = other = model.score(features)
+    local = model.score(features)
     if is_client_scored(stored):
-        if before is None:
-            raise Refused(
-                "the model remembers no features of its judged documents, and as the client scores "
-                "it there is nothing else to compare: train it again, or give --data"
-            )
-        reference = model.score(before)
+        served = client_model(stored).score(features)
     else:
-        other = _engine_scores(engine, store, stored, index, sample["params"], ids)
+        served = _engine_scores(engine, store, stored, index, sample["params"], ids)
     labels = None
     if "labels" in sample:
         labels = np.array(sample["labels"], dtype=np.float64)[_rows(sample, ids)]
-    return Answered(sample, tuple(ids), labels, features, before, local, reference, other)
+    earlier = None if before is None else model.score(before)
+    return Answered(sample, tuple(ids), labels, features, before, local, served, earlier)
 
 
 def _rows(sample: dict[str, Any], ids: list[str]) -> list[int]:
@@ -209,48 +200,11 @@ def _rows(sample: dict[str, Any], ids: list[str]) -> list[int]:
     return [places[document] for document in ids]
 
 
-def _differences(one: Answered, compared: str) -> tuple[Vector, list[str]]:
-    """The largest difference of each document, relative above 1, and the column of it."""
-    if compared == "scores" or one.before is None:
-        difference = np.abs(one.other - one.reference) / np.maximum(1.0, np.abs(one.reference))
-        # A score that is not a number must not slip through a comparison.
-        return np.where(np.isfinite(difference), difference, np.inf), [""] * len(difference)
-    now, then = one.features.astype(np.float64), one.before.astype(np.float64)
-    difference = np.abs(now - then) / np.maximum(1.0, np.abs(then))
-    difference = np.where(np.isfinite(difference), difference, np.inf)
-    difference[np.isnan(now) & np.isnan(then)] = 0.0
-    return difference.max(axis=1), [str(column) for column in difference.argmax(axis=1)]
-
-
-def _orders(reference: Vector, other: Vector) -> tuple[int, int, float | None]:
-    """Pairs ordered the other way, pairs tied in one only, and tau-b where there is an order."""
-    one, two = _signs(reference), _signs(other)
-    ordered = np.abs(one).sum() * np.abs(two).sum()
-    tau = float((one * two).sum() / np.sqrt(ordered)) if ordered > 0 else None
-    return int((one * two < 0).sum()), int(((one == 0) != (two == 0)).sum()), tau
-
-
-def _signs(scores: Vector) -> Vector:
-    """Of every pair, which is above; 0 also where a score is no number."""
-    first, second = np.triu_indices(len(scores), 1)
-    with np.errstate(invalid="ignore"):
-        return np.nan_to_num(np.sign(scores[first] - scores[second]))
-
-
-def _ndcg_difference(answered: list[Answered]) -> float | None:
-    labels = [one.labels for one in answered if one.labels is not None]
-    numbers = all(np.isfinite([one.other, one.reference]).all() for one in answered)
-    if len(labels) < len(answered) or not numbers:
-        return None
-    metric = parse_metric(_METRIC)
-    offsets = np.cumsum([0, *(len(each) for each in labels)])
-    together = np.concatenate(labels).astype(np.float32)
-    other, reference = (
-        metric.mean(np.concatenate(scores), together, offsets)
-        for scores in ([one.other for one in answered], [one.reference for one in answered])
-    )
-    difference = float(other - reference)
-    return difference if np.isfinite(difference) else None
+def _differences(one: Answered) -> Vector:
+    """The relative difference of each document's scores."""
+    difference = np.abs(one.served - one.local) / np.maximum(1.0, np.abs(one.local))
+    # A score that is not a number must not slip through a comparison.
+    return np.where(np.isfinite(difference), difference, np.inf)
 
 
 def _engine_scores(

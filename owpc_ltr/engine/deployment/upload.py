@@ -16,6 +16,14 @@ from owpc_ltr.engine.deployment.certificates import Certificate, Certificates
 from owpc_ltr.engine.deployment.gate import Gate, GateResult, pass_gate
 from owpc_ltr.engine.deployment.immutable import immutable_name
 from owpc_ltr.engine.deployment.live_gate import LiveGate, pass_live_gate
+from owpc_ltr.engine.deployment.moved import (
+    MAX_DRIFT,
+    Moved,
+    drift_refusal,
+    moved_features,
+    moved_rankings,
+)
+from owpc_ltr.engine.deployment.orders import Orders
 from owpc_ltr.engine.deployment.parity import Answered, Parity, check_parity
 from owpc_ltr.engine.deployment.store_form import export_for
 from owpc_ltr.engine.feature_log.environment import observe
@@ -25,6 +33,7 @@ from owpc_ltr.engine.store.documents import Absent
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.value_bounds import highest_value, never_negative
+from owpc_ltr.interop.client_scored import is_client_scored
 from owpc_ltr.interop.export import check_features
 from owpc_ltr.interop.stored_model import StoredModel
 from owpc_ltr.models.linear import content_of
@@ -45,7 +54,9 @@ class Uploaded:
     """A model in an engine: its immutable name, the alias that points to it, and the proof.
 
     `gate` is None where none was asked for, or there was no other model to compare with.
-    `cautions` say what should be known of it, a line each.
+    `cautions` say what should be known of it, a line each. `features` tells how far each moved
+    since training, the furthest first, and `rankings` what that does to them: nothing where the
+    model remembers no features.
     """
 
     model: str
@@ -55,6 +66,8 @@ class Uploaded:
     gate: GateResult | None = None
     type: str = ""
     cautions: tuple[str, ...] = ()
+    features: tuple[Moved, ...] = ()
+    rankings: Orders | None = None
 
 
 def upload(
@@ -71,14 +84,16 @@ def upload(
     samples: list[dict[str, Any]] | None = None,
     keep: int | None = None,
     allow_slow: bool = False,
+    max_drift: float = MAX_DRIFT,
 ) -> Uploaded:
     """Store the model as `name-hash`, check its scores on real documents, then move the alias.
 
     `role` says whether the name, or its challenger, points to it then. `samples` are used where the
     model remembers none. `keep` is how many earlier models the name can go back to. Raises Refused,
-    with the model taken out again and the alias where it was, if the gate does not let it through
-    or a score differs by more than the tolerance; and before anything is stored, if the engine's
-    cache of models has no room for it, unless `allow_slow`.
+    with the model taken out again and the alias where it was, if the gate does not let it through,
+    a score differs by more than the tolerance, or a feature moved by more than `max_drift` standard
+    deviations since training; and before anything is stored, if the engine's cache of models has no
+    room for it, unless `allow_slow`.
     """
     check_features(model, featureset)
     asked = model.record.get("probes") or samples or []
@@ -96,7 +111,7 @@ def upload(
     caution = check_room(engine, store, stored, allow_slow=allow_slow)
     gated = _gated(engine, store, gate, model, featureset, name)
     deploying = _Deploying(
-        engine, store, stored, model, index, asked, tolerance, gated, name, role, keep
+        engine, store, stored, model, index, asked, tolerance, gated, name, role, keep, max_drift
     )
     store.prepare()
     for _ in range(_ATTEMPTS - 1):
@@ -145,6 +160,7 @@ class _Deploying:
     name: str
     role: str
     keep: int | None
+    max_drift: float
 
     @property
     def certificates(self) -> Certificates:
@@ -163,9 +179,13 @@ class _Deploying:
             self.store.put_model(self.stored)
             sent = True
             parity, answered = check_parity(
-                self.engine, self.store, self.stored, self.model, self.index, self.samples
+                self.engine, self.store, self.served(), self.model, self.index, self.samples
             )
-            refusal = parity.refusal(self.tolerance)
+            features = moved_features(self.stored.featureset.feature_names, answered)
+            rankings = moved_rankings(answered)
+            refusal = parity.refusal(self.tolerance) or drift_refusal(
+                features, rankings, self.max_drift
+            )
             if refusal:
                 rest = "stays, for it was there before" if was_there else "was taken out again"
                 raise Refused(f"{refusal}; the model {rest}")
@@ -185,8 +205,22 @@ class _Deploying:
                 ) from error
             raise
         self.mend(certificate)
-        kind = self.store.kind
-        return Uploaded(self.stored.name, alias, parity, kind, self.gated, self.stored.type)
+        return Uploaded(
+            self.stored.name,
+            alias,
+            parity,
+            self.store.kind,
+            self.gated,
+            self.stored.type,
+            features=features,
+            rankings=rankings,
+        )
+
+    def served(self) -> StoredModel:
+        """The model as searches get it: where the client scores, what the store gives back."""
+        if is_client_scored(self.stored):
+            return self.store.get_model(self.stored.name)
+        return self.stored
 
     def is_gone(self) -> bool:
         """Whether the model is not in the store any more."""

@@ -1,0 +1,159 @@
+"""What plugins return in training is looked at when it comes, and refused in one line."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from owpc_ltr_losses.pairwise import Pairwise
+from owpc_ltr_optimizers.larank.larank import LaRank
+from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
+
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.errors import PluginError
+from owpc_ltr.kernels.kernel import bind, evaluate_query
+from owpc_ltr.kernels.linear import linear_risk
+from owpc_ltr.protocols import Fit, Loss, Reordering, Run
+from owpc_ltr.testing.samples import sample_dataset
+from owpc_ltr.training.cross_validation import Fold
+from owpc_ltr.training.cross_validation import select as select_over
+from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker
+from owpc_ltr.training.train import Plan, train
+from tests.list_samples import crowded, weights
+
+DATA = sample_dataset()
+
+
+@dataclasses.dataclass(frozen=True)
+class Lying(LaRank):
+    """LaRank, but for what it returns."""
+
+    name: ClassVar[str] = "lying"
+    C: float = 1.0
+    lie: int = 0
+
+    def minimise(self, loss: Loss, data: RankingDataset, run: Run, start: Fit | None = None) -> Any:
+        fit = LaRank(self.C).minimise(loss, data, run, None)
+        return FIT_LIES[self.lie][0](fit)
+
+
+class Scoreless:
+    kind = "none"
+    feature_names = DATA.feature_names
+
+
+def renamed(fit: Fit) -> Fit:
+    names = tuple(reversed(fit.model.feature_names))
+    return dataclasses.replace(fit, model=dataclasses.replace(fit.model, feature_names=names))  # type: ignore[type-var]
+
+
+@dataclasses.dataclass(frozen=True)
+class OneScore:
+    kind: ClassVar[str] = "one"
+    feature_names: tuple[str, ...] = DATA.feature_names
+    record: Any = None
+
+    def score(self, features: Any) -> Any:
+        return 1.0
+
+    def as_dict(self) -> dict[str, Any]:
+        return {}
+
+
+FIT_LIES: list[tuple[Any, str]] = [
+    (lambda fit: fit.model.weights, r"'lying' returned array\(\[.*\(ndarray\): return an owpc_lt"),
+    (lambda fit: None, r"'lying' returned None \(NoneType\): return an owpc_ltr.protocols.Fit"),
+    (lambda fit: dataclasses.replace(fit, model=Scoreless()), "where a model belongs, which has "
+     "no record, score, as_dict"),
+    (lambda fit: dataclasses.replace(fit, certificate=0.5), r"the certificate 0.5 \(float\)"),
+    (renamed, "returned a model of the features"),
+    (lambda fit: dataclasses.replace(fit, model=OneScore()), r"gives scores of shape \(\) for"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("lie", range(len(FIT_LIES)))
+def test_what_no_optimizer_may_return_is_refused_by_its_name(lie: int) -> None:
+    plan = Plan(Pairwise, Lying, {"optimizer.lie": lie, "optimizer.C": 1.0})
+    with pytest.raises(PluginError, match=FIT_LIES[lie][1]) as caught:
+        train(DATA, plan, Run())
+    assert "\n" not in str(caught.value)
+    with pytest.raises(PluginError, match=FIT_LIES[lie][1]):
+        select_over([Fold("1", DATA, DATA, DATA)], [plan], ["map"], Run())
+
+
+@dataclasses.dataclass(frozen=True)
+class Priced:
+    """A loss that returns whatever it is told to."""
+
+    name: ClassVar[str] = "priced"
+    convex: ClassVar[bool] = True
+    conservative: ClassVar[bool] = True
+    smooth: ClassVar[bool] = False
+    lie: int = 0
+
+    def value_and_gradient(self, scores: Any, labels: Any, weights: Any) -> Any:
+        return PRICE_LIES[self.lie][0](scores)
+
+
+PRICE_LIES: list[tuple[Any, str]] = [
+    (lambda s: 0.0, r"returned 0.0 for a query of 3 documents: return \(value, gradient\)"),
+    (lambda s: None, "returned None for a query of 3 documents"),
+    (lambda s: (0.0, s, s), "return .value, gradient."),
+    (lambda s: (s, s), "returned the value array.*return one finite number"),
+    (lambda s: (np.nan, s), "returned the value nan"),
+    (lambda s: ("much", s), "returned the value 'much'"),
+    (lambda s: (0.0, None), "returned the gradient None"),
+    (lambda s: (0.0, s[:2]), r"gave a gradient of shape \(2,\) for 3 documents"),
+    (lambda s: (0.0, s * np.inf), "a gradient that is not finite"),
+]
+
+
+@pytest.mark.parametrize("lie", range(len(PRICE_LIES)))
+def test_what_no_loss_may_return_is_refused_by_its_name(lie: int) -> None:
+    with pytest.raises(PluginError, match=PRICE_LIES[lie][1]) as caught:
+        evaluate_query(bind(Priced(lie)), np.ones(3), np.array([1, 0, 0], np.float32))
+    assert str(caught.value).startswith("loss 'priced' ")
+    with pytest.raises(PluginError, match="loss 'priced'"):
+        linear_risk(DATA, bind(Priced(lie)), np.ones(4))
+
+
+@dataclasses.dataclass(frozen=True)
+class Flat(Priced):
+    """A loss that is the same everywhere."""
+
+    def value_and_gradient(self, scores: Any, labels: Any, weights: Any) -> Any:
+        return 0.0, 0 * scores
+
+
+def test_a_loss_is_looked_at_once_and_not_at_each_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[Any] = []
+    monkeypatch.setattr("owpc_ltr.kernels.kernel.check_price", lambda *given: looked.append(given))
+    bound = bind(Flat())
+    for _ in range(2):
+        linear_risk(DATA, bound, np.zeros(4))
+    assert len(looked) == 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Unfit(Exchangeable):
+    """A reranker that returns its weights, or a reordering of other features."""
+
+    name: ClassVar[str] = "unfit"
+    lie: int = 0
+
+    def fit(self, loss: Loss, data: Any, base_scores: Any, run: Run) -> Any:
+        found: Reordering = Exchangeable(iterations=1).fit(loss, data, base_scores, run)
+        return np.zeros(3) if self.lie == 0 else dataclasses.replace(found, feature_names=("x",))  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize(
+    ("lie", "words"),
+    [(0, "'unfit' returned array.*no kind, feature_names"), (1, r"of the features \('x',\)")],
+)
+def test_what_no_reranker_may_return_is_refused_by_its_name(lie: int, words: str) -> None:
+    settings = {"reranker.lie": lie, "reranker.penalty": 1.0, "loss.inner": "logistic"}
+    plan = RerankingPlan(Pairwise, Unfit, settings)
+    with pytest.raises(PluginError, match=words):
+        fit_reranker(crowded(), weights(1, 0, 0), plan, Run())
