@@ -32,7 +32,7 @@ from owpc_ltr.models.linear import load_model
 from owpc_ltr.models.reordering import load_ranker
 
 MISSING = "there-is-none"
-NOT_READ = {"run", "out", "journal", "folder", "home", "java", "ca"}
+NOT_READ = {"run", "files", "out", "journal", "folder", "home", "java", "ca"}
 """Paths that are written, or that no command reads as its input."""
 
 READERS: dict[str, Callable[[Path], object]] = {
@@ -46,6 +46,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "featureset": load_featureset,
     "features": read_text,
     "judgments": read_judgments,
+    "judged": read_judgments,
     "queries": read_judgments,
     "topics": read_text,
     "query": read_json_object,

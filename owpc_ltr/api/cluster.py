@@ -159,9 +159,9 @@ class Cluster:
 
         logging, source = LogOptions(**options), None
         if isinstance(judgments, Path | str):
-            source = hashlib.sha256(Path(judgments).read_bytes()).hexdigest()
             reading: dict[str, Any] = {"topics": topics, "duplicates": duplicates}
             judged = read_judgments(judgments, skip_unjudged=skip_unjudged, **reading)
+            source = hashlib.sha256(Path(judgments).read_bytes()).hexdigest()
             give_warnings(judged.notes)
         else:
             judged = judgments

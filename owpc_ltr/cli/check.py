@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Json, PluginFiles, Seed
 from owpc_ltr.cli.output import print_json, progress
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from owpc_ltr.api.results import Checked
 
 
+@grouped
 def check(
     what: Annotated[
         str, typer.Argument(metavar="FILE.py|NAME", help="A plugin file, or an installed plugin.")

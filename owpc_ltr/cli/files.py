@@ -40,7 +40,7 @@ class Reads:
 
 A_MODEL = Reads("cannot read the model {path}: No such file or directory")
 A_FEATURE_SET = Reads("cannot read the feature set {path}: No such file or directory")
-A_PLUGIN = Reads("plugin {path} failed to load: PluginError: there is no such file", PluginError)
+A_PLUGIN = Reads("{path}: there is no such file", PluginError)
 MODEL_OR_FEATURE = Reads(A_MODEL.absent, unless="feature:")
 
 

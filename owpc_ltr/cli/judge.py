@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from owpc_ltr.cli.cluster import StoreOptions
-from owpc_ltr.cli.files import check_writable
+from owpc_ltr.cli.files import Reads, check_writable
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.live import LiveQuery, LiveWindow
 from owpc_ltr.cli.options import Index, Json, Seed
@@ -28,7 +28,7 @@ def pool(
     *,
     index: Index = None,
     queries: Annotated[
-        Path, typer.Option(help="Queries: a table with a column `query`, or a line each.")
+        Path, Reads(), typer.Option(help="Queries: a table with a column `query`, or a line each.")
     ],
     rankers: Annotated[
         str,
@@ -42,7 +42,9 @@ def pool(
         str, typer.Option(help="What to show of a document: fields, between commas.")
     ] = "",
     judged: Annotated[
-        Path | None, typer.Option(help="Judgments that there are: what they have is left out.")
+        Path | None,
+        Reads(),
+        typer.Option(help="Judgments that there are: what they have is left out."),
     ] = None,
     query: LiveQuery = None,
     window: LiveWindow = 100,

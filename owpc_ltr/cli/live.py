@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from owpc_ltr.cli.cluster import ClusterOptions
+from owpc_ltr.cli.files import Reads
 from owpc_ltr.cli.output import warn
 from owpc_ltr.errors import UsageError
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 LiveQuery = Annotated[
     Path | None,
+    Reads(),
     typer.Option(
         "--query",
         help="Your application's query (JSON), with {{keywords}}; default: all text fields.",
@@ -37,10 +39,12 @@ class LiveOptions:
         bool, typer.Option("--live", help="Rank the whole index, as users get it; see --judgments.")
     ] = False
     judgments: Annotated[
-        Path | None, typer.Option(help="Judged queries to ask live: TSV, CSV, qrels …")
+        Path | None, Reads(), typer.Option(help="Judged queries to ask live: TSV, CSV, qrels …")
     ] = None
     topics: Annotated[
-        Path | None, typer.Option(help="The texts of the queries, where qrels do not have them.")
+        Path | None,
+        Reads(),
+        typer.Option(help="The texts of the queries, where qrels do not have them."),
     ] = None
     query: LiveQuery = None
     window: LiveWindow = 100

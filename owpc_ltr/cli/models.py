@@ -122,7 +122,9 @@ def delete(
     place: StoreOptions,
     as_json: Json = False,
 ) -> None:
-    """Remove a model that no name points to, or a name with all of its models; show it first.
+    """Delete an unused model, or a name with all of its models.
+
+    Without --yes it is only shown.
 
     A model that a name could only go back to is forgotten by that name.
     """
@@ -174,7 +176,10 @@ def prune(
 @app.command()
 @grouped
 def rollback(name: UploadedName, *, place: StoreOptions, as_json: Json = False) -> None:
-    """Let NAME point again to the model before; `models promote` goes forward again."""
+    """Let NAME point again to the model before.
+
+    `models promote NAME-HASH` goes forward again.
+    """
     models = place.connect().models
     left = models.resolve(name)
     alias = models.rollback(name)
