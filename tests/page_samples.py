@@ -14,7 +14,7 @@ from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.letor import write_letor
 
 ROOT = Path(__file__).parents[1]
-NEEDS_NODE = {"movies"}
+NEEDS_NODE = {"movies", "demo-files"}
 """Samples whose pages speak to a cluster."""
 
 _WORDS = ["insidious", "chapter", "steel", "river", "garden", "winter", "night", "harbour"]
@@ -51,6 +51,16 @@ def movies(folder: Path) -> None:
                 file.write(f"q{number}\t{word} {number % 9}\t{movie['id']}\t{grade}\n")
 
 
+def demo_files(folder: Path) -> None:
+    """`road/`: what `demo --files road` writes, with fewer queries; it asks the cluster."""
+    from owpc_ltr.demo.files import write_files
+    from owpc_ltr.demo.narration import Silent
+    from owpc_ltr.engine.http.client import connect
+
+    (folder / "road").mkdir()
+    write_files(connect(), folder / "road", 300, Silent())
+
+
 def letor(folder: Path) -> None:
     """Five folders `Fold1` … `Fold5`, each with train.txt, vali.txt and test.txt."""
     parts = [_judged(seed) for seed in range(5)]
@@ -66,7 +76,12 @@ def dataset(folder: Path) -> None:
     write_letor(_judged(11, queries=120), folder / "data.txt")
 
 
-SAMPLES: dict[str, Callable[[Path], None]] = {"movies": movies, "letor": letor, "dataset": dataset}
+SAMPLES: dict[str, Callable[[Path], None]] = {
+    "movies": movies,
+    "demo-files": demo_files,
+    "letor": letor,
+    "dataset": dataset,
+}
 
 
 def _movie(number: int, rng: np.random.Generator) -> dict[str, Any]:

@@ -7,14 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from owpc_ltr.api.judgments import read_judgments
 from owpc_ltr.data.parquet import read_dataset
+from owpc_ltr.demo.corpus import index_body, read_corpus
+from owpc_ltr.demo.files import write_files
 from owpc_ltr.demo.main_job import go_on_with
 from owpc_ltr.demo.narration import Silent
+from owpc_ltr.demo.preparing import featureset_file
 from owpc_ltr.demo.walk import INDEX, STEPS, DemoOptions, Walk
 from owpc_ltr.engine.deployment.aliases import Aliases
 from owpc_ltr.engine.http.client import connect
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.evaluation.evaluate import measure, model_data
+from owpc_ltr.features.loading import load_featureset
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import load_model
 
@@ -70,3 +75,24 @@ def test_the_demo_goes_all_the_way_and_its_figures_can_be_had_again(
     told = figures["contest"]["rankers"]["OWPC (linear)"]["ndcg@10"]
     assert again.mean == pytest.approx(told)
     assert figures["contest"]["queries"] == held_out.n_queries
+
+
+def test_the_demos_files_are_those_that_it_walks_with(node_url: str, tmp_path: Path) -> None:
+    engine = connect(node_url)
+    heard = Listening()
+    files = write_files(engine, tmp_path, 300, heard)
+    lines = files.corpus.read_text().splitlines()
+    assert len(lines) == files.documents == len(read_corpus())
+    assert [json.loads(line)["id"] for line in lines] == [one.id for one in read_corpus()]
+    assert json.loads(files.settings.read_text()) == index_body()
+    assert load_featureset(files.featureset) == load_featureset(featureset_file())
+    old, new = (read_judgments(path) for path in (files.judgments, files.new_judgments))
+    assert (len(old.queries), len(new.queries)) == (files.queries, files.new_queries)
+    asked = [{query.query_id for query in part.queries} for part in (old, new)]
+    assert not asked[0] & asked[1]
+    assert len(asked[1]) == (len(asked[0]) + len(asked[1])) // 5 > 0
+    known = {json.loads(line)["id"] for line in lines}
+    assert {one for query in old.queries for one in query.document_ids} <= known
+    assert all(str(path) in "".join(heard.lines) for path in tmp_path.iterdir())
+    # Nothing is left in the node: whoever walks the road makes the index.
+    assert "python-docs-candidates" not in engine.request("GET", "/_all/_mapping")

@@ -193,7 +193,7 @@ def test_trained_models_pass_the_gate_only_where_they_are_better(run: Run, small
     assert "scored by the client" in err
     code, out, _ = run("verify", small.name, "--index", small.index)
     assert code == 0
-    assert "features of" in out
+    assert "stored model against laptop: " in out
 
 
 def record_of(path: str) -> dict[str, Any]:

@@ -28,7 +28,7 @@ def empty_node(session_node: SessionNode) -> Iterator[str]:
     """
     yield session_node.status.url
     engine = Engine(ConnectionSettings(session_node.status.url))
-    for index in ("movies", "owpc-ltr-store", "owpc-ltr-pointers"):
+    for index in ("movies", "python-docs", "owpc-ltr-store", "owpc-ltr-pointers"):
         with contextlib.suppress(EngineRefusal):
             engine.request("DELETE", f"/{index}")
     engine.close()
