@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from owpc_ltr.api.models import save_model
 from owpc_ltr.api.training import train
 from owpc_ltr.data.columns import (
     column_facts,
@@ -86,19 +83,15 @@ def dataset(*columns: float) -> RankingDataset:
     return make_dataset(rows, y, np.repeat(np.arange(12), 10), feature_names=names)
 
 
-def test_training_warns_of_columns_that_say_nothing_and_records_them(tmp_path: Path) -> None:
+def test_training_warns_of_columns_that_say_nothing() -> None:
     with pytest.warns(OwpcLtrWarning, match="in all documents: flat0, flat1: nothing was learned"):
-        model = train(dataset(0.0, np.nan), settings={"C": 1.0})
-    assert model.record["silent_features"] == ["flat0", "flat1"]
-    save_model(model, tmp_path / "m.json")
-    assert json.loads((tmp_path / "m.json").read_text())["record"]["silent_features"]
+        train(dataset(0.0, np.nan), settings={"C": 1.0})
 
 
-def test_a_record_says_nothing_of_them_where_there_are_none() -> None:
+def test_nothing_is_said_of_them_where_there_are_none() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = train(dataset(), settings={"C": 1.0})
-    assert "silent_features" not in model.record
+        train(dataset(), settings={"C": 1.0})
 
 
 def test_features_that_were_left_out_for_their_cost_are_no_surprise() -> None:
@@ -114,7 +107,6 @@ def test_features_that_were_left_out_for_their_cost_are_no_surprise() -> None:
             costs=costs,
         )
     assert model.record["feature_cost"]["kept"] == ["good"]
-    assert model.record["silent_features"] == ["flat0"]
     (line,) = [str(each.message) for each in told if "in all documents" in str(each.message)]
     assert "flat0" in line
     assert "noise" not in line

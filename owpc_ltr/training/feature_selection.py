@@ -23,7 +23,7 @@ from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Model, Run
 from owpc_ltr.training.train import Plan, Trained, train
 
-_OF_THE_DATA = ("fingerprint", "feature_ranges", "source", "silent_features")
+_OF_THE_DATA = ("fingerprint", "feature_ranges", "source")
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def train_at_cost(
     path = tuple(step for step, _, _ in found)
     _, trained, in_use = found[best]
     kept = tuple(name for name in data.feature_names if name in in_use)
-    whole = found[0][1].model.record
+    whole = found[0][1]
     return Selected(_recorded(trained, whole, costs, kept, path), kept, path)
 
 
@@ -198,24 +198,22 @@ def _used(model: Model) -> frozenset[str]:
 
 def _recorded(
     trained: Trained,
-    whole: Mapping[str, Any],
+    whole: Trained,
     costs: Costs,
     kept: tuple[str, ...],
     path: tuple[Step, ...],
 ) -> Trained:
     """What the record says of the data is of that with all features, as it was given."""
-    silent = whole.get("silent_features", [])
     record = {
         **trained.model.record,
-        **{key: whole[key] for key in _OF_THE_DATA if key in whole},
+        **{key: whole.model.record[key] for key in _OF_THE_DATA},
         "feature_cost": {
             "price": costs.price,
             "kept": list(kept),
             "path": [asdict(step) for step in path],
         },
     }
-    if not silent:
-        # Features that were left out on purpose are no surprise.
-        record.pop("silent_features", None)
-    warnings = (*trained.model.record["warnings"], *warnings_of_training(silent))
-    return replace(trained, model=with_record(trained.model, record), warnings=warnings)
+    # Features that were left out on purpose are no surprise.
+    warnings = (*trained.model.record["warnings"], *warnings_of_training(whole.silent_features))
+    model = with_record(trained.model, record)
+    return replace(trained, model=model, warnings=warnings, silent_features=whole.silent_features)

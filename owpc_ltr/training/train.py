@@ -85,13 +85,17 @@ class Plan:
 
 @dataclass(frozen=True)
 class Trained:
-    """The chosen model, its fit, and one row for every candidate that was tried."""
+    """The chosen model, its fit, and one row for every candidate that was tried.
+
+    `silent_features` say nothing in the data: they have no value, or one and the same.
+    """
 
     model: Model
     fit: Fit
     settings: dict[str, Any]
     table: tuple[dict[str, Any], ...]
     warnings: tuple[str, ...]
+    silent_features: tuple[str, ...] = ()
 
 
 def train(
@@ -135,14 +139,14 @@ def train(
         "table": table,
         **_from_what(known[0]),
         "warnings": list(warnings),
-        **({"silent_features": silent} if silent else {}),
         "source": source_of(*known) if source is None else dict(source),
         "probes": parity_samples_of(known[0] if known[1] is None else known[1]),
         # What splits gained is known to who grew the trees alone.
         **{key: fit.model.record[key] for key in ("importances",) if key in fit.model.record},
     }
     told = (*warnings, *warnings_of_training(silent))
-    return Trained(with_record(fit.model, record), fit, candidates[index], tuple(table), told)
+    model = with_record(fit.model, record)
+    return Trained(model, fit, candidates[index], tuple(table), told, tuple(silent))
 
 
 def _fit_all(
