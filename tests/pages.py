@@ -23,6 +23,7 @@ import re
 import shlex
 import sys
 import tomllib
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,7 @@ from sybil import Document, Example, Lexeme, Region
 from sybil.evaluators.python import PythonEvaluator
 from sybil.parsers.markdown.lexers import RawFencedCodeBlockLexer
 
+from owpc_ltr.errors import OwpcLtrWarning
 from tests.commands import Run
 
 ROOT = Path(__file__).parents[1]
@@ -82,6 +84,8 @@ def run_page(page: Path, folder: Path, run: Run) -> int:
     """Run the blocks of a page in a folder, which is the working one; how many were run."""
     document = _document(page)
     done = 0
+    # Samples are small, and what they lack is told, as it should be.
+    warnings.simplefilter("ignore", OwpcLtrWarning)
     for example in document.examples():
         block: Block = example.parsed
         if not block.runs:

@@ -256,7 +256,7 @@ def ranx_figures(ranx: Any, qrels: Path, run: Path) -> dict[str, float]:
     return {name: float(found[metric]) for name, metric in theirs.items()}
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0])
 def test_ranx_finds_our_figures_in_the_written_files(ranx: Any, seed: int, tmp_path: Path) -> None:
     data = dataset((20, 3, 40, 11, 1, 15), seed)
     scores = np.random.default_rng(seed).normal(size=data.n_documents)

@@ -245,7 +245,7 @@ def test_line_numbers_do_not_overwrite_what_is_there(place: Place) -> None:
 def test_an_index_that_is_there_is_told_before_the_file_is_read(place: Place) -> None:
     place.fill(place.file(*numbered(1)), settings=WHOLE)
     with pytest.raises(Refused, match="--append, or start it anew"):
-        place.fill(DocumentFile(place.folder / "absent.jsonl"))
+        place.fill(place.file({"id": "1"}, "{broken"))
 
 
 @given(st.lists(st.sampled_from("abcdef") | st.integers(0, 9), min_size=1, max_size=12))
