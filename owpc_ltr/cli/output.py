@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from owpc_ltr.api.files import finite_json
+
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
@@ -22,7 +24,7 @@ _NARROWEST = 12
 
 def print_json(content: dict[str, Any]) -> None:
     """One object on standard output; what is not a number becomes null."""
-    typer.echo(json.dumps(_plain(content), indent=2, allow_nan=False))
+    typer.echo(json.dumps(finite_json(content), indent=2, allow_nan=False))
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -106,13 +108,3 @@ def _cell(value: object) -> str:
     if isinstance(value, float):
         return "–" if math.isnan(value) else f"{value:.4f}"
     return str(value)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {key: _plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    return value

@@ -242,7 +242,7 @@ def test_line_numbers_do_not_overwrite_what_is_there(place: Place) -> None:
     assert place.numbers() == [1, 2, 7, 9]
 
 
-def test_an_index_that_is_there_is_told_before_the_file_is_read(place: Place) -> None:
+def test_an_index_that_is_there_is_told_before_the_file_is_read_through(place: Place) -> None:
     place.fill(place.file(*numbered(1)), settings=WHOLE)
     with pytest.raises(Refused, match="--append, or start it anew"):
         place.fill(place.file({"id": "1"}, "{broken"))
