@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test lint check install docs notebook clean
+.PHONY: demo test test-faults lint check install docs notebook clean
 
 # The main job on a real local OpenSearch node.
 demo: $(VENV)/.node
@@ -12,6 +12,12 @@ demo: $(VENV)/.node
 # All tests, with the real node started once.
 test: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
+
+# Every fault at every stage. A failure prints the line that runs its cell again:
+# OWPC_LTR_FAULTS_CELL='…' make test-faults
+test-faults: $(VENV)/.dev
+	OWPC_LTR_FAULTS=all OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m faults \
+	  --numprocesses 2 --dist loadgroup
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

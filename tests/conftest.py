@@ -1,13 +1,17 @@
-"""What all tests share: the seeded generator and the optional folder of real data."""
+"""What all tests share: the seeded generator, seeds of faults, the folder of real data."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.faults.seeds import Seeds, replay_command, seeds_for
+from tests.faults.selection import Selection, select
 
 # A first call compiles, which takes a second, and machines are as slow as they are; a failure must
 # come back in the next run.
@@ -35,8 +39,26 @@ def shared_data() -> Path:
     return folder
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever needs the real node runs in one process, so that one node is started."""
+@pytest.fixture
+def seeds(request: pytest.FixtureRequest) -> Seeds:
+    """The seeds of a test that loops over faults: `for seed in seeds(sample=20, whole=1000)`."""
+    return seeds_for(request.node)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of the faults a sample runs; what needs the real node runs in one process, with one node."""
+    config.hook.pytest_deselected(items=select(items, Selection.asked()))
     for item in items:
         if {"node_url", "session_node"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.xdist_group("node"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """What failed of the faults is told with the line that runs it again."""
+    report = yield
+    if report.failed and item.get_closest_marker("faults"):
+        report.sections.append(("the same again", replay_command(item)))
+    return report

@@ -1,0 +1,88 @@
+"""Which of the tests marked `faults` run: a fixed sample, the whole, or one cell again.
+
+`@pytest.mark.faults` is for tests of which there are many more than a run of all tests has time
+for. Of each such function a run takes `sample` cells (1 where nothing is said), always the same;
+`make test-faults` takes all. A test that loops by itself takes its number from the fixture `seeds`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pytest
+
+REPLAY = "OWPC_LTR_FAULTS_CELL"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What is asked for by OWPC_LTR_FAULTS (`all`) and OWPC_LTR_FAULTS_CELL (one cell)."""
+
+    whole: bool = False
+    cell: str = ""
+
+    @classmethod
+    def asked(cls, environ: Mapping[str, str] = os.environ) -> Selection:
+        """The selection that the environment asks for."""
+        given = environ.get("OWPC_LTR_FAULTS", "")
+        if given not in {"", "all"}:
+            raise pytest.UsageError(f"OWPC_LTR_FAULTS is 'all' or not set, not {given!r}")
+        return cls(given == "all", environ.get(REPLAY, ""))
+
+    @property
+    def seed(self) -> int | None:
+        """The one seed that is asked for, where a cell's is."""
+        cell, _, seed = self.cell.rpartition("#")
+        return int(seed) if cell and seed.isdecimal() else None
+
+    def chosen(self, cells: Sequence[str], sample: int) -> set[str]:
+        """Those of a function's cells that run."""
+        if self.cell:
+            asked = self.cell if self.seed is None else self.cell.rpartition("#")[0]
+            return {cell for cell in cells if cell == asked}
+        if self.whole:
+            return set(cells)
+        # By hash, so that neighbours, which are much alike, are not taken together.
+        return set(sorted(cells, key=_hash)[:sample])
+
+    def seeds(self, *, sample: int, whole: int) -> Iterator[int]:
+        """The seeds that run of those of a test that loops."""
+        if self.seed is not None:
+            return iter([self.seed])
+        return iter(range(whole if self.whole else sample))
+
+
+def select(items: list[pytest.Item], selection: Selection) -> list[pytest.Item]:
+    """Take out of `items` what does not run, and return it."""
+    functions: dict[str, dict[str, pytest.Item]] = defaultdict(dict)
+    samples: dict[str, int] = {}
+    for item in items:
+        mark = item.get_closest_marker("faults")
+        if mark is None:
+            continue
+        function = item.nodeid.partition("[")[0]
+        functions[function][cell_of(item)] = item
+        samples[function] = int(mark.kwargs.get("sample", 1))
+    kept = {
+        id(cells[cell])
+        for function, cells in functions.items()
+        for cell in selection.chosen(list(cells), samples[function])
+    }
+    gone = [item for item in items if item.get_closest_marker("faults") and id(item) not in kept]
+    gone_ids = {id(item) for item in gone}
+    items[:] = [item for item in items if id(item) not in gone_ids]
+    return gone
+
+
+def cell_of(item: pytest.Item) -> str:
+    """What a cell is called: stage:fault:seed where it is one of a matrix, else the test's name."""
+    callspec = getattr(item, "callspec", None)
+    return str(callspec.id) if callspec is not None and ":" in callspec.id else item.name
+
+
+def _hash(cell: str) -> str:
+    return hashlib.sha256(cell.encode()).hexdigest()
