@@ -166,3 +166,16 @@ def test_stores_are_in_lower_case_and_hidden_indices_can_be_read() -> None:
     with pytest.raises(UsageError, match="lower case"):
         check_store("Other")
     assert check_index(".ds-logs-2026.01.01") == ".ds-logs-2026.01.01"
+
+
+def test_time_limits_come_from_the_environment(config: Path) -> None:
+    settings = find(URL, config, OWPC_LTR_TIMEOUT="5", OWPC_LTR_DEADLINE="0.5")
+    assert (settings.timeout, settings.deadline, settings.longest) == (5, 0.5, 0.5)
+    usual = find(URL, config)
+    assert (usual.timeout, usual.deadline, usual.longest) == (60, 120, float("inf"))
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "1e9", "soon", "5s"])
+@pytest.mark.parametrize("name", ["OWPC_LTR_TIMEOUT", "OWPC_LTR_DEADLINE"])
+def test_what_is_no_time_is_refused(name: str, text: str, config: Path) -> None:
+    assert f"{name} is a number of seconds" in refused(URL, config, **{name: text})

@@ -102,10 +102,9 @@ class Engine:
                 f"{time.monotonic() - started:.1f} s{self._hint(fault)}"
             )
 
+        seconds = min(deadline or self.settings.deadline, self.settings.longest)
         try:
-            return self._retrying.run(
-                attempt, deadline or self.settings.deadline, idempotent=idempotent
-            )
+            return self._retrying.run(attempt, seconds, idempotent=idempotent)
         except TransientError as fault:
             raise given_up(fault) from fault
 

@@ -2,13 +2,15 @@
 
 In this order: what is given in the call; the environment (`OWPC_LTR_URL`, `OWPC_LTR_USER` and
 `OWPC_LTR_PASSWORD`, or `OWPC_LTR_API_KEY`, or `OWPC_LTR_AWS_REGION` and `OWPC_LTR_AWS_SERVICE`;
-`OWPC_LTR_CA`); the configuration file; the local node, without credentials.
+`OWPC_LTR_CA`); the configuration file; the local node, without credentials. `OWPC_LTR_TIMEOUT` and
+`OWPC_LTR_DEADLINE` set the time limits.
 """
 
 from __future__ import annotations
 
 import base64
 import ipaddress
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,6 +18,7 @@ from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
 from owpc_ltr.engine.http.config_file import Config, config_path, read_config
+from owpc_ltr.engine.http.limits import limits_of
 from owpc_ltr.engine.http.secret import Secret
 from owpc_ltr.errors import UsageError
 
@@ -50,6 +53,8 @@ class ConnectionSettings:
     """Seconds for one attempt at a request."""
     deadline: float = 120.0
     """Seconds for a request with all its retries."""
+    longest: float = math.inf
+    """Seconds for those requests too that may take longer, as a merge of segments."""
     largest_answer: int = 256_000_000
     """The most bytes of an answer, unpacked."""
 
@@ -98,7 +103,11 @@ def find_settings(
     given = environ.get("OWPC_LTR_CA")
     trusted = ca or (Path(given) if given else None) or (file.ca if same else None)
     return ConnectionSettings(
-        parts.geturl().rstrip("/"), found, trusted and trusted.expanduser(), insecure
+        parts.geturl().rstrip("/"),
+        found,
+        trusted and trusted.expanduser(),
+        insecure,
+        **limits_of(environ),
     )
 
 

@@ -94,3 +94,14 @@ def test_a_host_that_does_not_exist_is_named(clock: Clock) -> None:
     with pytest.raises(EngineUnavailable) as error:
         engine.request("GET", "/", deadline=2)
     assert "no-such-host.invalid" in one_line(error)
+
+
+def test_the_longest_time_that_a_user_allows_holds_for_long_requests_too(
+    fake: FakeEngine, clock: Clock
+) -> None:
+    fake.on("POST", "/docs/_forcemerge", Reply({"error": "busy"}, 503))
+    engine = make_engine(fake.url, clock, longest=2.0)
+    with pytest.raises(EngineUnavailable):
+        engine.request("POST", "/docs/_forcemerge", deadline=600)
+    assert sum(clock.pauses) <= 2
+    engine.close()
