@@ -23,6 +23,7 @@ import numpy as np
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.engine.feature_log import LogOptions, LogReport, log_features
 from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.http.refusals import EngineRefusal
 from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.features.feature_set import Feature, FeatureSet
@@ -52,9 +53,9 @@ def small_judgments(queries: int = 6, documents: int = 5, pool: int = 12) -> Jud
     )
 
 
-def value_of(feature: str, query: str, document: str) -> float | None:
+def value_of(feature: str, query: str, document: str, revision: int = 0) -> float | None:
     """A feature's value; one in four does not match, one in four is zero."""
-    number = zlib.crc32(f"{feature}\0{query}\0{document}".encode())
+    number = zlib.crc32(f"{feature}\0{query}\0{document}".encode(), revision)
     return None if number % 4 == 0 else 0.0 if number % 4 == 1 else number / 2**28
 
 
@@ -70,6 +71,15 @@ class MemoryEngine:
     version: str = "3.8.0"
     mappings: dict[str, Any] = field(default_factory=lambda: {"properties": {}})
     fault: Callable[[int, str, Any, Any], Any] | None = None
+    revision: int = 0
+    """How often all documents were written anew: each time all values are others."""
+    merges: int = 0
+    """How often scores moved though no document did."""
+    pins: bool = True
+    """Whether points in time can be had."""
+    pinned: dict[str, tuple[set[str], int]] = field(default_factory=dict)
+    """The points in time that are open."""
+    opened: int = 0
     calls: int = 0
     largest: int = 0
     settings: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(url="memory:"))
@@ -82,6 +92,7 @@ class MemoryEngine:
         *,
         params: Mapping[str, Any] | None = None,
         body: Any = None,
+        deadline: float | None = None,
     ) -> Any:
         with self._lock:
             self.calls += 1
@@ -93,18 +104,51 @@ class MemoryEngine:
         """The true answer, in the engine's own JSON."""
         if method == "GET":
             return copy.deepcopy(self._about(path))
-        assert (method, path) == ("POST", f"/{self.index}/_search"), (method, path)
+        if path.endswith("/point_in_time"):
+            return self._pin(method, path, params, body)
+        documents, revision = self._moment(path, params, body)
+        assert method == "POST"
         assert params["allow_partial_search_results"] == "false"
         assert body["track_total_hits"] is True
+        if find(body, "ids") is None:
+            return self._last_written(documents, revision, body)
         asked = find(body, "ids")["values"]
         assert body["size"] >= len(asked)
         self.largest = max(self.largest, len(asked))
-        hits = [self._hit(d, body) for d in dict.fromkeys(asked) if d in self.documents]
-        return {
-            "timed_out": False,
-            "_shards": {"total": 1, "successful": 1, "skipped": 0, "failed": 0},
-            "hits": {"total": {"value": len(hits), "relation": "eq"}, "hits": hits},
-        }
+        hits = [self._hit(d, revision, body) for d in dict.fromkeys(asked) if d in documents]
+        return whole(hits, len(hits))
+
+    def _pin(self, method: str, path: str, params: Mapping[str, Any], body: Any) -> Any:
+        if not self.pins:
+            raise EngineRefusal(f"{method} {path}", 400, "", "no handler found")
+        if method == "DELETE":
+            for name in body["pit_id"]:
+                self.pinned.pop(name, None)
+            return {"pits": []}
+        assert (method, path) == ("POST", f"/{self.index}/_search/point_in_time")
+        assert params["allow_partial_pit_creation"] == "false"
+        self.opened += 1
+        self.pinned[f"pit-{self.opened}"] = (set(self.documents), self.revision)
+        return {"pit_id": f"pit-{self.opened}"}
+
+    def _moment(self, path: str, params: Mapping[str, Any], body: Any) -> tuple[set[str], int]:
+        """The documents that a search sees: those of its point in time, or those of now."""
+        if "pit" not in body:
+            assert path == f"/{self.index}/_search", path
+            assert params["preference"]
+            return self.documents, self.revision
+        assert path == "/_search", path
+        try:
+            return self.pinned[body["pit"]["id"]]
+        except KeyError:
+            kind = "search_context_missing_exception"
+            raise EngineRefusal("POST /_search", 404, kind, "No search context found") from None
+
+    def _last_written(self, documents: set[str], revision: int, body: Any) -> Any:
+        hit = {"_index": self.index, "_id": "d0", "_seq_no": 11 + revision, "_primary_term": 1}
+        listed = [hit] if body["size"] and documents else []
+        total = sum(range(12)) + 12 * revision
+        return {**whole(listed, len(documents)), "aggregations": {"seq_no": {"value": total}}}
 
     def _about(self, path: str) -> Any:
         settings = {"index": {"uuid": self.uuid, "number_of_shards": "1"}}
@@ -118,25 +162,35 @@ class MemoryEngine:
             "/_ltr/_featureset/movies": stored,
         }[path]
 
-    def _hit(self, document: str, body: Any) -> dict[str, Any]:
+    def _hit(self, document: str, revision: int, body: Any) -> dict[str, Any]:
         hit: dict[str, Any] = {"_index": self.index, "_id": document, "_score": 1.0}
         sltr, clauses = find(body, "sltr"), find(body, "should")
         if sltr is not None:
             words = sltr["params"]["query"]
-            hit["fields"] = {"_ltrlog": [{"main": self._logged(words, document)}]}
+            hit["fields"] = {"_ltrlog": [{"main": self._logged(words, document, revision)}]}
         for clause in clauses or []:
             name = find(clause, "_name")
-            value = value_of(name, find(clause, name), document)
+            value = value_of(name, find(clause, name), document, revision + self.merges)
             if value is not None:
                 hit.setdefault("matched_queries", {})[name] = value
         return hit
 
-    def _logged(self, words: str, document: str) -> list[dict[str, Any]]:
-        values = {name: value_of(name, words, document) for name in self.featureset.feature_names}
+    def _logged(self, words: str, document: str, revision: int) -> list[dict[str, Any]]:
+        state = revision + self.merges
+        values = {n: value_of(n, words, document, state) for n in self.featureset.feature_names}
         return [
             {"name": name} if value is None else {"name": name, "value": value}
             for name, value in values.items()
         ]
+
+
+def whole(hits: list[Any], total: int) -> dict[str, Any]:
+    """A whole answer to a search."""
+    return {
+        "timed_out": False,
+        "_shards": {"total": 1, "successful": 1, "skipped": 0, "failed": 0},
+        "hits": {"total": {"value": total, "relation": "eq"}, "hits": hits},
+    }
 
 
 def is_log_search(body: Any) -> bool:

@@ -66,6 +66,7 @@ def cluster() -> Iterator[Cluster]:
         cluster = Cluster(fake.url)
         fake.on("GET", "*", cluster)
         fake.on("POST", "*", cluster)
+        fake.on("DELETE", "*", cluster)
         yield cluster
 
 

@@ -1,16 +1,20 @@
 """Feature logging: judged queries × feature set × index → a dataset, every judgment accounted for.
 
-- running: `log_features`, the whole job, chunk by chunk
-- asking: one query's documents, searched, repeated, halved, confirmed absent
-- answers: what a search must answer before it is taken for data
+- run: `log_features`, the whole job
+- job: what is asked of which environment, before the first search
+- passes: chunk after chunk out of one moment, again where the moment is lost
+- moment: the index pinned to one point in time, or watched for changes
+- contents: figures that tell whether an index holds what it held
+- requests: one query's documents, searched, repeated, halved, confirmed absent
+- responses: what a search must answer before it is taken for data
 - parameters: what is sent to the templates, and as which type
-- environment: what the values depend on, observed before and after
-- accounting: judged = logged + absent + rejected
+- environment: what the values depend on besides the documents, observed before and after
+- account: judged = logged + absent + rejected
 - chunks: a cut of the judgments, and its values as a file
 - folder: the half-done work beside the output: journal and chunk files
 - lock: one process at a time
 - assembly: chunks → dataset and manifest
-- workers: threads that can be left behind
+- transport: what is needed of the engine
 """
 
 from owpc_ltr.engine.feature_log.account import Account

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -12,7 +12,7 @@ from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import FeatureSet
 
 if TYPE_CHECKING:
-    from owpc_ltr.engine.feature_log.requests import Transport
+    from owpc_ltr.engine.feature_log.transport import Transport
     from owpc_ltr.engine.store.base import Store
 
 
@@ -25,6 +25,8 @@ class Environment:
     """`version`, `distribution` and the `store` kind."""
     indices: dict[str, dict[str, str]]
     """The index, or those behind the alias: `uuid`, and `mapping_hash` of fields and analysis."""
+    shards: dict[str, int] = field(default_factory=dict)
+    """How many shards each of them has."""
 
 
 def observe(engine: Transport, store: Store, featureset: str, index: str) -> Environment:
@@ -42,6 +44,7 @@ def observe(engine: Transport, store: Store, featureset: str, index: str) -> Env
             "store": store.kind,
         },
         {name: _identity(found, name) for name in sorted(found)},
+        {name: _shards(found, name) for name in sorted(found)},
     )
 
 
@@ -70,6 +73,11 @@ def _identity(found: dict[str, Any], name: str) -> dict[str, str]:
     text = json.dumps(decisive, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     digest = hashlib.sha256(text.encode()).hexdigest()
     return {"uuid": _text(settings, "uuid"), "mapping_hash": digest}
+
+
+def _shards(found: dict[str, Any], name: str) -> int:
+    shards = str(_part(found, name, "settings", "index").get("number_of_shards", 1))
+    return max(int(shards), 1) if shards.isdecimal() else 1
 
 
 def _part(answer: Any, *keys: str) -> dict[str, Any]:

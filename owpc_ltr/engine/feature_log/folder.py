@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from owpc_ltr.engine.feature_log.contents import Contents
 from owpc_ltr.engine.feature_log.lock import locked
 from owpc_ltr.errors import OwpcLtrError, Refused, UsageError
 from owpc_ltr.files.atomic import write_atomically
@@ -33,12 +34,32 @@ class RunFolder:
     """
 
     def __init__(self, path: Path, job: dict[str, Any], journal: int) -> None:
-        """Take over a folder whose lock is held; see `open_run`."""
+        """Take over a folder whose lock is held; see `open_run`. `resume` tells what it keeps."""
         self.path = path
-        # Each line names its job: whatever order a crash leaves files in, jobs never mix.
-        self._job = hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest()
+        self._job = job
+        self._key = ""
         self._journal = journal
-        self._kept = self._read_journal()
+        self._kept: dict[int, str] = {}
+
+    def resume(self, contents: Contents) -> int:
+        """Go on with the chunks of these contents; how many of other contents are thrown away."""
+        # Each line names job and contents: in whatever order a crash leaves files, none mix.
+        text = json.dumps([self._job, contents], sort_keys=True)
+        self._key = hashlib.sha256(text.encode()).hexdigest()
+        with _disk(self.path):
+            self._kept, others = self._read_journal()
+            if others:
+                self._sweep()
+        return others
+
+    def discard(self) -> int:
+        """Throw away what is kept; how many chunks that were."""
+        kept = len(self._kept)
+        self._kept = {}
+        with _disk(self.path):
+            os.ftruncate(self._journal, 0)
+            self._sweep()
+        return kept
 
     def has(self, number: int) -> bool:
         """Whether a chunk is kept."""
@@ -52,7 +73,7 @@ class RunFolder:
         digest = hashlib.sha256(content).hexdigest()
         with _disk(self.path):
             write_atomically(self.path / "chunks" / digest, content)
-            self._append({"job": self._job, "chunk": number, "sha256": digest})
+            self._append({"job": self._key, "chunk": number, "sha256": digest})
         self._kept[number] = digest
 
     def read(self, number: int) -> bytes:
@@ -69,18 +90,32 @@ class RunFolder:
             raise OSError("the disk took only part of a line")
         os.fsync(self._journal)
 
-    def _read_journal(self) -> dict[int, str]:
-        """The chunks whose line and file are whole; the rest of the journal is cut off."""
+    def _read_journal(self) -> tuple[dict[int, str], int]:
+        """The chunks whose line and file are whole; the rest of the journal is cut off.
+
+        Also how many of the lines cut off are whole and of another job or other contents.
+        """
         kept: dict[int, str] = {}
         good = 0
-        for line in (self.path / "journal").read_bytes().splitlines(keepends=True):
-            entry = _entry(line, self._job)
-            if entry is None or not _is_whole(self.path / "chunks" / entry[1], entry[1]):
+        lines = (self.path / "journal").read_bytes().splitlines(keepends=True)
+        for line in lines:
+            entry = _entry(line)
+            if entry is None or entry[0] != self._key or not self._has_file(entry[2]):
                 break
-            kept[entry[0]] = entry[1]
+            kept[entry[1]] = entry[2]
             good += len(line)
         os.ftruncate(self._journal, good)
-        return kept
+        cut_off = [_entry(line) for line in lines[len(kept) :]]
+        return kept, sum(entry is not None and entry[0] != self._key for entry in cut_off)
+
+    def _has_file(self, digest: str) -> bool:
+        return _is_whole(self.path / "chunks" / digest, digest)
+
+    def _sweep(self) -> None:
+        """Take away the files that no line names."""
+        for file in (self.path / "chunks").glob("*"):
+            if file.name not in self._kept.values():
+                file.unlink()
 
 
 @contextmanager
@@ -168,16 +203,16 @@ def _difference(other: dict[str, Any], job: dict[str, Any]) -> str:
     return "other " + ", ".join(name for name in job if other.get(name) != job[name])
 
 
-def _entry(line: bytes, job: str) -> tuple[int, str] | None:
-    """The chunk and digest of a journal's line; None where it is torn, or of another job."""
+def _entry(line: bytes) -> tuple[str, int, str] | None:
+    """The job, chunk and digest of a journal's line; None where it is torn."""
     try:
         entry = json.loads(line)
         number, digest, of_job = entry["chunk"], entry["sha256"], entry["job"]
     except (ValueError, KeyError, TypeError):
         return None
-    if not line.endswith(b"\n") or of_job != job or not isinstance(number, int):
+    if not line.endswith(b"\n") or not isinstance(of_job, str) or not isinstance(number, int):
         return None
-    return (number, digest) if isinstance(digest, str) and digest.isalnum() else None
+    return (of_job, number, digest) if isinstance(digest, str) and digest.isalnum() else None
 
 
 def _is_whole(path: Path, digest: str) -> bool:

@@ -3,36 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
-from urllib.parse import quote
+from typing import Any
 
 import numpy as np
 
 from owpc_ltr.engine.feature_log.chunks import Fate, Values
+from owpc_ltr.engine.feature_log.moment import Moment
 from owpc_ltr.engine.feature_log.options import LogOptions
 from owpc_ltr.engine.feature_log.responses import Incomplete, whole_hits
 from owpc_ltr.engine.http.refusals import EngineRefusal
 from owpc_ltr.engine.store.base import Search, Store
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import FeatureSet
-
-
-class Transport(Protocol):
-    """What is needed of the engine: JSON in, JSON out, retried where that helps."""
-
-    def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: Mapping[str, Any] | None = None,
-        body: Any = None,
-    ) -> Any:
-        """The decoded answer; EngineUnavailable or EngineRefusal where there is none."""
-        ...
-
 
 Found = dict[str, list[float] | Refused]
 """By document id, its feature values, or why they cannot be read."""
@@ -51,10 +34,9 @@ class Question:
 class Asker:
     """Gets the feature values of a query's documents; safe to share between threads."""
 
-    engine: Transport
+    moment: Moment
     store: Store
     featureset: FeatureSet
-    index: str
     indices: frozenset[str]
     """The names that hits may come from: the index itself, or those behind the alias."""
     options: LogOptions
@@ -185,12 +167,7 @@ class Asker:
     def _search(self, search: Search, documents: list[str]) -> dict[str, dict[str, Any]]:
         body = {"_source": False, **search.body, "track_total_hits": True}
         body["size"] = max(body.get("size", 0), len(documents))
-        answer = self.engine.request(
-            "POST",
-            f"/{quote(self.index, safe='')}/_search",
-            params={**search.params, "allow_partial_search_results": "false"},
-            body=body,
-        )
+        answer = self.moment.search(body, search.params)
         return whole_hits(answer, frozenset(documents), self.indices)
 
 

@@ -20,11 +20,7 @@ def whole_hits(
     Raises Incomplete where a shard did not answer in full or the hits are not the whole list.
     `timed_out` is looked at besides the shards: a shard that timed out counts as successful.
     """
-    if not isinstance(answer, dict):
-        raise Incomplete(f"the engine answered with {_kind(answer)} in place of an object")
-    if answer.get("timed_out") is not False or answer.get("terminated_early"):
-        raise Incomplete("the search was cut short in the engine (timed_out)")
-    _check_shards(answer.get("_shards"))
+    check_whole(answer)
     listed, total = _listed(answer.get("hits"))
     hits: dict[str, dict[str, Any]] = {}
     for hit in listed:
@@ -42,6 +38,15 @@ def whole_hits(
     if len(hits) != total:
         raise Incomplete(f"the engine found {total} documents and returned {len(hits)}")
     return hits
+
+
+def check_whole(answer: Any) -> None:
+    """Raise Incomplete where a search was cut short, or a shard did not answer in full."""
+    if not isinstance(answer, dict):
+        raise Incomplete(f"the engine answered with {_kind(answer)} in place of an object")
+    if answer.get("timed_out") is not False or answer.get("terminated_early"):
+        raise Incomplete("the search was cut short in the engine (timed_out)")
+    _check_shards(answer.get("_shards"))
 
 
 def _check_shards(shards: Any) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from owpc_ltr.engine.http.connection import ConnectionSettings, find_settings
-from owpc_ltr.engine.http.refusals import EngineRefusal, NoSuchIndex, cause, one_line
+from owpc_ltr.engine.http.refusals import EngineRefusal, NoSuchIndex, NotAllowed, cause, one_line
 from owpc_ltr.engine.http.retry import RetryBudget, Retrying, TransientError, seconds_asked
 from owpc_ltr.engine.http.wire import Answer, Wire
 from owpc_ltr.errors import BadInput, EngineUnavailable
@@ -141,7 +141,8 @@ class Engine:
                 "followed: give the engine's own address"
             )
         kind, reason = cause(_json_or_none(answer.body))
-        if status in _BUSY:
+        # No pause helps against a cluster that others have filled with points in time.
+        if status in _BUSY and "too many Point In Time" not in reason:
             raise TransientError(
                 _busy(status, reason),
                 not_executed=status == 429,
@@ -151,7 +152,8 @@ class Engine:
         if status == 500 and "memory circuit is broken" in reason:
             raise TransientError("the LTR plugin is short of memory", not_executed=True)
         if status == 401 or (status == 403 and "block" not in kind):
-            raise EngineUnavailable(self._unauthorised(status, reason))
+            unauthorised = NotAllowed if status == 403 else EngineUnavailable
+            raise unauthorised(self._unauthorised(status, reason))
         refusal = NoSuchIndex if kind == "index_not_found_exception" else EngineRefusal
         raise refusal(f"{method} {path}", status, kind, reason or _start(answer.body))
 

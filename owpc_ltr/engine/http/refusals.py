@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, ClassVar
 
-from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
 
 _LONGEST = 400
 _EMPTY_WORDS = re.compile(
@@ -67,6 +67,10 @@ class NoSuchIndex(EngineRefusal):
     """An index that was asked for is not there: what a name is, and not the work, is at fault."""
 
     exit_code: ClassVar[int] = BadInput.exit_code
+
+
+class NotAllowed(EngineUnavailable):
+    """The engine knows who asks, and does not give them this right (403)."""
 
 
 def cause(body: Any) -> tuple[str, str]:
