@@ -61,13 +61,18 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster() -> Iterator[Cluster]:
+def fake() -> Iterator[FakeEngine]:
     with FakeEngine() as fake:
-        cluster = Cluster(fake.url)
-        fake.on("GET", "*", cluster)
-        fake.on("POST", "*", cluster)
-        fake.on("DELETE", "*", cluster)
-        yield cluster
+        yield fake
+
+
+@pytest.fixture
+def cluster(fake: FakeEngine) -> Cluster:
+    cluster = Cluster(fake.url)
+    fake.on("GET", "*", cluster)
+    fake.on("POST", "*", cluster)
+    fake.on("DELETE", "*", cluster)
+    return cluster
 
 
 @pytest.fixture
@@ -181,6 +186,19 @@ def test_an_engine_that_goes_away_keeps_what_is_done(cluster: Cluster, out: Path
         log(cluster, out, deadline=1.0)
     cluster.faults = []
     assert log(cluster, out).resumed == 20
+
+
+@pytest.mark.parametrize("code", [403, 404, 405])
+def test_an_engine_that_opens_no_point_in_time_is_logged_to_the_same_bytes(
+    cluster: Cluster, fake: FakeEngine, out: Path, code: int
+) -> None:
+    log(cluster, out)
+    pinned = digest(out)
+    out.unlink()
+    fake.on("POST", "/movies/_search/point_in_time", Reply({"error": "no"}, code))
+    log(cluster, out)
+    assert digest(out) == pinned
+    assert len(fake.asked("POST", "/movies/_search")) > 0
 
 
 # ---------------------------------------------------------------- as a command

@@ -3,7 +3,9 @@
 - run: `log_features`, the whole job
 - job: what is asked of which environment, before the first search
 - passes: chunk after chunk out of one moment, again where the moment is lost
-- moment: the index pinned to one point in time, or watched for changes
+- moment: one moment of the index, from which a whole log is
+- pinned: a point in time, which the engine holds on to
+- watched: where that cannot be had: contents compared before and after
 - contents: figures that tell whether an index holds what it held
 - requests: one query's documents, searched, repeated, halved, confirmed absent
 - responses: what a search must answer before it is taken for data

@@ -8,31 +8,29 @@ and the highest `_seq_no`, shard by shard, are equal only where the documents ar
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from owpc_ltr.engine.feature_log.options import LogOptions
 from owpc_ltr.engine.feature_log.responses import Incomplete, check_whole
 
 Contents = list[dict[str, Any]]
-"""Of each part its `index`, the number of its `documents`, and of the one written last `seq_no`
-and `primary_term`; where a part is more than a shard also `seq_no_sum`."""
-
-_LARGEST_EXACT_SUM = 2.0**53
-"""The engine adds up in double precision: above, the order of segments shows in a sum."""
+"""Of each shard its `index`, the number of its `documents`, and of the one written last `seq_no`
+and `primary_term`."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some documents of an index: all, or those of one shard, as search bodies name them."""
+    """The documents of one shard, as search bodies name them."""
 
     query: dict[str, Any]
     slice: dict[str, int] | None = None
-    several_shards: bool = False
 
 
 def shards_of(shards: Mapping[str, int], *, across: bool) -> list[Part]:
-    """The shards of indices, as parts of a pinned search.
+    """The shards of indices.
 
     A slice is a shard where there are as many slices as shards: those of each index (OpenSearch),
     or, `across` them, of all indices of a search (Elasticsearch).
@@ -42,19 +40,26 @@ def shards_of(shards: Mapping[str, int], *, across: bool) -> list[Part]:
     return [part for name in sorted(shards) for part in _sliced(_within(name), shards[name])]
 
 
-def whole_indices(shards: Mapping[str, int]) -> list[Part]:
-    """Indices as they are searched without being pinned: only a pinned search can be sliced."""
-    return [Part(_within(name), several_shards=shards[name] > 1) for name in sorted(shards)]
-
-
 def contents_of(search: Callable[[dict[str, Any]], Any], parts: list[Part]) -> Contents:
     """The contents, asked for part by part. Incomplete where the parts are not the whole."""
-    contents = [_tell(search(_body(part)), part) for part in parts]
+    contents = [_tell(search(_body(part))) for part in parts]
     everything = _total(search({"size": 0, "track_total_hits": True}))
     told = sum(part["documents"] for part in contents)
     if told != everything:
         raise Incomplete(f"the shards hold {told} documents, and all of them {everything}")
     return contents
+
+
+def observed(
+    search: Callable[[dict[str, Any]], Any], parts: list[Part], options: LogOptions
+) -> Contents:
+    """The contents, asked for again where an answer is not whole."""
+    for attempt in range(options.attempts - 1):
+        try:
+            return contents_of(search, parts)
+        except Incomplete:
+            time.sleep(options.pause * 2**attempt)
+    return contents_of(search, parts)
 
 
 def _sliced(query: dict[str, Any], shards: int) -> list[Part]:
@@ -78,12 +83,10 @@ def _body(part: Part) -> dict[str, Any]:
     }
     if part.slice:
         body["slice"] = part.slice
-    if part.several_shards:
-        body["aggs"] = {"seq_no": {"sum": {"field": "_seq_no"}}}
     return body
 
 
-def _tell(answer: Any, part: Part) -> dict[str, Any]:
+def _tell(answer: Any) -> dict[str, Any]:
     documents = _total(answer)
     hits = answer["hits"].get("hits")
     if not isinstance(hits, list) or len(hits) != min(documents, 1):
@@ -95,17 +98,7 @@ def _tell(answer: Any, part: Part) -> dict[str, Any]:
         told |= {"seq_no": last.get("_seq_no"), "primary_term": last.get("_primary_term")}
         if type(told["seq_no"]) is not int or type(told["primary_term"]) is not int:
             raise Incomplete("the engine does not tell which write of a document was its last")
-    if part.several_shards:
-        told["seq_no_sum"] = _sum(answer)
     return told
-
-
-def _sum(answer: dict[str, Any]) -> int | None:
-    try:
-        total = float(answer["aggregations"]["seq_no"]["value"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise Incomplete("the engine does not add up the numbers of the writes") from error
-    return int(total) if total < _LARGEST_EXACT_SUM else None
 
 
 def _total(answer: Any) -> int:

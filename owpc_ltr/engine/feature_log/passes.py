@@ -13,7 +13,8 @@ from owpc_ltr.engine.feature_log.contents import Contents
 from owpc_ltr.engine.feature_log.environment import refuse_drift
 from owpc_ltr.engine.feature_log.folder import RunFolder
 from owpc_ltr.engine.feature_log.job import Job
-from owpc_ltr.engine.feature_log.moment import MomentLost, moment_of
+from owpc_ltr.engine.feature_log.moment import moment_of
+from owpc_ltr.engine.feature_log.pinned import MomentLost
 from owpc_ltr.engine.feature_log.requests import Asker
 from owpc_ltr.engine.http.workers import Workers
 from owpc_ltr.errors import EngineUnavailable, give_warnings

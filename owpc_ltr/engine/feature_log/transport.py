@@ -5,6 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+WHOLE = {"allow_partial_search_results": "false"}
+SAME_COPIES = "owpc-ltr"
+"""Searches of one `preference` go to the same copies of the shards: replicas are refreshed and
+merged each at its own time, and their scores differ."""
+GIVING_BACK = 2.0
+"""Seconds for giving back what the engine holds for us; after a while it lets go by itself."""
+
 
 class Transport(Protocol):
     """What is needed of the engine: JSON in, JSON out, retried where that helps."""

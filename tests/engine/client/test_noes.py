@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from owpc_ltr.engine.http.client import Engine, EngineRefusal
+from owpc_ltr.engine.http.refusals import NotAllowed
 from owpc_ltr.errors import EngineUnavailable
 from tests.engine.client.asking import one_line
 from tests.engine.fake_engine import FakeEngine, Reply
@@ -40,3 +41,28 @@ def test_a_full_disk_is_not_taken_for_missing_rights(fake: FakeEngine, engine: E
     with pytest.raises(EngineRefusal) as error:
         engine.request("PUT", "/docs")
     assert "blocked" in one_line(error)
+
+
+def test_a_right_that_lacks_is_told_apart_from_credentials_that_are_wrong(
+    fake: FakeEngine, engine: Engine
+) -> None:
+    fake.on("POST", "/docs/_pit", Reply({"error": "no"}, 403), Reply({"error": "no"}, 401))
+    with pytest.raises(NotAllowed):
+        engine.request("POST", "/docs/_pit")
+    with pytest.raises(EngineUnavailable) as error:
+        engine.request("POST", "/docs/_pit")
+    assert not isinstance(error.value, NotAllowed)
+
+
+def test_a_cluster_full_of_points_in_time_says_no_and_is_not_asked_again(
+    fake: FakeEngine, engine: Engine
+) -> None:
+    reason = (
+        "Trying to create too many Point In Time contexts. Must be less than or equal to: [300]"
+    )
+    full = {"error": {"type": "rejected_execution_exception", "reason": reason}}
+    fake.on("POST", "/docs/_search/point_in_time", Reply(full, 429))
+    with pytest.raises(EngineRefusal) as error:
+        engine.request("POST", "/docs/_search/point_in_time")
+    assert reason in one_line(error)
+    assert len(fake.requests) == 1

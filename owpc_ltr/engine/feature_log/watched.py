@@ -1,0 +1,66 @@
+"""An index that is looked at before and after a search, where it cannot be pinned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+from urllib.parse import quote
+
+from owpc_ltr.engine.feature_log.contents import Contents, Part, observed
+from owpc_ltr.engine.feature_log.options import LogOptions
+from owpc_ltr.engine.feature_log.transport import GIVING_BACK, SAME_COPIES, WHOLE, Transport
+from owpc_ltr.engine.http.refusals import EngineRefusal
+from owpc_ltr.errors import EngineUnavailable, Refused
+
+
+class Watched:
+    """An index that is looked at before and after: other contents are noticed, not kept away."""
+
+    def __init__(
+        self,
+        engine: Transport,
+        index: str,
+        shards: list[Part],
+        options: LogOptions,
+        why_not_pinned: str,
+    ) -> None:
+        self._engine = engine
+        self._index = index
+        self._shards = shards
+        self._options = options
+        self._why = why_not_pinned
+        self.contents = self.observe()
+
+    def search(self, body: dict[str, Any], params: Mapping[str, str]) -> Any:
+        """The answer of a search in the index as it is, from the same copies of its shards."""
+        return self._engine.request(
+            "POST",
+            f"/{quote(self._index, safe='')}/_search",
+            params={**params, **WHOLE, "preference": SAME_COPIES},
+            body=body,
+        )
+
+    def observe(self) -> Contents:
+        """The contents now."""
+        return observed(self._look, self._shards, self._options)
+
+    def _look(self, body: dict[str, Any]) -> Any:
+        # Only pinned searches can be sliced, and those that could be scrolled.
+        answer = self.search(body, {"scroll": "1m"} if "slice" in body else {})
+        if isinstance(answer, dict) and "_scroll_id" in answer:
+            with suppress(EngineUnavailable, EngineRefusal):
+                given_back = {"scroll_id": [answer["_scroll_id"]]}
+                self._engine.request(
+                    "DELETE", "/_search/scroll", body=given_back, deadline=GIVING_BACK
+                )
+        return answer
+
+    def refuse_change(self) -> None:
+        """Refused where the contents are not what they were."""
+        if self.observe() != self.contents:
+            raise Refused(
+                f"'{self._index}' was written to while features were logged, and cannot be pinned "
+                f"to one moment ({self._why}): log it while nothing is written, or with the right "
+                "to open a point in time"
+            )
