@@ -30,7 +30,7 @@ from owpc_ltr.api.judgments import read_judgments
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.engine.feature_log import LogOptions, log_features
 from owpc_ltr.engine.http.client import Engine, connect
-from owpc_ltr.engine.indexing import create_index, index_documents
+from owpc_ltr.engine.indexing import create_index, drop_index, index_documents
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.engine.store.choose import choose_store
 from owpc_ltr.engine.store.templates import render
@@ -218,7 +218,8 @@ def make_index(engine: Engine) -> None:
     properties = {**dict.fromkeys(TEXT_FIELDS, text), "votes": {"type": "integer"}}
     properties |= {"year": {"type": "integer"}, "rating": {"type": "float"}}
     settings = {"settings": {"number_of_shards": 1}, "mappings": {"properties": properties}}
-    create_index(engine, INDEX, settings, existing="recreate")
+    drop_index(engine, INDEX)
+    create_index(engine, INDEX, settings)
     documents = (
         (
             str(number),

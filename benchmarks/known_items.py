@@ -34,7 +34,7 @@ from owpc_ltr.data.parquet import read_dataset
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.deployment.aliases import INDEX as ALIASES
 from owpc_ltr.engine.feature_log import LogOptions, log_features
-from owpc_ltr.engine.indexing import create_index, index_documents
+from owpc_ltr.engine.indexing import create_index, drop_index, index_documents
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation
 from owpc_ltr.errors import OwpcLtrWarning, Refused
 from owpc_ltr.evaluation.evaluate import compare, measure
@@ -171,7 +171,8 @@ def index_packages(cluster: Cluster, index: str, catalogue: Sequence[Package]) -
     mappings = {"properties": {**properties, "size": number, "length": number}}
     settings = {"number_of_shards": 1, "number_of_replicas": 0}
     body = {"settings": settings, "mappings": mappings}
-    create_index(cluster.engine, index, body, existing="recreate")
+    drop_index(cluster.engine, index)
+    create_index(cluster.engine, index, body)
     rows = ((package.name, package.document()) for package in catalogue)
     index_documents(cluster.engine, index, rows, lambda *_: None)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import uuid
 
 from owpc_ltr.errors import UsageError
 
@@ -10,6 +11,9 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,127}")
 _ALIAS = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,118}")
 _INDEX = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.@-]{0,254}")
 _IMMUTABLE = re.compile(r"(.+)[-@]([0-9a-f]{8})")
+_BESIDE = re.compile(r"(.+?)(-owpc-ltr-[0-9a-f]{8})+")
+_FILLING = re.compile(r".+-owpc-ltr-[0-9a-f]{8}-filling")
+_LONGEST_MARKED = 220
 
 
 def check_name(what: str, name: str) -> str:
@@ -95,3 +99,31 @@ def check_index(name: str) -> str:
             "begins with a letter, a digit or a dot"
         )
     return name
+
+
+def index_beside(index: str) -> str:
+    """A new name for an index that is to take the place of another: `INDEX-owpc-ltr-HASH`.
+
+    Templates and rights for names that begin with the index's hold for it too.
+    """
+    return f"{index}-owpc-ltr-{uuid.uuid4().hex[:8]}"
+
+
+def base_index(index: str) -> str:
+    """The name by which an index is known: that of one made beside another is the other's.
+
+    >>> base_index("movies-owpc-ltr-3d3573b3"), base_index("movies")
+    ('movies', 'movies')
+    """
+    parts = _BESIDE.fullmatch(index)
+    return parts[1] if parts else index
+
+
+def filling_mark(index: str) -> str:
+    """A new alias that says of an index that it is not whole yet."""
+    return f"{index_beside(base_index(index)[:_LONGEST_MARKED])}-filling"
+
+
+def is_filling_mark(alias: str) -> bool:
+    """Whether an alias says that its index is not whole yet."""
+    return _FILLING.fullmatch(alias) is not None

@@ -47,7 +47,9 @@ def index(
     file's.
 
     The whole file is read before anything is made, and an index that cannot be completed is taken
-    away again.
+    away again. With --recreate the name is moved in one step, as an alias of the new index, and the
+    old one's other aliases with it; so are documents that were left half indexed. With --append
+    documents replace those of the same id, and are counted apart.
     """
     from owpc_ltr.api.files import read_json_object
     from owpc_ltr.errors import UsageError
@@ -66,5 +68,7 @@ def index(
         )
     if as_json:
         print_json(asdict(report))
-    else:
-        typer.echo(f"indexed {report.sent} documents; '{index}' holds {report.documents}")
+        return
+    new = report.sent - report.replaced
+    told = f" ({new} new, {report.replaced} replaced)" if append else ""
+    typer.echo(f"indexed {report.sent} documents{told}; '{index}' holds {report.documents}")

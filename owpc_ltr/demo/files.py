@@ -107,15 +107,16 @@ def application_query() -> dict[str, object]:
 def _candidates(
     engine: Engine, documents: tuple[Document, ...], size: int, show: Progress
 ) -> list[Pool]:
-    from owpc_ltr.engine.indexing import create_index, index_documents
+    from owpc_ltr.engine.indexing import create_index, drop_index, index_documents
 
-    create_index(engine, _SCRATCH, index_body(), existing="recreate")
+    drop_index(engine, _SCRATCH)
+    create_index(engine, _SCRATCH, index_body())
     try:
         sources = ((document.id, document.source()) for document in documents)
         index_documents(engine, _SCRATCH, sources, show)
         found = pools(engine, _SCRATCH, make_queries(documents, size), show)
     finally:
-        engine.request("DELETE", f"/{_SCRATCH}")
+        drop_index(engine, _SCRATCH)
     return [pool for pool in found if pool.document_ids]
 
 

@@ -49,15 +49,14 @@ def running_node(walk: Walk) -> Engine:
 
 def index_corpus(walk: Walk, engine: Engine) -> tuple[Document, ...]:
     """All documents, indexed anew."""
-    from owpc_ltr.engine.indexing import create_index, index_documents
+    from owpc_ltr.engine.filling import fill_whole
 
     with walk.step("index", "index the documentation of this Python's standard library"):
         with walk.narrator.working() as show:
             show("reading the standard library", None)
             documents = read_corpus()
-            create_index(engine, INDEX, index_body(), existing="recreate")
             sources = ((document.id, document.source()) for document in documents)
-            report = index_documents(engine, INDEX, sources, show)
+            report = fill_whole(engine, INDEX, sources, index_body(), show, merge=False)
         walk.narrator.line(
             f"{report.documents} modules, classes, functions and methods; the summary line of each "
             "docstring is held back, because it will be the query"

@@ -10,9 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from owpc_ltr.engine.http.client import Engine, EngineRefusal
+from owpc_ltr.engine.http.refusals import one_line
+from owpc_ltr.engine.http.responses import Part, bulk_items, check_acknowledged, check_refreshed
 from owpc_ltr.errors import EngineUnavailable, Refused
 from owpc_ltr.files.json_lines import Document
 from owpc_ltr.names import check_index
+
+Progress = Callable[[str, float | None], None]
 
 _DOCUMENTS = 500
 _ATTEMPTS = 8
@@ -21,31 +25,43 @@ _MERGE_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class IndexReport:
-    """How many documents were sent, and how many the index holds afterwards."""
+    """How many documents were sent, and how many the index holds afterwards.
+
+    `replaced` are those that took the place of one with the same id, sent again after a lost answer
+    among them.
+    """
 
     index: str
     sent: int
     documents: int
+    replaced: int = 0
 
 
-def create_index(
-    engine: Engine, index: str, settings: dict[str, Any] | None, *, existing: str = "refuse"
-) -> None:
-    """Make an index with these settings and mappings.
-
-    `existing` says what to do with one that is there: `refuse`, `append` to it, or `recreate` it.
-    """
+def create_index(engine: Engine, index: str, settings: dict[str, Any] | None) -> None:
+    """Make an index with these settings and mappings. Raises Refused where there is one."""
     name = check_index(index)
-    if index_exists(engine, name):
-        if existing == "refuse":
-            raise Refused(
-                f"the index '{name}' exists: add to it with --append, or start it anew with "
-                "--recreate"
-            )
-        if existing == "append":
-            return
-        engine.request("DELETE", f"/{name}")
-    engine.request("PUT", f"/{name}", body=settings or {}, idempotent=False)
+    refuse_existing(name, there=index_exists(engine, name))
+    answer = engine.request("PUT", f"/{name}", body=settings or {}, idempotent=False)
+    check_acknowledged(answer, f"the new index '{name}'")
+
+
+def drop_index(engine: Engine, index: str) -> None:
+    """Take an index away; harmless where there is none."""
+    try:
+        answer = engine.request("DELETE", f"/{check_index(index)}")
+    except EngineRefusal as refusal:
+        if refusal.status != 404:
+            raise
+        return
+    check_acknowledged(answer, f"the removal of '{index}'")
+
+
+def refuse_existing(index: str, *, there: bool) -> None:
+    """Raise Refused for an index that is there, with what can be done."""
+    if there:
+        raise Refused(
+            f"the index '{index}' exists: add to it with --append, or start it anew with --recreate"
+        )
 
 
 def index_exists(engine: Engine, index: str) -> bool:
@@ -63,36 +79,48 @@ def index_documents(
     engine: Engine,
     index: str,
     documents: Iterable[Document],
-    progress: Callable[[str, float | None], None],
+    progress: Progress,
+    *,
+    mark: str | None = None,
 ) -> IndexReport:
     """Send (id, document) pairs in bulk; a busy engine gets only what it refused again.
 
+    With a `mark`, they go in by this alias of the index, and only while it is there.
     Raises Refused naming the first document that the engine will not take.
     """
     name = check_index(index)
-    sent = 0
+    sent = replaced = 0
     for chunk in _chunks(documents):
-        _send(engine, name, chunk)
+        replaced += _send(engine, name, mark, chunk)
         sent += len(chunk)
         progress(f"indexed {sent} documents", None)
-    engine.request("POST", f"/{name}/_refresh")
-    count = engine.request("GET", f"/{name}/_count")["count"]
+    refresh(engine, name)
+    counted = Part(engine.request("GET", f"/{name}/_count"), f"the count of '{name}'")
+    check_refreshed(counted.value, f"the count of '{name}'")
+    count = counted["count"].count
     if count < sent:
         raise Refused(
             f"the index '{name}' holds {count} documents after {sent} were sent: two of them share "
             "an id, or documents were deleted meanwhile"
         )
-    return IndexReport(name, sent, int(count))
+    return IndexReport(name, sent, count, replaced)
+
+
+def refresh(engine: Engine, index: str) -> None:
+    """Let searches see what was written."""
+    answer = engine.request("POST", f"/{check_index(index)}/_refresh")
+    check_refreshed(answer, f"the refresh of '{index}'")
 
 
 def merge_segments(engine: Engine, index: str) -> None:
     """Merge a finished index into one segment: searches of many queries gain most by it."""
-    engine.request(
+    answer = engine.request(
         "POST",
         f"/{check_index(index)}/_forcemerge",
         params={"max_num_segments": 1},
         deadline=_MERGE_SECONDS,
     )
+    check_refreshed(answer, f"the merge of '{index}'")
 
 
 def _chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
@@ -101,37 +129,53 @@ def _chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
         yield chunk
 
 
-def _send(engine: Engine, index: str, chunk: list[Document]) -> None:
+def _send(engine: Engine, index: str, mark: str | None, chunk: list[Document]) -> int:
+    """How many of the documents replaced another one, when all of them are in."""
+    replaced: int = 0
     for attempt in range(_ATTEMPTS):
-        lines = [
-            line
-            for identifier, document in chunk
-            for line in ({"index": {"_id": identifier}}, document)
-        ]
         try:
-            answer = engine.request("POST", f"/{index}/_bulk", ndjson=lines)
+            items = _bulk(engine, index, mark, chunk)
         except EngineRefusal as refusal:
             if refusal.status != 413 or len(chunk) == 1:
                 raise
             half = len(chunk) // 2
-            _send(engine, index, chunk[:half])
-            _send(engine, index, chunk[half:])
-            return
-        chunk = _busy(chunk, [item["index"] for item in answer["items"]])
+            parts = (chunk[:half], chunk[half:])
+            return replaced + sum(_send(engine, index, mark, part) for part in parts)
+        chunk = _busy(chunk, items, mark)
+        replaced += [item.get("result") for item in items].count("updated")
         if not chunk:
-            return
+            return replaced
         time.sleep(random.uniform(0.1, 0.2 * 2**attempt))  # noqa: S311 - jitter, not a secret
     raise EngineUnavailable(
         f"the engine stays too busy to take {len(chunk)} documents: try again later"
     )
 
 
-def _busy(chunk: list[Document], items: list[dict[str, Any]]) -> list[Document]:
+def _bulk(
+    engine: Engine, index: str, mark: str | None, chunk: list[Document]
+) -> list[dict[str, Any]]:
+    lines = [
+        line
+        for identifier, document in chunk
+        for line in ({"index": {"_id": identifier}}, document)
+    ]
+    # Else an index that was taken away would be made again by what is written to it.
+    params = {} if mark is None else {"require_alias": "true"}
+    answer = engine.request("POST", f"/{mark or index}/_bulk", params=params, ndjson=lines)
+    return bulk_items(answer, "documents sent", [identifier for identifier, _ in chunk])
+
+
+def _busy(chunk: list[Document], items: list[dict[str, Any]], mark: str | None) -> list[Document]:
     """The documents that the engine was too busy for. Raises Refused for one that it refuses."""
-    if len(items) != len(chunk):
-        raise Refused(f"the engine answered for {len(items)} of {len(chunk)} documents")
     for document, item in zip(chunk, items, strict=True):
         if item["status"] >= 300 and item["status"] != 429:
-            reason = item.get("error", {}).get("reason", "no reason given")
+            error = item.get("error")
+            error = error if isinstance(error, dict) else {}
+            if mark is not None and error.get("type") == "index_not_found_exception":
+                raise Refused(
+                    f"another run has begun to fill the same index, and taken it from this one, "
+                    f"before document '{document[0]}' went in: wait for it"
+                )
+            reason = one_line(str(error.get("reason", "no reason given")))
             raise Refused(f"the engine does not take document '{document[0]}': {reason}")
     return [document for document, item in zip(chunk, items, strict=True) if item["status"] == 429]

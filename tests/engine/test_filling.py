@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
+import os
 import uuid
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,8 +23,10 @@ from owpc_ltr.engine.http.connection import ConnectionSettings
 from owpc_ltr.engine.indexing import IndexReport
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrWarning, Refused, UsageError
 from owpc_ltr.files.document_file import DocumentFile
+from owpc_ltr.names import base_index, is_filling_mark
 from tests.engine.small_cluster import Unreliable
 
+EVERY = os.environ.get("OWPC_LTR_FAULTS") == "all"
 WHOLE = {"mappings": {"properties": {"n": {"type": "integer"}}}}
 BAD_SETTINGS = {"settings": {"index.nosuch_setting": 1}}
 
@@ -58,8 +62,13 @@ class Place:
         return sorted(hit["_source"]["n"] for hit in answer["hits"]["hits"])
 
     def identity(self) -> str:
-        settings = self.engine.request("GET", f"/{self.name}/_settings")[self.name]
+        (settings,) = self.engine.request("GET", f"/{self.name}/_settings").values()
         return str(settings["settings"]["index"]["uuid"])
+
+    def behind(self) -> dict[str, Any]:
+        """The indices whose name begins with this one, and their aliases."""
+        found = self.engine.request("GET", f"/{self.name}%2A/_alias")
+        return {index: content["aliases"] for index, content in found.items()}
 
 
 @pytest.fixture
@@ -114,8 +123,8 @@ def test_recreating_that_fails_leaves_the_old_index_as_it_was(
 
 
 def test_recreating_gives_the_index_that_making_it_first_does(place: Place) -> None:
-    body = {**WHOLE, "settings": {"number_of_shards": 2, "number_of_replicas": 0},
-            "aliases": {f"{place.name}-alias": {}}}  # fmt: skip
+    settings = {"number_of_shards": 2, "number_of_replicas": 0}
+    body = {**WHOLE, "settings": settings, "aliases": {f"{place.name}-alias": {}}}
     place.fill(place.file(*numbered(1, 2, 3)), settings=WHOLE)
     told: list[str] = []
     report = place.fill(
@@ -123,52 +132,111 @@ def test_recreating_gives_the_index_that_making_it_first_does(place: Place) -> N
         progress=lambda message, _: told.append(message),
     )  # fmt: skip
     assert report == IndexReport(place.name, 2, 2)
-    assert place.indices() == [place.name]
+    (made,) = place.indices()
+    assert base_index(made) == place.name
     assert place.numbers() == [4, 5]
-    found = place.engine.request("GET", f"/{place.name}")[place.name]
+    found = place.engine.request("GET", f"/{place.name}")[made]
     assert found["mappings"]["properties"]["n"] == {"type": "integer"}
     assert found["settings"]["index"]["number_of_shards"] == "2"
     assert found["settings"]["index"]["number_of_replicas"] == "0"
-    assert list(found["aliases"]) == [f"{place.name}-alias"]
+    assert sorted(found["aliases"]) == [place.name, f"{place.name}-alias"]
     place.engine.request("PUT", f"/{place.name}/_doc/new", body={"n": 6})  # it can be written to
     assert place.numbers() == [4, 5, 6]
     assert told[-1] == f"putting it in the place of '{place.name}'"
 
 
-def requests_of_a_recreation(place: Place) -> list[str]:
-    """What recreating asks for, in order, the name of the index beside made plain."""
-    counting = Unreliable(place.engine, 10**9, KeyboardInterrupt)
-    fill_index(counting, place.name, place.file(*numbered(1)), WHOLE, existing="recreate",  # type: ignore[arg-type]
+def test_an_index_can_be_made_anew_again_and_again_and_keeps_its_other_aliases(
+    place: Place,
+) -> None:
+    place.fill(place.file(*numbered(0)), settings=WHOLE)
+    properties = {"filter": {"term": {"n": 2}}, "is_write_index": True, "search_routing": "a"}
+    place.engine.request("PUT", f"/{place.name}/_alias/{place.name}-twos", body=properties)
+    for n in (1, 2, 3):
+        report = place.fill(place.file(*numbered(n, 2)), settings=WHOLE, existing="recreate")
+        assert (report.documents, place.numbers()) == (2, sorted([n, 2]))
+        ((made, aliases),) = place.behind().items()
+        assert aliases == {place.name: {}, f"{place.name}-twos": properties}
+        assert made != place.name
+    assert place.fill(place.file(*numbered(9)), existing="append").replaced == 1
+    with pytest.raises(Refused, match=f"the index '{place.name}' exists"):
+        place.fill(place.file(*numbered(9)))
+
+
+def test_the_name_is_there_at_every_moment_of_a_recreation(place: Place) -> None:
+    """After every single request the name means all old or all new documents."""
+    place.fill(place.file(*numbered(7, 8)), settings=WHOLE)
+    seen = []
+
+    class Watching(Unreliable):
+        def request(self, method: str, path: str, **given: Any) -> Any:
+            answer = super().request(method, path, **given)
+            seen.append(tuple(place.numbers()))
+            return answer
+
+    watching = Watching(place.engine, 10**9, KeyboardInterrupt)
+    recreate(place, watching, 4, 5)
+    assert sorted(set(seen)) == [(4, 5), (7, 8)]
+    assert seen == sorted(seen, reverse=True)  # once it is the new one, it stays so
+
+
+def recreate(place: Place, engine: Any, *numbers: int) -> None:
+    fill_index(engine, place.name, place.file(*numbered(*numbers)), WHOLE, existing="recreate",
                progress=silent)  # fmt: skip
+
+
+def requests_of(place: Place, act: Callable[[Unreliable], None]) -> list[str]:
+    """What an act asks for, in order."""
+    counting = Unreliable(place.engine, 10**9, KeyboardInterrupt)
+    act(counting)
     return counting.asked
 
 
-def test_wherever_recreating_is_stopped_all_old_or_all_new_documents_are_there(
-    place: Place,
+@pytest.mark.parametrize("fault", [KeyboardInterrupt, EngineUnavailable])
+@pytest.mark.parametrize("again", [False, True], ids=["once", "from then on"])
+@pytest.mark.parametrize("lost", [False, True], ids=["not sent", "answer lost"])
+@pytest.mark.parametrize("existing", ["refuse", "append", "recreate"])
+def test_wherever_it_is_stopped_the_same_command_makes_it_good(
+    existing: str, lost: bool, again: bool, fault: type[BaseException], place: Place
 ) -> None:
-    place.fill(place.file(*numbered(7, 8)), settings=WHOLE)
-    steps = len(requests_of_a_recreation(place))
-    assert steps >= 9
-    for step in range(1, steps + 1):
-        _start_over(place)
-        broken = Unreliable(place.engine, step, KeyboardInterrupt, lost_answer=True, again=False)
-        with contextlib.suppress(KeyboardInterrupt), _warnings_allowed():
-            fill_index(
-                broken,  # type: ignore[arg-type]
-                place.name,
-                place.file(*numbered(4, 5)),
-                WHOLE,
-                existing="recreate",
-                progress=silent,
-            )
-        left = [_numbers_of(place, name) for name in place.indices()]
-        assert [7, 8] in left or [4, 5] in left, (step, broken.asked)
+    """Whole and old, whole and new, or known to be half filled; and once more leaves no trace."""
+    new = existing != "recreate"
 
+    def act(engine: Any) -> None:
+        fill_index(engine, place.name, place.file(*numbered(4, 5)), WHOLE, existing=existing,
+                   progress=silent)  # fmt: skip
 
-def _start_over(place: Place) -> None:
-    for name in place.indices():
-        place.engine.request("DELETE", f"/{name}")
-    place.fill(place.file(*numbered(7, 8)), settings=WHOLE)
+    def begin() -> None:
+        for name in place.indices():
+            place.engine.request("DELETE", f"/{name}")
+        if not new:
+            place.fill(place.file(*numbered(7, 8)), settings=WHOLE)
+
+    begin()
+    steps = len(requests_of(place, act))
+    assert steps >= (7 if new else 10)
+    for step in range(1, steps + 1) if EVERY else [1 + (zlib.crc32(place.name.encode()) % steps)]:
+        begin()
+        broken = Unreliable(
+            place.engine, step, lambda: fault("gone"), lost_answer=lost, again=again
+        )
+        done = False
+        with contextlib.suppress(KeyboardInterrupt, EngineUnavailable), _warnings_allowed():
+            act(broken)
+            done = True
+        behind = place.behind()
+        there = {index for index, its in behind.items() if place.name in {index, *its}}
+        assert len(there) == 1 or (new and not there), (step, broken.asked, behind)
+        halves = {index for index, its in behind.items() if any(map(is_filling_mark, its))}
+        assert behind.keys() - halves <= there, (step, broken.asked, behind)
+        whole = bool(there - halves)
+        assert not whole or place.numbers() in ([4, 5], [7, 8])
+        assert not done or (whole and place.numbers() == [4, 5])
+        if existing != "refuse" or not whole:
+            act(place.engine)
+        assert place.numbers() == [4, 5]
+        ((left, aliases),) = place.behind().items()
+        assert not any(map(is_filling_mark, aliases))
+        assert base_index(left) == place.name
 
 
 @contextlib.contextmanager
@@ -180,21 +248,68 @@ def _warnings_allowed() -> Iterator[None]:
         yield
 
 
-def _numbers_of(place: Place, name: str) -> list[int]:
-    return Place(place.engine, name, place.folder).numbers()
+@pytest.mark.parametrize("existing", ["refuse", "append", "recreate"])
+def test_of_two_runs_at_once_the_later_wins_and_the_other_stops(
+    existing: str, place: Place
+) -> None:
+    """Whenever the second run begins and ends, the first can neither write nor finish any more."""
+    first = 5 if existing == "recreate" else 2
+    for after in range(first, first + 6, 1 if EVERY else 3):
+        for name in place.indices():
+            place.engine.request("DELETE", f"/{name}")
+        if existing == "recreate":
+            place.fill(place.file(*numbered(7, 8)), settings=WHOLE)
+        with contextlib.suppress(Refused):
+            fill_index(Rivalled(place, after, existing), place.name,  # type: ignore[arg-type]
+                       place.file(*numbered(4, 5)), WHOLE, existing=existing,
+                       progress=silent)  # fmt: skip
+        assert place.numbers() in ([1, 2, 3], [4, 5])
+        assert len(place.indices()) == 1
 
 
-def test_a_clone_that_is_refused_is_told_with_where_the_documents_are(place: Place) -> None:
+@dataclass
+class Rivalled:
+    """An engine on which, after so many requests, another run does the same."""
+
+    place: Place
+    after: int
+    existing: str
+    calls: int = 0
+
+    def request(self, method: str, path: str, **given: Any) -> Any:
+        answer = self.place.engine.request(method, path, **given)
+        self.calls += 1
+        if self.calls == self.after:
+            path_of_rival = self.place.folder / "rival.jsonl"
+            lines = (json.dumps(line) for line in numbered(1, 2, 3))
+            path_of_rival.write_text("\n".join(lines))
+            rival = DocumentFile(path_of_rival, "id")
+            with contextlib.suppress(Refused):
+                self.place.fill(rival, settings=WHOLE, existing=self.existing)
+        return answer
+
+
+def test_who_may_not_change_aliases_is_told_before_any_work(place: Place) -> None:
+    """By the words of the engine, and by no request that makes or takes away anything."""
     place.fill(place.file(*numbered(7)), settings=WHOLE)
-    asked = requests_of_a_recreation(place)
-    clone = next(n for n, each in enumerate(asked, 1) if "/_clone/" in each)
-    refusal = EngineRefusal("PUT", 500, "x", "no clones today")
-    broken = Unreliable(place.engine, clone, lambda: refusal, again=False)
-    with pytest.raises(Refused, match=r"all documents are in the index .*no clones today"):
-        fill_index(broken, place.name, place.file(*numbered(4, 5)), WHOLE,  # type: ignore[arg-type]
-                   existing="recreate", progress=silent)  # fmt: skip
-    (kept,) = place.indices()
-    assert _numbers_of(place, kept) == [4, 5]
+    asked: list[str] = []
+
+    class Guarded(Unreliable):
+        def request(self, method: str, path: str, **given: Any) -> Any:
+            asked.append(f"{method} {path}")
+            if path == "/_aliases":
+                raise EngineUnavailable("no permissions for [indices:admin/aliases] (403)")
+            return super().request(method, path, **given)
+
+    with pytest.raises(EngineUnavailable, match="indices:admin/aliases"):
+        recreate(place, Guarded(place.engine, 10**9, KeyboardInterrupt), 4)
+    assert asked == [f"GET /{place.name}/_alias", "POST /_aliases"]
+
+
+def test_a_setting_of_aliases_that_is_no_object_is_refused(place: Place) -> None:
+    with pytest.raises(BadInput, match="'aliases' of the index's settings are no object"):
+        place.fill(place.file(*numbered(1)), settings={"aliases": [1]})
+    assert place.indices() == []
 
 
 def test_an_incomplete_index_that_cannot_be_taken_away_is_named(place: Place) -> None:
@@ -206,7 +321,7 @@ def test_an_incomplete_index_that_cannot_be_taken_away_is_named(place: Place) ->
         fill_index(broken, place.name, place.file(*numbered(1)), WHOLE, progress=silent)  # type: ignore[arg-type]
 
 
-def test_an_alias_is_not_made_anew(place: Place) -> None:
+def test_an_alias_of_another_index_is_not_made_anew(place: Place) -> None:
     place.fill(place.file(*numbered(1)), settings=WHOLE)
     alias = Place(place.engine, f"{place.name}-alias", place.folder)
     place.engine.request("PUT", f"/{place.name}/_alias/{alias.name}")
@@ -231,7 +346,10 @@ def test_line_numbers_do_not_overwrite_what_is_there(place: Place) -> None:
     path = place.file(*({"n": n} for n in range(3))).path
     by_line = DocumentFile(path)
     place.fill(by_line, settings=WHOLE)
-    with pytest.raises(Refused, match="say with --id-field where the ids stand"):
+    # The same file once more is what a run does that was stopped, and goes on.
+    assert place.fill(by_line, existing="append").replaced == 3
+    path.write_text('{"n": 0}\n{"n": 5}\n')
+    with pytest.raises(Refused, match=r"a document '2'.* say with --id-field where the ids stand"):
         place.fill(by_line, existing="append")
     assert place.numbers() == [0, 1, 2]
     # Behind empty lines the numbers are others than those there.

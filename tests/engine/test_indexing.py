@@ -10,7 +10,12 @@ import pytest
 
 from owpc_ltr.engine.http.client import Engine, EngineRefusal
 from owpc_ltr.engine.http.connection import ConnectionSettings
-from owpc_ltr.engine.indexing import create_index, index_documents, index_exists
+from owpc_ltr.engine.indexing import (
+    create_index,
+    drop_index,
+    index_documents,
+    index_exists,
+)
 from owpc_ltr.errors import EngineUnavailable, Refused
 from tests.engine.fake_engine import Asked, FakeEngine, Reply
 
@@ -32,7 +37,8 @@ def ids_of(asked: Asked) -> list[str]:
 def bulk(status: Callable[[str], int], **error: Any) -> Callable[[Asked], Reply]:
     def answer(asked: Asked) -> Reply:
         items = [
-            {"index": {"_id": each, "status": status(each), **error}} for each in ids_of(asked)
+            {"index": {"_id": each, "status": status(each), "result": "created", **error}}
+            for each in ids_of(asked)
         ]
         return Reply({"items": items})
 
@@ -41,8 +47,8 @@ def bulk(status: Callable[[str], int], **error: Any) -> Callable[[Asked], Reply]
 
 def fake_engine(fake: FakeEngine, count: int, *bulks: Any) -> Engine:
     fake.on("POST", BULK, *bulks)
-    fake.on("POST", "/docs/_refresh", {})
-    fake.on("GET", "/docs/_count", {"count": count})
+    fake.on("POST", "/docs/_refresh", {"_shards": {"failed": 0}})
+    fake.on("GET", "/docs/_count", {"count": count, "_shards": {"failed": 0}})
     return Engine(ConnectionSettings(fake.url))
 
 
@@ -65,9 +71,8 @@ def test_documents_go_in_and_are_counted_on_a_real_node(node_url: str) -> None:
         assert told == ["indexed 500 documents", "indexed 1000 documents", "indexed 1201 documents"]
         with pytest.raises(Refused, match="--append, or start it anew"):
             create_index(engine, name, None)
-        create_index(engine, name, None, existing="append")
-        assert engine.request("GET", f"/{name}/_count")["count"] == 1201
-        create_index(engine, name, None, existing="recreate")
+        drop_index(engine, name)
+        create_index(engine, name, None)
         assert engine.request("GET", f"/{name}/_count")["count"] == 0
     finally:
         engine.request("DELETE", f"/{name}")
@@ -136,3 +141,56 @@ def test_a_count_that_is_too_low_is_refused() -> None:
         engine = fake_engine(fake, 2, bulk(lambda _: 201))
         with pytest.raises(Refused, match="holds 2 documents after 3 were sent"):
             index_documents(engine, "docs", documents(3), silent)
+
+
+OTHERS: list[tuple[str, Any]] = [
+    ("nothing", None),
+    ("a list", []),
+    ("no items", {"errors": False}),
+    ("items that are no list", {"items": {"0": 1}}),
+    ("items of another operation", {"items": [{"create": {"_id": "d0", "status": 201}}]}),
+    ("another document", {"items": [{"index": {"_id": "d9", "status": 201}}]}),
+    ("no result", {"items": [{"index": {"_id": "d0", "status": 201}}]}),
+    ("nothing done", {"items": [{"index": {"_id": "d0", "status": 200, "result": "noop"}}]}),
+    ("a status of 400 digits", {"items": [{"index": {"_id": "d0", "status": 10**399}}]}),
+    ("a status in words", {"items": [{"index": {"_id": "d0", "status": "201"}}]}),
+]
+
+
+@pytest.mark.parametrize(("what", "answer"), OTHERS, ids=[what for what, _ in OTHERS])
+def test_an_answer_that_does_not_say_what_became_of_each_document_is_not_believed(
+    what: str, answer: Any
+) -> None:
+    with FakeEngine() as fake:
+        engine = fake_engine(fake, 1, Reply(answer))
+        with pytest.raises(EngineUnavailable, match="documents sent is not an engine's answer"):
+            index_documents(engine, "docs", documents(1), silent)
+
+
+@pytest.mark.parametrize("path", ["/docs/_refresh", "/docs/_count"])
+def test_a_refresh_or_count_of_a_part_of_the_index_is_refused(path: str) -> None:
+    with FakeEngine() as fake:
+        engine = fake_engine(fake, 1, bulk(lambda _: 201))
+        for method in ("GET", "POST"):
+            fake.on(method, path, {"count": 1, "_shards": {"failed": 1}})
+        with pytest.raises(Refused, match="in a part of the index only"):
+            index_documents(engine, "docs", documents(1), silent)
+
+
+def test_documents_that_replace_others_are_counted() -> None:
+    def answer(asked: Asked) -> Reply:
+        items = [
+            {
+                "index": {
+                    "_id": each,
+                    "status": 200,
+                    "result": "updated" if each < "d2" else "created",
+                }
+            }
+            for each in ids_of(asked)
+        ]
+        return Reply({"items": items})
+
+    with FakeEngine() as fake:
+        report = index_documents(fake_engine(fake, 5, answer), "docs", documents(5), silent)
+        assert (report.sent, report.replaced) == (5, 2)

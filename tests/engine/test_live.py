@@ -14,7 +14,7 @@ from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
 from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, Shape
 
 from owpc_ltr.engine.http.client import Engine, connect
-from owpc_ltr.engine.indexing import create_index, index_documents
+from owpc_ltr.engine.indexing import create_index, drop_index, index_documents
 from owpc_ltr.engine.search.client_rerank import LiveResult, live_search, prepare
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.store.base import Store
@@ -221,7 +221,8 @@ def real(node_url: str) -> Engine:
         for i in range(60)
     ]
     engine = connect(node_url)
-    create_index(engine, "live-docs", None, existing="recreate")
+    drop_index(engine, "live-docs")
+    create_index(engine, "live-docs", None)
     index_documents(engine, "live-docs", documents, lambda *_: None)
     return engine
 

@@ -22,7 +22,7 @@ from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.feature_log import LogOptions, LogReport, log_features
 from owpc_ltr.engine.http.client import Engine, connect
 from owpc_ltr.engine.http.connection import ConnectionSettings
-from owpc_ltr.engine.indexing import create_index, index_documents
+from owpc_ltr.engine.indexing import create_index, drop_index, index_documents
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.engine.store.templates import render
 from owpc_ltr.errors import BadInput, Refused
@@ -83,11 +83,11 @@ def engine(node_url: str) -> Iterator[Engine]:
     engine = connect(node_url)
     text = {"type": "text", "analyzer": "english"}
     properties = {"title": text, "body": text, "year": {"type": "integer"}}
+    drop_index(engine, INDEX)
     create_index(
         engine,
         INDEX,
         {"settings": {"number_of_shards": 2}, "mappings": {"properties": properties}},
-        existing="recreate",
     )
     index_documents(
         engine,

@@ -1,10 +1,88 @@
-"""Checks that an answer is whole and in an engine's own form before it is believed."""
+"""Checks that an answer is whole and in an engine's own form before it is believed.
+
+A proxy, or whatever else stands before an engine, may answer anything with 200. A read is believed
+where it has the shape that is used, and a write where it says that just that was done.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from owpc_ltr.errors import EngineUnavailable, Refused
+
+_LARGEST = 2**63
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of an answer, which knows what was asked for and where in the answer it stands.
+
+    Every look at what is not there, or is of another kind, raises EngineUnavailable in one line.
+
+    >>> hit = Part({"_id": "d1", "_score": 2}, "the hits")
+    >>> hit["_id"].text, hit["_score"].number
+    ('d1', 2.0)
+    >>> hit["sort"]
+    Traceback (most recent call last):
+    owpc_ltr.errors.EngineUnavailable: what came for the hits is not an engine's answer, which \
+would have 'sort': check the address, and what stands between it and you
+    """
+
+    value: Any
+    what: str
+    place: str = ""
+
+    def __getitem__(self, key: str) -> Part:
+        """What an object has under a key."""
+        inner = f"{self.place}.{key}" if self.place else key
+        if not isinstance(self.value, dict) or key not in self.value:
+            raise strange(self.what, inner)
+        return Part(self.value[key], self.what, inner)
+
+    def __iter__(self) -> Iterator[Part]:
+        """The parts of a list."""
+        if not isinstance(self.value, list):
+            raise self._strange()
+        return (Part(each, self.what, f"{self.place}[]") for each in self.value)
+
+    @property
+    def object(self) -> dict[str, Any]:
+        """An object."""
+        if not isinstance(self.value, dict):
+            raise self._strange()
+        return self.value
+
+    @property
+    def text(self) -> str:
+        """A string."""
+        if not isinstance(self.value, str):
+            raise self._strange()
+        return self.value
+
+    @property
+    def number(self) -> float:
+        """A finite number."""
+        if isinstance(self.value, bool) or not isinstance(self.value, int | float):
+            raise self._strange()
+        # JSON has integers of any length, and 1e400.
+        if isinstance(self.value, int) and abs(self.value) >= _LARGEST:
+            raise self._strange()
+        if not math.isfinite(self.value):
+            raise self._strange()
+        return float(self.value)
+
+    @property
+    def count(self) -> int:
+        """A number of things."""
+        if type(self.value) is not int or not 0 <= self.value < _LARGEST:
+            raise self._strange()
+        return self.value
+
+    def _strange(self) -> EngineUnavailable:
+        return strange(self.what, self.place)
 
 
 def check_whole(answer: Any, what: str) -> dict[str, Any]:
@@ -16,27 +94,68 @@ def check_whole(answer: Any, what: str) -> dict[str, Any]:
 
 
 def hits_of(answer: Any, what: str, *keys: str) -> list[dict[str, Any]]:
-    """The hits of a whole answer; each has these keys."""
-    hits = part_of(check_whole(answer, what), "hits", what).get("hits", [])
-    if not isinstance(hits, list):
-        raise strange(what)
-    for hit in hits:
-        if not isinstance(hit, dict) or any(key not in hit for key in keys):
-            raise strange(what)
-    return hits
+    """The hits of a whole answer; each has these keys, and an `_id` that is a string."""
+    hits = Part(check_whole(answer, what), what)["hits"].object.get("hits", [])
+    found = [hit.object for hit in Part(hits, what, "hits.hits")]
+    for hit in found:
+        for key in keys:
+            part = Part(hit, what, "hits.hits[]")[key]
+            if key == "_id":
+                part.text  # noqa: B018 - raises
+    return found
 
 
 def part_of(answer: Any, key: str, what: str) -> dict[str, Any]:
     """An object inside an answer that is an object."""
-    part = answer.get(key) if isinstance(answer, dict) else None
-    if not isinstance(part, dict):
-        raise strange(what)
-    return part
+    return Part(answer, what)[key].object
 
 
-def strange(what: str) -> EngineUnavailable:
+def check_acknowledged(answer: Any, what: str) -> None:
+    """Believe the answer to a change of indices or aliases where it says that it was done."""
+    done = Part(answer, what)["acknowledged"].value
+    if done is False:
+        raise EngineUnavailable(
+            f"the cluster did not take over {what} in time: look whether its nodes are well, and "
+            "try again"
+        )
+    if done is not True:
+        raise strange(what, "acknowledged")
+
+
+def check_written(answer: Any, what: str, identifier: str, *results: str) -> str:
+    """What became of this document, if the answer says that it is one of these results."""
+    written = Part(answer, what)
+    if written["_id"].text != identifier or written["result"].text not in results:
+        raise strange(what, f"result: {' or '.join(results)}")
+    return written["result"].text
+
+
+def check_refreshed(answer: Any, what: str) -> None:
+    """Believe a refresh or a merge where no shard failed."""
+    if Part(answer, what)["_shards"]["failed"].count:
+        raise Refused(f"the engine did {what} in a part of the index only: try again")
+
+
+def bulk_items(answer: Any, what: str, identifiers: Sequence[str]) -> list[dict[str, Any]]:
+    """What became of each document of a bulk of `index` operations, in their order."""
+    items = list(Part(answer, what)["items"])
+    if len(items) != len(identifiers):
+        raise Refused(f"the engine answered for {len(items)} of {len(identifiers)} documents")
+    found = []
+    for item, identifier in zip(items, identifiers, strict=True):
+        done = item["index"]
+        if done["_id"].text != identifier or not 200 <= done["status"].count < 600:
+            raise strange(what, f"items[].index of '{identifier}'")
+        if done["status"].count < 300 and done["result"].text not in {"created", "updated"}:
+            raise strange(what, "items[].index.result: created or updated")
+        found.append(done.object)
+    return found
+
+
+def strange(what: str, place: str = "") -> EngineUnavailable:
     """The error for an answer that no engine gives: what stands before one may answer anything."""
+    lacking = f", which would have '{place}'" if place else ""
     return EngineUnavailable(
-        f"what came for {what} is not an engine's answer: check the address, and what stands "
-        "between it and you"
+        f"what came for {what} is not an engine's answer{lacking}: check the address, and what "
+        "stands between it and you"
     )
