@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,8 @@ from owpc_ltr.features.feature_set import (
 )
 from owpc_ltr.features.mustache import compiled, json_variables, variables
 
+DEEPEST = 100
+"""Levels of objects and lists in a template; engines take 20 to 30 queries within each other."""
 MOST_FEATURES = 1000
 """Fewer than the 1024 clauses that an engine takes in one search."""
 
@@ -49,6 +52,20 @@ def lint(featureset: FeatureSet, place: str) -> None:
     _lint_validation(featureset, place)
 
 
+def check_depth(template: Any, where: str) -> None:
+    """Raise BadInput for a template that is nested deeper than any query is, text or object."""
+    if isinstance(template, str):
+        steps = ((char in "{[") - (char in "}]") for char in template)
+        deepest = max(itertools.accumulate(steps, initial=0))
+    else:
+        deepest, level = 0, [template]
+        while level and deepest <= DEEPEST:
+            deepest += 1
+            level = [part for tree in level for part in _parts(tree)]
+    if deepest > DEEPEST:
+        raise BadInput(f"{where} is nested deeper than {DEEPEST} levels: simplify its query")
+
+
 def strings(tree: Any) -> Iterator[str]:
     """Every string of a query, keys included: wherever a tag can stand."""
     if isinstance(tree, str):
@@ -62,6 +79,11 @@ def strings(tree: Any) -> Iterator[str]:
             yield from strings(part)
 
 
+def _parts(tree: Any) -> list[Any]:
+    parts = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
+    return [part for part in parts if isinstance(part, dict | list)]
+
+
 def _lint_name(name: str, where: str) -> None:
     if not name or name != name.strip() or not name.isprintable() or len(name) > 200:
         raise BadInput(f"{where}: a name is 1 to 200 printable characters without outer spaces")
@@ -72,6 +94,7 @@ def _lint_name(name: str, where: str) -> None:
 
 
 def _lint_template(feature: Feature, where: str) -> None:
+    check_depth(feature.template, where)
     used: set[str] = set()
     in_text = isinstance(feature.template, str)
     if feature.template in ("", {}):

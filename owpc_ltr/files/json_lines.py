@@ -24,6 +24,8 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             document = json.loads(line)
         except ValueError as error:
             raise BadInput(f"{source}, line {number}: not JSON: {error}") from error
+        except RecursionError as error:
+            raise BadInput(f"{source}, line {number}: nested too deep to be read") from error
         if not isinstance(document, dict):
             raise BadInput(f"{source}, line {number}: not a JSON object: {shown(line.strip())}")
         yield number, document

@@ -220,7 +220,7 @@ def _encoded(body: Any, ndjson: Iterable[Any] | None) -> tuple[bytes | None, str
             "a request holds half a character (a lone surrogate), which no engine takes: mend the "
             "text it comes from"
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadInput(f"a request cannot be written as JSON: {error}") from error
 
 

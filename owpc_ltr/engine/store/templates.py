@@ -14,7 +14,7 @@ from owpc_ltr.engine.store.named_queries import check_names
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.expressions import compile_expression, expression_variables
 from owpc_ltr.features.feature_set import DERIVED, MUSTACHE, Feature, FeatureSet
-from owpc_ltr.features.lint import strings
+from owpc_ltr.features.lint import check_depth, strings
 from owpc_ltr.features.mustache import compiled, json_escape, json_variables, variables
 
 Params = Mapping[str, Any]
@@ -36,6 +36,7 @@ def render(template: Any, params: Params) -> dict[str, Any]:
 
 def compile_template(template: Any) -> Callable[[Params], dict[str, Any]]:
     """A function that renders the template. Raises BadInput for a template that is refused."""
+    check_depth(template, "the template")
     text = isinstance(template, str)
     needed = set().union(*(variables(part) for part in strings(template)))
     build = _from_text(template) if text else _from_object(template)
