@@ -12,6 +12,7 @@ applications find it by that; of another, KIND/STORE/NAME.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from owpc_ltr.engine.deployment.alias import (
@@ -22,7 +23,13 @@ from owpc_ltr.engine.deployment.alias import (
     Alias,
 )
 from owpc_ltr.engine.http.client import Engine, EngineRefusal
-from owpc_ltr.engine.http.responses import hits_of, part_of, strange
+from owpc_ltr.engine.http.responses import (
+    Part,
+    check_acknowledged,
+    check_written,
+    hits_of,
+    part_of,
+)
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused
 from owpc_ltr.names import check_name
@@ -41,6 +48,10 @@ _BODY = {
     "mappings": {"dynamic": False, "properties": _PROPERTIES},
 }
 _Version = dict[str, str]
+
+
+class Unsettled(EngineUnavailable):
+    """It is not known whether a name has moved, or may still do so: nothing may be taken away."""
 
 
 class Aliases:
@@ -112,9 +123,11 @@ class Aliases:
         """Take out the name, which then points to nothing; what it pointed to stays."""
         alias, version = self._known(name)
         try:
-            self._engine.request(
-                "DELETE", self._path(name), params={"refresh": "true", **version}, idempotent=False
+            params = {"refresh": "true", **version}
+            answer = self._engine.request(
+                "DELETE", self._path(name), params=params, idempotent=False
             )
+            check_written(answer, f"the name '{name}'", self._id(name), "deleted")
         except (EngineRefusal, EngineUnavailable) as fault:
             if self._read_after(name, fault) is not None:
                 raise self._moved_meanwhile(name, fault) from fault
@@ -170,10 +183,11 @@ class Aliases:
         )
 
     def _path(self, name: str) -> str:
+        return f"/{INDEX}/_doc/{self._id(name).replace('/', '%2F')}"
+
+    def _id(self, name: str) -> str:
         own = check_name("model", name)
-        if self._store is None:
-            return f"/{INDEX}/_doc/{own}"
-        return f"/{INDEX}/_doc/{self._kind}%2F{self._store}%2F{own}"
+        return own if self._store is None else f"{self._kind}/{self._store}/{own}"
 
     def _read(self, name: str) -> tuple[Alias, _Version] | None:
         try:
@@ -182,10 +196,9 @@ class Aliases:
             if refusal.status == 404:
                 return None
             raise
-        alias = _alias(part_of(answer, "_source", f"the name '{name}'"))
-        if not answer.keys() >= {"_seq_no", "_primary_term"}:
-            raise strange(f"the name '{name}'")
-        version = {f"if{key}": str(answer[key]) for key in ("_seq_no", "_primary_term")}
+        found = Part(answer, f"the name '{name}'")
+        alias = _alias(found["_source"].object)
+        version = {f"if{key}": str(found[key].count) for key in ("_seq_no", "_primary_term")}
         return alias, version
 
     def _write(self, alias: Alias, before: tuple[Alias, _Version] | None) -> Alias:
@@ -197,17 +210,24 @@ class Aliases:
             self._put(alias, before[1] if before else {"op_type": "create"})
         except (EngineRefusal, EngineUnavailable) as fault:
             self._settle(alias, before, fault)
+        except BaseException:
+            if before:
+                with suppress(OwpcLtrError):
+                    self._put(*before)
+            raise
         found: Alias = _alias(self._content(alias))
         return found
 
     def _put(self, alias: Alias, version: _Version) -> None:
-        self._engine.request(
+        answer = self._engine.request(
             "PUT",
             self._path(alias.name),
             params={"refresh": "true", **version},
             body=self._content(alias),
             idempotent=False,
         )
+        own = self._id(alias.name)
+        check_written(answer, f"the name '{alias.name}'", own, "created", "updated")
 
     def _settle(
         self, alias: Alias, before: tuple[Alias, _Version] | None, fault: OwpcLtrError
@@ -217,12 +237,22 @@ class Aliases:
         Raises, saying what holds, where it did not.
         """
         found = self._read_after(alias.name, fault)
-        if before and found and found[1] == before[1] and not isinstance(fault, EngineRefusal):
-            # A write may still be on its way: what was there, written once more, overtakes it.
+        unmoved = found[1] == before[1] if found and before else found is before
+        if unmoved and not isinstance(fault, EngineRefusal):
+            # A write may still be on its way: what was there, written once more, overtakes it;
+            # where nothing was there, the same write does.
             try:
-                self._put(before[0], before[1])
-            except (EngineRefusal, EngineUnavailable) as second:
+                self._put(*(before or (alias, {"op_type": "create"})))
+                found = found or self._read_after(alias.name, fault)
+            except EngineRefusal as second:
                 found = self._read_after(alias.name, second)
+            except EngineUnavailable as second:
+                found = self._read_after(alias.name, second)
+                if not found or found[0] != alias:
+                    raise Unsettled(
+                        f"{fault}; the move of '{alias.name}' may still arrive: see what it points "
+                        "to (owpc-ltr models list) before you try again"
+                    ) from second
         if found and found[0] == alias:
             return
         if isinstance(fault, EngineRefusal) and fault.status == 409:
@@ -237,7 +267,7 @@ class Aliases:
         try:
             return self._read(name)
         except EngineUnavailable as second:
-            raise EngineUnavailable(
+            raise Unsettled(
                 f"{fault}; whether '{name}' has moved could not be looked at either: see what it "
                 "points to (owpc-ltr models list) before you try again"
             ) from second
@@ -278,11 +308,13 @@ def all_aliases(engine: Engine) -> list[Alias]:
 def prepare(engine: Engine) -> None:
     """Make the index of aliases and certificates, or bring an older one up to date."""
     try:
-        engine.request("PUT", f"/{INDEX}", body=_BODY, idempotent=False)
+        answer = engine.request("PUT", f"/{INDEX}", body=_BODY)
+        check_acknowledged(answer, f"the index {INDEX}")
     except EngineRefusal as refusal:
         if refusal.type != "resource_already_exists_exception":
             raise
-        engine.request("PUT", f"/{INDEX}/_mapping", body={"properties": _PROPERTIES})
+        answer = engine.request("PUT", f"/{INDEX}/_mapping", body={"properties": _PROPERTIES})
+        check_acknowledged(answer, f"the mapping of {INDEX}")
 
 
 def _alias(content: dict[str, Any]) -> Alias:

@@ -14,7 +14,7 @@ from typing import Any
 
 from owpc_ltr.engine.deployment.aliases import INDEX, prepare
 from owpc_ltr.engine.http.client import Engine, EngineRefusal
-from owpc_ltr.engine.http.responses import hits_of, part_of
+from owpc_ltr.engine.http.responses import check_written, hits_of, part_of
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import FeatureSet, parse_featureset
@@ -98,12 +98,15 @@ class Certificates:
     def keep(self, certificate: Certificate) -> None:
         """Write a certificate; a later proof of the same model takes the place of an earlier."""
         prepare(self._engine)
-        self._engine.request(
+        answer = self._engine.request(
             "PUT",
             self._path(certificate.model),
             params={"refresh": "true"},
             body={"certificate": certificate.as_dict()},
         )
+        own = self._id(certificate.model).replace("%2F", "/")
+        what = f"the certificate of '{certificate.model}'"
+        check_written(answer, what, own, "created", "updated")
 
     def find(self, model: str, *, whole: bool = True) -> Certificate | None:
         """The certificate of an immutable name, if there is one.
@@ -157,10 +160,13 @@ class Certificates:
     def delete(self, model: str) -> None:
         """Take out a certificate; harmless where there is none."""
         try:
-            self._engine.request("DELETE", self._path(model), params={"refresh": "true"})
+            answer = self._engine.request("DELETE", self._path(model), params={"refresh": "true"})
         except EngineRefusal as refusal:
             if refusal.status != 404:
                 raise
+            return
+        own = self._id(model).replace("%2F", "/")
+        check_written(answer, f"the certificate of '{model}'", own, "deleted")
 
     def _path(self, model: str) -> str:
         return f"/{INDEX}/_doc/{self._id(model)}"

@@ -43,10 +43,11 @@ def prune(engine: Engine, store: Store, names: Sequence[str]) -> None:
     for name in names:
         # Looked at again: another upload of the same model may have given it a name meanwhile.
         _check_unused(engine, store, name)
+        # The certificate first: a model without one can be told and pruned, the reverse cannot.
+        certificates.delete(name)
         # It was there: what is gone now is what was asked for, the answer of which was lost.
         with suppress(Absent):
             store.delete_model(name)
-        certificates.delete(name)
 
 
 def doomed(engine: Engine, store: Store, name: str) -> list[str]:
@@ -59,6 +60,9 @@ def doomed(engine: Engine, store: Store, name: str) -> list[str]:
     if alias is None:
         for user in aliases.users(name):
             user.without(name)
+        left = _left_by(engine, store, name)
+        if left:
+            return left
         _check_ours(engine, store, [name])
         return [name]
     there = store.list_models()
@@ -90,6 +94,17 @@ def delete(engine: Engine, store: Store, name: str) -> list[str]:
                 aliases.forget(user.name, name)
     prune(engine, store, models)
     return models
+
+
+def _left_by(engine: Engine, store: Store, name: str) -> list[str]:
+    """The models of a name that is gone: of a deletion that was stopped after its first step."""
+    there = store.list_models()
+    if name in there:
+        return []
+    used = Aliases(engine, store).pointed_to()
+    left = [model for model in there if is_model_of(name, model) and model not in used]
+    ours = made_here(engine, store, left)
+    return [model for model in left if model in ours]
 
 
 def _check_ours(engine: Engine, store: Store, names: Sequence[str]) -> None:

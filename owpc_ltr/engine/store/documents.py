@@ -31,6 +31,10 @@ def keep_featureset(store: Store, featureset: FeatureSet, create: Callable[[], N
                 f"there is another feature set '{featureset.name}' already: take another name, or "
                 "replace it: --replace"
             ) from refusal
+    except EngineUnavailable:
+        # The answer may be all that was lost.
+        if store.get_featureset(featureset.name).hash != featureset.hash:
+            raise
 
 
 def keep_model(store: Store, model: StoredModel, create: Callable[[], None]) -> None:

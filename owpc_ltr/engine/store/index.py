@@ -5,9 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from owpc_ltr.engine.http.client import Engine, EngineRefusal
-from owpc_ltr.engine.http.responses import hits_of, part_of, strange
+from owpc_ltr.engine.http.responses import (
+    Part,
+    check_acknowledged,
+    check_written,
+    hits_of,
+    part_of,
+    strange,
+)
 from owpc_ltr.engine.store.documents import Absent
-from owpc_ltr.errors import Refused
+from owpc_ltr.errors import EngineUnavailable, Refused
 from owpc_ltr.names import check_name, check_store
 
 INDEX = "owpc-ltr-store"
@@ -38,7 +45,8 @@ class StoreIndex:
     def prepare(self) -> None:
         """Make the index if it is not there yet. Refused where the name is somebody else's."""
         try:
-            self._engine.request("PUT", f"/{self._index}", body=_BODY)
+            answer = self._engine.request("PUT", f"/{self._index}", body=_BODY)
+            check_acknowledged(answer, f"the index {self._index}")
         except EngineRefusal as refusal:
             if refusal.type != "resource_already_exists_exception":
                 raise
@@ -50,32 +58,33 @@ class StoreIndex:
 
     def create(self, what: str, name: str, content: dict[str, Any]) -> None:
         """Write a document; EngineRefusal 409 where there is one of that name."""
-        self._engine.request(
+        answer = self._engine.request(
             "PUT",
             f"/{self._index}/_create/{what}-{name}",
             params={"refresh": "true"},
             body={"name": name, "type": what, what: content},
         )
+        check_written(answer, f"the {_words(what)} '{name}'", f"{what}-{name}", "created")
 
     def replace(self, what: str, name: str, content: dict[str, Any]) -> None:
         """Write over what is there now, unless somebody else does so at the same time."""
-        path = f"/{self._index}/_doc/{what}-{name}"
+        path, words = f"/{self._index}/_doc/{what}-{name}", f"the {_words(what)} '{name}'"
         params: dict[str, Any] = {"refresh": "true"}
         try:
-            now = self._engine.request("GET", path)
-            if not isinstance(now, dict) or not now.keys() >= {"_seq_no", "_primary_term"}:
-                raise strange(f"the {_words(what)} '{name}'")
-            params |= {"if_seq_no": now["_seq_no"], "if_primary_term": now["_primary_term"]}
+            now = Part(self._engine.request("GET", path), words)
+            params |= {f"if{key}": now[key].count for key in ("_seq_no", "_primary_term")}
         except EngineRefusal as refusal:
             if refusal.status != 404:
                 raise
             params["op_type"] = "create"
         body = {"name": name, "type": what, what: content}
         try:
-            self._engine.request("PUT", path, params=params, body=body)
-        except EngineRefusal as refusal:
+            answer = self._engine.request("PUT", path, params=params, body=body)
+            check_written(answer, words, f"{what}-{name}", "created", "updated")
+        except (EngineRefusal, EngineUnavailable) as fault:
             # Also what a retry sees after its first answer was lost.
-            if refusal.status != 409 or self.get(what, name) != body:
+            refused = isinstance(fault, EngineRefusal) and fault.status != 409
+            if refused or self.get(what, name) != body:
                 raise
 
     def get(self, what: str, name: str) -> Any:
@@ -94,7 +103,7 @@ class StoreIndex:
         """Take out a document; BadInput if there is none."""
         words = _words(what)
         try:
-            self._engine.request(
+            answer = self._engine.request(
                 "DELETE",
                 f"/{self._index}/_doc/{what}-{check_name(words, name)}",
                 params={"refresh": "true"},
@@ -103,6 +112,7 @@ class StoreIndex:
             if refusal.status == 404:
                 raise Absent(words, name, self._place) from refusal
             raise
+        check_written(answer, f"the {words} '{name}'", f"{what}-{name}", "deleted")
 
     def names(self, what: str) -> list[str]:
         """Of all documents of this kind, sorted."""

@@ -7,7 +7,15 @@ from contextlib import suppress
 from typing import Any
 
 from owpc_ltr.engine.http.client import Engine, EngineRefusal
-from owpc_ltr.engine.http.responses import hits_of, part_of, strange
+from owpc_ltr.engine.http.responses import (
+    Part,
+    check_acknowledged,
+    check_refreshed,
+    check_written,
+    hits_of,
+    part_of,
+    strange,
+)
 from owpc_ltr.engine.store.base import Search, check_window, silent_rescore
 from owpc_ltr.engine.store.documents import Absent, keep_featureset, keep_model
 from owpc_ltr.engine.store.templates import check_params
@@ -36,7 +44,8 @@ class LtrPluginStore:
     def prepare(self) -> None:
         """Make the store if it is not there yet; harmless when it is."""
         try:
-            self._engine.request("PUT", self._path())
+            answer = self._engine.request("PUT", self._path())
+            check_acknowledged(answer, f"the store {self._path()}")
         except EngineRefusal as refusal:
             if refusal.type != "resource_already_exists_exception":
                 raise
@@ -48,10 +57,18 @@ class LtrPluginStore:
             check_params(featureset, featureset.validation["params"])
 
         def send(method: str) -> None:
-            self._engine.request(method, path, body=featureset.to_body())
+            answer = self._engine.request(method, path, body=featureset.to_body())
+            done = ("created", "updated") if method == "POST" else ("created",)
+            check_written(answer, words, f"featureset-{featureset.name}", *done)
 
+        words = f"the feature set '{featureset.name}'"
         if replace:
-            send("POST")
+            try:
+                send("POST")
+            except EngineUnavailable:
+                # The answer may be all that was lost.
+                if self.get_featureset(featureset.name).hash != featureset.hash:
+                    raise
         else:
             keep_featureset(self, featureset, lambda: send("PUT"))
 
@@ -73,7 +90,8 @@ class LtrPluginStore:
         body = {"model": {"name": model.name, "model": ranker_source(model)}}
 
         def create() -> None:
-            self._engine.request("POST", f"{path}/_createmodel", body=body)
+            answer = self._engine.request("POST", f"{path}/_createmodel", body=body)
+            check_written(answer, f"the model '{model.name}'", f"model-{model.name}", "created")
 
         keep_model(self, model, create)
 
@@ -179,15 +197,18 @@ class LtrPluginStore:
 
     def _delete(self, what: str, name: str) -> None:
         try:
-            self._engine.request("DELETE", self._path(f"_{what}", check_name(_words(what), name)))
+            path = self._path(f"_{what}", check_name(_words(what), name))
+            answer = self._engine.request("DELETE", path)
         except EngineRefusal as refusal:
             if refusal.status == 404:
                 raise Absent(_words(what), name, self._place) from refusal
             raise
+        check_written(answer, f"the {_words(what)} '{name}'", f"{what}-{name}", "deleted")
         # The plugin deletes without a refresh, and its lists are searches: what is gone would be
         # listed for a second more. Where its index is closed to us, it is.
-        with suppress(EngineRefusal, EngineUnavailable):
-            self._engine.request("POST", f"/{self._secret}/_refresh")
+        with suppress(Refused, EngineUnavailable):
+            refreshed = self._engine.request("POST", f"/{self._secret}/_refresh")
+            check_refreshed(refreshed, f"the refresh of {self._secret}")
 
     def _list(self, what: str) -> list[str]:
         names: set[str] = set()
@@ -201,7 +222,7 @@ class LtrPluginStore:
                     raise
                 return []  # nothing was ever pushed
             names.update(_names(answer, words))
-            total = part_of(answer["hits"], "total", words).get("value", 0)
+            total = Part(answer, words)["hits"]["total"]["value"].count
             start += _PAGE
         return sorted(names)
 
@@ -232,7 +253,9 @@ def _value(entry: dict[str, Any], hit: dict[str, Any]) -> float:
     value = entry["value"]
     if value in ("Infinity", "-Infinity"):
         return float(value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    # JSON has integers of any length, and 1e400.
+    usable = type(value) in (int, float) and abs(value) < 1e300
+    if not usable:
         raise Refused(
             f"feature '{entry['name']}' of document '{hit.get('_id')}' is {value!r}, which is no "
             "number: mend its template"

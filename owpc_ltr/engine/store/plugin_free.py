@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from owpc_ltr.engine.http.client import Engine, EngineRefusal
-from owpc_ltr.engine.http.refusals import cause
+from owpc_ltr.engine.http.refusals import cause, one_line
 from owpc_ltr.engine.http.responses import part_of
 from owpc_ltr.engine.store.base import Search, check_window, silent_rescore
 from owpc_ltr.engine.store.documents import keep_featureset, keep_model
@@ -132,6 +132,13 @@ class PluginFreeStore:
                 f"'{featureset.name}'"
             )
         compiled = self._compile(featureset)
+        # JSON has integers of any length, and 1e400.
+        odd = [n for n, s in scores.items() if type(s) not in (int, float) or not abs(s) < 1e300]
+        if odd:
+            raise Refused(
+                f"feature '{odd[0]}' of document '{hit.get('_id')}' is "
+                f"{one_line(str(scores[odd[0]])[:60])!r}, which is no number: mend its template"
+            )
         if compiled.derived:
             scores = compiled.with_derived(scores)
         return [scores.get(name, math.nan) for name in featureset.feature_names]
