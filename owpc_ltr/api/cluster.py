@@ -64,7 +64,10 @@ def connect(
     """
     from owpc_ltr.engine.http.client import connect as connect_to
     from owpc_ltr.errors import give_warnings
+    from owpc_ltr.names import check_store
 
+    if store is not None:
+        check_store(store)
     tell = caution or (lambda line: give_warnings([line]))
     authority = None if ca is None else Path(ca)
     return Cluster(
@@ -191,6 +194,7 @@ class Cluster:
         allow_slow: bool = False,
         live: LiveProof | None = None,
         max_drift: float = 0.25,
+        probe_share: float = 0.5,
         plugins: Sequence[Path | str] = (),
     ) -> Uploaded:
         """Store the model as NAME-HASH, prove its scores on documents, then let NAME point to it.
@@ -202,7 +206,8 @@ class Cluster:
         that the engine's cache has no room for. `plugins` are files in which the metric may be.
         Raises Refused, with the model taken out again and the name where it was, if a score
         differs by more than `tolerance`, the gain is not shown, or a feature moved by more than
-        `max_drift` standard deviations since training.
+        `max_drift` standard deviations since training, or less than `probe_share` of the documents
+        or queries of the proof are in the index.
         """
         from owpc_ltr.engine.deployment.gate import Gate
         from owpc_ltr.engine.deployment.live_gate import LiveGate
@@ -240,7 +245,7 @@ class Cluster:
         uploaded = upload(
             self.engine, self.store, ranker, trained_on, where, called, tolerance,
             role=role, gate=gate, samples=samples, keep=keep, allow_slow=allow_slow,
-            max_drift=max_drift,
+            max_drift=max_drift, probe_share=probe_share,
         )  # fmt: skip
         give_warnings(uploaded.cautions)
         return uploaded
@@ -252,12 +257,18 @@ class Cluster:
         index: str | None = None,
         tolerance: float = 1e-5,
         feature_drift: float = 0.1,
+        probe_share: float = 0.5,
     ) -> Verified:
-        """Prove an uploaded model again, from what the cluster remembers of it; `drift` is said."""
+        """Prove an uploaded model again, from what the cluster remembers of it; `drift` is said.
+
+        Raises Refused where less than `probe_share` of its documents or queries are in the index.
+        """
         from owpc_ltr.engine.deployment.drift import verify
 
         model = self.models.resolve(the_name(self.engine, self.store, name))
-        limits = {"tolerance": tolerance, "feature_drift": feature_drift}
+        limits = {
+            "tolerance": tolerance, "feature_drift": feature_drift, "probe_share": probe_share
+        }  # fmt: skip
         return verify(self.engine, self.store, model, index, **limits)
 
     def request(

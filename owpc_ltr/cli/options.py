@@ -40,6 +40,15 @@ PluginFiles = Annotated[
     A_PLUGIN,
     typer.Option("--plugin", help="Also load this plugin file (FILE.py); may be repeated."),
 ]
+ProbeShare = Annotated[
+    float,
+    typer.Option(
+        min=0,
+        max=1,
+        help="The least share of the model's judged documents, and queries, found in the index; 0: "
+        "any.",
+    ),
+]
 Seed = Annotated[int, typer.Option(help="Makes the run repeatable, bit for bit.")]
 Settings = Annotated[
     list[str] | None,

@@ -19,9 +19,7 @@ def print_proof(parity: Parity) -> None:
         if parity.scored_by == "engine"
         else "the client scores it, stored model against laptop"
     )
-    typer.echo(
-        f"{compared}: {parity.documents} documents of {parity.queries} queries, {parity.in_words()}"
-    )
+    typer.echo(f"{compared}: {parity.compared()}, {parity.in_words()}")
 
 
 def print_drift(features: Sequence[Moved], rankings: Orders | None, since: str) -> None:

@@ -13,7 +13,7 @@ from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.files import A_MODEL, Reads
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.live import LiveOptions
-from owpc_ltr.cli.options import Index, Json, PluginFiles, Tolerance
+from owpc_ltr.cli.options import Index, Json, PluginFiles, ProbeShare, Tolerance
 from owpc_ltr.cli.output import Progress, print_json, print_table, progress
 from owpc_ltr.cli.proofs import drift_as_dict, print_drift, print_proof
 from owpc_ltr.errors import UsageError
@@ -102,6 +102,7 @@ def upload(
             help="How far a feature may have moved since training, in standard deviations.",
         ),
     ] = 0.25,
+    probe_share: ProbeShare = 0.5,
     role: Annotated[
         str,
         typer.Option(
@@ -136,6 +137,7 @@ def upload(
                 keep=keeping.keep,
                 allow_slow=keeping.allow_slow,
                 max_drift=max_drift,
+                probe_share=probe_share,
                 **proof.asked(show),
             )
     except NotBetter as refusal:

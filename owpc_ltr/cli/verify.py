@@ -8,7 +8,7 @@ import typer
 
 from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.groups import grouped
-from owpc_ltr.cli.options import Json, Tolerance
+from owpc_ltr.cli.options import Json, ProbeShare, Tolerance
 from owpc_ltr.cli.output import print_json, print_table
 from owpc_ltr.cli.proofs import print_drift, print_proof
 
@@ -30,6 +30,7 @@ def verify(
         float,
         typer.Option(help="How far a feature may move in the mean, in standard deviations."),
     ] = 0.1,
+    probe_share: ProbeShare = 0.5,
     place: StoreOptions,
     as_json: Json = False,
 ) -> None:
@@ -42,7 +43,9 @@ def verify(
     """
     from owpc_ltr.errors import Refused
 
-    found = place.connect().verify(name, index=index, tolerance=tolerance, feature_drift=drift)
+    found = place.connect().verify(
+        name, index=index, tolerance=tolerance, feature_drift=drift, probe_share=probe_share
+    )
     if as_json:
         print_json(found.as_dict())
     else:

@@ -8,12 +8,13 @@ from typing import Any
 from owpc_ltr.engine.deployment.certificates import Certificate, Certificates
 from owpc_ltr.engine.deployment.moved import Moved, moved_features, moved_rankings
 from owpc_ltr.engine.deployment.orders import Orders
-from owpc_ltr.engine.deployment.parity import Parity, check_parity
+from owpc_ltr.engine.deployment.parity import PROBE_SHARE, Parity, check_parity
 from owpc_ltr.engine.feature_log.environment import Environment, observe
 from owpc_ltr.engine.http.client import Engine, EngineRefusal
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.names import base_index, check_index
 
 FEATURE_DRIFT = 0.1
 
@@ -47,15 +48,17 @@ def verify(
     *,
     tolerance: float,
     feature_drift: float = FEATURE_DRIFT,
+    probe_share: float = PROBE_SHARE,
 ) -> Verified:
     """Repeat the proof of an uploaded model, from what the cluster itself remembers of it.
 
     The index is the one that it was proved on, unless another is given. A feature has drifted where
     its values on the samples moved by more than `feature_drift` standard deviations in the mean.
-    Raises BadInput where the model has no certificate.
+    Raises BadInput where the model has no certificate, and Refused where less than `probe_share` of
+    its documents or queries are in the index.
     """
     certificate = Certificates(engine, store).get(model)
-    index = index or certificate.index
+    index = certificate.index if index is None else check_index(index)
     drift = _changed_set(store, certificate.featureset)
     if drift:
         return Verified(model, index, tuple(drift), None, ())
@@ -68,6 +71,7 @@ def verify(
         certificate.ranker(),
         index,
         list(certificate.samples),
+        share=probe_share,
     )
     features = moved_features(certificate.featureset.feature_names, answered)
     far = [one for one in features if one.by > feature_drift]
@@ -108,14 +112,17 @@ def _changed_environment(certificate: Certificate, now: Environment) -> list[str
         for name, value in certificate.engine.items()
         if now.engine.get(name) != value
     ]
-    if certificate.indices.keys() != now.indices.keys():
+    # What was made anew has another name behind its alias, and is the same index to people.
+    then = {base_index(index): known for index, known in certificate.indices.items()}
+    there = {base_index(index): known for index, known in now.indices.items()}
+    if then.keys() != there.keys():
         before, after = ", ".join(certificate.indices), ", ".join(now.indices)
         return [*changes, f"the index changed from {before} to {after}"]
-    for index, known in certificate.indices.items():
+    for index, known in then.items():
         changes += [
             f"the index '{index}' has another {_WORDS.get(key, key)}"
             for key, value in known.items()
-            if now.indices[index].get(key) != value
+            if there[index].get(key) != value
         ]
     return changes
 

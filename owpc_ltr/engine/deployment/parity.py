@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from owpc_ltr.engine.deployment.orders import orders_of
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.http.responses import hits_of
 from owpc_ltr.engine.store.base import Store
-from owpc_ltr.errors import Refused
+from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.interop.client_scored import client_model, is_client_scored
 from owpc_ltr.interop.stored_model import StoredModel
@@ -21,6 +22,10 @@ from owpc_ltr.names import check_index
 from owpc_ltr.protocols import Model
 
 ENGINE, CLIENT = "engine", "client"
+PROBE_SHARE = 0.5
+"""The least share of a model's documents, and of its queries, that must be in the index."""
+_LEAST = {"documents": 10, "queries": 2}
+"""How many of them at least, where the model remembers so many."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,8 @@ class Parity:
     of others absolute, for what is near 0 has no digits to compare. `swapped` counts pairs of
     one query that the two would order differently, `ties_broken` those that only one of them ties;
     `tau` is Kendall's tau-b, a mean over queries; `ndcg_difference` the engine's mean NDCG@10 less
-    the laptop's, None where labels are not known. `absent` documents are not in the index.
+    the laptop's, None where labels are not known. `absent` documents are not in the index, and of
+    `absent_queries` none is.
 
     Both score the features as they are asked for now. Of a model that the client scores
     (`scored_by`), the scores are those of the model that was read back from the store.
@@ -47,11 +53,22 @@ class Parity:
     tau: float = 1.0
     ndcg_difference: float | None = None
     absent: int = 0
+    absent_queries: int = 0
     scored_by: str = ENGINE
 
     def as_dict(self) -> dict[str, Any]:
         """The parity as JSON."""
         return asdict(self)
+
+    def compared(self) -> str:
+        """How many documents and queries were compared, and of how many."""
+        if not self.absent:
+            return f"{self.documents} documents of {self.queries} queries"
+        asked, queries = self.documents + self.absent, self.queries + self.absent_queries
+        return (
+            f"{self.documents} of {asked} documents ({self.documents / asked:.0%}) of "
+            f"{self.queries} of {queries} queries"
+        )
 
     def in_words(self) -> str:
         """The largest difference as what it is, and what it does to orders."""
@@ -107,25 +124,52 @@ def check_parity(
     model: Model,
     index: str,
     samples: list[dict[str, Any]],
+    *,
+    share: float = PROBE_SHARE,
 ) -> tuple[Parity, list[Answered]]:
     """Score the samples' documents as a search does and here, from features asked for just now.
 
-    `stored` is the model as it was read back from the store. Raises Refused where none of the
-    documents is in the index.
+    `stored` is the model as it was read back from the store. Raises Refused where less than `share`
+    of the documents or of the queries are in the index, or very few: a proof on them says little.
+    Any will do for a share of 0.
     """
     answered = []
     for sample in samples:
         ids, features = logged(engine, store, stored.featureset, index, sample)
         if ids:
             answered.append(_answered(engine, store, stored, model, index, sample, ids, features))
-    if not answered:
+    asked = {
+        "documents": sum(len(sample["document_ids"]) for sample in samples),
+        "queries": len(samples),
+    }
+    found = {
+        "documents": sum(len(one.document_ids) for one in answered),
+        "queries": len(answered),
+    }
+    _refuse_few(found, asked, share, index)
+    parity = parity_of(answered, CLIENT if is_client_scored(stored) else ENGINE)
+    absent, absent_queries = (asked[what] - found[what] for what in ("documents", "queries"))
+    return replace(parity, absent=absent, absent_queries=absent_queries), answered
+
+
+def _refuse_few(found: dict[str, int], asked: dict[str, int], share: float, index: str) -> None:
+    """Refuse a proof on documents or queries that are few, or a small part."""
+    if not 0 <= share <= 1:
+        raise UsageError(f"a share of documents is 0 to 1, not {share:g}")
+    if not found["documents"]:
         raise Refused(
             f"none of the judged documents that the model remembers is in the index '{index}': is "
             "it the index that the features were logged from?"
         )
-    asked = sum(len(sample["document_ids"]) for sample in samples)
-    parity = parity_of(answered, CLIENT if is_client_scored(stored) else ENGINE)
-    return replace(parity, absent=asked - parity.documents), answered
+    for what, there in found.items():
+        least = max(math.ceil(share * asked[what]), min(asked[what], _LEAST[what]))
+        if share and there < least:
+            raise Refused(
+                f"only {there} of the {asked[what]} judged {what} that the model remembers are in "
+                f"the index '{index}', and a proof needs {least}: is it the index that the "
+                "features were logged from, and whole? a smaller --probe-share needs fewer, and 0 "
+                "takes any"
+            )
 
 
 def parity_of(answered: list[Answered], scored_by: str = ENGINE) -> Parity:
@@ -229,7 +273,8 @@ def _engine_scores(
 
 
 def _score(value: Any) -> float:
-    return float(value) if type(value) in (int, float) else np.nan
+    # JSON has integers of any length.
+    return float(value) if type(value) in (int, float) and abs(value) < 1e300 else np.nan
 
 
 def _hits(

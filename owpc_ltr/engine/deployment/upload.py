@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from owpc_ltr.arrays import Matrix
-from owpc_ltr.engine.deployment.aliases import CHALLENGER, CHAMPION, ROLES, Alias, Aliases
+from owpc_ltr.engine.deployment.aliases import (
+    CHALLENGER,
+    CHAMPION,
+    ROLES,
+    Alias,
+    Aliases,
+    Unsettled,
+)
 from owpc_ltr.engine.deployment.cache_room import check_room
 from owpc_ltr.engine.deployment.certificates import Certificate, Certificates
 from owpc_ltr.engine.deployment.gate import Gate, GateResult, pass_gate
@@ -24,7 +31,7 @@ from owpc_ltr.engine.deployment.moved import (
     moved_rankings,
 )
 from owpc_ltr.engine.deployment.orders import Orders
-from owpc_ltr.engine.deployment.parity import Answered, Parity, check_parity
+from owpc_ltr.engine.deployment.parity import PROBE_SHARE, Answered, Parity, check_parity
 from owpc_ltr.engine.deployment.store_form import export_for
 from owpc_ltr.engine.feature_log.environment import observe
 from owpc_ltr.engine.http.client import Engine
@@ -38,7 +45,7 @@ from owpc_ltr.interop.export import check_features
 from owpc_ltr.interop.stored_model import StoredModel
 from owpc_ltr.models.linear import content_of
 from owpc_ltr.models.score_range import ScoreInterval, score_interval
-from owpc_ltr.names import check_alias, check_index, check_name
+from owpc_ltr.names import check_alias, check_index, check_name, is_model_of, split_immutable
 from owpc_ltr.protocols import Model
 
 if TYPE_CHECKING:
@@ -85,6 +92,7 @@ def upload(
     keep: int | None = None,
     allow_slow: bool = False,
     max_drift: float = MAX_DRIFT,
+    probe_share: float = PROBE_SHARE,
 ) -> Uploaded:
     """Store the model as `name-hash`, check its scores on real documents, then move the alias.
 
@@ -93,7 +101,8 @@ def upload(
     with the model taken out again and the alias where it was, if the gate does not let it through,
     a score differs by more than the tolerance, or a feature moved by more than `max_drift` standard
     deviations since training; and before anything is stored, if the engine's cache of models has no
-    room for it, unless `allow_slow`.
+    room for it, unless `allow_slow`; and where less than `probe_share` of the documents, or of the
+    queries, that the proof is made on are in the index.
     """
     check_features(model, featureset)
     asked = model.record.get("probes") or samples or []
@@ -111,7 +120,19 @@ def upload(
     caution = check_room(engine, store, stored, allow_slow=allow_slow)
     gated = _gated(engine, store, gate, model, featureset, name)
     deploying = _Deploying(
-        engine, store, stored, model, index, asked, tolerance, gated, name, role, keep, max_drift
+        engine,
+        store,
+        stored,
+        model,
+        index,
+        asked,
+        tolerance,
+        gated,
+        name,
+        role,
+        keep,
+        max_drift,
+        probe_share,
     )
     store.prepare()
     for _ in range(_ATTEMPTS - 1):
@@ -161,6 +182,7 @@ class _Deploying:
     role: str
     keep: int | None
     max_drift: float
+    probe_share: float
 
     @property
     def certificates(self) -> Certificates:
@@ -174,12 +196,18 @@ class _Deploying:
         """Store the model, prove it, move the alias; or leave nothing behind."""
         was_there = self.stored.name in self.store.list_models()
         certificate: Certificate | None = None
-        sent = False
+        sent = moving = False
         try:
             self.store.put_model(self.stored)
             sent = True
             parity, answered = check_parity(
-                self.engine, self.store, self.served(), self.model, self.index, self.samples
+                self.engine,
+                self.store,
+                self.served(),
+                self.model,
+                self.index,
+                self.samples,
+                share=self.probe_share,
             )
             features = moved_features(self.stored.featureset.feature_names, answered)
             rankings = moved_rankings(answered)
@@ -191,12 +219,13 @@ class _Deploying:
                 raise Refused(f"{refusal}; the model {rest}")
             certificate = self.certify(parity, answered)
             self.certificates.keep(certificate)
+            moving = True
             alias = self.aliases.move(self.name, self.stored.name, self.role, keep=self.keep)
         except BaseException as error:
             # The model may also be gone before it was read back, or while documents were scored.
             unread = isinstance(error, Absent) and error.what == "model"
             overtaken = unread or (sent and isinstance(error, OwpcLtrError) and self.is_gone())
-            if not was_there:
+            if not was_there and not (moving and self.may_move_yet(error)):
                 self.take_out(error, certificate)
             if overtaken:
                 raise _Overtaken(
@@ -221,6 +250,15 @@ class _Deploying:
         if is_client_scored(self.stored):
             return self.store.get_model(self.stored.name)
         return self.stored
+
+    def may_move_yet(self, error: BaseException) -> bool:
+        """Whether the name may still come to point to the model, which then must be there."""
+        if isinstance(error, OwpcLtrError):
+            return isinstance(error, Unsettled)
+        try:
+            return self.aliases.find(self.name) is None
+        except OwpcLtrError:
+            return True
 
     def is_gone(self) -> bool:
         """Whether the model is not in the store any more."""
@@ -299,9 +337,18 @@ def check_new_name(engine: Engine, store: Store, name: str, model: str) -> None:
             f"'{model}', as this model would be stored, is a name that applications use already: "
             "take another --name"
         )
-    if is_new and name in store.list_models():
+    if not is_new:
+        return
+    there = store.list_models()
+    if name in there:
         raise Refused(
             f"'{name}' is a model's own name, which would not mean it any more: take another --name"
+        )
+    parts = split_immutable(name)
+    if parts and (aliases.find(parts[0]) or any(is_model_of(parts[0], one) for one in there)):
+        raise Refused(
+            f"'{name}' would read as a model of '{parts[0]}', and may be one's own name some day: "
+            "take another --name"
         )
 
 
