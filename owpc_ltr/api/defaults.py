@@ -18,20 +18,37 @@ _OURS = "owpc-ltr"
 
 def the_index(engine: Engine, given: str | None) -> str:
     """The index of this name, or the only one of the cluster that is no store or system index."""
+    from owpc_ltr.engine.http.responses import Part
     from owpc_ltr.names import check_index
 
     if given is not None:
         return check_index(given)
     answer = engine.request("GET", "/_cat/indices", params={"format": "json", "h": "index"})
-    names = sorted(str(row.get("index")) for row in answer or [] if isinstance(row, dict))
+    listed = Part(answer, "its list of indices")
+    names = [row["index"].text for row in listed]
     own = [name for name in names if not name.startswith((".", _OURS))]
-    return _only(own, "index", "--index", engine.settings.url)
+    return _only(_as_known(engine, own), "index", "--index", engine.settings.url)
+
+
+def _as_known(engine: Engine, indices: list[str]) -> list[str]:
+    """By what names these are known: what was made anew by its alias, what is half filled not."""
+    from owpc_ltr.engine.half_filled import indices_behind
+    from owpc_ltr.names import base_index
+
+    known = set()
+    for index in indices:
+        base = base_index(index)
+        if base == index or base in indices_behind(engine, index).get(index, {}):
+            known.add(base)
+    return sorted(known)
 
 
 def the_featureset(store: Store, given: str | None, wanted_hash: str | None = None) -> str:
     """The feature set of this name, the one with this hash, or the only one of the store."""
+    from owpc_ltr.names import check_name
+
     if given is not None:
-        return given
+        return check_name("feature set", given)
     names = store.list_featuresets()
     if wanted_hash is not None:
         names = [name for name in names if store.get_featureset(name).hash == wanted_hash]
@@ -50,6 +67,8 @@ def the_name(engine: Engine, store: Store, given: str | None, file: Path | None 
     from owpc_ltr.names import check_name
 
     if given is not None:
+        # NAME:challenger is one of what a name points to.
+        check_name("model", given.partition(":")[0])
         return given
     if file is not None:
         return check_name("model", file.name.removesuffix(".json"))

@@ -19,13 +19,19 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, get_type_hints
 
 from owpc_ltr.cli.files import Reads
+from owpc_ltr.errors import UsageError
+
+NAMES = frozenset(
+    ("featureset", "index", "id_field", "model", "name", "store", "store_kind", "url")
+)
+"""Options by which something is called: an empty one is nothing's name, and no default."""
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """The command, with each dataclass among its parameters spread into its fields, in order.
 
-    Files that it is marked to read (see `Reads`) are looked for before it begins. Raises
-    ValueError where two options would have one name.
+    Files that it is marked to read (see `Reads`) are looked for before it begins, and names that
+    are empty refused. Raises ValueError where two options would have one name.
     """
     hints = get_type_hints(command, include_extras=True)
     given = inspect.signature(command).parameters
@@ -44,6 +50,11 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def run(**values: Any) -> None:
+        for name, value in values.items():
+            if value == "" and name in NAMES:
+                raise UsageError(
+                    f"'{name.replace('_', '-')}' is empty: give it a name, or leave it out"
+                )
         for name, mark in read.items():
             mark.check(values[name])
         command(**{name: _gather(name, hints[name], values) for name in given})

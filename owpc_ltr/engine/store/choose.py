@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import UsageError
+from owpc_ltr.names import check_store
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.http.client import Engine
@@ -22,6 +23,8 @@ def choose_store(engine: Engine, kind: str | None = None, name: str | None = Non
     from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
     from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 
+    if name is not None:
+        check_store(name)
     if kind not in {None, *KINDS}:
         raise UsageError(f"there is no store of kind '{kind}': {' or '.join(KINDS)}")
     if kind == PluginFreeStore.kind:
