@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.engine.http.responses import hits_of
+from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.names import check_index
@@ -117,9 +118,7 @@ def engine_scores(
         "_source": False,
     }
     answer = engine.request("POST", f"/{check_index(index)}/_search", body=body)
-    if answer.get("timed_out") or answer["_shards"]["failed"]:
-        raise Refused("the engine answered for a part of the index only: try again")
-    scores = {hit["_id"]: hit["_score"] for hit in answer["hits"]["hits"]}
+    scores = {hit["_id"]: hit["_score"] for hit in hits_of(answer, "scores", "_id", "_score")}
     return np.array([scores.get(document, 0.0) for document in document_ids])
 
 

@@ -101,7 +101,7 @@ def import_linear(stored: StoredModel) -> LinearModel:
         normalisers = {
             name: _parsed(content) for name, content in stored.feature_normalizers.items()
         }
-    except (ValueError, TypeError, AttributeError, KeyError) as error:
+    except (ValueError, TypeError, AttributeError, KeyError, OverflowError) as error:
         raise BadInput(f"the stored model '{stored.name}' is damaged: {error}") from error
     return LinearModel(names, weights, normalisers)
 

@@ -178,6 +178,14 @@ class Certificates:
         return f"{place}%2F{check_name('model', model)}"
 
 
+def _sample(content: Any) -> dict[str, Any]:
+    if not isinstance(content["params"], dict) or not isinstance(content["document_ids"], list):
+        raise TypeError("probes")
+    if not all(isinstance(each, str) for each in content["document_ids"]):
+        raise TypeError("document_ids")
+    return dict(content)
+
+
 def _read(model: str, source: Any) -> Certificate:
     place = f"the certificate of '{model}'"
     try:
@@ -200,8 +208,8 @@ def _read(model: str, source: Any) -> Certificate:
             ScoreInterval.from_dict(content["interval"]),
             content.get("gate"),
             dict(content["record"]),
-            tuple(content.get("probes") or ()),
+            tuple(map(_sample, content.get("probes") or ())),
             content.get("name"),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise BadInput(f"{place} is damaged: {type(error).__name__} {error}") from error

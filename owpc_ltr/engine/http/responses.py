@@ -14,6 +14,8 @@ from typing import Any
 from owpc_ltr.errors import EngineUnavailable, Refused
 
 _LARGEST = 2**63
+_LARGEST_SCORE = 1e39
+"""Scores are of 32 bits."""
 
 
 @dataclass(frozen=True)
@@ -98,10 +100,15 @@ def hits_of(answer: Any, what: str, *keys: str) -> list[dict[str, Any]]:
     hits = Part(check_whole(answer, what), what)["hits"].object.get("hits", [])
     found = [hit.object for hit in Part(hits, what, "hits.hits")]
     for hit in found:
+        part = Part(hit, what, "hits.hits[]")
         for key in keys:
-            part = Part(hit, what, "hits.hits[]")[key]
-            if key == "_id":
-                part.text  # noqa: B018 - raises
+            value = part[key]
+            if key == "_id" and not isinstance(value.value, str):
+                raise strange(what, "hits.hits[]._id")
+        # JSON has integers of any length, and 1e400: what is no number at all says who needs one.
+        score = hit.get("_score")
+        if isinstance(score, int | float) and not abs(score) < _LARGEST_SCORE:
+            raise strange(what, "hits.hits[]._score")
     return found
 
 

@@ -154,7 +154,8 @@ def _ask(engine: Engine, index: str, search: Search, deadline: float) -> dict[st
     )
     try:
         whole = not answer["timed_out"] and not answer["_shards"]["failed"]
-        scored = all(isinstance(hit["_score"], int | float) for hit in answer["hits"]["hits"])
+        scored = all(_is_scored(hit["_id"], hit["_score"]) for hit in answer["hits"]["hits"])
+        scored = scored and type(answer["took"]) is int
     except (KeyError, TypeError) as error:
         raise Refused(
             f"the engine answered without its {error}: is this a search engine?"
@@ -207,3 +208,8 @@ def _result(
     )
     seconds = time.monotonic() - started
     return LiveResult(hits[:size], scores is not None, reason, int(answer["took"]), seconds)
+
+
+def _is_scored(identifier: Any, score: Any) -> bool:
+    # JSON has integers of any length, and 1e400.
+    return isinstance(identifier, str) and type(score) in (int, float) and abs(score) < 1e39

@@ -15,7 +15,7 @@ import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.engine.http.responses import check_whole, strange
+from owpc_ltr.engine.http.responses import Part, check_whole
 from owpc_ltr.engine.search.request import check_query
 from owpc_ltr.engine.store.base import Search, Store
 from owpc_ltr.engine.store.templates import render
@@ -192,10 +192,8 @@ def _search(engine: Engine, path: str, search: Search) -> tuple[float, float]:
     started = time.perf_counter()
     answer = engine.request("POST", path, params={**parameters, **search.params}, body=search.body)
     passed = 1000 * (time.perf_counter() - started)
-    took = check_whole(answer, "the timed search").get("took")
-    if type(took) is not int:
-        raise strange("the timed search")
-    return passed, float(took)
+    whole = check_whole(answer, "the timed search")
+    return passed, Part(whole, "the timed search")["took"].number
 
 
 def _plain(store: Store, subject: Subject, window: int) -> Ask:

@@ -1,0 +1,63 @@
+"""An index that was made anew is an alias: everything that takes an index's name takes it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import uuid
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from owpc_ltr.api.cluster import Cluster
+from owpc_ltr.api.datasets import read_dataset
+from owpc_ltr.data.judgments import JudgedQuery, Judgments
+from owpc_ltr.engine.http.client import Engine, EngineRefusal
+from owpc_ltr.engine.http.connection import ConnectionSettings
+from tests.engine.small_cluster import FEATURESET, WORDS, linear
+
+
+@pytest.mark.filterwarnings("ignore::owpc_ltr.errors.OwpcLtrWarning")
+def test_a_model_goes_its_whole_way_on_an_index_that_was_made_anew(
+    node_url: str, tmp_path: Path
+) -> None:
+
+    own = uuid.uuid4().hex[:8]
+    engine = Engine(ConnectionSettings(node_url))
+    cluster = Cluster(engine, "plugin-free", own)
+    index, path = f"anew-{own}", tmp_path / "docs.jsonl"
+    rows = (
+        {
+            "id": f"d{n}",
+            "title": WORDS[n % 8],
+            "body": f"{WORDS[n % 5]} {WORDS[n % 3]}",
+            "size": n + 1,
+        }
+        for n in range(60)
+    )
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    try:
+        for existing in ("refuse", "recreate"):
+            assert cluster.index(path, index, id_field="id", existing=existing).documents == 60
+        cluster.featuresets.push(FEATURESET, index=index, params={"keywords": "alpha"})
+        labels = np.array([1, 0, 2], np.float32)
+        judged = [
+            JudgedQuery(f"q{n}", {"keywords": WORDS[n]}, [f"d{n}", "d9", "d20"], labels)
+            for n in range(4)
+        ]
+        out = tmp_path / "logged.parquet"
+        cluster.log_features(Judgments(judged), out, featureset="small", index=index)
+        assert read_dataset(out).n_documents == 12
+        cluster.upload(linear(), f"m-{own}", index=index, featureset="small")
+        found = cluster.verify(f"m-{own}")
+        assert (found.index, found.drift) == (index, ())
+        assert cluster.search("alpha", model=f"m-{own}").index == index
+        cluster.index(path, index, id_field="id", existing="recreate")
+        (drift,) = cluster.verify(f"m-{own}").drift
+        assert drift == f"the index '{index}' has another uuid (it was made anew)"
+    finally:
+        for name in (*engine.request("GET", f"/{index}%2A/_alias"), f"owpc-ltr-store-{own}"):
+            with contextlib.suppress(EngineRefusal):
+                engine.request("DELETE", f"/{name}")
+        engine.close()
