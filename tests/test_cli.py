@@ -165,7 +165,11 @@ def test_bad_training_data_is_named_by_file_and_line(
         (("index", "list.jsonl", "--index", "i", "--append", "--recreate"), 2, "choose one"),
         (("index", "good.txt", "--index", "i", "--settings", "list.jsonl"), 3, "list.jsonl"),
         (("search", "x", "--index", "a/../b", "--model", "m"), 2, "a/../b"),
-        (("search", "x", "--index", "i", "--model", "m", "--url", "ftp://x"), 2, "ftp://x"),
+        (
+            ("search", "x", "--index", "i", "--model", "m", "--url", "ftp://x"),
+            2,
+            "--url is no",
+        ),
         (
             ("models", "list", "--url", "https://me:secret@host"),
             2,

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+import urllib3
+from hypothesis import given
+from hypothesis import strategies as st
 
-from owpc_ltr.engine.http.connection import ConnectionSettings, find_settings, split_url
+from owpc_ltr.engine.http.address import port_of, split_url
+from owpc_ltr.engine.http.connection import ConnectionSettings, find_settings
 from owpc_ltr.errors import BadInput, OwpcLtrError, UsageError
 from owpc_ltr.names import check_index, check_name, check_store
 
@@ -94,27 +99,123 @@ def test_a_wrong_file_is_named_in_one_line(text: str, what: str, config: Path) -
     assert what in refused(None, config)
 
 
+CARRYING = [
+    f"https://anna:{CANARY}@search.example.org",
+    f"https://{CANARY}@search.example.org",
+    f"anna:{CANARY}@search.example.org",
+    f"https://anna:{CANARY}@[::1",
+    f"http://anna:{CANARY}@host:notaport",
+    f"https://admin:2024/{CANARY}@host",
+    f"https://admin:2024#{CANARY}@host",
+    f"https://admin:2024?{CANARY}@host",
+    f"https://admin:/{CANARY}@host:9200/x",
+    f"https://admin:{CANARY}#@host",
+    f"https://admin:{CANARY}%40host",
+    f"//admin:{CANARY}@host",
+    f" https:/admin:{CANARY}@host",
+    f"https:admin:{CANARY}@host",
+    f"https://admin:{CANARY}\n@host",
+]
+
+
+@pytest.mark.parametrize("url", CARRYING)
+def test_a_password_in_the_address_is_refused_and_not_echoed(url: str, config: Path) -> None:
+    assert refused(url, config).startswith("--url carries a user or password")
+    told = refused(None, config, OWPC_LTR_URL=url)
+    assert told.startswith("OWPC_LTR_URL carries a user or password")
+    write(config, f"# our cluster\nurl = {json.dumps(url)}")
+    assert refused(None, config).startswith(f"url of {config}, line 2 carries a user or password")
+    # It is refused although another address is asked for: credentials are compared with it.
+    refused("http://a:1", config)
+
+
+STRANGE = [
+    *("localhost:9200", "ftp://a", "http://", "https://a?x=1", "https://a/#x", "a b", "http://a:0"),
+    *("http://a b", "http://a\tb", "http://a%00", "http://a\x00", "http://ä.example", "http://a:"),
+    *("http://a:65536", "http://a:-1", "http://a:١", "http://a:1:2", "http://:1", "http://a..b"),
+    *("http://a/..", "http://a/../b", "http://a/%2e%2e/b", "http://a/b%2f..", "http://a/\\b"),
+    *("http://a/b c", "http://a/%0d%0a", "http://a/%zz", "http://a/ü", "http://[::1", "http://::1"),
+    *("http://[::1%25eth0]", "http://[1.2.3.4]", "http://[]", "http://-a", "http://" + "a" * 64),
+    *("http://\u202ea", "http://a\ufeff", "http://a/\x7f", "HTTP//a", "http:/a", "http://a\\b"),
+]
+
+
+@pytest.mark.parametrize("url", STRANGE)
+def test_what_is_no_address_is_refused_and_not_echoed(url: str) -> None:
+    with pytest.raises(UsageError) as error:
+        split_url(url, "OUR-PLACE")
+    text = str(error.value)
+    assert text.startswith("OUR-PLACE ")
+    assert text.isprintable()
+    assert url not in text
+
+
 @pytest.mark.parametrize(
-    "url",
+    ("url", "host", "port"),
     [
-        f"https://anna:{CANARY}@search.example.org",
-        f"https://{CANARY}@search.example.org",
-        f"anna:{CANARY}@search.example.org",
-        f"https://anna:{CANARY}@[::1",
-        f"http://anna:{CANARY}@host:notaport",
+        ("https://search.example.org:9200", "search.example.org", 9200),
+        ("HTTPS://Search.Example.org./", "search.example.org.", 443),
+        ("http://127.0.0.1", "127.0.0.1", 9200),
+        ("http://[::1]:65535/a/b-c/%7Eme", "::1", 65535),
+        ("http://opensearch_node1:1/_plugin.x/", "opensearch_node1", 1),
+        (" https://xn--bcher-kva.example ", "xn--bcher-kva.example", 443),
     ],
 )
-def test_a_password_in_the_address_is_refused_and_not_echoed(url: str, config: Path) -> None:
-    refused(url, config)
+def test_an_address_is_its_parts(url: str, host: str, port: int) -> None:
+    parts = split_url(url)
+    assert (parts.hostname, port_of(parts)) == (host, port)
+
+
+SCHEMES = st.sampled_from(["http://", "https://", ""])
+
+
+@given(st.text("aZ0-_./:?#%@[]\\ \n\x00äé1", max_size=24), SCHEMES)
+def test_what_is_taken_means_the_same_to_every_reader(rest: str, scheme: str) -> None:
+    """An accepted address survives being written and read again, and holds nothing hidden."""
+    try:
+        parts = split_url(scheme + rest)
+    except UsageError:
+        return
+    again = split_url(parts.geturl())
+    assert again == parts
+    assert parts.username is parts.password is None
+    assert parts.query == parts.fragment == ""
+    assert urllib3.util.parse_url(parts.geturl()).host in {parts.hostname, f"[{parts.hostname}]"}
 
 
 @pytest.mark.parametrize(
-    "url",
-    ["localhost:9200", "ftp://a", "http://", "https://a?x=1", "https://a/#x", "a b", "http://a:0"],
+    ("environ", "what"),
+    [
+        ({"OWPC_LTR_AWS_REGION": f"eu\n{CANARY}"}, "OWPC_LTR_AWS_REGION is no region"),
+        ({"OWPC_LTR_AWS_REGION": "eu", "OWPC_LTR_AWS_SERVICE": CANARY}, "es or aoss"),
+        ({"OWPC_LTR_API_KEY": f"{CANARY}\n"}, "no API key"),
+        ({"OWPC_LTR_USER": "a", "OWPC_LTR_PASSWORD": f"{CANARY}\udcff"}, "not UTF-8"),
+        ({"OWPC_LTR_USER": f"a:{CANARY}", "OWPC_LTR_PASSWORD": CANARY}, "holds a ':'"),
+        ({"OWPC_LTR_USER": "a", "OWPC_LTR_PASSWORD": "b", "OWPC_LTR_API_KEY": CANARY}, "more than"),
+    ],
 )
-def test_what_is_no_address_is_refused(url: str) -> None:
-    with pytest.raises(UsageError):
-        split_url(url)
+def test_credentials_that_cannot_be_are_refused_and_not_echoed(
+    environ: dict[str, str], what: str, config: Path
+) -> None:
+    assert what in refused(URL, config, **environ)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "url = " + "[" * 5000 + f'"{CANARY}"',
+        "url = " + "9" * 5000,
+        f'"{CANARY}" = "x"',
+        f'password = "{CANARY}" x',
+        f'[a]\nb = "{CANARY}"',
+        f'url = "{CANARY}"',
+        f'url = "{URL}"\n{CANARY} = 1e999999999999',
+        "# \udcff " + CANARY,
+    ],
+)
+def test_no_damage_of_the_file_shows_what_it_holds(text: str, config: Path) -> None:
+    config.write_bytes(text.encode("utf-8", "surrogateescape"))
+    assert str(config) in refused(None, config)
 
 
 def test_credentials_do_not_travel_readable(config: Path) -> None:

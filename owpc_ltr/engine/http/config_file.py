@@ -10,7 +10,9 @@ ca = "/etc/ssl/our-ca.pem" # optional; aws_service = "es" (default) or "aoss"
 
 from __future__ import annotations
 
+import difflib
 import os
+import re
 import stat
 import tomllib
 from collections.abc import Mapping
@@ -19,6 +21,8 @@ from pathlib import Path
 
 from owpc_ltr.engine.http.secret import Secret
 from owpc_ltr.errors import BadInput
+
+_LARGEST = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,8 @@ class Config:
     aws_region: str | None = None
     aws_service: str | None = None
     ca: Path | None = None
+    url_place: str = "the configuration file"
+    """What a message calls the place of the address."""
 
 
 def config_path(environ: Mapping[str, str] = os.environ) -> Path:
@@ -53,24 +59,38 @@ def read_config(path: Path) -> Config:
                     f"{path} may hold a password and can be read by others (mode "
                     f"{stat.S_IMODE(mode):04o}): chmod 600 {path}"
                 )
-            content = tomllib.load(file)
+            text = file.read(_LARGEST + 1)
+        if len(text) > _LARGEST:
+            raise BadInput(f"{path} is larger than {_LARGEST} bytes: it is no configuration file")
+        content = tomllib.loads(text.decode())
     except FileNotFoundError:
         return Config()
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         # The parser's message can quote the line that holds a password.
         position = getattr(error, "lineno", None)
         where = f", line {position}" if position else ""
         raise BadInput(f'{path}{where} is not TOML: write lines as url = "https://…"') from None
-    return _checked(content, path)
+    return _checked(content, path, _line_of_url(text.decode()))
 
 
-def _checked(content: dict[str, object], path: Path) -> Config:
-    known = [field.name for field in fields(Config)]
+def _line_of_url(text: str) -> str:
+    """Where the address stands, as a message says it."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if re.match(r"""\s*["']?url["']?\s*=""", line):
+            return f", line {number}"
+    return ""
+
+
+def _checked(content: dict[str, object], path: Path, url_line: str) -> Config:
+    known = [field.name for field in fields(Config)][:-1]
     for key, value in content.items():
         if key not in known:
-            raise BadInput(f"{path}: unknown key '{key}'; known: {', '.join(known)}")
+            # Only a slip of the pen is shown: anything else may be a password out of place.
+            slip = difflib.get_close_matches(key, known, 1)
+            what = f"unknown key '{key}'" if slip and key.isprintable() else "unknown key"
+            raise BadInput(f"{path}: {what}; known: {', '.join(known)}")
         if not isinstance(value, str) or not value:
             raise BadInput(f"{path}: {key} must be text in quotes, and not empty")
     if not content.get("url") and len(content) > 0:
@@ -84,6 +104,7 @@ def _checked(content: dict[str, object], path: Path) -> Config:
         aws_region=texts.get("aws_region"),
         aws_service=texts.get("aws_service"),
         ca=Path(texts["ca"]).expanduser() if "ca" in texts else None,
+        url_place=f"url of {path}{url_line}",
     )
 
 

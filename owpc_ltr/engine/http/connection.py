@@ -9,20 +9,20 @@ In this order: what is given in the call; the environment (`OWPC_LTR_URL`, `OWPC
 from __future__ import annotations
 
 import base64
-import ipaddress
 import math
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import SplitResult, urlsplit
 
+from owpc_ltr.engine.http.address import is_local, origin, split_url
 from owpc_ltr.engine.http.config_file import Config, config_path, read_config
 from owpc_ltr.engine.http.limits import limits_of
 from owpc_ltr.engine.http.secret import Secret
 from owpc_ltr.errors import UsageError
 
-_PORTS = {"http": 9200, "https": 443}
+_REGION = re.compile(r"[A-Za-z0-9-]{1,64}")
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class ConnectionSettings:
         parts = split_url(self.url)
         if self.ca is not None and not self.ca.is_file():
             raise UsageError(f"the file of CA certificates {self.ca} does not exist")
-        exposed = self.credentials is not None and parts.scheme == "http" and not _is_local(parts)
+        exposed = self.credentials is not None and parts.scheme == "http" and not is_local(parts)
         if exposed and not self.insecure:
             raise UsageError(
                 f"{self.url} would get the credentials of {self._source} readable by anyone on "
@@ -96,9 +96,12 @@ def find_settings(
     """
     path = config or config_path(environ)
     file = read_config(path)
-    chosen = url or environ.get("OWPC_LTR_URL") or file.url or _default_url()
-    parts = split_url(chosen)
-    same = file.url is not None and _origin(split_url(file.url)) == _origin(parts)
+    own = None if file.url is None else split_url(file.url, file.url_place)
+    if url or environ.get("OWPC_LTR_URL"):
+        parts = split_url(url or environ["OWPC_LTR_URL"], "--url" if url else "OWPC_LTR_URL")
+    else:
+        parts = own or split_url(_default_url())
+    same = own is not None and origin(own) == origin(parts)
     found = _of_environment(environ) or (_of_file(file, path) if same else None)
     given = environ.get("OWPC_LTR_CA")
     trusted = ca or (Path(given) if given else None) or (file.ca if same else None)
@@ -109,32 +112,6 @@ def find_settings(
         insecure,
         **limits_of(environ),
     )
-
-
-def split_url(url: str) -> SplitResult:
-    """The parts of an engine's address. Raises UsageError, never echoing a password."""
-    try:
-        parts = urlsplit(url.strip())
-        port = parts.port
-    except ValueError as error:
-        raise UsageError(
-            "the engine's address cannot be read: write it as https://HOST:PORT"
-        ) from (None if "@" in url else error)
-    if "@" in parts.netloc or (not parts.netloc and "@" in url):
-        raise UsageError(
-            "the engine's address carries a user or password, which would end up in logs: take "
-            "them out, and set OWPC_LTR_USER and OWPC_LTR_PASSWORD"
-        )
-    if parts.scheme not in _PORTS or not parts.hostname:
-        raise UsageError(f"{url!r} is no address of an engine: write it as https://HOST:PORT")
-    if parts.query or parts.fragment or port == 0:
-        raise UsageError(f"{url!r} is more than the address of an engine: give https://HOST:PORT")
-    return parts
-
-
-def port_of(parts: SplitResult) -> int:
-    """The port of an address, given or usual."""
-    return parts.port or _PORTS[parts.scheme]
 
 
 def _of_environment(environ: Mapping[str, str]) -> Credentials | None:
@@ -178,7 +155,7 @@ def _credentials(
             f"or {names[3]}{place}, and not several"
         )
     if user and password:
-        pair = base64.b64encode(f"{user}:{password}".encode()).decode()
+        pair = base64.b64encode(_pair(user, password, names, place)).decode()
         return Credentials(f"{names[0]} and {names[1]}{place}", Secret(f"Basic {pair}"))
     if user or password:
         lacking = names[1] if user else names[0]
@@ -188,24 +165,26 @@ def _credentials(
             raise UsageError(f"{names[2]}{place} is no API key: it holds a space or worse")
         return Credentials(f"{names[2]}{place}", Secret(f"ApiKey {api_key}"))
     if aws_region:
+        if not _REGION.fullmatch(aws_region):
+            raise UsageError(f"{names[3]}{place} is no region of AWS: write it as eu-west-1")
         service = aws_service or "es"
         if service not in {"es", "aoss"}:
-            raise UsageError(f"the AWS service is es or aoss, not {service!r}")
+            raise UsageError(f"the AWS service{place} is something else than es or aoss: give one")
         return Credentials(f"{names[3]}{place}", aws_region=aws_region, aws_service=service)
     return None
 
 
-def _origin(parts: SplitResult) -> tuple[str, str | None, int]:
-    return parts.scheme, parts.hostname, port_of(parts)
-
-
-def _is_local(parts: SplitResult) -> bool:
-    if parts.hostname == "localhost":
-        return True
+def _pair(user: str, password: str, names: tuple[str, str, str, str], place: str) -> bytes:
+    """What basic authentication sends. Raises UsageError for what it cannot say."""
+    if ":" in user:
+        raise UsageError(f"{names[0]}{place} holds a ':', which no user name may: leave it out")
     try:
-        return ipaddress.ip_address(parts.hostname or "").is_loopback
-    except ValueError:
-        return False
+        return f"{user}:{password}".encode()
+    except UnicodeEncodeError:
+        # Such bytes of the environment are half characters here.
+        raise UsageError(
+            f"{names[0]} or {names[1]}{place} is not UTF-8 text: set them in a UTF-8 terminal"
+        ) from None
 
 
 def _default_url() -> str:

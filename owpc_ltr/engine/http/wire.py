@@ -12,7 +12,9 @@ from urllib.parse import urlencode
 import urllib3
 from opensearchpy import Urllib3HttpConnection
 
-from owpc_ltr.engine.http.connection import ConnectionSettings, port_of, split_url
+from owpc_ltr.engine.http.address import port_of, split_url
+from owpc_ltr.engine.http.aws import AwsSigner
+from owpc_ltr.engine.http.connection import ConnectionSettings
 from owpc_ltr.engine.http.retry import TransientError
 from owpc_ltr.engine.http.timed_http import TimedHTTP, TimedHTTPS
 from owpc_ltr.errors import EngineUnavailable, Refused, UsageError
@@ -48,7 +50,9 @@ class Wire(Urllib3HttpConnection):  # type: ignore[misc]
     def __init__(self, settings: ConnectionSettings) -> None:
         parts = split_url(settings.url)
         self._settings = settings
-        self._signer = _signer(settings)
+        credentials = settings.credentials
+        by_aws = credentials is not None and credentials.aws_region is not None
+        self._signer = AwsSigner(credentials) if credentials and by_aws else None
         secure = parts.scheme == "https"
         super().__init__(
             host=parts.hostname,
@@ -60,8 +64,8 @@ class Wire(Urllib3HttpConnection):  # type: ignore[misc]
             **({"ssl_context": _context(settings)} if secure else {}),
         )
         self.headers["accept"] = "application/json"
-        if settings.credentials and settings.credentials.authorization:
-            self.headers["authorization"] = settings.credentials.authorization
+        if credentials and credentials.authorization:
+            self.headers["authorization"] = credentials.authorization
 
     def _create_urllib3_pool(self) -> None:
         super()._create_urllib3_pool()
@@ -151,28 +155,6 @@ def _context(settings: ConnectionSettings) -> ssl.SSLContext:
         # It is said once a run, in our own words.
         urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
     return context
-
-
-def _signer(settings: ConnectionSettings) -> Any:
-    credentials = settings.credentials
-    if credentials is None or credentials.aws_region is None:
-        return None
-    try:
-        from botocore.session import Session
-    except ImportError as error:
-        raise UsageError(
-            f"{credentials.source} asks for AWS signatures, which need botocore: "
-            "pip install 'owpc-ltr[aws]'"
-        ) from error
-    from opensearchpy import AWSV4SignerAuth
-
-    found = Session().get_credentials()
-    if found is None:
-        raise UsageError(
-            f"{credentials.source} asks for AWS signatures, and there are no AWS credentials: set "
-            "AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-        )
-    return AWSV4SignerAuth(found, credentials.aws_region, credentials.aws_service).signer
 
 
 def _ssl_fault(error: Exception) -> str | None:

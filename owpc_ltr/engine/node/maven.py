@@ -15,6 +15,7 @@ from owpc_ltr.engine.node.places import make_folder, writing_to
 from owpc_ltr.engine.node.report import Report
 from owpc_ltr.errors import EngineUnavailable
 from owpc_ltr.files.atomic import write_atomically
+from owpc_ltr.shown import redacted
 
 if TYPE_CHECKING:
     import requests
@@ -200,7 +201,8 @@ def reason(fault: BaseException | None) -> str:
         if inner is None:
             break
         fault = inner
-    return getattr(fault, "strerror", None) or str(fault).splitlines()[0]
+    # A proxy's address can carry a password.
+    return redacted(getattr(fault, "strerror", None) or (str(fault).splitlines() or [""])[0])
 
 
 def _is_sound(path: Path) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from owpc_ltr.engine.http.client import Engine, EngineRefusal
 from owpc_ltr.engine.http.connection import ConnectionSettings, find_settings
 from owpc_ltr.engine.http.retry import Retrying
-from owpc_ltr.errors import EngineUnavailable
+from owpc_ltr.errors import EngineUnavailable, UsageError
 from tests.engine.client.asking import WHOLE, Clock, make_engine, one_line
 from tests.engine.fake_engine import FakeEngine, Reply
 
@@ -82,3 +82,63 @@ def test_signatures_for_aws_are_opensearch_pys_own(
     assert "x-amz-content-sha256" in fake.requests[0].headers
     assert CANARY not in str(fake.requests[0])
     engine.close()
+
+
+AWS = {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": CANARY}
+
+
+@pytest.mark.parametrize(
+    ("environ", "what"),
+    [
+        ({"AWS_PROFILE": f"no-{CANARY}"}, "ProfileNotFound"),
+        ({**AWS, "AWS_SESSION_TOKEN": f"a\n{CANARY}"}, "a line break in a key"),
+        ({**AWS, "AWS_ACCESS_KEY_ID": f"a\n{CANARY}"}, "a line break in a key"),
+    ],
+)
+def test_aws_credentials_that_cannot_be_are_one_line(
+    environ: dict[str, str],
+    what: str,
+    fake: FakeEngine,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    pytest.importorskip("botocore")
+    caplog.set_level(logging.DEBUG)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    region = {"OWPC_LTR_AWS_REGION": "eu-west-1", "XDG_CONFIG_HOME": "/none"}
+    with pytest.raises(UsageError) as error:
+        Engine(find_settings(fake.url, environ=region)).request("GET", "/docs")
+    assert what in one_line(error)
+    assert "AWS_PROFILE" in str(error.value)
+    assert CANARY not in str(error.value)
+    assert CANARY not in caplog.text
+    assert fake.requests == []
+
+
+def test_a_session_of_aws_is_not_logged(
+    fake: FakeEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("botocore")
+    caplog.set_level(logging.DEBUG)
+    for name, value in {**AWS, "AWS_SESSION_TOKEN": f"t-{CANARY}"}.items():
+        monkeypatch.setenv(name, value)
+    region = {"OWPC_LTR_AWS_REGION": "eu-west-1", "XDG_CONFIG_HOME": "/none"}
+    engine = Engine(find_settings(fake.url, environ=region))
+    fake.on("GET", "/docs", WHOLE)
+    assert engine.request("GET", "/docs") == WHOLE
+    assert fake.requests[0].headers["x-amz-security-token"] == f"t-{CANARY}"
+    assert CANARY not in caplog.text
+    assert CANARY not in repr(engine) + str(vars(engine)) + str(vars(engine.settings))
+    engine.close()
+
+
+def test_the_address_of_a_proxy_is_shown_without_its_password() -> None:
+    from owpc_ltr.engine.node.maven import reason
+
+    for fault in (
+        ValueError(f"Failed to parse: http://me:{CANARY}/x@proxy:3128"),
+        OSError(f"HTTPSConnectionPool(host='x'): https://{CANARY}@proxy"),
+    ):
+        assert CANARY not in reason(fault)
+    assert reason(ValueError()) == ""
