@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from owpc_ltr.engine.node import default_url, status, stop
+from owpc_ltr.engine.node.identity import created, live_process
 from owpc_ltr.engine.node.lock import locked
-from owpc_ltr.engine.node.record import Record, created, live_process, read_record, read_records
+from owpc_ltr.engine.node.record import Record, read_record, read_records
 from owpc_ltr.engine.node.report import Silent
-from owpc_ltr.errors import BadInput, EngineUnavailable, UsageError
+from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, UsageError
 
-TOKEN = "0123456789abcdef"
+TOKEN = "0123456789abcdef" * 2
 RECORD = Record(
     port=9200,
     pid=os.getpid(),
@@ -29,7 +33,7 @@ RECORD = Record(
     started="2026-01-01T00:00:00.000+00:00",
     home="/homes/opensearch-3.8.0",
     folder="/nodes/9200",
-    java="/java",
+    java=sys.executable,
     ltr_plugin=None,
 )
 
@@ -60,6 +64,11 @@ def pretender() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
+def of(process: subprocess.Popen[bytes]) -> Record:
+    """The record that the start of a process would have left."""
+    return dataclasses.replace(RECORD, pid=process.pid, created=created(process.pid))
+
+
 def test_a_record_comes_back_as_it_was_written(tmp_path: Path) -> None:
     RECORD.write(tmp_path)
     assert read_record(tmp_path / "9200.json") == RECORD
@@ -82,7 +91,7 @@ def test_a_torn_record_is_bad_input(tmp_path: Path, text: str) -> None:
 
 
 def test_a_node_is_known_by_its_token(pretender: subprocess.Popen[bytes]) -> None:
-    process = live_process(dataclasses.replace(RECORD, pid=pretender.pid))
+    process = live_process(of(pretender))
     assert process is not None
     assert process.pid == pretender.pid
 
@@ -93,7 +102,7 @@ def test_a_recycled_pid_is_not_the_node(sleeper: subprocess.Popen[bytes]) -> Non
 
 
 def test_a_process_that_has_ended_is_not_the_node(pretender: subprocess.Popen[bytes]) -> None:
-    record = dataclasses.replace(RECORD, pid=pretender.pid)
+    record = of(pretender)
     pretender.kill()
     # Left unreaped, so a zombie: it has the pid, and does nothing any more.
     os.waitid(os.P_PID, pretender.pid, os.WEXITED | os.WNOWAIT)
@@ -113,11 +122,76 @@ def test_stop_leaves_a_process_alone_that_only_has_the_pid(
 def test_stop_ends_the_process_of_the_record(
     home: Path, pretender: subprocess.Popen[bytes]
 ) -> None:
-    record = dataclasses.replace(RECORD, pid=pretender.pid)
+    record = of(pretender)
     record.write(home / "state" / "nodes")
     stop()
     assert live_process(record) is None
     assert status(9200).state == "stopped"
+
+
+DAMAGED: dict[str, dict[str, Any]] = {
+    "no token": {"token": ""},
+    "a token that is part of any command line": {"token": "python"},
+    "a token of one character": {"token": "-"},
+    "half a token": {"token": TOKEN[:16]},
+    "a token that is no text": {"token": None},
+    "the token of another node": {"token": "f" * 32},
+    "the first process": {"pid": 1},
+    "this process": {"pid": os.getpid()},
+    "the process that started this one": {"pid": os.getppid()},
+    "every process": {"pid": -1},
+    "our group": {"pid": 0},
+    "a pid that is true": {"pid": True},
+    "a pid that is text": {"pid": "1"},
+    "a pid beyond all": {"pid": 2**70},
+    "another start": {"created": 1.0},
+    "a start without a number": {"created": float("nan")},
+    "a start that is text": {"created": "now"},
+    "another program": {"java": "/usr/bin/env"},
+    "no program": {"java": ""},
+    "a program that is no text": {"java": []},
+    "another port": {"port": 9201},
+    "a port that is none": {"port": "9200"},
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_no_damaged_record_lets_a_process_be_signalled(
+    damage: str, home: Path, pretender: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signalled: list[object] = []
+    monkeypatch.setattr("psutil.Process.send_signal", lambda *asked: signalled.append(asked))
+    monkeypatch.setattr("psutil.Process.terminate", lambda *asked: signalled.append(asked))
+    monkeypatch.setattr("psutil.Process.kill", lambda *asked: signalled.append(asked))
+    values = dataclasses.asdict(of(pretender)) | DAMAGED[damage]
+    file = home / "state" / "nodes" / "9200.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps(values))
+    with suppress(OwpcLtrError):
+        stop(9200)
+    assert signalled == []
+    assert pretender.poll() is None
+
+
+@pytest.mark.parametrize("change", [{"created": 1.0}, {"java": "/usr/bin/env"}])
+def test_a_record_that_is_wrong_about_its_node_is_kept_and_told(
+    change: dict[str, Any], home: Path, pretender: subprocess.Popen[bytes]
+) -> None:
+    dataclasses.replace(of(pretender), **change).write(home / "state" / "nodes")
+    with pytest.raises(EngineUnavailable, match="cannot end the node on port 9200"):
+        stop(9200)
+    assert status(9200).state == "died"
+    assert len(read_records(home / "state" / "nodes")) == 1
+
+
+def test_a_node_of_a_foreign_user_is_not_ended(
+    home: Path, pretender: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("owpc_ltr.engine.node.identity._own_accounts", lambda: {4_000_000})
+    of(pretender).write(home / "state" / "nodes")
+    with pytest.raises(EngineUnavailable, match="stop it as that user"):
+        stop(9200)
+    assert pretender.poll() is None
 
 
 def test_a_node_that_ended_by_itself_is_told_from_one_that_was_stopped(home: Path) -> None:
@@ -138,7 +212,7 @@ def test_the_default_url_is_the_latest_node_that_runs(
 ) -> None:
     assert default_url() == "http://127.0.0.1:9200"
     nodes = home / "state" / "nodes"
-    dataclasses.replace(RECORD, port=9201, pid=pretender.pid).write(nodes)
+    dataclasses.replace(of(pretender), port=9201).write(nodes)
     dataclasses.replace(RECORD, port=9202, started="2027").write(nodes)
     assert default_url() == "http://127.0.0.1:9201"
     (nodes / "9203.json").write_text("torn")

@@ -8,8 +8,9 @@ from pathlib import Path
 from owpc_ltr.engine.node import probe
 from owpc_ltr.engine.node.account import node_account
 from owpc_ltr.engine.node.config import PORT
+from owpc_ltr.engine.node.identity import live_process
 from owpc_ltr.engine.node.places import Places, find_places
-from owpc_ltr.engine.node.record import Record, live_process, read_record, read_records
+from owpc_ltr.engine.node.record import Record, read_record, read_records
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError
 
 

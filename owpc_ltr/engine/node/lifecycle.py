@@ -13,6 +13,7 @@ from owpc_ltr.engine.node import probe
 from owpc_ltr.engine.node.account import Account, closed_folder, node_account
 from owpc_ltr.engine.node.config import PORT, LocalNode
 from owpc_ltr.engine.node.homes import provide_home
+from owpc_ltr.engine.node.identity import created, live_process, process_to_end
 from owpc_ltr.engine.node.inventory import NodeStatus, status_of
 from owpc_ltr.engine.node.java import choose_java
 from owpc_ltr.engine.node.launch import check_folder, command, decisive_line, launch, prepare_folder
@@ -20,8 +21,6 @@ from owpc_ltr.engine.node.lock import locked
 from owpc_ltr.engine.node.places import Places, find_places, writing_to
 from owpc_ltr.engine.node.record import (
     Record,
-    created,
-    live_process,
     read_record,
     read_records,
     record_file,
@@ -177,7 +176,7 @@ def _end(record: Record) -> bool:
     """End the node's process, politely and then not; False if it had ended already."""
     import psutil
 
-    process = live_process(record)
+    process = process_to_end(record)
     if process is None:
         return False
     try:
@@ -192,7 +191,7 @@ def _end(record: Record) -> bool:
     except psutil.AccessDenied as error:
         raise EngineUnavailable(
             f"cannot end the node on port {record.port} (pid {record.pid}): it belongs to "
-            f"'{process.username()}'; stop it as that user or as root"
+            f"'{process.username()}'; stop it as that user"
         ) from error
     return True
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from owpc_ltr.engine.node.places import make_folder
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.atomic import write_atomically
 
-if TYPE_CHECKING:
-    import psutil
-
-CLOCK_SLACK = 5.0
+_TOKEN = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
@@ -37,6 +36,11 @@ class Record:
     def url(self) -> str:
         """Where it answers."""
         return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def mark(self) -> str:
+        """The word of its command line that no other process has."""
+        return f"-Dowpc_ltr.node={self.token}"
 
     @property
     def log(self) -> Path:
@@ -66,11 +70,15 @@ def read_record(path: Path) -> Record | None:
     """The record in a file; None if there is none. Raises BadInput if it cannot be understood."""
     try:
         values = json.loads(path.read_bytes())
-        return Record(**{field.name: values[field.name] for field in fields(Record)})
+        record = Record(**{field.name: values[field.name] for field in fields(Record)})
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise BadInput(f"{path} is not the record of a node ({error!r}): remove it") from error
+    fault = _fault(record)
+    if fault or path.stem != str(record.port):
+        raise BadInput(f"{path} is not the record of a node ({fault or 'port'}): remove it")
+    return record
 
 
 def read_records(nodes: Path) -> list[Record]:
@@ -79,28 +87,24 @@ def read_records(nodes: Path) -> list[Record]:
     return sorted((each for each in found if each), key=lambda each: each.started, reverse=True)
 
 
-def live_process(record: Record) -> psutil.Process | None:
-    """The node's process; None if it has ended, even where another process has its pid now."""
-    import psutil
-
-    try:
-        process = psutil.Process(record.pid)
-        if process.status() == psutil.STATUS_ZOMBIE:
-            return None
-        try:
-            is_ours = any(record.token in word for word in process.cmdline())
-        except psutil.AccessDenied:
-            is_ours = abs(process.create_time() - record.created) < CLOCK_SLACK
-    except psutil.NoSuchProcess:
-        return None
-    return process if is_ours else None
+def _fault(record: Record) -> str:
+    """The first field that no start has written so, or nothing: by it a process may be ended."""
+    right: dict[str, bool] = {
+        "port": _is_whole(record.port, 1024, 65535),
+        "pid": _is_whole(record.pid, 2, 2**31 - 1),
+        "created": _is_time(record.created),
+        "token": isinstance(record.token, str) and _TOKEN.fullmatch(record.token) is not None,
+        "ltr_plugin": record.ltr_plugin is None or isinstance(record.ltr_plugin, str),
+    }
+    for name in ("version", "heap", "started", "home", "folder", "java"):
+        value = getattr(record, name)
+        right[name] = isinstance(value, str) and value != "" and "\0" not in value
+    return next((name for name, is_right in right.items() if not is_right), "")
 
 
-def created(pid: int) -> float:
-    """When a process started, in seconds of the epoch; 0 if it has ended already."""
-    import psutil
+def _is_whole(value: Any, lowest: int, highest: int) -> bool:
+    return type(value) is int and lowest <= value <= highest
 
-    try:
-        return float(psutil.Process(pid).create_time())
-    except psutil.NoSuchProcess:
-        return 0.0
+
+def _is_time(value: Any) -> bool:
+    return type(value) in {int, float} and 0 <= value < 1e11 and math.isfinite(value)
