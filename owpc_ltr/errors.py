@@ -44,6 +44,13 @@ class PluginError(OwpcLtrError):
     exit_code: ClassVar[int] = 2
 
 
+class Stopped(BaseException):
+    """A signal to end the command, by its number; nothing but the command line may catch it.
+
+    Libraries turn a KeyboardInterrupt into a silent exit.
+    """
+
+
 class OwpcLtrWarning(UserWarning):
     """What is done, but should be known: a doubtful figure, input that had to be changed."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -25,8 +26,13 @@ def commands_in(
 
     def run(*words: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["owpc-ltr", *words])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            with pytest.raises(SystemExit) as ended:
+                cli.main()
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
         captured = capsys.readouterr()
         return int(str(ended.value.code or 0)), captured.out, captured.err
 

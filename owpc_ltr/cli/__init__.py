@@ -3,55 +3,77 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
 from typing import Any, NoReturn
 
-from owpc_ltr.errors import OwpcLtrError, OwpcLtrWarning
+from owpc_ltr.cli.stops import Stops
+from owpc_ltr.errors import OwpcLtrError, OwpcLtrWarning, Refused, Stopped
 
 
 def main() -> NoReturn:
     """Run a command; a fault that the user can mend is one line and an exit code."""
+    stops = Stops()
+    code = 130
+    try:
+        code = _with_streams(stops)
+    except Stopped:
+        code = stops.exit_code
+    finally:
+        stops.end()
+    sys.exit(code)
+
+
+def _with_streams(stops: Stops) -> int:
     # More BLAS threads than free cores make small products many times slower.
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
-    for stop in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(stop, _stop)
-    from owpc_ltr.cli.app import app
+    from owpc_ltr.cli.streams import standard_streams
 
-    code: object = 0
+    with standard_streams(results_alone="--json" in sys.argv and "--help" not in sys.argv) as out:
+        code = _run(stops)
+        out.flush()
+        if out.fault is not None and code == 0:
+            why = (out.fault.strerror or "it failed").lower()
+            code = _tell(
+                f"the work is done, and its output could not be written: {why}", Refused.exit_code
+            )
+    return code
+
+
+def _run(stops: Stops) -> int:
+    """The exit code of the command, whose faults have been told."""
     try:
+        from owpc_ltr.cli.app import app
+
         with _warnings_told():
-            code = app(standalone_mode=False)
-    except OwpcLtrError as error:
-        _end(str(error), error.exit_code)
-    except _Stopped as stopped:
-        message = "stopped; what is finished is kept, and the same command goes on"
-        _end(message, 128 + stopped.args[0])
-    except BrokenPipeError:
-        # The reader has left (as `head` does): nobody is there to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
-    except Exception as error:
-        _end_if_usage(error)
-        raise
-    sys.exit(code if isinstance(code, int) else 0)
+            code: object = app(standalone_mode=False)
+    except BaseException as error:  # noqa: BLE001 - the one place that tells whatever is left
+        if isinstance(error, Stopped) or (stops.number and not isinstance(error, OwpcLtrError)):
+            message = "stopped; what is finished is kept, and the same command goes on"
+            return _tell(message, stops.exit_code)
+        from owpc_ltr.cli.faults import fault_of
+
+        return _tell(*fault_of(error))
+    if stops.number:
+        return _tell("stopped, and finished all the same", stops.exit_code)
+    return code if isinstance(code, int) else 0
 
 
 @contextmanager
 def _warnings_told() -> Iterator[None]:
     """What the library warns of goes to standard error, a line each, when it is found."""
+    from owpc_ltr.shown import printable
+
     with warnings.catch_warnings():
         warnings.simplefilter("always", OwpcLtrWarning)
         shown = warnings.showwarning
 
         def tell(message: Any, category: Any, *place: Any, **more: Any) -> None:
             if issubclass(category, OwpcLtrWarning):
-                print(f"warning: {message}", file=sys.stderr)
+                print(f"warning: {printable(str(message))}", file=sys.stderr)
             else:
                 shown(message, category, *place, **more)
 
@@ -59,30 +81,10 @@ def _warnings_told() -> Iterator[None]:
         yield
 
 
-class _Stopped(BaseException):
-    """A signal to end. The command-line library turns a KeyboardInterrupt into a silent exit."""
+def _tell(message: str, code: int) -> int:
+    """Print a fault, of which foreign names are a part; its exit code."""
+    from owpc_ltr.shown import printable
 
-
-def _stop(number: int, _frame: FrameType | None) -> None:
-    raise _Stopped(number)
-
-
-def _end(message: str, code: int) -> NoReturn:
-    print(f"owpc-ltr: {message}", file=sys.stderr)
-    sys.exit(code)
-
-
-def _end_if_usage(error: Exception) -> None:
-    """Print what the command-line library refuses in one line, as everything else."""
-    import typer
-
-    if isinstance(error, typer.Abort):
-        _end("stopped", 130)
-    # Its usage errors are told by their method: their class has moved between versions.
-    describe = getattr(error, "format_message", None)
-    if describe is None:
-        return
-    message = " ".join(describe().split()).rstrip(".")
-    context = getattr(error, "ctx", None)
-    hint = f" (see {context.command_path} --help)" if context is not None else ""
-    _end(message[:1].lower() + message[1:] + hint, 2)
+    if message:
+        print(f"owpc-ltr: {printable(message)}", file=sys.stderr)
+    return code

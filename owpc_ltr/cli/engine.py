@@ -14,7 +14,9 @@ import typer
 
 from owpc_ltr.cli.options import Json
 from owpc_ltr.cli.output import bars, print_json
+from owpc_ltr.cli.streams import nobody_reads
 from owpc_ltr.errors import EngineUnavailable
+from owpc_ltr.shown import printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
@@ -117,7 +119,7 @@ def logs(
     with local.log_file(port).open(errors="replace") as log:
         for line in log.readlines()[-lines or sys.maxsize :]:
             sys.stdout.write(line)
-        while follow:
+        while follow and not nobody_reads():
             sys.stdout.write(log.read())
             sys.stdout.flush()
             time.sleep(0.3)
@@ -164,7 +166,9 @@ class _Terminal:
         self._task = drawn.add_task("", total=None)
 
     def say(self, line: str) -> None:
-        self._bars.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        self._bars.console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
 
     def advance(self, task: str, done: float, total: float) -> None:
-        self._bars.update(self._task, description=task, completed=done, total=total or None)
+        self._bars.update(
+            self._task, description=printable(task), completed=done, total=total or None
+        )

@@ -80,7 +80,7 @@ def import_model(
     imported = read(file, missing=missing.value, **source.asked())
     model, notes = imported.model, list(imported.notes)
     save_model(model, out)
-    kind = model.record.get("imported", {}).get("format", "owpc-ltr")
+    kind = (model.record.get("imported") or {}).get("format", "owpc-ltr")
     names = list(model.feature_names)
     if as_json:
         about = {"model": str(out), "kind": model.kind, "format": kind}

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from owpc_ltr.api.files import finite_json
+from owpc_ltr.cli.streams import results
+from owpc_ltr.shown import printable, printable_lines
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
@@ -24,7 +26,16 @@ _NARROWEST = 12
 
 def print_json(content: dict[str, Any]) -> None:
     """One object on standard output; what is not a number becomes null."""
-    typer.echo(json.dumps(finite_json(content), indent=2, allow_nan=False))
+    typer.echo(json.dumps(finite_json(content), indent=2, allow_nan=False), file=results())
+
+
+def print_body(content: Any) -> None:
+    """A request's body, its words as they are where the terminal can show them."""
+    text = json.dumps(content, indent=2, ensure_ascii=False)
+    encoding = results().encoding or "utf-8"
+    if printable_lines(text).encode(encoding, "replace").decode(encoding) != text:
+        text = json.dumps(content, indent=2)
+    typer.echo(text, file=results())
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -32,7 +43,7 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
 
     One that is wider than the terminal, or 80 columns, wraps the text of its widest columns.
     """
-    cells = [list(headers), *([_cell(value) for value in row] for row in rows)]
+    cells = [[_cell(value) for value in row] for row in (headers, *rows)]
     right = [
         bool(rows) and all(isinstance(row[index], int | float) for row in rows)
         for index in range(len(headers))
@@ -71,7 +82,7 @@ def _fitting(widths: list[int], fixed: Sequence[bool]) -> list[int]:
 
 def warn(message: str) -> None:
     """A warning on standard error."""
-    typer.echo(f"warning: {message}", err=True)
+    typer.echo(f"warning: {printable(message)}", err=True)
 
 
 @contextmanager
@@ -82,7 +93,10 @@ def progress() -> Iterator[Progress]:
 
         def show(message: str, done: float | None = None) -> None:
             drawn.update(
-                task, description=message, completed=done, total=None if done is None else 1
+                task,
+                description=printable(message),
+                completed=done,
+                total=None if done is None else 1,
             )
 
         yield show
@@ -94,7 +108,8 @@ def bars(*, spinning: bool = False) -> Bars:
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    # Names in brackets are no markup.
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
     return Progress(
         *([SpinnerColumn()] if spinning else []),
         *columns,
@@ -107,4 +122,4 @@ def bars(*, spinning: bool = False) -> Bars:
 def _cell(value: object) -> str:
     if isinstance(value, float):
         return "–" if math.isnan(value) else f"{value:.4f}"
-    return str(value)
+    return printable(str(value))

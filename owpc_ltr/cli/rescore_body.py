@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
@@ -10,6 +9,7 @@ import typer
 from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Index
+from owpc_ltr.cli.output import print_body
 from owpc_ltr.cli.queries import Question
 
 
@@ -35,4 +35,4 @@ def rescore_body(
     "from" for later pages: no document beyond the window passes one within it.
     """
     body = place.connect().rescore_body(keywords, model=model, index=index, **question.asked())
-    typer.echo(json.dumps(body, indent=2, ensure_ascii=False))
+    print_body(body)

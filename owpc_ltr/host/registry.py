@@ -25,6 +25,7 @@ import pluggy
 from owpc_ltr.errors import PluginError, UsageError
 from owpc_ltr.host import hookspecs
 from owpc_ltr.host.contracts import checked_name
+from owpc_ltr.host.strangers import importing_strangers
 
 T = TypeVar("T")
 
@@ -168,7 +169,8 @@ class Registry:
 
     def _load(self, entry: Entry) -> None:
         try:
-            offered = _offers(entry.load(), entry.source)
+            with importing_strangers():
+                offered = _offers(entry.load(), entry.source)
         except Exception as error:  # noqa: BLE001 - a stranger's code; kept and named in `find`
             failure = Failure(entry.name, entry.source, _one_line(error))
             self._failures.append((failure, entry.kind))
@@ -202,7 +204,8 @@ def load(files: Iterable[Path | str] = ()) -> Registry:
     plugins: list[Plugin] = []
     for path in map(Path, files):
         try:
-            plugins += _offers(_load_file(path), str(path))
+            with importing_strangers():
+                plugins += _offers(_load_file(path), str(path))
         except PluginError as error:
             raise PluginError(f"{path}: {error}") from error
         except Exception as error:

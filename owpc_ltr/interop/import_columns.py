@@ -14,7 +14,7 @@ import numpy as np
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.text import read_text, shown
 from owpc_ltr.interop.engine_versions import RANKLIB, XGBOOST, XGBOOST_RAW
-from owpc_ltr.interop.import_model import Missing, import_model
+from owpc_ltr.interop.import_model import Missing, read_model
 from owpc_ltr.models.linear import LinearModel, with_record
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Model
@@ -47,15 +47,21 @@ def import_with(path: Path, columns: Columns, missing: Missing = "as-trained") -
 
     Raises BadInput where the file is no model, or needs a column that is not there.
     """
-    model = import_model(path, columns.names)
-    notes = _notes(path, model)
+    model, is_own = read_model(path, columns.names)
+    known = model.record.get("imported") or {}
+    notes = [] if is_own else _notes(path, model)
     if missing == "zero":
         model, note = _with_zeros(model)
         notes.append(note)
     model, moved = on_columns(model, columns.names)
     notes += moved
     record = {**(columns.record or {}), **model.record}
-    imported = {**record.get("imported", {}), "missing": missing, "notes": notes}
+    # What an earlier import of the same model did to it stays true.
+    if is_own and known.get("missing") == "zero":
+        missing = "zero"
+    told = known.get("notes")
+    earlier = [note for note in told if note not in notes] if isinstance(told, list) else []
+    imported = {**known, "missing": missing, "notes": [*earlier, *notes]}
     return Imported(with_record(model, {**record, "imported": imported}), tuple(notes))
 
 

@@ -39,13 +39,24 @@ def import_model(
     `missing="zero"` is for trees trained on data in which missing values were 0. Raises BadInput,
     naming the file.
     """
+    return read_model(path, feature_names, missing=missing, slice_best=slice_best)[0]
+
+
+def read_model(
+    path: Path,
+    feature_names: Sequence[str] = (),
+    *,
+    missing: Missing = "as-trained",
+    slice_best: bool = True,
+) -> tuple[Model, bool]:
+    """The same, and whether the file is one of ours, which keeps the record that it has."""
     names = tuple(feature_names)
     try:
         raw = _read(path)
         if raw.lstrip()[:1] in {b"{", b"["} and not _is_binary(raw):
             content = parse_json(raw, "the file")
             if isinstance(content, dict) and content.get("format") == FORMAT:
-                return load_model(path)
+                return load_model(path), True
             model, kind = _from_json(content, names, slice_best)
         else:
             model, kind = _from_text(raw, names)
@@ -54,8 +65,9 @@ def import_model(
     except BadInput as error:
         raise BadInput(f"cannot import {path}: {error}") from error
     imported = {"format": kind, "file": path.name, "missing": missing}
-    details = model.record.get("imported", {})
-    return with_record(model, {**model.record, "imported": {**details, **imported}})
+    details = model.record.get("imported") or {}
+    record = {**model.record, "imported": {**details, **imported}}
+    return with_record(model, record), False
 
 
 def _read(path: Path) -> bytes:

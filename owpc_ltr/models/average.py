@@ -14,6 +14,7 @@ import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput
+from owpc_ltr.files.strict_json import take_numbers
 from owpc_ltr.models.linear import LinearModel, SavedRanker, content_of, model_of
 from owpc_ltr.models.matrix import model_matrix
 from owpc_ltr.protocols import Model
@@ -63,7 +64,7 @@ class AverageModel(SavedRanker):
         if any(part.get("kind") == cls.kind for part in content["parts"]):
             raise BadInput("an average of averages: average their parts instead")
         parts = tuple(model_of(part, Path("a part of it")) for part in content["parts"])
-        return cls(names, parts, np.array([float(w) for w in content["weights"]]), record)
+        return cls(names, parts, take_numbers(content, "weights", "the average"), record)
 
 
 def average(models: Sequence[Model], weights: Sequence[float] | None = None) -> Model:

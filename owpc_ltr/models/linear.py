@@ -14,8 +14,10 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.atomic import write_atomically
 from owpc_ltr.files.finite_json import finite_json
+from owpc_ltr.files.strict_json import a_json, shown, take_numbers, take_strings
 from owpc_ltr.models.html import ranker_html
 from owpc_ltr.models.matrix import model_matrix
+from owpc_ltr.models.record import checked_record
 from owpc_ltr.protocols import Model, Ranker
 
 FORMAT = "owpc-ltr model"
@@ -97,6 +99,10 @@ class LinearModel(SavedRanker):
         if unknown:
             raise BadInput(f"a normaliser is for a feature that is not there: {sorted(unknown)[0]}")
         object.__setattr__(self, "weights", rounded)
+        with np.errstate(over="ignore", invalid="ignore"):
+            folded, intercept = self.folded()
+        if not (np.isfinite(folded).all() and np.isfinite(intercept)):
+            raise BadInput("a normaliser makes a weight or the intercept larger than any number")
 
     def score(self, features: Any) -> Vector:
         """Scores in float64, (n_documents,)."""
@@ -137,11 +143,16 @@ class LinearModel(SavedRanker):
     ) -> LinearModel:
         """The model whose `as_dict` gave `content`. Raises BadInput."""
         normalisers = {
-            name: Normaliser(str(n["kind"]), float(n["shift"]), float(n["scale"]))
-            for name, n in content.get("normalisers", {}).items()
+            name: _normaliser(part) for name, part in content.get("normalisers", {}).items()
         }
-        weights = np.array([float(weight) for weight in content["weights"]])
+        weights = take_numbers(content, "weights", "the linear model")
         return cls(names, weights, normalisers, record)
+
+
+def _normaliser(content: Any) -> Normaliser:
+    numbers = {"numbers": [content["shift"], content["scale"]]}
+    shift, scale = take_numbers(numbers, "numbers", "a normaliser").tolist()
+    return Normaliser(str(content["kind"]), shift, scale)
 
 
 KINDS = {
@@ -208,18 +219,28 @@ def model_of(content: dict[str, Any], path: Path) -> Model:
             f"{path} holds a reordering, which ranks whole lists and scores no single document: "
             "use it with evaluate, or search --reranker"
         )
-    if kind not in KINDS:
-        raise BadInput(f"{path} holds a model of kind '{kind}'; known: {', '.join(KINDS)}")
+    if not isinstance(kind, str) or kind not in KINDS:
+        told = shown(kind) if isinstance(kind, str) else a_json(kind)
+        raise BadInput(f"{path} holds a model of kind '{told}'; known: {', '.join(KINDS)}")
     try:
-        names = tuple(str(name) for name in content["feature_names"])
+        names = tuple(take_strings(content, "feature_names", "the file"))
         module, _, name = KINDS[kind].partition(":")
         reader = getattr(import_module(module), name)
-        model: Model = reader.from_dict(content, names, dict(content.get("record", {})))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BadInput(f"{path} is a damaged model file: {type(error).__name__} {error}") from error
+        model: Model = reader.from_dict(content, names, checked_record(content))
+    except DAMAGES as error:
+        raise damaged(path, error) from error
     except BadInput as error:
         raise BadInput(f"{path} is a damaged model file: {error}") from error
     return model
+
+
+DAMAGES = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
+"""What Python raises where a value is not of the kind that a reader takes for granted."""
+
+
+def damaged(path: Path, error: Exception) -> BadInput:
+    """The error for such a file."""
+    return BadInput(f"{path} is a damaged model file: {type(error).__name__} {error}")
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from owpc_ltr.errors import BadInput
 from owpc_ltr.models.linear import SavedRanker
 from owpc_ltr.models.matrix import model_matrix
 
+_LARGEST = float(np.finfo(np.float32).max)  # products of these stay finite
 _ROWS = 8192  # scored at a time, so that the float64 copy of the features stays small
 
 
@@ -41,8 +42,8 @@ class NetworkModel(SavedRanker):
                 f"weights of shape {shapes[0]} and outputs of shape {shapes[1]}"
             )
         for name in ("weights", "biases", "outputs"):
-            if not np.isfinite(getattr(self, name)).all():
-                raise BadInput(f"a network's {name} hold a number that is not finite")
+            if not (np.abs(getattr(self, name)) <= _LARGEST).all():
+                raise BadInput(f"a network's {name} hold a number that is no finite float32")
 
     def score(self, features: Any) -> Vector:
         """Scores in float64, (n_documents,)."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput
+from owpc_ltr.models.forest import ROUNDS_TO_FINITE
 from owpc_ltr.models.linear import SavedRanker
 from owpc_ltr.models.matrix import model_matrix
 from owpc_ltr.models.trees import logistic
@@ -42,7 +43,8 @@ class LogisticNetwork(SavedRanker):
                 raise BadInput(f"layer {number} of the network does not take {width} inputs")
             if layer.bias.shape != layer.weights.shape[:1]:
                 raise BadInput(f"layer {number} of the network has a bias of the wrong length")
-            if not (np.isfinite(layer.weights).all() and np.isfinite(layer.bias).all()):
+            numbers = np.append(np.abs(layer.weights).ravel(), np.abs(layer.bias))
+            if not (numbers <= ROUNDS_TO_FINITE).all():
                 raise BadInput(f"layer {number} of the network has a weight that is not finite")
             width = layer.weights.shape[0]
         if not self.layers or width != 1:

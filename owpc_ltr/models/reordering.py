@@ -18,15 +18,18 @@ from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.host.registry import load as load_plugins
 from owpc_ltr.host.settings import configure
 from owpc_ltr.models.linear import (
+    DAMAGES,
     REORDERING,
     LinearModel,
     SavedRanker,
     content_of,
+    damaged,
     load_model,
     model_of,
     read_content,
 )
 from owpc_ltr.models.matrix import model_matrix
+from owpc_ltr.models.record import checked_record
 from owpc_ltr.protocols import Model, Reordering, Reranker
 
 FEATURE = "feature:"
@@ -101,14 +104,18 @@ def load_ranker(path: Path | str, plugins: Iterable[Path | str] = ()) -> Model |
     try:
         name, learned = str(content["reranker"]), content["reordering"]
         base = model_of(content["base"], path)
-        record = dict(content.get("record", {}))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BadInput(f"{path} is a damaged model file: {type(error).__name__} {error}") from error
+        record = checked_record(content)
+    except DAMAGES as error:
+        raise damaged(path, error) from error
+    except BadInput as error:
+        raise BadInput(f"{path} is a damaged model file: {error}") from error
     reordering: Reordering | None = None
     if learned is not None:
         reranker: Reranker = configure(load_plugins(plugins).find("reranker", name), {})
         try:
             reordering = reranker.load(learned)
+        except DAMAGES as error:
+            raise damaged(path, error) from error
         except BadInput as error:
             raise BadInput(f"{path} is a damaged model file: {error}") from error
         if reordering.feature_names != base.feature_names:

@@ -115,6 +115,30 @@ def test_a_write_is_repeated_only_where_it_was_not_done(not_executed: bool) -> N
     assert (len(calls) > 1) == not_executed
 
 
+ABSURD = [
+    *("9" * 400, "-1", "1e999", "inf", "nan", "1_000", "٣", "0x10", "", " 5 ", "5,6"),
+    *(f"Mon, 01 Jan {year} 00:00:00 {zone}" for year in ("0000", "2024", "9999", "9" * 30)
+      for zone in ("GMT", "+9999", "-9999", "+99999999999999999999", "ZZZ", "")),
+]  # fmt: skip
+
+
+@given(st.text() | st.sampled_from(ABSURD))
+def test_no_retry_after_is_anything_but_a_wait(text: str) -> None:
+    assert 0 <= seconds_asked(text) <= 1e9
+
+
+def test_a_wait_beyond_every_deadline_is_not_begun() -> None:
+    clock = Clock()
+    for text in ("9" * 400, "1000000"):
+        wait = seconds_asked(text)
+        assert wait >= 1e6
+        with pytest.raises(TransientError):
+            Retrying(RetryBudget(clock=clock), clock, clock.sleep).run(
+                always_busy(wait, 0.0, clock), 60.0, idempotent=True
+            )
+    assert clock.pauses == []
+
+
 def test_retry_after_is_read_as_seconds_and_as_a_date() -> None:
     assert seconds_asked("2.5") == 2.5
     assert seconds_asked("-3") == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -16,6 +17,8 @@ import tenacity
 T = TypeVar("T")
 FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 30.0
+_SECONDS = re.compile(r"[0-9]+(?:\.[0-9]*)?")
+_FOR_EVER = 1e9
 
 
 class TransientError(Exception):
@@ -123,16 +126,14 @@ def seconds_asked(retry_after: str | None) -> float:
     >>> seconds_asked("5"), seconds_asked("soon"), seconds_asked(None)
     (5.0, 0.0, 0.0)
     """
-    if not retry_after:
-        return 0.0
+    text = (retry_after or "").strip()
+    if _SECONDS.fullmatch(text):
+        return min(float(text), _FOR_EVER)
     try:
-        seconds = float(retry_after)
-    except ValueError:
-        try:
-            date = parsedate_to_datetime(retry_after)
-        except ValueError:
-            return 0.0
+        date = parsedate_to_datetime(text)
         # A date without a zone is in universal time, as HTTP has it.
         date = date if date.tzinfo else date.replace(tzinfo=UTC)
         seconds = (date - datetime.now(UTC)).total_seconds()
-    return max(0.0, seconds) if math.isfinite(seconds) else 0.0
+    except (ValueError, TypeError, IndexError, ArithmeticError):
+        return 0.0
+    return min(max(0.0, seconds), _FOR_EVER)

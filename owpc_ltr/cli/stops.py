@@ -1,0 +1,45 @@
+"""Signals to end a command: told in one line wherever they come, and never lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+from types import FrameType
+
+from owpc_ltr.errors import Stopped
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stops:
+    """What Ctrl-C and `kill` do while a command runs: `Stopped` is raised where it is.
+
+    `number` is the signal that came: foreign code may have swallowed what it raised, or broken
+    by it, as a library does that is cut while it is imported.
+    """
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        self._over = False
+        for number in SIGNALS:
+            signal.signal(number, self._stop)
+
+    def end(self) -> None:
+        """The command has its result: from now on a signal ends the process, and nothing is told.
+
+        What runs when the interpreter ends cannot be stopped by an exception.
+        """
+        self._over = True
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+
+    @property
+    def exit_code(self) -> int:
+        """As shells have it: 128 and the number of the signal."""
+        return 128 + (self.number or 0)
+
+    def _stop(self, number: int, _frame: FrameType | None) -> None:
+        if self._over:
+            os._exit(128 + number)
+        self.number = number
+        raise Stopped(number)

@@ -1,0 +1,343 @@
+"""The process as a whole: whatever happens in it is one line and an exit code of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from owpc_ltr.models.linear import LinearModel, save_model
+
+COMMAND = f"{sys.executable} -m owpc_ltr"
+SECRET = "c4n4ry/s3cret#word"
+DATA = "".join(f"{g} qid:{q} 1:{g}.5 2:{d}\n" for q in range(6) for d, g in enumerate((1, 0, 0)))
+Ended = subprocess.CompletedProcess[bytes]
+
+
+@pytest.fixture
+def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """An environment in which nothing of the user's own is seen, and a folder with data."""
+    monkeypatch.chdir(tmp_path)
+    Path("data.txt").write_text(DATA)
+    save_model(LinearModel(("1", "2"), np.ones(2)), "model.json")
+    own = {name: value for name, value in os.environ.items() if not name.startswith("OWPC_LTR")}
+    places = {f"XDG_{name}_HOME": str(tmp_path / name) for name in ("CONFIG", "STATE", "CACHE")}
+    return {**own, **places, "OMP_NUM_THREADS": "1"}
+
+
+def shell(line: str, environ: dict[str, str]) -> Ended:
+    """A line of bash, in which a pipe fails as its first part does."""
+    words = ["bash", "-o", "pipefail", "-c", line]
+    return subprocess.run(words, env=environ, capture_output=True, check=False)
+
+
+def driven(before: str, words: list[str], environ: dict[str, str]) -> Ended:
+    """A command in an interpreter where something is done first."""
+    script = f"import sys\n{before}\nfrom owpc_ltr import cli\nsys.argv[0] = 'owpc-ltr'\ncli.main()"
+    line = [sys.executable, "-c", script, *words]
+    return subprocess.run(line, env=environ, capture_output=True, check=False)
+
+
+def failing(error: str) -> str:
+    """What makes `plugins` raise an error that is no fault of the user's."""
+    return (
+        "import owpc_ltr.api.plugins as api\n"
+        f"def fail(*_):\n    hidden = {SECRET!r}\n    raise {error}\n"
+        "api.plugins = fail"
+    )
+
+
+def one_line(told: bytes) -> str:
+    text = told.decode()
+    assert text.count("\n") == 1, text
+    assert text.startswith("owpc-ltr: ")
+    assert text[:-1].isprintable()
+    return text
+
+
+def test_a_bug_is_one_line_and_a_traceback_that_only_its_owner_reads(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    environ |= {"OWPC_LTR_PASSWORD": SECRET, "HTTPS_PROXY": f"http://a:{SECRET}@proxy"}
+    error = "KeyError('a\\x1b[31m\\n' + hidden + ' at https://me:' + hidden + '@host')"
+    before = f"{failing(error)}\nimport os; os.umask(0)"
+    words = ["plugins", f"--plugin={SECRET}", SECRET]
+    ended = driven(before, words, environ)
+    told = one_line(ended.stderr)
+    assert (ended.returncode, ended.stdout) == (70, b"")
+    assert "this is a bug of ours: KeyError: " in told
+    (log,) = (tmp_path / "STATE" / "owpc-ltr" / "crashes").iterdir()
+    assert f"the traceback is in {log}: please report it" in told
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    written = log.read_text()
+    assert "owpc-ltr plugins --plugin\n" in written
+    assert "Traceback (most recent call last)" in written
+    assert "in fail" in written
+    printed = driven(before, words, environ | {"OWPC_LTR_TRACEBACK": "1"})
+    assert printed.returncode == 70
+    assert b"in fail" in printed.stderr
+    for text in (told, written, printed.stderr.decode()):
+        assert "s3cret" not in text
+    assert list(log.parent.iterdir()) == [log]
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "what"),
+    [
+        ("MemoryError()", 5, "not enough memory"),
+        ("RecursionError('maximum depth')", 70, "RecursionError: maximum depth"),
+        ("OSError(28, 'No space left on device', 'm.json')", 5, "m.json: no space left"),
+        ("UnicodeDecodeError('utf-8', b'x', 0, 1, 'bad')", 70, "UnicodeDecodeError"),
+        ("AssertionError", 70, "AssertionError: ; the traceback"),
+        ("ExceptionGroup('several', [ValueError(hidden)])", 70, "ExceptionGroup"),
+    ],
+)
+def test_what_is_no_fault_of_the_user_is_one_line_too(
+    error: str, code: int, what: str, environ: dict[str, str]
+) -> None:
+    ended = driven(failing(error), ["plugins"], environ)
+    assert ended.returncode == code
+    assert what in one_line(ended.stderr)
+
+
+def test_a_log_that_cannot_be_kept_goes_elsewhere_or_is_left_out(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "tmp").mkdir()
+    closed = environ | {"XDG_STATE_HOME": "/dev/null/x", "TMPDIR": str(tmp_path / "tmp")}
+    ended = driven(failing("KeyError(1)"), ["plugins"], closed)
+    (log,) = (tmp_path / "tmp").iterdir()
+    assert f"the traceback is in {log}" in one_line(ended.stderr)
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    before = f"import tempfile\ntempfile.tempdir = '/dev/null'\n{failing('KeyError(1)')}"
+    ended = driven(before, ["plugins"], closed)
+    assert ended.returncode == 70
+    assert "OWPC_LTR_TRACEBACK=1 prints the traceback" in one_line(ended.stderr)
+
+
+# --- streams
+
+PRINTING = ["plugins", "--help", "plugins --json"]
+LOCALES = [
+    {"PYTHONIOENCODING": "ascii"},
+    {"PYTHONIOENCODING": "latin-1"},
+    {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
+]
+
+
+@pytest.mark.parametrize("place", LOCALES)
+@pytest.mark.parametrize("words", ["plugins owpc", "--help", "plugins --json", "nonsensé"])
+def test_every_encoding_can_show_what_is_printed(
+    words: str, place: dict[str, str], environ: dict[str, str]
+) -> None:
+    ended = shell(f"{COMMAND} {words}", environ | place)
+    assert ended.returncode == (2 if words == "nonsensé" else 0)
+    assert b"Traceback" not in ended.stderr
+    assert ended.stdout or ended.stderr
+    if "--json" in words:
+        json.loads(ended.stdout)
+
+
+@pytest.mark.parametrize("words", PRINTING)
+def test_a_reader_that_leaves_changes_nothing_of_the_ending(
+    words: str, environ: dict[str, str]
+) -> None:
+    """Python takes far longer to start than `true` to end: there is no reader at the first byte."""
+    ended = shell(f"{COMMAND} {words} | true", environ)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+def test_work_goes_on_when_nobody_reads_of_it(environ: dict[str, str]) -> None:
+    ended = shell(f"{COMMAND} train data.txt --out m.json 2>&1 | true", environ)
+    assert ended.returncode == 0
+    assert Path("m.json").is_file()
+    ended = shell(f"{COMMAND} evaluate model.json nowhere.txt 2>&1 | true", environ)
+    assert ended.returncode == 3
+
+
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&- <&-"])
+def test_a_stream_that_was_closed_is_as_one_that_nobody_reads(
+    closed: str, environ: dict[str, str]
+) -> None:
+    ended = shell(f"{COMMAND} plugins nosuch {closed}", environ)
+    assert ended.returncode == 2
+    assert b"Traceback" not in ended.stderr
+    # Nothing that is printed gets into a file that is written at the same time.
+    shell(f"{COMMAND} train data.txt --out m.json {closed}", environ)
+    assert json.loads(Path("m.json").read_text())["format"] == "owpc-ltr model"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device here")
+def test_output_that_cannot_be_written_is_told(environ: dict[str, str]) -> None:
+    ended = shell(f"{COMMAND} plugins > /dev/full", environ)
+    assert ended.returncode == 5
+    assert "no space left on device" in one_line(ended.stderr)
+    ended = shell(f"{COMMAND} plugins nosuch > /dev/full", environ)
+    assert ended.returncode == 2
+
+
+def test_names_of_strangers_steer_no_terminal(environ: dict[str, str]) -> None:
+    name = "a\x1b[31m\u202eb\nc"
+    save_model(LinearModel((name, "2"), np.ones(2)), "foreign.json")
+    ended = shell(f"{COMMAND} evaluate foreign.json data.txt", environ)
+    assert ended.returncode == 3
+    assert r"a\x1b[31m\u202eb\nc" in one_line(ended.stderr)
+    ended = shell(f"{COMMAND} evaluate {shlex.quote('feature:' + name)} data.txt", environ)
+    assert r"\x1b[31m" in one_line(ended.stderr)
+    for words in ("models show foreign.json", "plugins --plugin foreign.py"):
+        Path("foreign.py").write_text(PLUGIN.replace("'mine'", repr("m\x1b[31m\u202e")))
+        ended = shell(f"{COMMAND} {words}", environ)
+        assert ended.stdout or ended.stderr
+        for told in (ended.stdout, ended.stderr):
+            assert b"\x1b" not in told
+            assert "\u202e".encode() not in told
+
+
+# --- signals
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "where",
+    [
+        "import owpc_ltr.cli.app",
+        "import numba",
+        "api",
+    ],
+)
+def test_a_signal_while_modules_load_is_one_line(
+    where: str, number: int, environ: dict[str, str]
+) -> None:
+    """The signal comes when the first module of a library is looked for, or in our own work."""
+    if where == "api":
+        before = failing(f"(__import__('os').kill(__import__('os').getpid(), {number}), 1)[1]")
+    else:
+        before = SENDING.format(full=where.split()[1], number=int(number))
+    words = ["train", "data.txt", "--out", "m.json"]
+    words = ["plugins"] if where in {"api", "import owpc_ltr.cli.app"} else words
+    ended = driven(before, words, environ)
+    assert b"Traceback" not in ended.stderr
+    assert ended.returncode == 128 + number, ended.stderr
+    assert "stopped" in one_line(ended.stderr)
+    assert not Path("m.json").exists()
+
+
+SENDING = """
+import os, signal
+class Sender:
+    def find_spec(self, name, path=None, target=None):
+        if name == {full!r}:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), {number})
+sys.meta_path.insert(0, Sender())
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_when_all_is_done_tells_nothing(number: int, environ: dict[str, str]) -> None:
+    before = f"import atexit, os\natexit.register(lambda: os.kill(os.getpid(), {int(number)}))"
+    ended = driven(before, ["plugins"], environ)
+    assert ended.stderr == b""
+    assert ended.returncode in {-number, 128 + number}
+    assert ended.stdout
+
+
+def test_a_signal_that_is_swallowed_is_not_lost(environ: dict[str, str]) -> None:
+    before = (
+        "import owpc_ltr.api.plugins as api\nimport os, signal\nreal = api.plugins\n"
+        "def swallow(*asked):\n"
+        "    try:\n        os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    except BaseException:\n        pass\n    return real(*asked)\n"
+        "api.plugins = swallow"
+    )
+    ended = driven(before, ["plugins"], environ)
+    assert ended.returncode == 143
+    assert "stopped" in one_line(ended.stderr)
+
+
+# --- plugins
+
+PLUGIN = """
+import dataclasses, os, signal, sys, typing
+import numpy as np
+from owpc_ltr import hookimpl
+
+@dataclasses.dataclass(frozen=True)
+class Mine:
+    name: typing.ClassVar[str] = 'mine'
+    convex: typing.ClassVar[bool] = True
+    conservative: typing.ClassVar[bool] = True
+    smooth: typing.ClassVar[bool] = False
+
+    def value_and_gradient(self, scores, labels, weights=None):
+        inside()
+        upper = labels[:, None] > labels[None, :]
+        wrong = upper & (scores[:, None] - scores[None, :] < 1)
+        value = (wrong * (1 - scores[:, None] + scores[None, :])).sum()
+        return float(value), (wrong.sum(0) - wrong.sum(1)).astype(np.float64)
+
+def inside():
+    pass
+
+@hookimpl
+def ltr_losses():
+    return [Mine]
+"""
+LEAVING = [
+    "raise SystemExit(0)",
+    "raise KeyboardInterrupt",
+    "raise BaseException('no')",
+    "os._exit(0)",
+]
+TRAIN = f"{COMMAND} train data.txt --plugin mine.py --loss mine --out m.json"
+
+
+@pytest.mark.parametrize("act", LEAVING)
+@pytest.mark.parametrize("place", ["at import", "in its work"])
+def test_no_plugin_ends_the_command_as_if_it_were_done(
+    act: str, place: str, environ: dict[str, str]
+) -> None:
+    if place == "in its work" and "_exit" in act:
+        pytest.skip("what leaves by the system while it works cannot be held")
+    text = PLUGIN.replace("    pass\n", f"    {act}\n") if place != "at import" else PLUGIN + act
+    Path("mine.py").write_text(text)
+    ended = shell(TRAIN, environ)
+    assert ended.returncode == 2, ended.stderr
+    assert "mine.py" in one_line(ended.stderr)
+    assert "end" in one_line(ended.stderr)
+    assert not Path("m.json").exists()
+
+
+def test_a_plugin_neither_prints_into_results_nor_takes_the_signals(
+    environ: dict[str, str],
+) -> None:
+    noise = PLUGIN.replace("    pass\n", "    print('in its work')\n")
+    taken = "\nprint('at import')\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    Path("mine.py").write_text(noise + taken)
+    ended = shell(f"{TRAIN} --json", environ)
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout)
+    assert b"at import" in ended.stderr
+    Path("mine.py").write_text(PLUGIN.replace(
+        "    pass\n", "    os.kill(os.getpid(), signal.SIGTERM)\n") + taken)  # fmt: skip
+    ended = shell(TRAIN, environ)
+    assert ended.returncode == 143
+
+
+def test_two_commands_may_have_one_output(environ: dict[str, str]) -> None:
+    line = f"{COMMAND} train data.txt --out m.json"
+    started = [
+        subprocess.Popen(["bash", "-c", line], env=environ, stdout=-3, stderr=-1) for _ in "12"
+    ]
+    told = [one.communicate()[1] for one in started]
+    assert [one.returncode for one in started] == [0, 0], told
+    assert json.loads(Path("m.json").read_text())["kind"] == "linear"
+    assert sorted(Path().glob(".m.json*")) == []
