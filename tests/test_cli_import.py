@@ -53,6 +53,54 @@ def boosted(data: RankingDataset, names: list[str] | None, **settings: Any) -> x
     return xgboost.train({"max_depth": 3, "nthread": 1, **settings}, matrix, 6)
 
 
+def test_an_import_that_is_imported_again_is_the_same_model(run: Run, data: RankingDataset) -> None:
+    Path("names.txt").write_text("\n".join(NAMES))
+    boosted(data, list(NAMES), base_score=0.3).save_model("xgb.json")
+    assert run("import", "xgb.json", "--out", "1.json", "--missing", "zero")[0] == 0
+    for source, out in (("1.json", "2.json"), ("2.json", "3.json")):
+        code, told, err = run("import", source, "--out", out, "--features", "names.txt")
+        assert (code, err) == (0, "")
+        assert "from model/xgboost+json+raw" in told
+    first, third = (load_model(f"{number}.json") for number in (1, 3))
+    assert (first.score(data.features) == third.score(data.features)).all()
+    assert first.record["imported"] == third.record["imported"]
+    # A model that was trained here has no import to tell of.
+    save_model(LinearModel(NAMES, np.ones(3)), "own.json")
+    code, told, _ = run("import", "own.json", "--out", "again.json")
+    assert code == 0
+    assert "from owpc-ltr" in told
+
+
+DAMAGES: list[tuple[str, Any]] = [
+    *(("kind", value) for value in ([], {}, None, 5, "\x1b[31m")),
+    *(("weights", [value, 1, 1]) for value in (10**400, True, "1", None, [1], -(10**400))),
+    *(("feature_names", value) for value in ("abc", [1, 2, 3], [["a"], "b", "c"], {"a": 1}, None)),
+    *(("record", value) for value in ([], [["imported", 1]], "x", 5, None)),
+    *(("record", {"imported": value}) for value in ([], "x", 5, True)),
+    *(("record", {"source": value}) for value in ([], "x", {"split": []})),
+    *(("normalisers", {"title": value}) for value in (
+        5, [], {"kind": [], "shift": 0, "scale": 1}, {"kind": "standard", "shift": 10**400,
+        "scale": 1}, {"kind": "standard", "shift": 0, "scale": 1e-320},
+        {"kind": "standard", "shift": "0", "scale": "1"})),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("key", "value"), DAMAGES)
+def test_a_damaged_model_file_is_one_line(
+    run: Run, data: RankingDataset, key: str, value: Any
+) -> None:
+    save_model(LinearModel(NAMES, np.ones(3)), "m.json")
+    content = json.loads(Path("m.json").read_text())
+    Path("m.json").write_text(json.dumps({**content, key: value}))
+    save_dataset(data, Path("data.parquet"))
+    for words in (("import", "m.json", "--out", "o.json"), ("evaluate", "m.json", "data.parquet")):
+        code, out, err = run(*words)
+        assert (code, out) == (3, "")
+        assert err.count("\n") == 1
+        assert err[:-1].isprintable()
+        assert len(err) < 400
+
+
 def test_an_xgboost_model_is_imported_and_evaluated(run: Run, data: RankingDataset) -> None:
     booster = boosted(data, list(NAMES), base_score=0.3)
     booster.save_model("xgb.json")

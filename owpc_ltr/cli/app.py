@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -23,6 +23,7 @@ from owpc_ltr.cli.profile import profile
 from owpc_ltr.cli.rescore_body import rescore_body
 from owpc_ltr.cli.search import search
 from owpc_ltr.cli.select import select
+from owpc_ltr.cli.stops import Interrupted
 from owpc_ltr.cli.train import train
 from owpc_ltr.cli.upload import upload
 from owpc_ltr.cli.verify import verify
@@ -36,6 +37,13 @@ class _InOrder(TyperGroup):
         """The names of the road first."""
         return sorted(self.commands, key=_ROAD.index)
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise Interrupted from error
+
 
 app = typer.Typer(
     name="owpc-ltr",
@@ -44,6 +52,10 @@ app = typer.Typer(
         "Learning to rank for OpenSearch and Elasticsearch.\n\n"
         "The road: engine start → index → featureset push → log-features → train → evaluate → "
         "upload → search. `owpc-ltr demo` walks it by itself."
+    ),
+    epilog=(
+        "Exit codes: 0 done, 2 usage, 3 bad input, 4 engine unavailable (go on by the same "
+        "command), 5 incomplete or refused, 70 a bug of ours, 130 and 143 stopped."
     ),
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import errno
-import signal
 import traceback
 
 from owpc_ltr.cli.crash import EXIT_CODE, crash_message
+from owpc_ltr.cli.stops import Interrupted
 from owpc_ltr.errors import OwpcLtrError, PluginError, Refused
 
 _OF_THE_MACHINE = {
@@ -37,11 +37,11 @@ def _usage(error: BaseException) -> tuple[str, int] | None:
     """What the command-line library refuses in one line, as everything else."""
     import typer
 
-    if isinstance(error, typer.Abort) and not _is_raised_interrupt(error.__cause__):
+    if isinstance(error, typer.Abort):
         return "stopped", 130
     # Its usage errors are told by their method: their class has moved between versions.
     describe = getattr(error, "format_message", None)
-    if describe is None or isinstance(error, typer.Abort):
+    if describe is None:
         return None
     message = " ".join(describe().split()).rstrip(".")
     context = getattr(error, "ctx", None)
@@ -51,7 +51,7 @@ def _usage(error: BaseException) -> tuple[str, int] | None:
 
 def _ended_by_a_plugin(error: BaseException) -> tuple[str, int] | None:
     """What only a stranger's code raises: nothing of ours ends the process from within."""
-    cause = error.__cause__ if _is_raised_interrupt(error.__cause__) else error
+    cause = error.__cause__ if isinstance(error, Interrupted) else error
     if cause is None or isinstance(cause, Exception):
         return None
     frames = traceback.extract_tb(cause.__traceback__)
@@ -62,9 +62,3 @@ def _ended_by_a_plugin(error: BaseException) -> tuple[str, int] | None:
         "error that says what is wrong",
         PluginError.exit_code,
     )
-
-
-def _is_raised_interrupt(cause: BaseException | None) -> bool:
-    """Whether it is a KeyboardInterrupt that no Ctrl-C made, for ours makes another exception."""
-    from_keys = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    return isinstance(cause, KeyboardInterrupt) and not from_keys

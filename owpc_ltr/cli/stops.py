@@ -8,6 +8,14 @@ from types import FrameType
 
 from owpc_ltr.errors import Stopped
 
+
+class Interrupted(BaseException):
+    """A KeyboardInterrupt that no Ctrl-C made, for that raises `Stopped`: a stranger's code did.
+
+    The command-line library would make a silent exit of it.
+    """
+
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 

@@ -48,11 +48,11 @@ class Outlet(io.TextIOBase):
 
     def isatty(self) -> bool:
         """Whether a person is there."""
-        return not self._stream.closed and self._stream.isatty()
+        return bool(not self._stream.closed and self._stream.isatty())
 
     def fileno(self) -> int:
         """The number of the stream that is written to."""
-        return self._stream.fileno()
+        return int(self._stream.fileno())
 
     @property
     def encoding(self) -> Any:  # type: ignore[override]

@@ -55,6 +55,14 @@ def take_list(content: Any, key: str, where: str) -> list[Any]:
     return value
 
 
+def take_text(content: Any, key: str, where: str) -> str:
+    """A JSON string under a key. Raises BadInput."""
+    value = take(content, key, where)
+    if not isinstance(value, str):
+        raise BadInput(f"'{key}' of {where} is {a_json(value)}, not text")
+    return value
+
+
 def take_strings(content: Any, key: str, where: str) -> list[str]:
     """A JSON list of strings under a key. Raises BadInput."""
     values = take_list(content, key, where)

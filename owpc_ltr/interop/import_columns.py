@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr.errors import BadInput
+from owpc_ltr.files.strict_json import take_integers, take_numbers
 from owpc_ltr.files.text import read_text, shown
 from owpc_ltr.interop.engine_versions import RANKLIB, XGBOOST, XGBOOST_RAW
 from owpc_ltr.interop.import_model import Missing, read_model
 from owpc_ltr.models.linear import LinearModel, with_record
-from owpc_ltr.models.trees import TreeModel
+from owpc_ltr.models.trees import TreeModel, to_single
 from owpc_ltr.protocols import Model
 
 _NUMBERED = re.compile(r"(?:Column_|f)(\d+)")
@@ -201,10 +202,15 @@ def _xgboost(content: dict[str, Any], model: TreeModel) -> list[str]:
 
 
 def _stale_leaves(tree: dict[str, Any]) -> int:
-    leaves = np.array(tree["left_children"]) == -1
-    columns = ("split_conditions", "base_weights")
-    read, looked_at = (np.array(tree[column], dtype=np.float32) for column in columns)
-    return int((read != looked_at)[leaves].sum())
+    leaves = take_integers(tree, "left_children", "a tree") == -1
+    read = to_single(take_numbers(tree, "split_conditions", "a tree"))
+    try:
+        looked_at = to_single(take_numbers(tree, "base_weights", "a tree"))
+    except BadInput:
+        looked_at = read[:0]
+    # What XGBoost does not read may be absent, or anything.
+    same_length = len(looked_at) == len(read)
+    return int((read != looked_at)[leaves].sum()) if same_length else int(leaves.sum())
 
 
 def _below(model: TreeModel, library: str) -> str:

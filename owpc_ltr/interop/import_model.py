@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.strict_json import LARGEST_FILE, a_json, parse_json, take, take_list
+from owpc_ltr.files.strict_json import LARGEST_FILE, a_json, parse_json, take, take_list, take_text
 from owpc_ltr.interop.engine_versions import LINEAR, RANKLIB, XGBOOST, XGBOOST_RAW, serving_profile
 from owpc_ltr.interop.formats.lightgbm_text import from_lightgbm
 from owpc_ltr.interop.formats.ltr_plugin_reader import PluginLinear, read_definition
@@ -147,7 +147,7 @@ def _from_plugin(content: dict[str, Any], names: tuple[str, ...]) -> tuple[Model
         stored = inner.get("feature_set")
         if isinstance(stored, dict):
             features = take_list(stored, "features", "the stored feature set")
-            names = tuple(str(take(feature, "name", "a stored feature")) for feature in features)
+            names = tuple(take_text(feature, "name", "a stored feature") for feature in features)
         inner = take(inner, "model", "the file")
     kind = take(inner, "type", "the model")
     definition = take(inner, "definition", "the model")

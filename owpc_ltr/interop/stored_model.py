@@ -83,6 +83,6 @@ def _decoded(definition: Any) -> Any:
     if isinstance(definition, str):
         try:
             return json.loads(definition)
-        except ValueError:
+        except (ValueError, RecursionError):
             return definition
     return definition

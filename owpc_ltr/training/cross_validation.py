@@ -271,7 +271,7 @@ class _Journal:
             try:
                 content = json.loads(line)
                 self.rows[content["key"]] = [Row(**row) for row in content["rows"]]
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, RecursionError):
                 continue
 
     def keep(self, key: str, rows: list[Row]) -> None:

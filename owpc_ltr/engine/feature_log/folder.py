@@ -194,7 +194,7 @@ def _read_description(path: Path) -> dict[str, Any] | None:
         description = json.loads(path.read_bytes())
     except FileNotFoundError:
         return None
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return description if isinstance(description, dict) else {}
 
@@ -208,7 +208,7 @@ def _entry(line: bytes) -> tuple[str, int, str] | None:
     try:
         entry = json.loads(line)
         number, digest, of_job = entry["chunk"], entry["sha256"], entry["job"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
     if not line.endswith(b"\n") or not isinstance(of_job, str) or not isinstance(number, int):
         return None

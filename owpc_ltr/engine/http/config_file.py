@@ -10,7 +10,6 @@ ca = "/etc/ssl/our-ca.pem" # optional; aws_service = "es" (default) or "aoss"
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import stat
@@ -84,11 +83,13 @@ def _line_of_url(text: str) -> str:
 
 
 def _checked(content: dict[str, object], path: Path, url_line: str) -> Config:
+    from difflib import get_close_matches
+
     known = [field.name for field in fields(Config)][:-1]
     for key, value in content.items():
         if key not in known:
             # Only a slip of the pen is shown: anything else may be a password out of place.
-            slip = difflib.get_close_matches(key, known, 1)
+            slip = get_close_matches(key, known, 1)
             what = f"unknown key '{key}'" if slip and key.isprintable() else "unknown key"
             raise BadInput(f"{path}: {what}; known: {', '.join(known)}")
         if not isinstance(value, str) or not value:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import http.client
 import io
 import socket
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from urllib3 import connection as connections
@@ -45,14 +46,32 @@ class _TimedReader(io.RawIOBase):
         super().close()
 
 
+@contextmanager
+def _timed(connection: Any) -> Iterator[None]:
+    """Answers of a connection are timed from now, and closed where they are refused half-read."""
+    end = time.monotonic() + float(connection.timeout or 0)
+    made: list[_TimedResponse] = []
+
+    def make(*args: Any, **kwargs: Any) -> _TimedResponse:
+        made.append(_TimedResponse(*args, end=end, **kwargs))
+        return made[-1]
+
+    connection.response_class = make
+    try:
+        yield
+    except BaseException:
+        for response in made:
+            response.close()
+        raise
+
+
 class TimedHTTP(connections.HTTPConnection):
     """Takes the timeout for the whole answer, not for each read of it."""
 
     def getresponse(self) -> Any:
         """The answer, whose time runs from now."""
-        end = time.monotonic() + float(self.timeout or 0)
-        self.response_class = functools.partial(_TimedResponse, end=end)  # type: ignore[assignment]
-        return super().getresponse()
+        with _timed(self):
+            return super().getresponse()
 
 
 class TimedHTTPS(connections.HTTPSConnection):
@@ -60,6 +79,5 @@ class TimedHTTPS(connections.HTTPSConnection):
 
     def getresponse(self) -> Any:
         """The answer, whose time runs from now."""
-        end = time.monotonic() + float(self.timeout or 0)
-        self.response_class = functools.partial(_TimedResponse, end=end)  # type: ignore[assignment]
-        return super().getresponse()
+        with _timed(self):
+            return super().getresponse()

@@ -56,7 +56,7 @@ class Manifest:
             return Manifest(
                 str(fields["opensearch"]), fields["ltr_plugin"], parts, fields["layout"]
             )
-        except (OSError, ValueError, TypeError, KeyError) as error:
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise BadInput(f"{path} does not describe an assembled home: {error!r}") from error
 
     def fault(self, home: Path, *, sums: bool) -> str:

@@ -33,7 +33,7 @@ def ask(port: int, path: str, timeout: float = 5.0) -> Any:
         answer = connection.getresponse()
         content = answer.read()
         return json.loads(content) if answer.status == 200 else None
-    except (OSError, HTTPException, ValueError):
+    except (OSError, HTTPException, ValueError, RecursionError):
         return None
     finally:
         connection.close()
