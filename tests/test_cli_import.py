@@ -71,18 +71,25 @@ def test_an_import_that_is_imported_again_is_the_same_model(run: Run, data: Rank
     assert "from owpc-ltr" in told
 
 
-DAMAGES: list[tuple[str, Any]] = [
-    *(("kind", value) for value in ([], {}, None, 5, "\x1b[31m")),
-    *(("weights", [value, 1, 1]) for value in (10**400, True, "1", None, [1], -(10**400))),
-    *(("feature_names", value) for value in ("abc", [1, 2, 3], [["a"], "b", "c"], {"a": 1}, None)),
-    *(("record", value) for value in ([], [["imported", 1]], "x", 5, None)),
-    *(("record", {"imported": value}) for value in ([], "x", 5, True)),
-    *(("record", {"source": value}) for value in ([], "x", {"split": []})),
-    *(("normalisers", {"title": value}) for value in (
-        5, [], {"kind": [], "shift": 0, "scale": 1}, {"kind": "standard", "shift": 10**400,
-        "scale": 1}, {"kind": "standard", "shift": 0, "scale": 1e-320},
-        {"kind": "standard", "shift": "0", "scale": "1"})),
-]  # fmt: skip
+NO_MODELS: dict[str, list[Any]] = {
+    "kind": [[], {}, None, 5, "\x1b[31m"],
+    "weights": [[value, 1, 1] for value in (10**400, True, "1", None, [1], -(10**400))],
+    "feature_names": ["abc", [1, 2, 3], [["a"], "b", "c"], {"a": 1}, None],
+    "record": [
+        *([], [["imported", 1]], "x", 5, None),
+        *({"imported": []}, {"imported": "x"}, {"imported": 5}, {"imported": True}),
+        *({"source": []}, {"source": "x"}, {"source": {"split": []}}),
+    ],
+    "normalisers": [
+        {"title": 5},
+        {"title": []},
+        {"title": {"kind": [], "shift": 0, "scale": 1}},
+        {"title": {"kind": "standard", "shift": 10**400, "scale": 1}},
+        {"title": {"kind": "standard", "shift": 0, "scale": 1e-320}},
+        {"title": {"kind": "standard", "shift": "0", "scale": "1"}},
+    ],
+}
+DAMAGES = [(key, value) for key, values in NO_MODELS.items() for value in values]
 
 
 @pytest.mark.parametrize(("key", "value"), DAMAGES)

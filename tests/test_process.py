@@ -133,6 +133,7 @@ LOCALES = [
 ]
 
 
+@pytest.mark.faults(sample=4)
 @pytest.mark.parametrize("place", LOCALES)
 @pytest.mark.parametrize("words", ["plugins owpc", "--help", "plugins --json", "nonsensé"])
 def test_every_encoding_can_show_what_is_printed(
@@ -204,6 +205,7 @@ def test_names_of_strangers_steer_no_terminal(environ: dict[str, str]) -> None:
 # --- signals
 
 
+@pytest.mark.faults(sample=3)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize(
     "where",
@@ -300,6 +302,7 @@ LEAVING = [
 TRAIN = f"{COMMAND} train data.txt --plugin mine.py --loss mine --out m.json"
 
 
+@pytest.mark.faults(sample=4)
 @pytest.mark.parametrize("act", LEAVING)
 @pytest.mark.parametrize("place", ["at import", "in its work"])
 def test_no_plugin_ends_the_command_as_if_it_were_done(

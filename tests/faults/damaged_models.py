@@ -23,6 +23,7 @@ from owpc_ltr.models.network import NetworkModel
 from owpc_ltr.models.ranklib_network import Layer, LogisticNetwork
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.models.trees import TreeModel
+from owpc_ltr.protocols import Ranker
 from tests.test_hostile_models import LIGHTGBM, mutant
 
 NAMES = ("a", "b", "c")
@@ -56,7 +57,7 @@ def _ours(linear: LinearModel, trees: TreeModel, network: LogisticNetwork) -> di
     tangents = NetworkModel(NAMES, np.ones((2, 3)), np.ones(2), np.ones(2), RECORD)
     average = AverageModel(NAMES, (linear, trees), np.array([0.5, 0.5]), RECORD)
     learned = ExchangeableReordering(NAMES, Shape("cosine,rbf"), np.ones((1, 2)), np.ones(1))
-    rankers = {
+    rankers: dict[str, Ranker] = {
         "linear": linear,
         "trees": trees,
         "logistic network": network,
