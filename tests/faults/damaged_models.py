@@ -174,7 +174,8 @@ def _changed(tree: Any, chance: random.Random) -> Any:
     elif isinstance(value, str) and value[:1] in {"{", "["} and chance.random() < 0.9:
         holder[key] = json.dumps(_changed(json.loads(value), chance))
     elif type(value) in {int, float} and way == 5:
-        holder[key] = value * chance.choice((-1, 1e30, 1e-30, 1e300, 0.5, 3))
+        factor = chance.choice((-1, 1e30, 1e-30, 1e300, 0.5, 3))
+        holder[key] = value * factor if abs(value) < 1e300 else -value
     else:
         holder[key] = json.loads(json.dumps(chance.choice(VALUES)))
     return tree
