@@ -53,10 +53,6 @@ app = typer.Typer(
         "The road: engine start → index → featureset push → log-features → train → evaluate → "
         "upload → search. `owpc-ltr demo` walks it by itself."
     ),
-    epilog=(
-        "Exit codes: 0 done, 2 usage, 3 bad input, 4 engine unavailable (go on by the same "
-        "command), 5 incomplete or refused, 70 a bug of ours, 130 and 143 stopped."
-    ),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
