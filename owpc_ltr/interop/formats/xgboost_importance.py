@@ -27,7 +27,7 @@ def told_importances(
             for fact, key in _COLUMNS.items():
                 values = np.asarray(tree[key], dtype=np.float64)[inner]
                 totals[fact] += np.bincount(columns, values, minlength=len(names))
-    except (KeyError, TypeError, ValueError, IndexError):
+    except (LookupError, TypeError, ValueError, OverflowError):
         return {}
     if not all(np.isfinite(total).all() for total in totals.values()) or totals["gain"].sum() <= 0:
         return {}
