@@ -22,7 +22,7 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             continue
         try:
             document = json.loads(line)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise BadInput(f"{source}, line {number}: not JSON: {error}") from error
         except RecursionError as error:
             raise BadInput(f"{source}, line {number}: nested too deep to be read") from error
