@@ -32,6 +32,12 @@ class EngineUnavailable(OwpcLtrError):
     exit_code: ClassVar[int] = 4
 
 
+class DiskFault(OwpcLtrError):
+    """A file could not be read or written; what was kept before stays good."""
+
+    exit_code: ClassVar[int] = 4
+
+
 class Refused(OwpcLtrError):
     """The work was done in part or not at all, because going on would give a wrong result."""
 

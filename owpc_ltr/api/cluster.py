@@ -158,8 +158,13 @@ class Cluster:
 
         from owpc_ltr.api.judgments import read_judgments
         from owpc_ltr.engine.feature_log import LogOptions, log_features
-        from owpc_ltr.errors import give_warnings
+        from owpc_ltr.errors import UsageError, give_warnings
+        from owpc_ltr.files.output import output_file
 
+        given = [one for one in (judgments, topics) if isinstance(one, Path | str)]
+        target = output_file(out, given)
+        if target is None:
+            raise UsageError("half-done work is kept beside the dataset: name a file, not -")
         logging, source = LogOptions(**options), None
         if isinstance(judgments, Path | str):
             reading: dict[str, Any] = {"topics": topics, "duplicates": duplicates}
@@ -172,7 +177,7 @@ class Cluster:
         known = self.store.get_featureset(the_featureset(self.store, featureset))
         counted = _counted(progress or _quiet, judged.n_judgments)
         report = log_features(
-            self.engine, self.store, known, judged, where, Path(out),
+            self.engine, self.store, known, judged, where, target,
             source=source, options=logging, progress=counted,
         )  # fmt: skip
         give_warnings(report.warnings)
@@ -490,7 +495,11 @@ class Cluster:
         from owpc_ltr.data.judgments.asked import read_queries
         from owpc_ltr.data.judgments.sheet import write_sheet
         from owpc_ltr.engine.search.judgment_pool import pool
+        from owpc_ltr.files.output import output_file
 
+        if out is not None:
+            files = (queries, judged, query, *rankers)
+            output_file(out, [one for one in files if isinstance(one, Path | str)])
         asked = read_queries(Path(queries)) if isinstance(queries, Path | str) else list(queries)
         known = judged_queries(judged) if judged is not None else []
         where = the_index(self.engine, index)

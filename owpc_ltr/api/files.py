@@ -1,6 +1,7 @@
-"""Files that commands read whole, and what JSON can hold."""
+"""Files that commands read whole, what JSON can hold, and where output goes."""
 
 from owpc_ltr.files.finite_json import finite_json
 from owpc_ltr.files.json_object import read_json_object
+from owpc_ltr.files.output import check_output, is_standard_output
 
-__all__ = ["finite_json", "read_json_object"]
+__all__ = ["check_output", "finite_json", "is_standard_output", "read_json_object"]

@@ -121,11 +121,12 @@ def export_model(
     """
     from owpc_ltr.errors import UsageError
     from owpc_ltr.features.loading import load_featureset
-    from owpc_ltr.files.atomic import write_atomically
+    from owpc_ltr.files.output import output_file, write_output
     from owpc_ltr.host.registry import load
     from owpc_ltr.interop.export_file import export_file
     from owpc_ltr.models.linear import load_model as load_single
 
+    output_file(out, [one for one in (model, featureset, *plugins) if isinstance(one, Path | str)])
     registry = load(map(Path, plugins))
     registry.find("export-target", target)
     given: dict[str, Any] = {}
@@ -138,7 +139,7 @@ def export_model(
         featureset = load_featureset(Path(featureset))
     ranker = load_single(Path(model)) if isinstance(model, Path | str) else model
     made = export_file(ranker, target, name, version, featureset, registry, given)
-    write_atomically(Path(out), made.text.encode())
+    write_output(out, made.text.encode())
     return made
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from owpc_ltr.cli.files import A_MODEL, check_writable
+from owpc_ltr.cli.files import A_MODEL, Writes
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Json
 from owpc_ltr.cli.output import print_json
@@ -18,7 +18,7 @@ def average(
     models: Annotated[
         list[Path], A_MODEL, typer.Argument(help="Model files of the same features.")
     ],
-    out: Annotated[Path, typer.Option(help="Where the mean goes (JSON).")],
+    out: Annotated[Path, Writes(), typer.Option(help="Where the mean goes (JSON).")],
     weight: Annotated[
         list[float] | None, typer.Option(help="One weight a model, in order; default: equal.")
     ] = None,
@@ -31,7 +31,6 @@ def average(
     from owpc_ltr.api.models import average as mean_of
     from owpc_ltr.api.models import save_model
 
-    check_writable(out)
     mean = mean_of(models, weight)
     save_model(mean, out)
     if as_json:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from owpc_ltr.cli.cluster import StoreOptions
-from owpc_ltr.cli.files import MODEL_OR_FEATURE, Reads
+from owpc_ltr.cli.files import MAYBE_A_FILE, MODEL_OR_FEATURE, Reads, Writes
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.live import LiveOptions, warn_of_judgments
 from owpc_ltr.cli.live_report import print_live
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 def evaluate(
     model: Annotated[
         str,
+        MAYBE_A_FILE,
         typer.Argument(help="A file of a model, reranker or TREC run; with --live also a NAME."),
     ],
     data: Annotated[
@@ -44,7 +45,9 @@ def evaluate(
     ] = "auto",
     fields: FieldSource,
     run: Annotated[
-        Path | None, typer.Option(help="Also write the ranking as a TREC run, to this file.")
+        Path | None,
+        Writes(needs_folder=False),
+        typer.Option(help="Also write the ranking as a TREC run, to this file."),
     ] = None,
     live: LiveOptions,
     index: Index = None,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from owpc_ltr.cli.files import A_FEATURE_SET, A_MODEL, check_writable
+from owpc_ltr.cli.files import A_FEATURE_SET, A_MODEL, Writes
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Json, PluginFiles
 from owpc_ltr.cli.output import print_json
@@ -28,6 +28,7 @@ def export_model(
     version: Annotated[str, typer.Option(help="The engine's version, as 3.8.")],
     out: Annotated[
         Path,
+        Writes(),
         typer.Option(help="Where the file goes: the request's body (JSON), or Vespa's profile."),
     ],
     name: Annotated[str, typer.Option(help="The model's name in the engine.")] = "owpc-ltr",
@@ -53,7 +54,6 @@ def export_model(
     from owpc_ltr.api.models import export_model as export
     from owpc_ltr.api.plugins import named_settings
 
-    check_writable(out)
     made = export(
         model,
         out,

@@ -12,13 +12,15 @@ The user types `--url`; the command gets a `Cluster`. A group may have groups am
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
-from owpc_ltr.cli.files import Reads
+from owpc_ltr.cli.files import Reads, Writes
 from owpc_ltr.errors import UsageError
 
 NAMES = frozenset(
@@ -26,12 +28,15 @@ NAMES = frozenset(
 )
 """Options by which something is called: an empty one is nothing's name, and no default."""
 
+_Mark = TypeVar("_Mark", Reads, Writes)
+
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """The command, with each dataclass among its parameters spread into its fields, in order.
 
-    Files that it is marked to read (see `Reads`) are looked for before it begins, and names that
-    are empty refused. Raises ValueError where two options would have one name.
+    Files that it is marked to read (see `Reads`) are looked for before it begins, those that it
+    will write (see `Writes`) are checked, and names that are empty refused. Raises ValueError
+    where two options would have one name.
     """
     hints = get_type_hints(command, include_extras=True)
     given = inspect.signature(command).parameters
@@ -41,12 +46,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
         for option in _spread(name, hints[name], parameter.default)
     ]
 
-    read = {
-        option.name: mark
-        for option in options
-        for mark in getattr(option.annotation, "__metadata__", ())
-        if isinstance(mark, Reads)
-    }
+    read, written = _marked(options, Reads), _marked(options, Writes)
 
     @functools.wraps(command)
     def run(**values: Any) -> None:
@@ -57,12 +57,28 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
                 )
         for name, mark in read.items():
             mark.check(values[name])
-        command(**{name: _gather(name, hints[name], values) for name in given})
+        inputs = [path for name, mark in read.items() for path in mark.files(values[name])]
+        outputs = [
+            mark.check(values[name], inputs) for name, mark in written.items() if values[name]
+        ]
+        # What is written to standard output stands there alone.
+        with contextlib.redirect_stdout(sys.stderr) if any(outputs) else contextlib.nullcontext():
+            command(**{name: _gather(name, hints[name], values) for name in given})
 
     # typer makes its options from the signature and the annotations.
     vars(run)["__signature__"] = inspect.Signature(options)
     run.__annotations__ = {option.name: option.annotation for option in options}
     return run
+
+
+def _marked(options: list[inspect.Parameter], kind: type[_Mark]) -> dict[str, _Mark]:
+    """The options that have a mark of this kind, and their marks."""
+    return {
+        option.name: mark
+        for option in options
+        for mark in getattr(option.annotation, "__metadata__", ())
+        if isinstance(mark, kind)
+    }
 
 
 def _spread(name: str, hint: Any, default: Any) -> Iterator[inspect.Parameter]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from owpc_ltr.cli.files import A_FEATURE_SET, Reads, check_writable
+from owpc_ltr.cli.files import A_FEATURE_SET, Reads
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Json, ModelFile
 from owpc_ltr.cli.output import print_json
@@ -76,7 +76,6 @@ def import_model(
     from owpc_ltr.api.models import import_model as read
     from owpc_ltr.api.models import save_model
 
-    check_writable(out)
     imported = read(file, missing=missing.value, **source.asked())
     model, notes = imported.model, list(imported.notes)
     save_model(model, out)

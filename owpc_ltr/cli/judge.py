@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from owpc_ltr.cli.cluster import StoreOptions
-from owpc_ltr.cli.files import Reads, check_writable
+from owpc_ltr.cli.files import Reads, Writes
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.live import LiveQuery, LiveWindow
 from owpc_ltr.cli.options import Index, Json, Seed
@@ -36,7 +36,7 @@ def pool(
             help="Whose lists are judged: QUERY.json, uploaded names, TREC runs; between commas."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="The sheet to fill in (CSV).")],
+    out: Annotated[Path, Writes(), typer.Option(help="The sheet to fill in (CSV).")],
     depth: Annotated[int, typer.Option(min=1, help="How many of each ranker's documents.")] = 20,
     fields: Annotated[
         str, typer.Option(help="What to show of a document: fields, between commas.")
@@ -61,7 +61,6 @@ def pool(
     ranker. Once its `grade` column is filled, log-features reads it; --query is what uploaded names
     rescore.
     """
-    check_writable(out)
     with progress() as show:
         found = place.connect().pool(
             queries, _listed(rankers), out, index=index, depth=depth, fields=_listed(fields),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from owpc_ltr.cli.cluster import StoreOptions
-from owpc_ltr.cli.files import Reads
+from owpc_ltr.cli.files import Reads, Writes
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Index, Json
 from owpc_ltr.cli.output import print_json, progress
@@ -68,7 +68,11 @@ def log_features(
     judgments: Annotated[
         Path, Reads(), typer.Option(help="Judged queries: TSV, CSV, qrels …; also .gz or .xz.")
     ],
-    out: Annotated[Path, typer.Option(help="The dataset to write (Parquet).")],
+    out: Annotated[
+        Path,
+        Writes(False, "half-done work is kept beside --out: name a file, not -"),
+        typer.Option(help="The dataset to write (Parquet)."),
+    ],
     reading: Reading,
     logging: Logging,
     place: StoreOptions,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from owpc_ltr.cli.files import A_PLUGIN, Reads
+from owpc_ltr.cli.files import A_PLUGIN, Reads, Writes
 
 Documents = Annotated[
     Path | None,
@@ -34,7 +34,7 @@ Metrics = Annotated[
     list[str] | None,
     typer.Option("--metric", help="As ndcg@10, map, mrr, precision@5; may be repeated."),
 ]
-ModelFile = Annotated[Path, typer.Option(help="Where the model goes (JSON).")]
+ModelFile = Annotated[Path, Writes(), typer.Option(help="Where the model goes (JSON).")]
 PluginFiles = Annotated[
     list[Path] | None,
     A_PLUGIN,

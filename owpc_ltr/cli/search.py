@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from owpc_ltr.cli.cluster import StoreOptions
-from owpc_ltr.cli.files import A_MODEL
+from owpc_ltr.cli.files import A_MODEL, Writes
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Index, Json, PluginFiles
 from owpc_ltr.cli.output import columns, print_json, print_table, warn
@@ -61,6 +61,7 @@ def search(
     title: Annotated[str | None, typer.Option(help="The field to show.")] = None,
     run: Annotated[
         Path | None,
+        Writes(needs_folder=False),
         typer.Option(help="Also write the model's ranking as a TREC run, to this file."),
     ] = None,
     query_id: Annotated[str, typer.Option(help="What the run calls the query.")] = "1",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from owpc_ltr.cli.files import Reads
+from owpc_ltr.cli.files import MAYBE_A_FILE, Reads, Writes
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Grid, Json, Metrics, PluginFiles, Seed, Settings
 from owpc_ltr.cli.output import print_json, print_table, progress
@@ -48,6 +48,7 @@ class Candidates:
 def select(
     data: Annotated[
         list[Path],
+        MAYBE_A_FILE,
         typer.Argument(help="A dataset, to be cut into folds; or folders with train, vali, test."),
     ],
     *,
@@ -57,7 +58,11 @@ def select(
     normalise: Annotated[str, typer.Option(help="scale or none.")] = "scale",
     jobs: Annotated[int, typer.Option(min=1, help="How many fits run side by side.")] = 1,
     journal: Annotated[
-        Path | None, typer.Option(help="Keeps finished work, so that a stopped run goes on.")
+        Path | None,
+        Writes(
+            standard_output="--journal keeps finished work for the next run: name a file, not -"
+        ),
+        typer.Option(help="Keeps finished work, so that a stopped run goes on."),
     ] = None,
     seed: Seed = 0,
     plugin: PluginFiles = None,

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from owpc_ltr.cli.feature_cost import FeatureCosts, print_path
-from owpc_ltr.cli.files import Reads, check_writable
+from owpc_ltr.cli.files import Reads
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.learning import Learning
 from owpc_ltr.cli.live import JudgmentCheck
@@ -67,7 +67,6 @@ def train(
     from owpc_ltr.api.training import check_plan, train_reranker
     from owpc_ltr.api.training import train as train_model
 
-    check_writable(out)
     common: dict[str, Any] = {"seed": seed, "threads": threads, "plugins": plugin or ()}
     if learning.reranker is not None:
         if missing is not None:

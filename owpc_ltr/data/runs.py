@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import BadInput, OwpcLtrWarning, UsageError
-from owpc_ltr.files.atomic import write_atomically
+from owpc_ltr.files.output import write_output
 from owpc_ltr.files.text import read_text, shown
 
 _BLANK = r"\s|^$"
@@ -123,7 +123,7 @@ def write_scores(
         tag,
     )
     lines = pc.binary_join_element_wise(*columns, " ")
-    write_atomically(Path(path), ("\n".join(lines.to_pylist()) + "\n").encode())
+    write_output(path, ("\n".join(lines.to_pylist()) + "\n").encode())
 
 
 def write_ranking(
@@ -140,7 +140,7 @@ def write_ranking(
         f"{query_id} Q0 {document} {rank} {score!r} {tag}\n"
         for rank, (document, score) in enumerate(ranked, 1)
     ]
-    write_atomically(Path(path), "".join(lines).encode())
+    write_output(path, "".join(lines).encode())
 
 
 def is_run(path: Path) -> bool:

@@ -12,7 +12,7 @@ from owpc_ltr.demo.judged import Pool, make_queries, pools
 from owpc_ltr.demo.narration import Narrator, Progress
 from owpc_ltr.demo.preparing import featureset_file, judgments_of
 from owpc_ltr.demo.walk import INDEX
-from owpc_ltr.files.atomic import write_atomically
+from owpc_ltr.files.output import write_output
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.http.client import Engine
@@ -121,4 +121,4 @@ def _candidates(
 
 
 def _write(path: Path, text: str) -> None:
-    write_atomically(path, f"{text}\n".encode())
+    write_output(path, f"{text}\n".encode())

@@ -15,7 +15,7 @@ from owpc_ltr.demo.live import METRIC, WINDOW, Live, search_live
 from owpc_ltr.demo.tuned_bm25 import MultiMatch, engine_scores, field_columns, tune, untuned
 from owpc_ltr.demo.walk import INDEX, MODEL, SELECT, Cluster, Walk
 from owpc_ltr.errors import Refused
-from owpc_ltr.files.atomic import write_atomically
+from owpc_ltr.files.output import write_output
 from owpc_ltr.host.grids import DEFAULT_C
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def search_held_out(
     with walk.step("search", "search the whole corpus live, without and with the model"):
         held_out = set(sides.test.query_ids.to_pylist())
         asked = [pool.query for pool in found if pool.query.query_id in held_out]
-        write_atomically(
+        write_output(
             walk.options.file("-bm25.json"),
             (json.dumps(baseline.query(), indent=2) + "\n").encode(),
         )

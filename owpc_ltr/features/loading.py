@@ -8,6 +8,7 @@ from typing import Any
 
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import FeatureSet, parse_featureset
+from owpc_ltr.files.regular import read_regular
 
 _LARGEST_FILE = 50_000_000
 
@@ -45,15 +46,10 @@ def _read(source: Path | str) -> tuple[str, str]:
     if isinstance(source, str):
         return "the feature set", source
     try:
-        if source.stat().st_size > _LARGEST_FILE:
-            raise BadInput(f"{source} is larger than {_LARGEST_FILE} bytes: not a feature set")
-        return str(source), source.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise BadInput(f"cannot read the feature set {source}: {error.strerror}") from error
+        raw = read_regular(source, _LARGEST_FILE, "cannot read the feature set", "a feature set")
+        return str(source), raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise BadInput(f"{source} is not UTF-8 text: not a feature set") from error
-    except ValueError as error:
-        raise BadInput(f"cannot read the feature set {str(source)!r}: {error}") from error
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

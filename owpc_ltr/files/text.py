@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import codecs
+import errno
 import gzip
 import lzma
 import os
-import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from owpc_ltr.errors import BadInput
+from owpc_ltr.errors import BadInput, DiskFault
+from owpc_ltr.files.regular import open_regular
 
 LARGEST_RATIO = 200
 """Text that inflates more than this, beyond the first bytes, is taken for a bomb."""
@@ -43,7 +44,8 @@ class ByteSource:
     def readinto(self, buffer: memoryview) -> int:
         """Fill as much of the buffer as there is; 0 at the end of the file.
 
-        Raises BadInput where the compressed file is damaged or cut, or inflates out of proportion.
+        Raises BadInput where the compressed file is damaged or cut, or inflates out of proportion,
+        DiskFault where the disk fails.
         """
         filled = 0
         try:
@@ -55,6 +57,9 @@ class ByteSource:
                 self.taken += got
                 self._refuse_bomb()
         except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
+            if getattr(error, "errno", None) == errno.EIO:
+                why = f"cannot read {self.path}: {os.strerror(errno.EIO)}"
+                raise DiskFault(f"{why}; mend the disk and run it again") from error
             why = str(error).splitlines()[0] if str(error) else type(error).__name__
             what = "the compressed file is cut or damaged" if self.compressed else "a disk error"
             raise BadInput(f"cannot read {self.path}: {what} ({why}): fetch it again") from error
@@ -66,7 +71,8 @@ class ByteSource:
         return max(self._raw.tell(), 1) / max(self.size, 1)
 
     def _refuse_bomb(self) -> None:
-        if self.compressed and self.taken > max(FREE_BYTES, LARGEST_RATIO * self.size):
+        # Of what was taken in so far: a bomb is known by its first part.
+        if self.compressed and self.taken > max(FREE_BYTES, LARGEST_RATIO * self._raw.tell()):
             raise BadInput(
                 f"cannot read {self.path}: its {self.size} bytes inflate more than "
                 f"{LARGEST_RATIO}-fold, as a decompression bomb does: unpack it if it is right"
@@ -87,22 +93,6 @@ def open_bytes(path: Path, any_content: bool = False) -> Iterator[ByteSource]:
                 raise BadInput(f"cannot read {path}: it is {what}")
         raw.seek(0)
         yield ByteSource(path, raw, os.fstat(raw.fileno()).st_size)
-
-
-def open_regular(path: Path) -> IO[bytes]:
-    """The file, open for reading. Raises BadInput where it is absent, or no regular file."""
-    try:
-        mode = path.stat().st_mode
-        if stat.S_ISDIR(mode):
-            raise BadInput(f"cannot read {path}: it is a folder; name a file in it")
-        if not stat.S_ISREG(mode):
-            raise BadInput(
-                f"cannot read {path}: it is a pipe or a device; write it to a file first"
-            )
-        return path.open("rb")
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise BadInput(f"cannot read {path}: {why.lower()}; check the name") from error
 
 
 def read_text(path: Path, largest: int = 1 << 30) -> str:

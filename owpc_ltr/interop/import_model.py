@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from owpc_ltr.errors import BadInput
+from owpc_ltr.files.regular import read_regular
 from owpc_ltr.files.strict_json import LARGEST_FILE, a_json, parse_json, take, take_list, take_text
 from owpc_ltr.interop.engine_versions import LINEAR, RANKLIB, XGBOOST, XGBOOST_RAW, serving_profile
 from owpc_ltr.interop.formats.lightgbm_text import from_lightgbm
@@ -51,8 +52,8 @@ def read_model(
 ) -> tuple[Model, bool]:
     """The same, and whether the file is one of ours, which keeps the record that it has."""
     names = tuple(feature_names)
+    raw = read_regular(path, LARGEST_FILE, "cannot import", kind="a model")
     try:
-        raw = _read(path)
         if raw.lstrip()[:1] in {b"{", b"["} and not _is_binary(raw):
             content = parse_json(raw, "the file")
             if isinstance(content, dict) and content.get("format") == FORMAT:
@@ -68,15 +69,6 @@ def read_model(
     details = model.record.get("imported") or {}
     record = {**model.record, "imported": {**details, **imported}}
     return with_record(model, record), False
-
-
-def _read(path: Path) -> bytes:
-    try:
-        if path.stat().st_size > LARGEST_FILE:
-            raise BadInput(f"it is larger than {LARGEST_FILE} bytes: not a model")
-        return path.read_bytes()
-    except OSError as error:
-        raise BadInput(str(error.strerror)) from error
 
 
 def _is_binary(raw: bytes) -> bool:

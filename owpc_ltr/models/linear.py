@@ -12,9 +12,11 @@ import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.atomic import write_atomically
 from owpc_ltr.files.finite_json import finite_json
+from owpc_ltr.files.output import write_output
+from owpc_ltr.files.regular import read_regular
 from owpc_ltr.files.strict_json import a_json, shown, take_numbers, take_strings
+from owpc_ltr.models.file_digest import signed, without_digest
 from owpc_ltr.models.html import ranker_html
 from owpc_ltr.models.matrix import model_matrix
 from owpc_ltr.models.record import checked_record
@@ -172,9 +174,9 @@ def with_record(model: Model, record: dict[str, Any]) -> Model:
 
 
 def save_model(model: Ranker, path: Path | str) -> None:
-    """Write a model file: whole or not at all."""
+    """Write a model file, with its digest: whole or not at all."""
     content = {"format": FORMAT, "version": 1, **content_of(model)}
-    write_atomically(Path(path), (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
+    write_output(path, signed(content, after="version"))
 
 
 def content_of(model: Ranker) -> dict[str, Any]:
@@ -199,16 +201,13 @@ def load_model(path: Path | str) -> Model:
 def read_content(path: Path) -> dict[str, Any]:
     """The JSON object of a model file, of any kind. Raises BadInput naming the file."""
     try:
-        if path.stat().st_size > _LARGEST_FILE:
-            raise BadInput(f"{path} is larger than {_LARGEST_FILE} bytes: not a model file")
-        content = json.loads(path.read_bytes(), object_pairs_hook=_no_duplicates)
-    except OSError as error:
-        raise BadInput(f"cannot read the model {path}: {error.strerror}") from error
+        raw = read_regular(path, _LARGEST_FILE, "cannot read the model", "a model file")
+        content = json.loads(raw, object_pairs_hook=_no_duplicates)
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{path} is not a model file: {error}") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise BadInput(f"{path} is not a model file of owpc-ltr")
-    return content
+    return without_digest(content, raw, path)
 
 
 def model_of(content: dict[str, Any], path: Path) -> Model:

@@ -26,6 +26,7 @@ from owpc_ltr.host.settings import values_of
 from owpc_ltr.kernels.blas import one_blas_thread
 from owpc_ltr.metrics import Metric, RankedQueries, parse_metric
 from owpc_ltr.protocols import Fit, Run
+from owpc_ltr.training.journal import Journal
 from owpc_ltr.training.returned import checked_fit
 from owpc_ltr.training.train import C, Plan, check_trainable
 
@@ -130,14 +131,14 @@ def select(
     paths = [
         (fold, plan, path) for fold in folds for plan in plans for path in _paths(plan).values()
     ]
-    done = _Journal(journal)
+    done = Journal(journal, lambda rows: [Row(**row) for row in rows])
     results: dict[int, list[Row]] = {}
     with one_blas_thread(), ThreadPoolExecutor(jobs) as pool:
         waiting = {}
         for number, (fold, plan, path) in enumerate(paths):
             key = _key(fold, plan, path, metrics, run)
-            if key in done.rows:
-                results[number] = done.rows[key]
+            if key in done.entries:
+                results[number] = done.entries[key]
                 continue
             future = pool.submit(_walk, fold, plan, path, measured, run)
             waiting[future] = number, key
@@ -145,7 +146,7 @@ def select(
             for future in as_completed(waiting):
                 number, key = waiting[future]
                 results[number] = future.result()
-                done.keep(key, results[number])
+                done.keep(key, [vars(row) for row in results[number]])
                 run.progress(f"{len(results)} of {len(paths)} paths", len(results) / len(paths))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -257,28 +258,3 @@ def _key(
         [path, plan.select, plan.normalise, list(metrics), run.seed],
     ]
     return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()
-
-
-class _Journal:
-    """Finished paths, a line of JSON each; a line cut by a crash is left out."""
-
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self.rows: dict[str, list[Row]] = {}
-        if path is None or not path.exists():
-            return
-        for line in path.read_text().splitlines():
-            try:
-                content = json.loads(line)
-                self.rows[content["key"]] = [Row(**row) for row in content["rows"]]
-            except (ValueError, KeyError, TypeError, RecursionError):
-                continue
-
-    def keep(self, key: str, rows: list[Row]) -> None:
-        if self._path is None:
-            return
-        with self._path.open("a") as file:
-            line = json.dumps({"key": key, "rows": [vars(row) for row in rows]})
-            # A line of its own, also after one that a crash cut.
-            file.write(f"\n{line}\n" if file.tell() else f"{line}\n")
-            file.flush()

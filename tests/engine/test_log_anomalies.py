@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 from owpc_ltr.engine.feature_log import LogOptions, LogReport
-from owpc_ltr.engine.feature_log.folder import DiskFault
-from owpc_ltr.errors import EngineUnavailable, OwpcLtrError
+from owpc_ltr.errors import DiskFault, EngineUnavailable, OwpcLtrError
 from tests.engine.memory_engine import MemoryEngine
 from tests.engine.memory_engine import log as log_in_memory
 

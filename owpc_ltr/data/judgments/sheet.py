@@ -14,7 +14,7 @@ from pathlib import Path
 from owpc_ltr.data.judgments.roles import SHOWN
 from owpc_ltr.data.judgments.types import JudgedQuery
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.atomic import write_atomically
+from owpc_ltr.files.output import write_output
 
 _LONGEST = 300
 
@@ -40,7 +40,7 @@ def write_sheet(
             content = shown.get(document, {})
             cells = [_one_line(content.get(name, "")) for name in fields]
             rows.writerow([query.query_id, *said, document, *cells, ""])
-    write_atomically(path, out.getvalue().encode())
+    write_output(path, out.getvalue().encode())
 
 
 def _one_line(value: object) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.atomic import write_atomically
+from owpc_ltr.files.output import write_output
 from owpc_ltr.files.text import shown
 
 _FIRST = ("query_id", "query", "doc_id", "grade")
@@ -34,7 +34,7 @@ def write_judgments(judgments: Judgments, path: Path | str) -> None:
         writer = quoted if "\r" in "".join((text, *values)) else plain
         for document, grade in zip(query.document_ids, query.grades, strict=True):
             writer.writerow([query.query_id, text, document, _shortest(grade), *values])
-    write_atomically(Path(path), out.getvalue().encode())
+    write_output(path, out.getvalue().encode())
 
 
 def write_qrels(judgments: Judgments, path: Path | str) -> None:
@@ -54,7 +54,7 @@ def write_qrels(judgments: Judgments, path: Path | str) -> None:
             if not grade.is_integer():
                 raise _fraction(path, query, document, grade)
             lines.append(f"{query.query_id} 0 {document} {int(grade)}\n")
-    write_atomically(Path(path), "".join(lines).encode())
+    write_output(path, "".join(lines).encode())
 
 
 def _fraction(path: Path | str, query: JudgedQuery, document: str, grade: float) -> BadInput:

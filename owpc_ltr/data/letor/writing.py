@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.atomic import open_atomically
+from owpc_ltr.files.output import open_output
 from owpc_ltr.files.text import shown
 
 _CELLS = 1 << 20
@@ -42,7 +42,7 @@ def write_letor(dataset: RankingDataset, path: Path | str) -> None:
     _refuse(path, "query id", dataset.query_ids, r"[\x00-\x20#]|^$")
     comments = _comments(dataset, path)
     step = max(_CELLS // max(dataset.n_features, 1), 1)
-    with open_atomically(path) as file, _compressing(path, file) as out:
+    with open_output(path) as file, _compressing(path, file) as out:
         for start in range(0, dataset.n_documents, step):
             part = slice(start, start + step)
             queries = dataset.query_ids.take(rows[part])
@@ -104,7 +104,7 @@ def _refuse_infinite(dataset: RankingDataset) -> None:
         row, column = np.argwhere(infinite)[0]
         raise BadInput(
             f"cannot write LETOR text: feature '{dataset.feature_names[column]}' of row {row + 1} "
-            "is infinite, which it does not hold: mend the feature, or write Parquet"
+            "is infinite, which it does not hold: mend the feature"
         )
 
 

@@ -9,21 +9,15 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.engine.feature_log.contents import Contents
 from owpc_ltr.engine.feature_log.lock import locked
-from owpc_ltr.errors import OwpcLtrError, Refused, UsageError
+from owpc_ltr.errors import DiskFault, Refused, UsageError
 from owpc_ltr.files.atomic import write_atomically
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
-
-
-class DiskFault(OwpcLtrError):
-    """A file could not be read or written; what was kept before stays good."""
-
-    exit_code: ClassVar[int] = 4
 
 
 class RunFolder:

@@ -1,0 +1,165 @@
+"""Where output goes: a plain file, replaced whole, or `-`, standard output: decided here alone."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from owpc_ltr.errors import DiskFault, UsageError
+from owpc_ltr.files.atomic import open_atomically
+
+STANDARD_OUTPUT = "-"
+_LONGEST_CHAIN = 40
+"""Links that lead from one to the next, as in Linux."""
+_DESCRIPTORS = re.compile(r"/proc/[^/]+(/task/[^/]+)?/fd|/dev/fd")
+
+
+def is_standard_output(path: Path | str) -> bool:
+    """Whether `-` is meant; a file of that name is named by its whole path."""
+    return str(path) == STANDARD_OUTPUT
+
+
+def write_output(path: Path | str, content: bytes, inputs: Iterable[Path | str] = ()) -> None:
+    """Write a file whole, or standard output. Raises as `open_output` does."""
+    with open_output(path, inputs) as file:
+        file.write(content)
+
+
+@contextmanager
+def open_output(
+    path: Path | str, inputs: Iterable[Path | str] = (), *, binary: bool = False
+) -> Iterator[IO[bytes]]:
+    """A file to write bit by bit, which takes its name when the block ends without an error.
+
+    Behind a link it is the link's file that is replaced; `-` is standard output. Raises UsageError
+    for what is no plain file and for one of the `inputs`, DiskFault where the disk fails.
+    """
+    target = output_file(path, inputs, binary=binary)
+    with disk_faults(path):
+        if target is None:
+            sys.stdout.flush()
+            with os.fdopen(os.dup(1), "wb") as file:
+                yield file
+            return
+        with open_atomically(target) as file:
+            yield file
+
+
+def output_file(
+    path: Path | str, inputs: Iterable[Path | str] = (), *, binary: bool = False
+) -> Path | None:
+    """The file that an output's name leads to, None for standard output.
+
+    It is absent or a plain file, and none of the inputs, under whatever name; a folder among these
+    stands for the files in it. Binary output goes to no terminal. Raises UsageError.
+    """
+    if is_standard_output(path):
+        if binary and os.isatty(1):
+            raise UsageError("standard output is a terminal, and the file is binary: name a file")
+        return None
+    try:
+        target = _followed(Path(path))
+        if _is_plain(Path(path), target):
+            _refuse_inputs(Path(path), target.stat(), inputs)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"cannot write {path}: {why}; name another file") from error
+    return target
+
+
+def check_output(
+    path: Path | str,
+    inputs: Iterable[Path | str] = (),
+    *,
+    binary: bool = False,
+    needs_folder: bool = True,
+) -> None:
+    """Refuse an output that could not be written, before the work rather than after it.
+
+    The folder must be there, unless it `needs` none because it will be made. Raises UsageError.
+    """
+    target = output_file(path, inputs, binary=binary)
+    if target is None:
+        return
+    folder = target.parent
+    if not folder.is_dir():
+        if folder.exists() or needs_folder:
+            raise UsageError(f"cannot write {path}: there is no folder {folder}")
+        return
+    if not os.access(folder, os.W_OK):
+        raise UsageError(f"cannot write {path}: the folder {folder} is not writable")
+
+
+@contextmanager
+def disk_faults(path: Path | str) -> Iterator[None]:
+    """Errors of the disk in this block, as one line that names the output."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise  # the reader has left: no fault of the disk
+    except OSError as error:
+        name = "to standard output" if is_standard_output(path) else str(path)
+        raise DiskFault(
+            f"cannot write {name}: {error.strerror or error}; mend that, or name another place, "
+            "and run it again: what was there before is as it was"
+        ) from error
+
+
+def _followed(path: Path) -> Path:
+    """Where links lead in the end. Raises UsageError for one to an open descriptor."""
+    target = path
+    for _ in range(_LONGEST_CHAIN):
+        if not target.is_symlink():
+            return target
+        if _DESCRIPTORS.fullmatch(os.path.realpath(target.parent)):
+            raise UsageError(
+                f"cannot write {path}: it is an open descriptor of a process; name a file, or - "
+                "for standard output"
+            )
+        target = target.parent / target.readlink()
+    raise UsageError(f"cannot write {path}: its links lead nowhere; name a file")
+
+
+def _is_plain(path: Path, target: Path) -> bool:
+    """Whether a plain file is there; False where nothing is. Raises UsageError for all else."""
+    try:
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        return False
+    if stat.S_ISDIR(mode):
+        raise UsageError(f"cannot write to {path}: it is a folder; name a file")
+    if not stat.S_ISREG(mode):
+        raise UsageError(
+            f"cannot write {path}: it is a pipe, a socket or a device; name a file, or - for "
+            "standard output"
+        )
+    return True
+
+
+def _refuse_inputs(path: Path, found: os.stat_result, inputs: Iterable[Path | str]) -> None:
+    for source in inputs:
+        for file in _files_of(Path(source)):
+            try:
+                same = os.path.samestat(file.stat(), found)
+            except (OSError, ValueError):  # an input that cannot be read is told by its reader
+                continue
+            if same:
+                raise UsageError(
+                    f"cannot write {path}: it is the input {file}, which would be lost; name "
+                    "another file"
+                )
+
+
+def _files_of(source: Path) -> Iterator[Path]:
+    yield source
+    try:
+        if source.is_dir():
+            yield from source.iterdir()
+    except (OSError, ValueError):
+        return
