@@ -17,11 +17,12 @@ from hypothesis.extra import numpy as hnp
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.parquet import load_dataset, read_dataset, save_dataset
 from owpc_ltr.data.parquet import writing as saving_module
-from owpc_ltr.errors import BadInput
+from owpc_ltr.errors import BadInput, DiskFault
 
 quick = settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
+finite_or_missing = st.floats(width=32, allow_infinity=False)
 texts = st.text(max_size=5)
 names = texts | st.sampled_from(["label", "query_id", "feature label", "a.b", "a", "field label"])
 
@@ -54,7 +55,7 @@ def datasets(draw: st.DrawFn) -> RankingDataset:
 
     sites = st.lists(st.none() | texts, min_size=rows, max_size=rows)
     return make_dataset(
-        draw(hnp.arrays(np.float32, (rows, len(columns)))),
+        draw(hnp.arrays(np.float32, (rows, len(columns)), elements=finite_or_missing)),
         np.abs(draw(hnp.arrays(np.float32, rows, elements=st.sampled_from([0.0, 1.0, 2.5])))),
         np.repeat(np.array(ids, object), sizes),
         feature_names=tuple(columns),
@@ -139,7 +140,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.M
         raise OSError(28, "no space left on device")
 
     monkeypatch.setattr(pq.ParquetWriter, "write_table", full_disk)
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(DiskFault, match="no space left on device; mend that"):
         save_dataset(data, path)
     assert path.read_bytes() == content
     assert [file.name for file in tmp_path.iterdir()] == ["a.parquet"]

@@ -82,6 +82,19 @@ def check_not_negative(name: str, part: Any) -> None:
         raise BadInput(f"{name} must be finite and not negative: entry {row + 1} is {part[row]}")
 
 
+def infinite_value(data: Any) -> str:
+    """Where the first infinite feature of a dataset stands, and what to do."""
+    for start in range(0, len(data.features), 1 << 14):
+        found = np.argwhere(np.isinf(data.features[start : start + (1 << 14)]))
+        if len(found):
+            row, column = int(found[0][0]) + start, int(found[0][1])
+            return (
+                f"feature '{data.feature_names[column]}' of row {row + 1} is "
+                f"{data.features[row, column]}: mend the feature; a missing value is NaN"
+            )
+    raise ValueError("no feature is infinite")
+
+
 def _first_duplicate(names: list[str]) -> str | None:
     if len(set(names)) == len(names):
         return None

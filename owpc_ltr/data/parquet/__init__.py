@@ -15,7 +15,7 @@ from pathlib import Path
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.parquet.reading import load_dataset
 from owpc_ltr.data.parquet.writing import save_dataset
-from owpc_ltr.files.text import open_regular
+from owpc_ltr.files.regular import open_regular
 
 __all__ = ["load_dataset", "read_dataset", "save_dataset"]
 

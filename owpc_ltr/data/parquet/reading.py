@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,10 +16,13 @@ import pyarrow.parquet as pq
 from numba import njit
 
 from owpc_ltr.arrays import Matrix
+from owpc_ltr.data.consistency import infinite_value
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.parquet.digest import digest_of
 from owpc_ltr.data.parquet.schema import COLUMNS, FORMAT, KEY, NEEDED
-from owpc_ltr.errors import BadInput
-from owpc_ltr.files.text import open_regular, shown
+from owpc_ltr.errors import BadInput, DiskFault
+from owpc_ltr.files.regular import open_regular
+from owpc_ltr.files.text import shown
 
 _TILE = 32
 
@@ -25,19 +30,37 @@ _TILE = 32
 def load_dataset(path: Path | str) -> RankingDataset:
     """Read what `save_dataset` wrote; the matrix is filled a row group at a time.
 
-    Raises BadInput where the file is cut, is not Parquet, or is not such a dataset.
+    Raises BadInput where the file is cut, is not Parquet, is not such a dataset, or is not as it
+    was written: pages have checksums, and the whole has a digest (see `digest.py`).
     """
     path = Path(path)
     with open_regular(path) as file:
         try:
-            parquet = pq.ParquetFile(file)
-            parts = _Parts(path, parquet)
-            return parts.dataset()
-        except (pa.ArrowException, OSError) as error:
+            parquet = pq.ParquetFile(file, page_checksum_verification=True)
+            return _checked(path, _Parts(path, parquet))
+        except (pa.ArrowException, OSError, MemoryError, UnicodeError) as error:
+            if getattr(error, "errno", None) == errno.EIO:
+                raise DiskFault(f"cannot read {path}: {os.strerror(errno.EIO)}") from error
+            why = (str(error).splitlines() or [type(error).__name__])[0].split(".")[0].lower()
             raise BadInput(
-                f"cannot read {path}: it is no whole Parquet file "
-                f"({str(error).splitlines()[0].split('.')[0].lower()}): write or fetch it again"
+                f"cannot read {path}: it is no whole Parquet file ({why}): write or fetch it again"
             ) from error
+
+
+def _checked(path: Path, parts: _Parts) -> RankingDataset:
+    """The dataset, as it was written. Raises BadInput."""
+    dataset = parts.dataset()
+    digest, infinite = digest_of(dataset)
+    # Files of before had no digest.
+    if digest != parts.about.get("digest", digest):
+        raise BadInput(
+            f"cannot read {path}: it is not as it was written (its digest is another): fetch or "
+            "write it again; what was changed on purpose, save anew from its columns: "
+            "owpc_ltr.from_frame, owpc_ltr.save_dataset"
+        )
+    if infinite:
+        raise BadInput(f"cannot read {path}: {infinite_value(dataset)}")
+    return dataset
 
 
 class _Parts:
@@ -60,6 +83,8 @@ class _Parts:
         parts: dict[str, list[Any]] = {name: [] for name in kept}
         row = 0
         for group in self._groups():
+            if row + len(group) > self.rows:
+                raise self._bad("it has more rows than it says: write or fetch it again")
             for name, chunks in parts.items():
                 chunks.extend(group.column(self.schema.names.index(name)).chunks)
             _fill(features[row : row + len(group)], self._block(group))
@@ -67,6 +92,8 @@ class _Parts:
         whole = {name: self._whole(name, chunks) for name, chunks in parts.items()}
         if not self.rows:
             raise self._bad("it has no rows")
+        if row != self.rows:
+            raise self._bad("it has fewer rows than it says: write or fetch it again")
         return self._assemble(features, whole)
 
     def _assemble(self, features: Matrix, whole: dict[str, Any]) -> RankingDataset:
@@ -126,6 +153,7 @@ class _Parts:
     def _whole(self, name: str, chunks: list[Any]) -> Any:
         """All values of a column that is no feature."""
         whole = pa.concat_arrays(chunks) if chunks else pa.array([], self.schema.field(name).type)
+        whole.validate(full=True)
         if name in COLUMNS and whole.null_count:
             row = pc.index(pc.is_null(whole), True).as_py()
             raise self._bad(f"the column '{name}' has no value in row {row + 1}")

@@ -10,10 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from owpc_ltr.data.consistency import infinite_value
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.parquet.digest import digest_of
 from owpc_ltr.data.parquet.schema import COLUMNS, FORMAT, KEY, PER_QUERY
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.atomic import open_atomically
+from owpc_ltr.files.output import open_output
 
 _ROWS = 1 << 16
 
@@ -21,7 +23,8 @@ _ROWS = 1 << 16
 def save_dataset(dataset: RankingDataset, path: Path | str) -> None:
     """Write the dataset, whole or not at all; equal datasets give equal bytes.
 
-    Missing values stay NaN. Raises BadInput where the manifest is no JSON.
+    Missing values stay NaN. Raises BadInput where the manifest is no JSON, and for an infinite
+    value, DiskFault where the disk fails.
     """
     kept = _kept(dataset)
     taken = set(COLUMNS)
@@ -41,7 +44,7 @@ def save_dataset(dataset: RankingDataset, path: Path | str) -> None:
     )
     rows = np.repeat(np.arange(dataset.n_queries), np.diff(dataset.offsets))
     with (
-        open_atomically(Path(path)) as file,
+        open_output(path, binary=True) as file,
         pq.ParquetWriter(
             file,
             schema,
@@ -51,6 +54,7 @@ def save_dataset(dataset: RankingDataset, path: Path | str) -> None:
             # Bytes of one place next to each other: smaller and read faster than plain floats.
             use_byte_stream_split=columns,
             write_statistics=list(ours),
+            write_page_checksum=True,
         ) as writer,
     ):
         for start in range(0, dataset.n_documents, _ROWS):
@@ -97,7 +101,7 @@ def _free_columns(names: tuple[str, ...], what: str, taken: set[str]) -> list[st
 
 def _metadata(dataset: RankingDataset, columns: list[str], fields: dict[str, str]) -> str:
     scales = dataset.feature_scales
-    about = {
+    about: dict[str, Any] = {
         "format": FORMAT,
         "features": list(dataset.feature_names),
         "columns": columns,
@@ -107,6 +111,11 @@ def _metadata(dataset: RankingDataset, columns: list[str], fields: dict[str, str
         "manifest": dataset.manifest,
     }
     try:
-        return json.dumps(about, sort_keys=True, allow_nan=False)
+        json.dumps(dataset.manifest, allow_nan=False)
+        about["digest"], infinite = digest_of(dataset)
+        text = json.dumps(about, sort_keys=True, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise BadInput(f"cannot save the dataset: its manifest is no JSON ({error})") from error
+    if infinite:
+        raise BadInput(f"cannot save the dataset: {infinite_value(dataset)}")
+    return text

@@ -1,0 +1,99 @@
+"""The digest of a dataset: of every value, wherever its row groups are cut, in one pass."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numba import njit
+
+from owpc_ltr.data.dataset import RankingDataset
+
+
+def digest_of(dataset: RankingDataset) -> tuple[str, bool]:
+    """The hex digest of everything that a dataset file holds; whether a feature is infinite."""
+    sums = np.zeros(dataset.n_features, np.uint64)
+    infinite = _add_rows(dataset.features.view(np.uint32), sums)
+    fields = dataset.document_fields
+    scales = dataset.feature_scales
+    about = {
+        "shape": dataset.features.shape,
+        "features": dataset.feature_names,
+        "fields": None if fields is None else sorted(fields),
+        "scales": None if scales is None else scales.tolist(),
+        "featureset_hash": dataset.featureset_hash,
+        "manifest": dataset.manifest,
+    }
+    digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
+    parts = (
+        sums,
+        dataset.labels,
+        dataset.offsets,
+        dataset.query_weights,
+        dataset.document_weights,
+        dataset.query_ids,
+        dataset.document_ids,
+        dataset.query_params,
+        dataset.comments,
+        *((fields or {})[name] for name in sorted(fields or {})),
+    )
+    for part in parts:
+        digest.update(b"-" if part is None else b"+")
+        if part is not None:
+            _add(digest, part)
+    return digest.hexdigest(), bool(infinite)
+
+
+def _add(digest: Any, part: Any) -> None:
+    """Add an array, by its values: how Arrow lays them out does not matter."""
+    if isinstance(part, np.ndarray):
+        digest.update(np.ascontiguousarray(part).view(np.uint8).data)
+        return
+    if isinstance(part, pa.ChunkedArray):
+        part = part.combine_chunks()
+    # Parquet renames what lists hold: "item" comes back as "element".
+    name = "list" if pa.types.is_list(part.type) else str(part.type)
+    digest.update(f"{name} {len(part)} {part.null_count}".encode())
+    if part.null_count:
+        digest.update(np.packbits(pc.is_null(part).to_numpy(zero_copy_only=False)).data)
+        part = part.drop_null()
+    kind = part.type
+    if pa.types.is_string(kind):
+        ends = np.frombuffer(
+            part.buffers()[1] or bytes(4), np.int32, len(part) + 1, part.offset * 4
+        )
+        digest.update(np.diff(ends).data)
+        digest.update(memoryview(part.buffers()[2] or b"")[ends[0] : ends[-1]])
+    elif pa.types.is_list(kind):
+        digest.update(pc.list_value_length(part).to_numpy().data)
+        _add(digest, part.flatten())
+    elif pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        digest.update(np.ascontiguousarray(part.to_numpy(zero_copy_only=False)).view(np.uint8).data)
+    else:
+        digest.update(repr(part.to_pylist()).encode())
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _add_rows(bits: Any, sums: Any) -> Any:
+    """Add each row, times an odd number of its own, to the sums; how many values are infinite.
+
+    A value that changes by d changes its column's sum by d times an odd number, modulo 2⁶⁴: never
+    by nothing.
+    """
+    rows, width = bits.shape
+    infinite = np.uint64(0)
+    for row in range(rows):
+        # The row's number, mixed as in SplitMix64 (Steele, Lea & Flood 2014).
+        key = (np.uint64(row) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        key = (key ^ (key >> np.uint64(31))) | np.uint64(1)
+        for column in range(width):
+            value = bits[row, column]
+            sums[column] += np.uint64(value) * key
+            infinite += np.uint64((value & np.uint32(0x7FFFFFFF)) == np.uint32(0x7F800000))
+    return infinite
