@@ -378,7 +378,7 @@ def test_a_decompression_bomb_is_refused_in_little_memory(line: bytes, tmp_path:
         for _ in range(96):
             file.write(line * ((1 << 20) // len(line)))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(BadInput, match="inflate more than 200-fold"):
+    with pytest.raises(BadInput, match=r"inflate more than 200-fold|line is longer than 32 MiB"):
         read_letor(path)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 600 << 10
 
@@ -392,7 +392,11 @@ def test_text_that_needs_more_memory_than_there_is_is_refused(
 
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=1 << 20))
     with pytest.raises(BadInput, match="rows of 1,000,000 features take"):
-        read("".join(f"0 qid:1 {i + 1}:1 1000000:1\n" for i in range(17)), tmp_path)
+        read(
+            "".join(f"0 qid:1 {i + 1}:1 1000000:1\n" for i in range(17)),
+            tmp_path,
+            max_features=10**6,
+        )
 
 
 def test_a_sparse_file_grows_wider_without_loss(tmp_path: Path) -> None:
@@ -417,7 +421,7 @@ def test_more_rows_than_were_expected_are_kept(tmp_path: Path) -> None:
 def test_a_line_may_be_longer_than_a_block(tmp_path: Path) -> None:
     values = np.arange(1, 200_001)
     line = "1 qid:1 " + " ".join(f"{i}:{i}" for i in values) + "\n"
-    data = read("0 qid:1 1:1\n" + line, tmp_path)
+    data = read("0 qid:1 1:1\n" + line, tmp_path, max_features=200_000)
     assert np.array_equal(data.features[1], values.astype(np.float32))
 
 

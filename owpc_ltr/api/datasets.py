@@ -32,11 +32,15 @@ __all__ = [
 
 
 def read_dataset(
-    paths: str | Path | Sequence[str | Path], *, n_features: int | None = None
+    paths: str | Path | Sequence[str | Path],
+    *,
+    n_features: int | None = None,
+    max_features: int | None = None,
 ) -> RankingDataset:
     """The dataset in a file, or in several, which are joined: Parquet, or LETOR text (.gz, .xz).
 
-    `n_features` is for LETOR text that leaves its last features out. Raises BadInput, naming the
+    `n_features` is for LETOR text that leaves its last features out, `max_features` for such of
+    more than 10,000, which otherwise are taken for ids. Raises BadInput, naming the
     file and the line, where one cannot be read; naming both files, where they have other features
     or the same query.
     """
@@ -45,7 +49,7 @@ def read_dataset(
     several = [paths] if isinstance(paths, str | Path) else list(paths)
     if not several:
         raise UsageError("there is no file to read: name one or more")
-    parts = [_read(Path(path), n_features) for path in several]
+    parts = [_read(Path(path), n_features, max_features) for path in several]
     return join_datasets(parts, [str(path) for path in several])
 
 
@@ -68,11 +72,13 @@ def write_run(
     write_scores(scores, data, path, tag, depth)
 
 
-def read_folds(paths: Sequence[Path | str]) -> RankingDataset | list[Fold]:
+def read_folds(
+    paths: Sequence[Path | str], *, max_features: int | None = None
+) -> RankingDataset | list[Fold]:
     """One dataset; or the folds of folders that have a train, a vali and a test file each."""
     from owpc_ltr.training.cross_validation import read_folds as read
 
-    return read([Path(path) for path in paths])
+    return read([Path(path) for path in paths], max_features)
 
 
 def read_splits(
@@ -80,6 +86,8 @@ def read_splits(
     validation: Path | str | None = None,
     validation_share: float = 0.2,
     test_share: float = 0.2,
+    *,
+    max_features: int | None = None,
 ) -> DatasetSplits[RankingDataset]:
     """The queries of a file to learn from and to choose settings on, with their names for records.
 
@@ -87,18 +95,18 @@ def read_splits(
     """
     from owpc_ltr.data.splits import HashSplit, split_queries, with_validation
 
-    data = read_dataset(path)
+    data = read_dataset(path, max_features=max_features)
     if validation is not None:
-        given = read_dataset(validation)
+        given = read_dataset(validation, max_features=max_features)
         return with_validation(data, given, Path(path).name, Path(validation).name)
     split = HashSplit(validation_share, test_share)
     return split_queries(data, split, Path(path).name, ("train", "validation"))
 
 
-def _read(path: Path, n_features: int | None) -> RankingDataset:
+def _read(path: Path, n_features: int | None, max_features: int | None) -> RankingDataset:
     from owpc_ltr.data.letor import read_letor
     from owpc_ltr.data.parquet import read_dataset as read_one
 
     if n_features is None:
-        return read_one(path)
-    return read_letor(path, n_features=n_features)
+        return read_one(path, max_features)
+    return read_letor(path, n_features=n_features, max_features=max_features)

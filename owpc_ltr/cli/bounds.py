@@ -11,7 +11,7 @@ import typer
 
 from owpc_ltr.cli.files import A_MODEL, Reads
 from owpc_ltr.cli.groups import grouped
-from owpc_ltr.cli.options import Json, PluginFiles
+from owpc_ltr.cli.options import Json, MaxFeatures, PluginFiles
 from owpc_ltr.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def bounds(
         str | None,
         typer.Option(help="The OWPC weights of the ranking error; default: the model's own."),
     ] = None,
+    max_features: MaxFeatures = None,
     plugin: PluginFiles = None,
     as_json: Json = False,
 ) -> None:
@@ -42,7 +43,7 @@ def bounds(
     from owpc_ltr.api.datasets import read_dataset
     from owpc_ltr.api.models import risk_bounds
 
-    sample = read_dataset(data)
+    sample = read_dataset(data, max_features=max_features)
     found = risk_bounds(model, sample, delta=delta, generator=generator, plugins=plugin or ())
     if as_json:
         told = [bound.as_dict() for bound in found]

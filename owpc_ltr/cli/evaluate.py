@@ -13,7 +13,7 @@ from owpc_ltr.cli.files import MAYBE_A_FILE, MODEL_OR_FEATURE, Reads, Writes
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.live import LiveOptions, warn_of_judgments
 from owpc_ltr.cli.live_report import print_live
-from owpc_ltr.cli.options import FieldSource, Index, Json, Metrics, PluginFiles, Seed
+from owpc_ltr.cli.options import FieldSource, Index, Json, MaxFeatures, Metrics, PluginFiles, Seed
 from owpc_ltr.cli.output import columns, print_json, print_table, progress, warn
 from owpc_ltr.errors import UsageError
 
@@ -54,6 +54,7 @@ def evaluate(
     featureset: Annotated[
         str | None, typer.Option(help="With --live, a file's feature set; default: found by hash.")
     ] = None,
+    max_features: MaxFeatures = None,
     place: StoreOptions,
     seed: Seed = 0,
     plugin: PluginFiles = None,
@@ -90,7 +91,7 @@ def evaluate(
     from owpc_ltr.api.evaluation import METRICS, side_in_words
     from owpc_ltr.api.evaluation import evaluate as measure
 
-    judged = read_dataset(data)
+    judged = read_dataset(data, max_features=max_features)
     warn_of_judgments(place.cluster, judged, index, live.query)
     found = measure(
         Path(model),

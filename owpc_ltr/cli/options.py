@@ -30,6 +30,10 @@ Index = Annotated[
     typer.Option(help="The index (or alias) to search; default: what the model or cluster knows."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+MaxFeatures = Annotated[
+    int | None,
+    typer.Option(min=1, help="The most features of LETOR text; default: 10000, more may be ids."),
+]
 Metrics = Annotated[
     list[str] | None,
     typer.Option("--metric", help="As ndcg@10, map, mrr, precision@5; may be repeated."),

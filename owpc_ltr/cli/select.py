@@ -11,7 +11,7 @@ import typer
 
 from owpc_ltr.cli.files import MAYBE_A_FILE, Reads, Writes
 from owpc_ltr.cli.groups import grouped
-from owpc_ltr.cli.options import Grid, Json, Metrics, PluginFiles, Seed, Settings
+from owpc_ltr.cli.options import Grid, Json, MaxFeatures, Metrics, PluginFiles, Seed, Settings
 from owpc_ltr.cli.output import print_json, print_table, progress
 from owpc_ltr.errors import UsageError
 
@@ -64,6 +64,7 @@ def select(
         ),
         typer.Option(help="Keeps finished work, so that a stopped run goes on."),
     ] = None,
+    max_features: MaxFeatures = None,
     seed: Seed = 0,
     plugin: PluginFiles = None,
     as_json: Json = False,
@@ -81,7 +82,7 @@ def select(
 
     with progress() as show:
         found = select_over_folds(
-            read_folds(data),
+            read_folds(data, max_features=max_features),
             folds=folds,
             metrics=metric or ["map", "ndcg@1", "ndcg@3", "ndcg@10"],
             normalise=normalise,

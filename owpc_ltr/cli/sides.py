@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from owpc_ltr.cli.files import Reads
+from owpc_ltr.cli.options import MaxFeatures
 
 if TYPE_CHECKING:
     from owpc_ltr.api.results import DatasetSplits, RankingDataset
@@ -29,9 +30,11 @@ class SplitOptions:
     test_share: Annotated[
         float, typer.Option(help="Share of DATA's queries kept out for `evaluate`.")
     ] = 0.2
+    max_features: MaxFeatures = None
 
     def read(self, path: Path) -> DatasetSplits[RankingDataset]:
         """The sides of a dataset's file that training needs."""
         from owpc_ltr.api.datasets import read_splits
 
-        return read_splits(path, self.validation, self.validation_share, self.test_share)
+        shares = self.validation_share, self.test_share
+        return read_splits(path, self.validation, *shares, max_features=self.max_features)

@@ -36,7 +36,8 @@ def read_regular(path: Path, largest: int, cannot: str = READ, kind: str = "") -
     """The bytes of a plain file, as they are. Raises BadInput where it is larger than `largest`."""
     with open_regular(path, cannot) as file:
         try:
-            content = file.read(largest + 1)
+            # One byte more, should the file grow meanwhile.
+            content = file.read(min(largest, os.fstat(file.fileno()).st_size) + 1)
         except OSError as error:
             raise _unreadable(path, cannot, error) from error
     if len(content) > largest:

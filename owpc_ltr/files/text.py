@@ -95,6 +95,20 @@ def open_bytes(path: Path, any_content: bool = False) -> Iterator[ByteSource]:
         yield ByteSource(path, raw, os.fstat(raw.fileno()).st_size)
 
 
+def line_of(source: ByteSource, wanted: bytes) -> int:
+    """The first line in which these bytes, which are there, stand."""
+    block, rest, line = memoryview(bytearray(1 << 20)), b"", 1
+    while got := source.readinto(block):
+        content = rest + block[:got]
+        found = content.find(wanted)
+        if found >= 0:
+            return line + content.count(b"\n", 0, found)
+        keep = len(content) - len(wanted) + 1
+        line += content.count(b"\n", 0, keep)
+        rest = content[keep:]
+    raise ValueError(f"{wanted!r} stands nowhere in {source.path}")
+
+
 def read_text(path: Path, largest: int = 1 << 30) -> str:
     """The whole file as text; a byte order mark is left out.
 

@@ -104,15 +104,19 @@ def cut_folds(data: RankingDataset, folds: int, salt: str = "owpc-ltr") -> list[
     return cut
 
 
-def read_folds(paths: Sequence[Path]) -> RankingDataset | list[Fold]:
+def read_folds(
+    paths: Sequence[Path], max_features: int | None = None
+) -> RankingDataset | list[Fold]:
     """One dataset; or the folds of folders that have a train, a vali and a test file each."""
     if len(paths) == 1 and not paths[0].is_dir():
-        return read_dataset(paths[0])
+        return read_dataset(paths[0], max_features)
     folds = []
     for folder in paths:
         if not folder.is_dir():
             raise UsageError(f"{folder} is no folder: give one dataset, or a folder for each fold")
-        parts = [read_dataset(_part(folder, name)) for name in ("train", "vali", "test")]
+        parts = [
+            read_dataset(_part(folder, name), max_features) for name in ("train", "vali", "test")
+        ]
         folds.append(Fold(folder.name, *parts))
     return folds
 

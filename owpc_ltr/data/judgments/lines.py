@@ -12,12 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from owpc_ltr.arrays import Vector
+from owpc_ltr.data.invisible import INVISIBLE, why_unseen
 from owpc_ltr.data.judgments.columns import Column, encode, grade_column, is_text, text_column
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.text import shown
 
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _UNFIT = r"^$|^[ \t]|[ \t]$|[\x00-\x08\x0a-\x1f]"
+_UNSEEN = f"{_UNFIT}|{INVISIBLE}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,10 +63,19 @@ class JudgmentLines:
     def check_ids(self) -> None:
         """Refuse ids that are empty, or that would not be found as they stand."""
         for what, ids in (("query id", self.query_ids), ("document id", self.document_ids)):
-            row = pc.index(pc.match_substring_regex(ids, _UNFIT), True).as_py()
+            # Where queries have no ids, their texts stand for them: people type what they type.
+            typed = (
+                ids is self.query_ids
+                and "query" in self.params
+                and ids.equals(self.params["query"])
+            )
+            pattern = _UNFIT if typed else _UNSEEN
+            row = pc.index(pc.match_substring_regex(ids, pattern), True).as_py()
             if row >= 0:
                 value = _text(ids, row)
-                why = "begins or ends with a blank, or has a control character in it"
+                why = why_unseen(value) or (
+                    "begins or ends with a blank, or has a control character in it"
+                )
                 raise self.bad(
                     row, f"the {what} is empty" if not value else f"the {what} {shown(value)} {why}"
                 )

@@ -66,6 +66,14 @@ def complaint(error: int, text: bytes, at: int, n_features: int) -> str:
     return _WORDS[error].format(value, n_features)
 
 
+def too_wide(needed: int, most: int) -> str:
+    """A line has more features than are read unless more are asked for."""
+    return (
+        f"feature {needed:,} is beyond {most:,}, the most that are read: is it an id? number the "
+        f"features from 1 on, or give --max-features {needed} (max_features=…)"
+    )
+
+
 def _first_beyond(text: bytes, at: int, n_features: int) -> int:
     for match in re.finditer(rb"[ \t](\d+):", text[at : text.index(b"\n", at)]):
         if int(match.group(1)) > n_features:

@@ -5,23 +5,29 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.invisible import first_unseen, why_unseen
 from owpc_ltr.data.letor import codes
 from owpc_ltr.data.letor.decimals import nearest_float32, powers_of_ten
 from owpc_ltr.data.letor.kernel import read_lines
-from owpc_ltr.data.letor.messages import complaint
-from owpc_ltr.data.letor.rows import Rows, Strings
+from owpc_ltr.data.letor.messages import complaint, too_wide
+from owpc_ltr.data.letor.rows import MOST_FEATURES, Rows, Strings, widest
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.text import ByteSource, open_bytes, shown
+from owpc_ltr.files.text import ByteSource, line_of, open_bytes, shown
 
 BLOCK = 1 << 20
-_LONGEST_LINE = 1 << 28
+_LONGEST_LINE = 1 << 25
 
 
 def read_letor(
-    path: Path | str, *, n_features: int | None = None, block: int = BLOCK
+    path: Path | str,
+    *,
+    n_features: int | None = None,
+    max_features: int | None = None,
+    block: int = BLOCK,
 ) -> RankingDataset:
     """The dataset in a LETOR/SVMrank text file: `label qid:ID 1:value 2:value … # comment`.
 
@@ -30,23 +36,26 @@ def read_letor(
     without blanks and '#'. The document id is X of a comment `docid = X …`, else the comment's
     first word (RankLib), else the row's number within its query. Blank lines, and lines that are
     comments, are passed over. Feature names are "1", "2", … to the largest index, or to
-    `n_features`. The text is never held whole: `block` bytes of it are (more for longer lines).
+    `n_features`, of which 10,000 are read unless `max_features` says more: left out, a matrix more
+    than 400 times as large as its text is refused too, beyond 64 MiB. The text is never held
+    whole: `block` bytes of it are (more for longer lines, of up to 32 MiB).
 
     Raises BadInput, naming file, line and value, where anything is not as said, where a query's
     lines do not stand together, and where the last line has no end (the file may be cut).
     """
     path = Path(path)
-    reader = _Reader(path, n_features)
+    reader = _Reader(path, n_features, max_features)
     with open_bytes(path) as source:
         reader.read(source, block)
     return reader.dataset()
 
 
 class _Reader:
-    def __init__(self, path: Path, n_features: int | None) -> None:
+    def __init__(self, path: Path, n_features: int | None, max_features: int | None) -> None:
         self.path = path
         self.n_features = n_features
-        self.rows = Rows(path, n_features or 0)
+        most = min(max_features or MOST_FEATURES, codes.LARGEST_INDEX)
+        self.rows = Rows(path, n_features or 0, most, max_features or 0)
         self.ids = Strings("document ids")
         self.comments = Strings("comments")
         self.queries = Strings("query ids")
@@ -117,14 +126,18 @@ class _Reader:
             if result == codes.DONE:
                 break
             if result == codes.FULL:
-                rows.lengthen(int(state[codes.ROW]), source.share * (before + at) / source.taken)
-            elif result == codes.WIDER and self.n_features is None:
-                content = text.tobytes()
-                rows.widen(int(state[codes.ROW]), content[at : content.index(b"\n", at)])
-            else:
-                content = text.tobytes()
-                line = first_line + content.count(b"\n", 0, at) + 1
+                share = source.share * (before + at) / source.taken
+                rows.lengthen(int(state[codes.ROW]), share, before + at)
+                continue
+            content = text.tobytes()
+            line = first_line + content.count(b"\n", 0, at) + 1
+            if result != codes.WIDER or self.n_features is not None:
                 raise self._bad(line, complaint(result, content, at, rows.width))
+            end = content.index(b"\n", at)
+            needed = widest(content[at:end])
+            if needed > rows.most:
+                raise self._bad(line, too_wide(needed, rows.most))
+            rows.widen(int(state[codes.ROW]), needed, before + end)
         self._settle(text, unsure[: state[codes.UNSURE_TOKENS]], first_line)
         self._keep(text, scratch, begun[: state[codes.QUERIES]], first_line)
 
@@ -182,13 +195,16 @@ class _Reader:
         rows = self.rows
         rows.finish(count, width)
         comments = self.comments.content
+        document_ids = self.ids.array(self.path, rows.id_ends)
+        self._refuse_unseen("query id", self.queries, query_ids)
+        self._refuse_unseen("document id", self.ids, document_ids)
         return RankingDataset(
             features=rows.features,
             labels=rows.labels,
             offsets=np.append(begun[:, 0], count),
             query_ids=query_ids,
             feature_names=tuple(str(index + 1) for index in range(width)),
-            document_ids=self.ids.array(self.path, rows.id_ends),
+            document_ids=document_ids,
             comments=self.comments.array(self.path, rows.comment_ends) if comments else None,
         )
 
@@ -204,6 +220,15 @@ class _Reader:
                     "all lines of a query next to each other",
                 )
             first[query] = line
+
+    def _refuse_unseen(self, what: str, strings: Strings, ids: pa.StringArray) -> None:
+        found = first_unseen(strings.content, ids)
+        if found is None:
+            return
+        value = str(ids[found])
+        with open_bytes(self.path) as source:
+            line = line_of(source, value.encode())
+        raise self._bad(line, f"the {what} {shown(value)} {why_unseen(value)}")
 
     def _bad(self, line: int, what: str) -> BadInput:
         return BadInput(

@@ -20,17 +20,26 @@ _FIRST_ROWS = 1024
 _SMALL = 1 << 24
 """Cells of a matrix that is never too large."""
 _INDEX = re.compile(rb"[ \t](\d{1,7}):")
+MOST_FEATURES = 10_000
+"""The most features that are read unless more are asked for."""
+_LARGEST_RATIO = 400
+"""Bytes of a matrix for each byte of its text, unless more are asked for."""
 
 
 class Rows:
     """One row a document: features, label, and where its strings end.
 
-    `features` is (capacity, width); rows beyond those that were read hold nothing.
+    `features` is (capacity, width); rows beyond those that were read hold nothing. Unless the
+    number of features is `asked` for, a matrix far larger than its text is refused.
     """
 
-    def __init__(self, path: Path, width: int) -> None:
+    def __init__(self, path: Path, width: int, most: int = LARGEST_INDEX, asked: int = 0) -> None:
         self.path = path
         self.width = width
+        self.most = most
+        self.text = 0
+        """Bytes of text that the rows so far were read from."""
+        self._asked = bool(width or asked)
         self.capacity = 0
         self._cells: Labels = np.empty(0, np.float32)
         self.labels: Labels = np.empty(0, np.float32)
@@ -43,23 +52,24 @@ class Rows:
         """A view that lasts until the rows grow."""
         return self._cells[: self.capacity * self.width].reshape(self.capacity, self.width)
 
-    def lengthen(self, rows: int, share: float) -> None:
-        """Make room for more rows, where `rows` of them took this share of the file."""
+    def lengthen(self, rows: int, share: float, text: int) -> None:
+        """Make room for more rows, where `rows` of them took this share and text of the file."""
+        self.text = text
         least = rows + max(rows // 8, 16)
         expected = max(least, int(rows / share * 1.02) + 16)
-        self._hold(expected if self._fits(expected, self.width) else least)
+        fits = self._fits(expected, self.width) and self._is_modest(expected, text / share)
+        self._hold(expected if fits else least, rows)
 
-    def widen(self, rows: int, line: bytes) -> None:
-        """Make room for the features of this line; `rows` have been read before."""
-        indices = [int(index) for index in _INDEX.findall(line.partition(b"#")[0])]
-        needed = max(index for index in indices if index <= LARGEST_INDEX)
+    def widen(self, rows: int, needed: int, text: int) -> None:
+        """Make room for so many features, which a line after `rows` and their text has."""
+        self.text = text
         # Later lines of a sparse file go a little further each: not one widening for each of them.
-        width = needed if rows == 0 else min(max(needed, self.width * 5 // 4), LARGEST_INDEX)
+        width = needed if rows == 0 else min(max(needed, self.width * 5 // 4), self.most)
         if self.capacity * width > _SMALL:
             # What was expected of narrower rows would be too much: it is asked for again.
             self.capacity = rows + max(rows // 8, 16)
         old, self.width = self.width, width
-        self._hold(self.capacity)
+        self._hold(self.capacity, rows)
         _lay_out(self._cells, rows, old, width)
 
     def finish(self, rows: int, width: int) -> None:
@@ -72,7 +82,19 @@ class Rows:
         free: int = psutil.virtual_memory().available
         return (capacity * width - self._cells.size) * 4 < free
 
-    def _hold(self, capacity: int) -> None:
+    def _is_modest(self, rows: int, text: float) -> bool:
+        """Whether the matrix of rows is not far larger than their text, or was asked for."""
+        most = max(_SMALL, _LARGEST_RATIO * text / 4)
+        return self._asked or rows * self.width <= most
+
+    def _hold(self, capacity: int, rows: int = 0) -> None:
+        if not self._is_modest(rows, self.text):
+            raise BadInput(
+                f"cannot read {self.path}: {rows:,} rows of {self.width:,} features take "
+                f"{rows * self.width * 4 / 1e9:.1f} GB, more than {_LARGEST_RATIO} times their text of "
+                f"{self.text:,} bytes: are the feature numbers ids? number the features from 1 on, "
+                f"or give --max-features {self.width} (max_features=…) to read it all the same"
+            )
         if capacity * self.width > _SMALL and not self._fits(capacity, self.width):
             raise BadInput(
                 f"cannot read {self.path}: {capacity:,} rows of {self.width:,} features take "
@@ -83,6 +105,12 @@ class Rows:
         self._cells.resize(capacity * self.width, refcheck=False)
         for array in (self.labels, self.id_ends, self.comment_ends):
             array.resize(capacity, refcheck=False)
+
+
+def widest(line: bytes) -> int:
+    """The largest feature number of a line, among those that can be one."""
+    numbers = (int(found.group(1)) for found in _INDEX.finditer(line.partition(b"#")[0]))
+    return max(number for number in numbers if number <= LARGEST_INDEX)
 
 
 class Strings:

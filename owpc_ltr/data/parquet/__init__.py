@@ -20,11 +20,14 @@ from owpc_ltr.files.regular import open_regular
 __all__ = ["load_dataset", "read_dataset", "save_dataset"]
 
 
-def read_dataset(path: Path | str) -> RankingDataset:
-    """A dataset in a file of either kind, told by content: our Parquet, or LETOR text."""
+def read_dataset(path: Path | str, max_features: int | None = None) -> RankingDataset:
+    """A dataset in a file of either kind, told by content: our Parquet, or LETOR text.
+
+    `max_features` is for LETOR text of more than 10,000.
+    """
     from owpc_ltr.data.letor import read_letor
 
     path = Path(path)
     with open_regular(path) as file:
         parquet = file.read(4) == b"PAR1"
-    return load_dataset(path) if parquet else read_letor(path)
+    return load_dataset(path) if parquet else read_letor(path, max_features=max_features)
