@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from owpc_ltr.cli.stops import Stops
-from owpc_ltr.errors import OwpcLtrError, OwpcLtrWarning, Refused, Stopped
+from owpc_ltr.errors import DiskFault, OwpcLtrError, OwpcLtrWarning, Stopped
 
 
 def main() -> NoReturn:
@@ -38,7 +38,7 @@ def _with_streams(stops: Stops) -> int:
         if out.fault is not None and code == 0:
             why = (out.fault.strerror or "it failed").lower()
             code = _tell(
-                f"the work is done, and its output could not be written: {why}", Refused.exit_code
+                f"the work is done, and its output could not be written: {why}", DiskFault.exit_code
             )
     return code
 

@@ -7,7 +7,7 @@ import traceback
 
 from owpc_ltr.cli.crash import EXIT_CODE, crash_message
 from owpc_ltr.cli.stops import Interrupted
-from owpc_ltr.errors import OwpcLtrError, PluginError, Refused
+from owpc_ltr.errors import DiskFault, OwpcLtrError, PluginError, Refused
 
 _OF_THE_MACHINE = {
     *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO),
@@ -29,7 +29,7 @@ def fault_of(error: BaseException) -> tuple[str, int]:
     if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
         where = f" {error.filename}" if error.filename else ""
         why = (error.strerror or "it failed").lower()
-        return f"cannot read or write{where}: {why}; mend that and try again", Refused.exit_code
+        return f"cannot read or write{where}: {why}; mend that and try again", DiskFault.exit_code
     return _usage(error) or _ended_by_a_plugin(error) or (crash_message(error), EXIT_CODE)
 
 

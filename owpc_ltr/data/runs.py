@@ -17,6 +17,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import BadInput, OwpcLtrWarning, UsageError
 from owpc_ltr.files.output import write_output
+from owpc_ltr.files.regular import open_regular
 from owpc_ltr.files.text import read_text, shown
 
 _BLANK = r"\s|^$"
@@ -147,7 +148,7 @@ def is_run(path: Path) -> bool:
     """Whether a file begins as a run does; False where there is none."""
     if not path.is_file():
         return False
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         first = file.readline(10_000).split()
     return len(first) == _FIELDS and first[1].upper() == b"Q0"
 

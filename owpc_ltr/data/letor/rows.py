@@ -91,9 +91,9 @@ class Rows:
         if not self._is_modest(rows, self.text):
             raise BadInput(
                 f"cannot read {self.path}: {rows:,} rows of {self.width:,} features take "
-                f"{rows * self.width * 4 / 1e9:.1f} GB, more than {_LARGEST_RATIO} times their text of "
-                f"{self.text:,} bytes: are the feature numbers ids? number the features from 1 on, "
-                f"or give --max-features {self.width} (max_features=…) to read it all the same"
+                f"{rows * self.width * 4 / 1e9:.1f} GB, more than {_LARGEST_RATIO} times their "
+                f"text of {self.text:,} bytes: are the feature numbers ids? number the features "
+                f"from 1 on, or give --max-features {self.width} (max_features=…) to read it all the same"
             )
         if capacity * self.width > _SMALL and not self._fits(capacity, self.width):
             raise BadInput(
