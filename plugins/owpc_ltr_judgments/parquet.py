@@ -119,7 +119,7 @@ def _open(path: Path) -> tuple[Any, Iterator[Any]]:
     if bytes(head) == _ARROW:
         arrow = pyarrow.ipc.open_file(file)
         return arrow.schema, (arrow.get_batch(i) for i in range(arrow.num_record_batches))
-    parquet = pq.ParquetFile(file)
+    parquet = pq.ParquetFile(file, page_checksum_verification=True)
     return parquet.schema_arrow, parquet.iter_batches()
 
 

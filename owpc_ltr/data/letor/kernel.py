@@ -91,7 +91,7 @@ def read_lines(
         name = at + 4
         error, at = _skip_query(text, at)
         if error:
-            return _fail(state, name - 4, error)
+            return _fail(state, at if error == CONTROL else name - 4, error)
         length = at - name
         error, at, last, pending = _read_features(text, at, row, features, unsure, pending, powers)
         if error:

@@ -1,0 +1,317 @@
+"""Hostile files, each with what its reader must say: a part of the one line, or that it is read.
+
+The large ones are made when they are asked for.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import lzma
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+READ = None
+"""The verdict on what is strange and no fault."""
+
+
+Content = bytes | Callable[[], bytes]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A file for one kind of reader, and what is said of it."""
+
+    kind: str
+    name: str
+    content: Content
+    says: str | None
+
+    def bytes(self) -> bytes:
+        """The file."""
+        return self.content if isinstance(self.content, bytes) else self.content()
+
+
+Row = tuple[str, Content, str | None]
+
+
+def _cases(kind: str, rows: list[Row]) -> list[Case]:
+    return [Case(kind, *row) for row in rows]
+
+
+def _letor(name: str, content: str | Content, says: str | None) -> Case:
+    return Case("letor", name, content.encode() if isinstance(content, str) else content, says)
+
+
+def _row(features: str = "1:1", label: str = "1", query: str = "qid:1", more: str = "") -> str:
+    return f"{label} {query} {features}{more}\n"
+
+
+def _tsv(document: str = "d", grade: str = "1", query_id: str = "q", query: str = "rambo") -> bytes:
+    return f"query_id\tquery\tdoc_id\tgrade\n{query_id}\t{query}\t{document}\t{grade}\n".encode()
+
+
+def _zip(name: str) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr(name, _row())
+    return out.getvalue()
+
+
+def _bomb(line: bytes, pack: Callable[[bytes], bytes] = gzip.compress) -> Callable[[], bytes]:
+    return lambda: pack(line * ((96 << 20) // len(line)))
+
+
+def _table(columns: dict[str, object]) -> bytes:
+    out = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns), out)
+    return bytes(out.getvalue())
+
+
+def _not_utf8() -> bytes:
+    data = pa.py_buffer(b"\xff\xfe\x80d")
+    ends = pa.py_buffer(b"\0\0\0\0\3\0\0\0\4\0\0\0")
+    bad = pa.StringArray.from_buffers(2, ends, data)
+    return _table({"query_id": ["q", "q"], "query": ["r", "r"], "doc_id": bad, "grade": [1, 0]})
+
+
+def _deep(levels: int) -> bytes:
+    return b'{"a":' * levels + b"1" + b"}" * levels
+
+
+LETOR = [
+    _letor("empty", "", "has no line with a document"),
+    _letor("blank lines", "\n\n \n", "has no line with a document"),
+    _letor("comments only", "# a\n# b\n", "has no line with a document"),
+    _letor("no query", "1 1:1\n", "line 1: '1:1' stands where qid:ID must"),
+    _letor("empty query", "1 qid: 1:1\n", "the query id after 'qid:' is empty"),
+    _letor("query of 5,000 digits", _row(query=f"qid:{'7' * 5000}"), "longer than 4096 bytes"),
+    _letor("query of 4,000 digits", _row(query=f"qid:{'7' * 4000}"), READ),
+    _letor("query is a path", _row(query="qid:../../etc/passwd"), READ),
+    _letor("query is a formula", _row(query='qid:=cmd|"/c"!A1'), READ),
+    _letor("query with a hash", _row(query="qid:a#b"), "'#', which begins a comment"),
+    _letor("query with a control", _row(query="qid:a\x07b"), "a control character, byte 0x07"),
+    _letor("query without blank", "1 qid:1\x001:1\n", "a zero byte"),
+    _letor("query of zero width", _row(query="qid:a\u200bb"), "cannot be seen (U+200B)"),
+    _letor("query turned around", _row(query="qid:a\u202eb"), "cannot be seen (U+202E)"),
+    _letor("isolated query", _row(query="qid:a\u2067b"), "cannot be seen (U+2067)"),
+    _letor("document of zero width", _row(more=" # d\ufeff"), "cannot be seen (U+FEFF)"),
+    _letor("document turned around", _row(more=" # docid = \u202dx"), "cannot be seen (U+202D)"),
+    _letor("joined letters", _row(more=" # می\u200cخواهم"), READ),
+    _letor("label is text", _row(label="good"), "the label 'good' is not a number"),
+    _letor("label is nan", _row(label="nan"), "is not a number"),
+    _letor("label is inf", _row(label="inf"), "is not a number"),
+    _letor("label is hex", _row(label="0x1"), "is not a number"),
+    _letor("label with underscore", _row(label="1_0"), "is not a number"),
+    _letor("label is negative", _row(label="-1"), "the label '-1' is negative"),
+    _letor("label is 1e400", _row(label="1e400"), "beyond float32"),
+    _letor("label of 400 digits", _row(label="9" * 400), "beyond float32"),
+    _letor("label is minus zero", _row(label="-0"), READ),
+    _letor("value is 1e400", _row("1:1e400"), "a value beyond float32"),
+    _letor("value is 1e39", _row("1:1e39"), "a value beyond float32"),
+    _letor("value of 10,000 digits", _row(f"1:{'9' * 10_000}"), "a value beyond float32"),
+    _letor("value of 10,000 decimals", _row(f"1:0.{'3' * 10_000}"), READ),
+    _letor("value is nan", _row("1:nan"), "no decimal number for a value"),
+    _letor("value is NULL", _row("1:NULL"), READ),
+    _letor("value is inf", _row("1:inf"), "no decimal number for a value"),
+    _letor("value is hex", _row("1:0x1p3"), "no decimal number for a value"),
+    _letor("value with comma", _row("1:1,5"), "no decimal number for a value"),
+    _letor("value is absent", _row("1:"), "no decimal number for a value"),
+    _letor("value in other digits", _row("1:\u0661"), "no decimal number for a value"),
+    _letor("exponent of 1,000 digits", _row(f"1:1e{'9' * 1000}"), "a value beyond float32"),
+    _letor("exponent far below", _row(f"1:1e-{'9' * 1000}"), READ),
+    _letor("index 0", _row("0:1"), "indices begin at 1"),
+    _letor("index below 0", _row("-1:1"), "is not a feature"),
+    _letor("index is text", _row("title:1"), "is not a feature"),
+    _letor("index twice", _row("1:1 1:2"), "repeats the index"),
+    _letor("index falls", _row("2:1 1:2"), "a smaller index"),
+    _letor("index 2^31", _row("2147483648:1"), "beyond index 1,000,000"),
+    _letor("index 2^64 + 1", _row("18446744073709551617:1"), "beyond index 1,000,000"),
+    _letor("index of 5,000 digits", _row(f"{'9' * 5000}:1"), "beyond index 1,000,000"),
+    _letor("index is an id", _row("999999:1"), "beyond 10,000"),
+    _letor("small file, large matrix", _row("9999:1") * 8000, "more than 400 times their text"),
+    _letor("no features", "1 qid:1\n", "its lines have no features"),
+    _letor("two colons", _row("1::1"), "no decimal number for a value"),
+    _letor("comma between", "1,qid:1,1:1\n", "is not a number"),
+    _letor("query comes back", _row() + _row(query="qid:2") + _row(), "comes back"),
+    _letor("last line is cut", "1 qid:1 1:1\n1 qid:1 1:0.5", "has no line end"),
+    _letor("ends in CR alone", "1 qid:1 1:1\r1 qid:1 1:1\r", "has no line end"),
+    _letor("CR LF", "1 qid:1 1:1\r\n", READ),
+    _letor("NUL", b"1 qid:1 1:1\0\n", "zero byte"),
+    _letor("byte order mark", b"\xef\xbb\xbf1 qid:1 1:1\n", "a byte order mark"),
+    _letor("UTF-16 with a mark", _row().encode("utf-16"), "UTF-16 text"),
+    _letor("UTF-16 without a mark", _row().encode("utf-16-le"), "zero byte"),
+    _letor("UTF-32", _row().encode("utf-32"), "UTF-16 text"),
+    _letor("latin-1 comment", "1 qid:1 1:1 # caf\xe9\n".encode("latin-1"), "not UTF-8"),
+    _letor("surrogate in a comment", b"1 qid:1 1:1 # \xed\xa0\x80\n", "not UTF-8"),
+    _letor("overlong slash", b"1 qid:1 1:1 # \xc0\xaf\n", "not UTF-8"),
+    _letor("random bytes", bytes(range(1, 256)), "cannot read"),
+    _letor("zip", _zip("a.txt"), "a zip archive"),
+    _letor("zip that climbs", _zip("../../a.txt"), "a zip archive"),
+    _letor("bzip2", b"BZh91AY&SY", "compressed with bzip2"),
+    _letor("7z", b"7z\xbc\xaf\x27\x1c\0\4", "a 7z archive"),
+    _letor("pickle", b"\x80\x04\x95\x0b\0\0\0\0\0\0\0.", "cannot read"),
+    _letor("parquet magic and no more", b"PAR1", "no whole Parquet file"),
+    _letor("parquet magic twice", b"PAR1" + b"\xff\xff\xff\x7f" + b"PAR1", "no whole Parquet"),
+    _letor("gz in gz", gzip.compress(gzip.compress(_row().encode())), "compressed twice"),
+    _letor("xz in gz", gzip.compress(lzma.compress(_row().encode())), "compressed twice"),
+    _letor("gz cut", gzip.compress(_row().encode() * 50)[:-9], "cut or damaged"),
+    _letor("gz with junk behind", gzip.compress(_row().encode()) + b"junk", "cut or damaged"),
+    _letor("gz twice in a row", gzip.compress(_row().encode()) * 2, READ),
+    _letor("gz of another checksum", gzip.compress(_row().encode())[:-8] + bytes(8), "damaged"),
+    _letor("gz head alone", b"\x1f\x8b", "cut or damaged"),
+    _letor("xz cut", lzma.compress(_row().encode() * 50)[:-9], "cut or damaged"),
+    _letor("gz bomb of empty lines", _bomb(b"\n"), "decompression bomb"),
+    _letor("xz bomb of comments", _bomb(b"# 0\n", lzma.compress), "decompression bomb"),
+    _letor("gz bomb of one line", _bomb(b"0"), "longer than 32 MiB"),
+    _letor("line of 100 MB", lambda: b"1 qid:1 # " + b"x" * 100_000_000, "longer than 32 MiB"),
+    _letor("query of 1 MB", _row(query=f"qid:{'x' * 1_000_000}"), "longer than 4096 bytes"),
+    _letor("foreign parquet", _table({"a": [1]}), "no dataset of owpc-ltr"),
+    _letor("HTML", "<html><body>404</body></html>\n", "is not a number"),
+    _letor("JSON", '{"a": 1}\n', "is not a number"),
+]
+
+JUDGMENTS = _cases("judgments", [
+        ("empty", b"", "cannot read"),
+        ("header only", b"query_id\tquery\tdoc_id\tgrade\n", "cannot read"),
+        ("plain", _tsv(), READ),
+        ("grade nan", _tsv(grade="nan"), "the grade 'nan' is not a number"),
+        ("grade inf", _tsv(grade="inf"), "is not a number"),
+        ("grade 1e400", _tsv(grade="1e400"), "is not a number that fits"),
+        ("grade of 5,000 digits", _tsv(grade="9" * 5000), "is not a number that fits"),
+        ("grade with underscore", _tsv(grade="1_0"), "is not a number"),
+        ("grade below 0", _tsv(grade="-1"), "is negative"),
+        ("grade is empty", _tsv(grade=""), "cannot read"),
+        ("grade in other digits", _tsv(grade="\u0661"), "is not a number"),
+        ("document of zero width", _tsv("a\u200bb"), "line 2: the document id"),
+        ("document turned around", _tsv("a\u202eb"), "cannot be seen (U+202E)"),
+        ("document with a mark", _tsv("\ufeffa"), "cannot be seen (U+FEFF)"),
+        ("query id turned around", _tsv(query_id="\u2066q"), "cannot be seen (U+2066)"),
+        ("typed text of zero width", _tsv(query="a\u200bb"), READ),
+        ("document with a bell", _tsv("a\x07"), "a control character"),
+        ("document is a path", _tsv("../../../etc/passwd"), READ),
+        ("document is a wildcard", _tsv("*"), READ),
+        ("document is a formula", _tsv("=1+1"), READ),
+        ("document is empty", _tsv(""), "the document id is empty"),
+        ("query is mustache", _tsv(query="{{>file:///etc/passwd}}"), READ),
+        ("query is a body", _tsv(query='"}}},{"match_all":{}}'), "double the quotes"),
+        ("query is everything", _tsv(query="OR *:*"), READ),
+        ("query of 1 MB", _tsv(query="x" * 1_000_000), "field larger than"),
+        ("id of 5,000 digits", _tsv("7" * 5000), READ),
+        ("NUL", _tsv("a\0b"), "byte 0x00 is not UTF-8 text"),
+        ("UTF-16", _tsv().decode().encode("utf-16"), "cannot read"),
+        ("latin-1", _tsv("caf\xe9").decode().encode("latin-1"), "is not UTF-8 text"),
+        ("gz in gz", gzip.compress(gzip.compress(_tsv())), "cannot read"),
+        ("gz with junk behind", gzip.compress(_tsv()) + b"junk", "cut or damaged"),
+        ("gz cut", gzip.compress(_tsv())[:-9], "cut or damaged"),
+        ("gz bomb", _bomb(b"q\trambo\td\t1\n"), "decompression bomb"),
+        ("zip", _zip("a.tsv"), "cannot read"),
+        ("two of a column", b"query\tdoc_id\tdoc_id\tgrade\nq\td\td\t1\n", "cannot read"),
+        ("no grade column", b"query\tdoc_id\nq\td\n", "cannot read"),
+        ("a row too short", _tsv() + b"q\trambo\n", "cannot read"),
+        ("a row too long", _tsv() + b"q\trambo\te\t1\tmore\tmore\n", "cannot read"),
+        ("document twice", _tsv() + b"q\trambo\td\t1\n", "q"),
+        ("open quote", _tsv('"a'), "cannot read"),
+        ("qrels of three", b"q 0 d\n", "cannot read"),
+        ("qrels of text grades", b"q 0 d good\nq 0 e bad\n", "cannot read"),
+        ("ranklib without query", b"1 1:1 # d\n", "cannot read"),
+        ("parquet not UTF-8", _not_utf8(), "no whole Parquet"),
+        ("parquet of a struct", _table({"query": [{"a": 1}], "doc_id": ["d"], "grade": [1]}),
+         "must be"),
+        ("parquet grade inf", _table({"query": ["q"], "doc_id": ["d"], "grade": [1e999]}),
+         "is not a number that fits"),
+        ("parquet unseen id", _table({"query": ["q"], "doc_id": ["d\u200b"], "grade": [1]}),
+         "cannot be seen"),
+        ("parquet cut", _table({"query": ["q"], "doc_id": ["d"], "grade": [1]})[:-5],
+         "no whole Parquet"),
+        ("arrow magic alone", b"ARROW1\0\0", "cannot read"),
+])  # fmt: skip
+
+_MODEL = {
+    "format": "owpc-ltr model", "version": 1, "kind": "linear", "feature_names": ["a"],
+    "weights": [1.0], "normalisers": {}, "record": {},
+}  # fmt: skip
+
+
+def _model(**changes: object) -> bytes:
+    return json.dumps({**_MODEL, **changes}).encode()
+
+
+MODELS = _cases(
+    "model",
+    [
+        ("plain", _model(), READ),
+        ("digest of another", _model(digest="sha256:" + "0" * 64), 'take its line "digest" out'),
+        ("digest is null", _model(digest=None), 'take its line "digest" out'),
+        ("digest is a list", _model(digest=[1]), 'take its line "digest" out'),
+        ("empty", b"", "is not a model file"),
+        ("pickle", b"\x80\x04N.", "is not a model file"),
+        ("list", b"[]", "is not a model file"),
+        ("key twice", b'{"format": 1, "format": 2}', "twice"),
+        ("nested deep", _deep(100_000), "is not a model file"),
+        ("weight NaN", _model(weights=[float("nan")]), "damaged"),
+        ("weight 1e39", _model(weights=[1e39]), "damaged"),
+        ("weight text", _model(weights=["x"]), "damaged"),
+        ("too many weights", _model(weights=[1.0, 2.0]), "damaged"),
+        ("kind unknown", _model(kind="../x"), "known: "),
+        ("UTF-16", _model().decode().encode("utf-16"), READ),
+        ("50 MB", lambda: b" " * 50_000_001, "larger than 50000000 bytes"),
+    ],
+)
+
+_JSON: list[Row] = [
+    ("empty", b"", "empty.file"),
+    ("list of numbers", b"[1]", ".file"),
+    ("cut", b'{"a": ', "JSON"),
+    ("nested deep", _deep(100_000), ".file"),
+    ("not UTF-8", b'{"a": "\xff"}', "UTF-8"),
+    ("number of 5,000 digits", b'{"a": ' + b"7" * 5000 + b"}", ".file"),
+    ("NUL", b'{"a": 1}\0', ".file"),
+    ("pickle", b"\x80\x04N.", "UTF-8"),
+]
+
+JSONS = [*_cases("featureset", _JSON), *_cases("json", _JSON)]
+
+LINES = _cases(
+    "documents",
+    [
+        ("empty", b"", "is empty"),
+        ("list", b"[1]\n", "line 1: not a JSON object"),
+        ("cut", b'{"a": 1}\n{"a"', "line 2: not JSON"),
+        ("not UTF-8", b'{"a": "\xff"}\n', "line 1: not JSON"),
+        ("gz bomb", _bomb(b'{"a": 1}\n'), "decompression bomb"),
+        ("UTF-16", '{"a": 1}'.encode("utf-16"), "UTF-16"),
+    ],
+)
+
+RUNS = _cases(
+    "run",
+    [
+        ("empty", b"", "is empty"),
+        ("five fields", b"q Q0 d 1 0.5\n", "line 1"),
+        ("score nan", b"q Q0 d 1 nan t\n", "is no number"),
+        ("score 1e400", b"q Q0 d 1 1e400 t\n", "is too large"),
+        ("rank of letters", b"q Q0 d x 1 t\n", "is no number"),
+        ("document twice", b"q Q0 d 1 1 t\nq Q0 d 2 1 t\n", "on line 1 already"),
+        ("NUL", b"q Q0 d\0 1 1 t\n", "is not UTF-8 text"),
+    ],
+)
+
+QUERIES = _cases(
+    "queries",
+    [
+        ("empty", b"", "cannot read"),
+        ("NUL", b"a\0b\n", "is not UTF-8 text"),
+        ("not UTF-8", b"\xff\n", "is not UTF-8 text"),
+        ("UTF-16", "rambo\n".encode("utf-16"), "UTF-16"),
+        ("mustache", b"{{>file:///etc/passwd}}\n", READ),
+        ("gz bomb", _bomb(b"rambo\n"), "decompression bomb"),
+    ],
+)
+
+CASES = [*LETOR, *JUDGMENTS, *MODELS, *JSONS, *LINES, *RUNS, *QUERIES]

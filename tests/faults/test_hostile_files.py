@@ -1,0 +1,111 @@
+"""Whatever a file holds, its reader reads it or says one line: no traceback, bomb or escape."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.faults.hostile import CASES, READ, Case
+
+MOST_MEMORY = 200 << 10
+"""kB by which a reader may grow the process."""
+GOOD = {"letor": b"0 qid:1 1:1\n", "judgments": b"query\tdoc_id\tgrade\nq\td\t1\n"}
+
+
+def _is_large(case: Case) -> bool:
+    return not isinstance(case.content, bytes)
+
+
+def outcomes(folder: Path, cases: list[Case]) -> list[list[object]]:
+    paths = []
+    for number, case in enumerate(cases):
+        path = folder / f"{number} {case.name.replace('/', ' ')}.file"
+        path.write_bytes(case.bytes())
+        paths.append((case.kind, str(path)))
+    warm = []
+    for kind, content in GOOD.items():
+        (folder / f"{kind}.good").write_bytes(content)
+        warm.append((kind, str(folder / f"{kind}.good")))
+    root = Path(__file__).resolve().parents[2]
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.faults.read_hostile"],
+        input=json.dumps({"warm": warm, "hostile": paths}),
+        capture_output=True, text=True, check=False, cwd=root,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    return [json.loads(line) for line in ended.stdout.splitlines()]
+
+
+def check(folder: Path, cases: list[Case]) -> None:
+    found = outcomes(folder, cases)
+    assert len(found) == len(cases)
+    wrong = []
+    for case, (what, code, message, grown) in zip(cases, found, strict=True):
+        line = str(message)
+        right = what == "read" if case.says is READ else what == "refused" and case.says in line
+        if not right or (what == "refused" and code not in {2, 3}) or "\n" in line:
+            wrong.append(f"{case.kind}: {case.name}: {what} {code} {line[:300]}")
+        if len(line) > 1000 or not line.replace("\t", " ").isprintable():
+            wrong.append(f"{case.kind}: {case.name}: {line[:300]!r} is no line to print")
+        if int(str(grown)) > MOST_MEMORY:
+            wrong.append(f"{case.kind}: {case.name}: memory grew by {grown} kB")
+            break
+    assert not wrong, "\n".join(wrong)
+
+
+def test_there_are_many() -> None:
+    assert len(CASES) >= 120
+    assert len({(case.kind, case.name) for case in CASES}) == len(CASES)
+
+
+def test_small_hostile_files_are_read_or_refused_in_one_line(tmp_path: Path) -> None:
+    check(tmp_path, [case for case in CASES if not _is_large(case)])
+
+
+@pytest.mark.faults(sample=2)
+@pytest.mark.parametrize(
+    "case", [pytest.param(c, id=f"{c.kind}-{c.name}") for c in CASES if _is_large(c)]
+)
+def test_large_hostile_files_are_refused_in_little_memory(tmp_path: Path, case: Case) -> None:
+    check(tmp_path, [case])
+
+
+def test_a_check_that_is_wrong_is_noticed(tmp_path: Path) -> None:
+    """The checks themselves: a good file that must be refused, and a bad one that must be read."""
+    for liar in (
+        Case("letor", "good", GOOD["letor"], "cannot read"),
+        Case("letor", "bad", b"x", READ),
+        Case("letor", "other words", b"x", "it is a whale"),
+    ):
+        with pytest.raises(AssertionError, match=liar.name):
+            check(tmp_path, [liar])
+
+
+@pytest.mark.parametrize("kind", ["letor", "judgments", "model", "featureset", "json", "run"])
+def test_what_is_no_file_is_refused_at_once_by_every_reader(tmp_path: Path, kind: str) -> None:
+    from owpc_ltr.errors import BadInput
+    from tests.faults.read_hostile import readers
+
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "link").symlink_to("fifo")
+    read = readers()[kind]
+    reading, writing = os.pipe()
+    try:
+        for path, why in (
+            (tmp_path / "fifo", "a pipe or a device"),
+            (tmp_path / "link", "a pipe or a device"),
+            (Path("/dev/zero"), "a pipe or a device"),
+            (Path(f"/dev/fd/{reading}"), "a pipe or a device"),
+            (tmp_path, "is a folder"),
+        ):
+            with pytest.raises(BadInput, match=why):
+                read(path)
+    finally:
+        os.close(reading)
+        os.close(writing)
