@@ -301,3 +301,13 @@ def test_real_letor_survives_the_round_trip(shared_data: Path, tmp_path: Path) -
     data = read_dataset(shared_data / "letor3-ohsumed" / "S1.txt.xz")
     save_dataset(data, tmp_path / "S1.parquet")
     assert same(read_dataset(tmp_path / "S1.parquet"), data)
+
+
+def test_a_name_that_is_no_text_is_refused_by_name(tmp_path: Path) -> None:
+    data = make_dataset([[1.0]], [1], ["q"], feature_names=("caf\udce9",))
+    with pytest.raises(BadInput, match=r"the name 'caf\\udce9' is no text"):
+        save_dataset(data, tmp_path / "a.parquet")
+    fields = {"a\ud800": pa.array(["x"])}
+    with pytest.raises(BadInput, match="is no text"):
+        save_dataset(replace(data, feature_names=("a",), document_fields=fields), tmp_path / "a")
+    assert not list(tmp_path.iterdir())

@@ -16,6 +16,7 @@ from owpc_ltr.data.parquet.digest import digest_of
 from owpc_ltr.data.parquet.schema import COLUMNS, FORMAT, KEY, PER_QUERY
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.output import open_output
+from owpc_ltr.files.text import shown
 
 _ROWS = 1 << 16
 
@@ -26,6 +27,7 @@ def save_dataset(dataset: RankingDataset, path: Path | str) -> None:
     Missing values stay NaN. Raises BadInput where the manifest is no JSON, and for an infinite
     value, DiskFault where the disk fails.
     """
+    _check_names((*dataset.feature_names, *(dataset.document_fields or {})))
     kept = _kept(dataset)
     taken = set(COLUMNS)
     columns = _free_columns(dataset.feature_names, "feature", taken)
@@ -85,6 +87,17 @@ def _kept(dataset: RankingDataset) -> dict[str, Any]:
         for name, values in parts.items()
         if values is not None
     }
+
+
+def _check_names(names: tuple[str, ...]) -> None:
+    """Refuse a name that no file can hold: one with half a character, as from bytes read amiss."""
+    for name in names:
+        try:
+            name.encode()
+        except UnicodeEncodeError as error:
+            raise BadInput(
+                f"cannot save the dataset: the name {shown(name)} is no text; rename it"
+            ) from error
 
 
 def _free_columns(names: tuple[str, ...], what: str, taken: set[str]) -> list[str]:
