@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import multiprocessing
 import shutil
 import signal
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 
 from owpc_ltr.engine.feature_log import LogOptions, LogReport
+from owpc_ltr.engine.feature_log.folder import journal_line
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrWarning, Refused, UsageError
 from tests.engine.memory_engine import MemoryEngine, log_slowly
 from tests.engine.memory_engine import log as log_in_memory
@@ -151,7 +153,9 @@ def test_a_journal_of_another_job_or_of_other_contents_counts_for_nothing(
     half_done: Path, clean: str
 ) -> None:
     journal = run_folder(half_done) / "journal"
-    journal.write_bytes(journal.read_bytes().replace(b'"job": "', b'"job": "0'))
+    lines = [json.loads(line) for line in journal.read_bytes().splitlines()]
+    others = [journal_line("0" + one["job"], one["chunk"], one["sha256"]) for one in lines]
+    journal.write_bytes(b"".join(others))
     with pytest.warns(OwpcLtrWarning, match="kept chunks are of another moment"):
         assert log(half_done).resumed == 0
     assert digest(half_done) == clean

@@ -67,7 +67,7 @@ class RunFolder:
         digest = hashlib.sha256(content).hexdigest()
         with _disk(self.path):
             write_atomically(self.path / "chunks" / digest, content)
-            self._append({"job": self._key, "chunk": number, "sha256": digest})
+            self._append(journal_line(self._key, number, digest))
         self._kept[number] = digest
 
     def read(self, number: int) -> bytes:
@@ -78,8 +78,7 @@ class RunFolder:
             raise Refused(f"{self.path} was changed from outside: start over with --restart")
         return content
 
-    def _append(self, entry: dict[str, Any]) -> None:
-        line = json.dumps(entry).encode() + b"\n"
+    def _append(self, line: bytes) -> None:
         if os.write(self._journal, line) != len(line):
             raise OSError("the disk took only part of a line")
         os.fsync(self._journal)
@@ -197,16 +196,22 @@ def _difference(other: dict[str, Any], job: dict[str, Any]) -> str:
     return "other " + ", ".join(name for name in job if other.get(name) != job[name])
 
 
+def journal_line(job: str, number: int, digest: str) -> bytes:
+    """A journal's line, with a digest of its own: a damaged number would name another chunk."""
+    entry = {"job": job, "chunk": number, "sha256": digest}
+    own = hashlib.sha256(json.dumps(entry).encode()).hexdigest()
+    return json.dumps({**entry, "line": own}).encode() + b"\n"
+
+
 def _entry(line: bytes) -> tuple[str, int, str] | None:
-    """The job, chunk and digest of a journal's line; None where it is torn."""
+    """The job, chunk and digest of a journal's line; None where it is torn or damaged."""
     try:
         entry = json.loads(line)
-        number, digest, of_job = entry["chunk"], entry["sha256"], entry["job"]
+        job, number, digest = entry["job"], entry["chunk"], entry["sha256"]
+        whole = line == journal_line(job, number, digest)
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
-    if not line.endswith(b"\n") or not isinstance(of_job, str) or not isinstance(number, int):
-        return None
-    return (of_job, number, digest) if isinstance(digest, str) and digest.isalnum() else None
+    return (job, number, digest) if whole else None
 
 
 def _is_whole(path: Path, digest: str) -> bool:
