@@ -206,7 +206,7 @@ def test_names_of_strangers_steer_no_terminal(environ: dict[str, str]) -> None:
 
 
 @pytest.mark.faults(sample=3)
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize(
     "where",
     [
@@ -241,6 +241,13 @@ class Sender:
             os.kill(os.getpid(), {number})
 sys.meta_path.insert(0, Sender())
 """
+
+
+def test_a_closed_terminal_ends_no_command_that_is_told_to_go_on(environ: dict[str, str]) -> None:
+    before = failing(f"__import__('os').kill(__import__('os').getpid(), {int(signal.SIGHUP)})")
+    ignored = f"import signal\nsignal.signal(signal.SIGHUP, signal.SIG_IGN)\n{before}"
+    assert driven(before, ["plugins"], environ).returncode == 128 + signal.SIGHUP
+    assert b"stopped" not in driven(ignored, ["plugins"], environ).stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

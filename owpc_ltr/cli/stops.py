@@ -16,7 +16,9 @@ class Interrupted(BaseException):
     """
 
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_CLOSED = getattr(signal, "SIGHUP", None)
+SIGNALS = tuple(filter(None, (signal.SIGINT, signal.SIGTERM, _CLOSED)))
+"""Ctrl-C, `kill`, and a terminal that is closed."""
 
 
 class Stops:
@@ -29,7 +31,13 @@ class Stops:
     def __init__(self) -> None:
         self.number: int | None = None
         self._over = False
-        for number in SIGNALS:
+        # `nohup` has a command go on when its terminal is closed.
+        self._heard = [
+            number
+            for number in SIGNALS
+            if number != _CLOSED or signal.getsignal(number) is not signal.SIG_IGN
+        ]
+        for number in self._heard:
             signal.signal(number, self._stop)
 
     def end(self) -> None:
@@ -38,7 +46,7 @@ class Stops:
         What runs when the interpreter ends cannot be stopped by an exception.
         """
         self._over = True
-        for number in SIGNALS:
+        for number in self._heard:
             signal.signal(number, signal.SIG_DFL)
 
     @property

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from owpc_ltr.errors import PluginError, Stopped
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
 
 
 @contextmanager
