@@ -12,6 +12,9 @@ from hypothesis import HealthCheck, settings
 
 from tests.faults.seeds import Seeds, replay_command, seeds_for
 from tests.faults.selection import Selection, select
+from tests.session_node import certificates, node_url, session_node
+
+__all__ = ["certificates", "node_url", "session_node"]
 
 # A first call compiles, which takes a second, and machines are as slow as they are; a failure must
 # come back in the next run.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from socketserver import ThreadingTCPServer
-from typing import Any
+from typing import Any, Self
 from urllib.parse import parse_qsl, urlsplit
 
 
@@ -26,6 +26,10 @@ class Asked:
     params: dict[str, str]
     body: Any
     headers: dict[str, str]
+    target: str = ""
+    """Path and parameters, as they were sent."""
+    raw: bytes = b""
+    """The body, as it was sent."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ class FakeEngine:
         self.url = f"{scheme}://127.0.0.1:{self._server.server_address[1]}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
 
-    def __enter__(self) -> FakeEngine:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -169,7 +173,7 @@ def _asked(handler: _Handler) -> Asked:
         body = json.loads(raw)
     params = dict(parse_qsl(parts.query, keep_blank_values=True))
     headers = {name.lower(): value for name, value in handler.headers.items()}
-    return Asked(handler.command, parts.path, params, body, headers)
+    return Asked(handler.command, parts.path, params, body, headers, handler.path, raw)
 
 
 def _send(handler: _Handler, reply: Reply) -> None:

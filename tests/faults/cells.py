@@ -1,0 +1,101 @@
+"""The cells of the matrix: one fault at one stage, at a place that a seed chooses."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from unittest import mock
+
+from owpc_ltr.engine.feature_log import LogOptions
+from tests.engine.fake_engine import Asked, FakeEngine
+from tests.faults.network import Fault
+from tests.faults.promises import OLD, broken, broken_when_repeated
+from tests.faults.proxy import FaultProxy, Plan
+from tests.faults.running import Ended
+from tests.faults.stages import Clean, Stage, made
+from tests.faults.world import State, World
+
+
+@dataclass
+class Laboratory:
+    """A world, and for each stage what it does when nothing goes wrong."""
+
+    world: World
+    first: State
+    elsewhere: FakeEngine
+    """Another host, which must not be asked anything."""
+    _clean: dict[str, Clean] = field(default_factory=dict)
+
+    def clean(self, stage: Stage) -> Clean:
+        """The stage when nothing goes wrong; the world is in the state before it then."""
+        known = self._clean.get(stage.name)
+        if known is None:
+            self.world.restore(self.first)
+            stage.prepare(self.world)
+            known = self._clean[stage.name] = self._observe(stage)
+        self.put_back(stage, known)
+        return known
+
+    def put_back(self, stage: Stage, clean: Clean) -> None:
+        """Everything as it was before the stage; an old file stands where it publishes one."""
+        self.world.restore(clean.before)
+        self.world.tidy()
+        if stage.out:
+            self.world.path(stage.out).write_bytes(OLD)
+
+    def strike(self, stage: Stage, fault: Fault, seed: int) -> Ended:
+        """Run the stage's command through a proxy at which the fault strikes."""
+        clean = self.clean(stage)
+        chosen = [asked for asked in clean.requests if fault.on(asked)]
+        assert chosen, f"'{fault.name}' has nothing to strike in '{stage.name}'"
+        place = random.Random(f"{stage.name}:{fault.name}:{seed}").randint(1, len(chosen))  # noqa: S311
+        with FaultProxy(self.world.url) as proxy, small_chunks():
+            proxy.elsewhere = self.elsewhere.url
+            proxy.plan = Plan(
+                fault.acting_through(proxy), fault.on, place, fault.times, onwards=fault.onwards
+            )
+            ended = self.world.run(*stage.command(self.world), url=proxy.url, **fault.environ)
+            assert proxy.plan.struck, f"'{fault.name}' was not met by '{stage.name}'"
+        return ended
+
+    def problems(self, stage: Stage, fault: Fault, ended: Ended) -> list[str]:
+        """What the command has broken, or breaks when it is repeated."""
+        clean = self._clean[stage.name]
+        expected = fault.expected(stage.kind)
+        found = broken(stage, self.world, clean, ended, expected, cut_off=fault.onwards)
+        if self.elsewhere.requests:
+            found.append(f"another host was asked: {self.elsewhere.requests[0]}")
+            self.elsewhere.requests.clear()
+        if ended.code:
+            with small_chunks():
+                found += broken_when_repeated(stage, self.world, clean)
+        return found
+
+    def _observe(self, stage: Stage) -> Clean:
+        before = self.world.state()
+        with FaultProxy(self.world.url) as proxy, small_chunks():
+            ended = self.world.run(*stage.command(self.world), url=proxy.url)
+            asked: list[Asked] = list(proxy.requests)
+        assert ended.code == 0, ended.err
+        assert ended.faults() == []
+        after, printed, published = made(stage, self.world, ended)
+        return Clean(before, after, printed, published, asked)
+
+
+@contextmanager
+def small_chunks() -> Iterator[None]:
+    """Logs in several chunks, though they are small, and short pauses."""
+
+    def options(**given: object) -> LogOptions:
+        return LogOptions(**{"chunk": 24, "pause": 0.01, **given})  # type: ignore[arg-type]
+
+    with mock.patch("owpc_ltr.engine.feature_log.LogOptions", options):
+        yield
+
+
+def applies(stage: Stage, fault: Fault) -> bool:
+    """Whether there is a cell of this fault at this stage."""
+    named = not fault.only or stage.name in fault.only
+    return named and fault.expected(stage.kind) != "-"

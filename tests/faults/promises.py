@@ -1,0 +1,126 @@
+"""What holds after any command, whatever went wrong: what a cell is checked against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tests.faults.running import Ended
+from tests.faults.stages import Clean, Stage, made
+from tests.faults.world import State, World
+
+OLD = b"what stood here before\n"
+"""What is in the place of a published file before a command."""
+BESIDE = "owpc-ltr-new"
+
+
+def broken(
+    stage: Stage, world: World, clean: Clean, ended: Ended, expected: str, *, cut_off: bool
+) -> list[str]:
+    """The promises that a command has broken, in words.
+
+    `cut_off` is whether the cluster could not be reached any more, so that nothing could be
+    cleaned up or looked at.
+    """
+    state, printed, published = made(stage, world, ended)
+    problems = ended.faults()
+    if str(ended.code) not in expected.split("|"):
+        problems.append(f"exit code {ended.code} in place of {expected}: {ended.line}")
+    if ended.code == 0:
+        problems += _differences("success, but", state, clean.after)
+        if printed != clean.printed:
+            problems.append(f"success, but it prints {printed!r} in place of {clean.printed!r}")
+        if published != clean.published:
+            problems.append("success, but another file")
+    else:
+        if stage.out and published != OLD:
+            problems.append("a failed command has replaced the file")
+        problems += _between(clean, state, ended, cut_off=cut_off)
+        if stage.once and _same(state, clean.after) and not cut_off:
+            problems.append(f"it is done, and said to have failed: {ended.line}")
+    return problems + list(_litter(stage, world))
+
+
+def broken_when_repeated(stage: Stage, world: World, clean: Clean) -> list[str]:
+    """The promises that the same command breaks when nothing goes wrong any more."""
+    if stage.once and _same(world.state(), clean.after):
+        return []
+    ended = world.run(*stage.command(world))
+    if ended.code:
+        return [f"repeated: exit code {ended.code}: {ended.line}"]
+    state, printed, published = made(stage, world, ended)
+    problems = [f"repeated: {problem}" for problem in ended.faults()]
+    problems += _differences("repeated:", state, clean.after)
+    # What was done already is told in other words than what is done now.
+    if stage.kind.value != "writes" and printed != clean.printed:
+        problems.append(f"repeated: it prints {printed!r} in place of {clean.printed!r}")
+    if published != clean.published:
+        problems.append("repeated: another file")
+    return problems + list(_litter(stage, world))
+
+
+def _same(state: State, other: State) -> bool:
+    return not _differences("", state, other)
+
+
+def _documents(state: State) -> dict[str, Any]:
+    """The documents of indices by the names by which they are searched, aliases included."""
+    found = {}
+    for index, documents in state["indices"].items():
+        for name in state["aliases"][index] or [index]:
+            found[name] = documents
+    return found
+
+
+def _differences(where: str, state: State, wanted: State) -> list[str]:
+    problems = []
+    for what, now, then in (
+        ("indices", _documents(state), _documents(wanted)),
+        ("store", state["store"], wanted["store"]),
+        ("names", state["names"], wanted["names"]),
+    ):
+        other = sorted(name for name in now.keys() | then.keys() if now.get(name) != then.get(name))
+        if other:
+            problems.append(f"{where} {what} differ: {', '.join(other)}")
+    return problems
+
+
+def _between(clean: Clean, state: State, ended: Ended, *, cut_off: bool) -> Iterator[str]:
+    """What is neither as before nor as after."""
+    yield from _half_indices(clean, state, ended, cut_off=cut_off)
+    for part in ("store", "names"):
+        before, now, after = clean.before[part], state[part], clean.after[part]
+        for name in sorted(now.keys() | before.keys() | after.keys()):
+            if now.get(name) not in (before.get(name), after.get(name)):
+                yield f"'{name}' in {part} is neither the old nor the new"
+    models = {one["name"] for one in state["store"].values() if one.get("type") == "model"}
+    for name, content in state["names"].items():
+        used = {content.get("current"), content.get("challenger"), *content.get("previous", ())}
+        gone = sorted(used - models - {None})
+        if gone and not name.startswith("certificate"):
+            yield f"the name '{name}' may lead to '{gone[0]}', which is not there"
+
+
+def _half_indices(clean: Clean, state: State, ended: Ended, *, cut_off: bool) -> Iterator[str]:
+    now = _documents(state)
+    before, after = _documents(clean.before), _documents(clean.after)
+    for name in sorted(before.keys() | after.keys()):
+        if now.get(name) in (before.get(name), after.get(name)):
+            continue
+        appended = name in before and name in after and before[name].items() <= after[name].items()
+        if appended and name in now and before[name].items() <= now[name].items():
+            continue
+        # What cannot be taken away without a cluster is named.
+        if not (cut_off and name not in before and name in ended.err):
+            yield f"the index '{name}' is neither the old nor the new"
+    for name in sorted(now.keys() - before.keys() - after.keys()):
+        if not (cut_off and name in ended.err):
+            yield f"the index '{name}' was left behind, and is not named"
+
+
+def _litter(stage: Stage, world: World) -> Iterator[str]:
+    """Files that nobody asked for; kept work is what the command says it keeps."""
+    known = {stage.out, f"{stage.out}.run"} if stage.out else set()
+    for path in sorted(world.folder.iterdir()):
+        if path.name not in world.files | known:
+            yield f"the file {path.name} was left behind"

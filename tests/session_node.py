@@ -1,0 +1,77 @@
+"""One real node for the whole session, and a Maven repository that tests can fill and break."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from owpc_ltr.engine.node import LocalNode, NodeStatus, start, stop
+from owpc_ltr.engine.node.account import node_account
+from owpc_ltr.engine.node.places import Places, find_places, make_folder
+
+
+@dataclass(frozen=True)
+class SessionNode:
+    """The session's own node; `home` is its OWPC_LTR_HOME."""
+
+    config: LocalNode
+    status: NodeStatus
+    places: Places
+    home: Path
+
+
+@pytest.fixture(scope="session")
+def node_url(request: pytest.FixtureRequest) -> str:
+    """A real node's address: OWPC_LTR_TEST_NODE_URL, else one started for this session.
+
+    Where none can be started the tests fail: what they prove must not be skipped unseen.
+    """
+    given = os.environ.get("OWPC_LTR_TEST_NODE_URL")
+    if given:
+        return given.rstrip("/")
+    node: SessionNode = request.getfixturevalue("session_node")
+    return node.status.url
+
+
+@pytest.fixture(scope="session")
+def session_node() -> Iterator[SessionNode]:
+    """A node of this session's own; it shares only the download cache with the user's nodes."""
+    account = node_account()
+    # Not under pytest's own folder, which is closed to the account that runs the node.
+    home = Path(tempfile.mkdtemp(prefix="owpc-ltr-test-"))
+    home.chmod(0o755)
+    (home / "cache").symlink_to(make_folder(find_places(account).cache))
+    places = find_places(account, {"OWPC_LTR_HOME": str(home)})
+    config = LocalNode(port=free_port(), heap="512m")
+    try:
+        yield SessionNode(config, start(config, places=places), places, home)
+    finally:
+        stop(config.port, places=places)
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def free_port() -> int:
+    """A port that nothing listens on at this moment."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a CA's certificate, and servers' keys and certificates signed by it."""
+    import trustme
+
+    folder = tmp_path_factory.mktemp("certificates")
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(folder / "ca.pem"))
+    for name, host in (("local.pem", "127.0.0.1"), ("elsewhere.pem", "elsewhere.example")):
+        authority.issue_cert(host).private_key_and_cert_chain_pem.write_to_path(str(folder / name))
+    return folder
