@@ -41,7 +41,9 @@ def broken(
     return problems + list(_litter(stage, world))
 
 
-def broken_when_repeated(stage: Stage, world: World, clean: Clean) -> list[str]:
+def broken_when_repeated(
+    stage: Stage, world: World, clean: Clean, *, killed: bool = False
+) -> list[str]:
     """The promises that the same command breaks when nothing goes wrong any more."""
     if stage.once and _same(world.state(), clean.after):
         return []
@@ -56,7 +58,7 @@ def broken_when_repeated(stage: Stage, world: World, clean: Clean) -> list[str]:
         problems.append(f"repeated: it prints {printed!r} in place of {clean.printed!r}")
     if published != clean.published:
         problems.append("repeated: another file")
-    return problems + list(_litter(stage, world))
+    return problems + list(_litter(stage, world, hidden=not killed))
 
 
 def _same(state: State, other: State) -> bool:
@@ -85,9 +87,22 @@ def _differences(where: str, state: State, wanted: State) -> list[str]:
     return problems
 
 
+def half_done(clean: Clean, state: State) -> Iterator[str]:
+    """What a killed command must not leave; an index that is not used yet it may."""
+    yield from _half_names(clean, state)
+    before, after = _documents(clean.before), _documents(clean.after)
+    for name, now in _documents(state).items():
+        if name in before and now not in (before[name], after.get(name)):
+            yield from _unless_appended(name, before, now, after)
+
+
 def _between(clean: Clean, state: State, ended: Ended, *, cut_off: bool) -> Iterator[str]:
     """What is neither as before nor as after."""
     yield from _half_indices(clean, state, ended, cut_off=cut_off)
+    yield from _half_names(clean, state)
+
+
+def _half_names(clean: Clean, state: State) -> Iterator[str]:
     for part in ("store", "names"):
         before, now, after = clean.before[part], state[part], clean.after[part]
         for name in sorted(now.keys() | before.keys() | after.keys()):
@@ -107,20 +122,33 @@ def _half_indices(clean: Clean, state: State, ended: Ended, *, cut_off: bool) ->
     for name in sorted(before.keys() | after.keys()):
         if now.get(name) in (before.get(name), after.get(name)):
             continue
-        appended = name in before and name in after and before[name].items() <= after[name].items()
-        if appended and name in now and before[name].items() <= now[name].items():
-            continue
         # What cannot be taken away without a cluster is named.
         if not (cut_off and name not in before and name in ended.err):
-            yield f"the index '{name}' is neither the old nor the new"
+            yield from _unless_appended(name, before, now.get(name, {}), after)
     for name in sorted(now.keys() - before.keys() - after.keys()):
         if not (cut_off and name in ended.err):
             yield f"the index '{name}' was left behind, and is not named"
 
 
-def _litter(stage: Stage, world: World) -> Iterator[str]:
+def _unless_appended(
+    name: str, before: dict[str, Any], now: dict[str, Any], after: dict[str, Any]
+) -> Iterator[str]:
+    """Documents are added one after the other; none is lost meanwhile."""
+    old, new = before.get(name), after.get(name, {})
+    if old is None or not _within(old, now) or not _within(now, new):
+        yield f"the index '{name}' is neither the old nor the new"
+
+
+def _within(some: dict[str, Any], all_: dict[str, Any]) -> bool:
+    return all(key in all_ and all_[key] == value for key, value in some.items())
+
+
+def _litter(stage: Stage, world: World, *, hidden: bool = True) -> Iterator[str]:
     """Files that nobody asked for; kept work is what the command says it keeps."""
-    known = {stage.out, f"{stage.out}.run"} if stage.out else set()
+    known = world.files | set(stage.keeps)
+    if stage.out:
+        known |= {stage.out, f"{stage.out}.run"}
     for path in sorted(world.folder.iterdir()):
-        if path.name not in world.files | known:
+        # What a killed command was writing stays, where it is not seen.
+        if path.name not in known and (hidden or not path.name.startswith(".")):
             yield f"the file {path.name} was left behind"

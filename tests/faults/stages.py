@@ -22,6 +22,8 @@ class Kind(Enum):
     """Asks the cluster, and publishes a file."""
     WRITES = "writes"
     """Changes what is in the cluster."""
+    LEARNS = "learns"
+    """Makes files of files, without a cluster."""
 
 
 Prepared = Callable[[World], None]
@@ -63,6 +65,8 @@ class Stage:
     """Brings about the state before, from the state in which worlds are built."""
     out: str | None = None
     """The file that it publishes."""
+    keeps: tuple[str, ...] = ()
+    """Other files that it makes."""
     printed: Printed = _text
     once: bool = False
     """Whether the command, done twice, does something else than once."""
@@ -84,10 +88,11 @@ class Clean:
 
 
 def made(stage: Stage, world: World, ended: Ended) -> tuple[State, Any, bytes | None]:
-    """What a stage has come to: the cluster, what was printed, the file."""
+    """What a stage has come to: the cluster, what was printed in the end, the file."""
     path = world.path(stage.out) if stage.out else None
     published = path.read_bytes() if path is not None and path.exists() else None
-    return world.state(), stage.printed(ended.out), published
+    printed = None if ended.code else stage.printed(ended.out)
+    return world.state(), printed, published
 
 
 # ---------------------------------------------------------------- the stages
@@ -192,3 +197,22 @@ STAGES = [
         out="sheet.csv",
     ),
 ]  # fmt: skip
+
+LOCAL_STAGES = [
+    Stage(
+        "train",
+        Kind.LEARNS,
+        lambda _: ("train", "learn.letor", "--out", "learnt.json", "--grid", "C=0.1,1"),
+        out="learnt.json",
+    ),
+    Stage(
+        "select",
+        Kind.LEARNS,
+        lambda _: (
+            *("select", "learn.letor", "--folds", "3", "--journal", "select.journal"),
+            *("--loss", "pairwise", "--grid", "C=0.1,1", "--json"),
+        ),
+        keeps=("select.journal",),
+        printed=_without_times,
+    ),
+]

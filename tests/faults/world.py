@@ -18,6 +18,7 @@ from owpc_ltr.engine.http.client import Engine, EngineRefusal
 from owpc_ltr.engine.http.connection import ConnectionSettings
 from owpc_ltr.models.linear import save_model
 from tests.engine.small_cluster import FEATURESET, WORDS, fill, linear
+from tests.faults.learning import write_letor
 from tests.faults.running import Ended, run
 
 State = dict[str, Any]
@@ -133,6 +134,7 @@ class World:
                 for document in rng.choice(DOCUMENTS, 12, replace=False).tolist()
             ]
         self.path("judged.tsv").write_text("\n".join(lines) + "\n")
+        write_letor(self.path("learn.letor"))
         for name, weights in (
             ("one.json", (1.0, 0.5, -0.25)),
             ("two.json", (0.5, 1.0, -0.25)),

@@ -1,0 +1,112 @@
+"""Traps in a child process: it kills itself at a counted step, as a power cut would."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from tests.faults.cells import small_chunks
+from tests.faults.running import run
+
+STEPS = ("request", "answer", "file", "call")
+"""Before a request, after its answer, before a change of a file, at a call of a function."""
+_CHANGES = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "shutil.rmtree"}
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+Strike = Callable[[], None]
+
+
+@dataclass
+class Trap:
+    """Strikes at the `place`-th step of a kind, counted from 1; with place 0 it only counts."""
+
+    step: str
+    place: int = 0
+    count: int = field(default=0, init=False)
+    strike: Strike | None = field(default=None)
+
+    def set(self, folder: Path) -> None:
+        """Watch this process; files are those of the folder."""
+        if self.step in {"request", "answer"}:
+            self._watch_requests(before=self.step == "request")
+        elif self.step == "file":
+            self._watch_files(folder)
+        else:
+            self._watch_calls()
+
+    def _stepped(self) -> None:
+        self.count += 1
+        if self.count == self.place:
+            (self.strike or _kill)()
+
+    def _watch_requests(self, *, before: bool) -> None:
+        from owpc_ltr.engine.http.wire import Wire
+
+        exchange = Wire.exchange
+
+        def watched(wire: Wire, *given: Any) -> Any:
+            if before:
+                self._stepped()
+            answer = exchange(wire, *given)
+            if not before:
+                self._stepped()
+            return answer
+
+        Wire.exchange = watched  # type: ignore[method-assign,assignment]
+
+    def _watch_files(self, folder: Path) -> None:
+        for name in ("write", "fsync", "replace"):
+            self._watch_function(name)
+
+        def hook(event: str, given: tuple[Any, ...]) -> None:
+            opened = event == "open" and isinstance(given[2], int) and given[2] & _WRITING
+            if (opened or event in _CHANGES) and str(given[0]).startswith(str(folder)):
+                self._stepped()
+
+        sys.addaudithook(hook)
+
+    def _watch_function(self, name: str) -> None:
+        true = getattr(os, name)
+
+        def watched(*given: Any, **named: Any) -> Any:
+            self._stepped()
+            return true(*given, **named)
+
+        setattr(os, name, watched)
+
+    def _watch_calls(self) -> None:
+        def look(frame: FrameType, event: str, _given: Any) -> None:
+            if event == "call" and "/owpc_ltr" in frame.f_code.co_filename:
+                self._stepped()
+
+        threading.setprofile(look)
+        sys.setprofile(look)
+
+
+def trapped(
+    words: Sequence[str],
+    folder: Path,
+    environ: Mapping[str, str],
+    traps: Sequence[Trap],
+    told: Any = None,
+) -> None:
+    """Run a command with traps, in a child: the steps of each are told where it gets so far."""
+    for trap in traps:
+        trap.set(folder)
+    with small_chunks():
+        ended = run(words, folder, environ)
+    sys.setprofile(None)
+    if told is not None:
+        told.send((ended, {trap.step: trap.count for trap in traps}))
+    os._exit(ended.code)
+
+
+def _kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+    signal.pause()
