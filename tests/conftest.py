@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.faults.outcomes import Outcomes, Table
 from tests.faults.seeds import Seeds, replay_command, seeds_for
 from tests.faults.selection import Selection, select
 from tests.session_node import certificates, node_url, session_node
@@ -46,6 +47,18 @@ def shared_data() -> Path:
 def seeds(request: pytest.FixtureRequest) -> Seeds:
     """The seeds of a test that loops over faults: `for seed in seeds(sample=20, whole=1000)`."""
     return seeds_for(request.node)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Outcomes of faults are brought together in the process that prints."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Outcomes(_tables))
+
+
+def _tables() -> Sequence[Table]:
+    from tests.faults.tables import tables
+
+    return tables()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,14 +1,134 @@
-"""Outcomes of cells, brought together from all processes: the table of docs/reliability.md."""
+"""Outcomes of cells, brought together from all processes: printed, and kept in docs/reliability.md.
+
+A cell of the table has the exit codes of its seeds. The page is written only where every cell of
+every table has run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-PROPERTY = "fault"
+import pytest
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reliability.md"
+BEGIN = "<!-- The outcomes: made by make test-faults; do not edit. -->\n"
+END = "<!-- The end of the outcomes. -->\n"
+_PROPERTY = "fault"
+Cell = tuple[str, str]
+"""A stage and a fault."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Faults by stages, with the cells that there are; and why some do not hold yet."""
+
+    title: str
+    stages: Sequence[str]
+    faults: Sequence[str]
+    cells: frozenset[Cell]
+    known: dict[Cell, str] = field(default_factory=dict)
 
 
 def record(
-    record_property: Callable[[str, object], None], stage: str, fault: str, code: int, *, held: bool
+    record_property: Callable[[str, object], None],
+    stage: str,
+    fault: str,
+    code: int,
+    *,
+    held: bool = True,
+    times: int = 1,
 ) -> None:
     """Remember how a cell ended; reports carry it to the process that prints."""
-    record_property(PROPERTY, [stage, fault, code, held])
+    record_property(_PROPERTY, [stage, fault, code, held, times])
+
+
+class Outcomes:
+    """A plugin of pytest that collects what `record` has remembered, in all processes."""
+
+    def __init__(self, tables: Callable[[], Sequence[Table]], page: Path = PAGE) -> None:
+        self._tables, self._page = tables, page
+        self.codes: dict[Cell, list[int]] = defaultdict(list)
+        self.broken: set[Cell] = set()
+        self.times = 0
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take the outcomes out of a test's report."""
+        if report.when != "call":
+            return
+        for name, value in report.user_properties:
+            if name == _PROPERTY:
+                self.add(*value)  # type: ignore[misc]
+
+    def add(self, stage: str, fault: str, code: int, held: bool, times: int) -> None:
+        """One outcome; `times` is how often it was seen."""
+        self.codes[stage, fault].append(code)
+        self.times += times
+        if not held:
+            self.broken.add((stage, fault))
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Print the tables, and keep them where they are whole."""
+        if len(self.codes) < 2:
+            return
+        tables = self._tables()
+        write = terminalreporter.write_line
+        terminalreporter.section("faults")
+        for line in self.lines(tables):
+            write(line)
+        if self.is_whole(tables) and self._page.exists():
+            write_block(self._page, "\n".join(self.lines(tables)) + "\n")
+            write(f"kept in {self._page.name}")
+
+    def is_whole(self, tables: Sequence[Table]) -> bool:
+        """Whether every cell has an outcome, and none that is not known to fail has failed."""
+        cells = {cell for table in tables for cell in table.cells}
+        known = {cell for table in tables for cell in table.known}
+        return cells <= self.codes.keys() and self.broken <= known
+
+    def lines(self, tables: Sequence[Table]) -> Iterator[str]:
+        """The outcomes as Markdown."""
+        good = len(self.codes.keys() - self.broken)
+        yield (
+            f"{len(self.codes):,} cells, struck {self.times:,} times: {good:,} keep every promise, "
+            f"{len(self.broken)} do not."
+        )
+        for table in tables:
+            if not table.cells & self.codes.keys():
+                continue
+            yield from ("", f"### {table.title}", "")
+            yield f"| fault | {' | '.join(table.stages)} |"
+            yield "|---" * (len(table.stages) + 1) + "|"
+            for fault in table.faults:
+                cells = (self._shown(table, (stage, fault)) for stage in table.stages)
+                yield f"| {fault} | {' | '.join(cells)} |"
+            yield from self._reasons(table)
+
+    def _shown(self, table: Table, cell: Cell) -> str:
+        if cell not in table.cells:
+            return ""
+        codes = " ".join(str(code) for code in sorted(set(self.codes.get(cell, []))))
+        return f"{codes or '?'} ✗" if cell in self.broken else codes or "?"
+
+    def _reasons(self, table: Table) -> Iterator[str]:
+        reasons: dict[str, list[str]] = defaultdict(list)
+        for (stage, fault), reason in sorted(table.known.items()):
+            if (stage, fault) in self.broken:
+                reasons[reason].append(f"{stage} × {fault}")
+        if reasons:
+            yield from ("", "✗ does not keep its promise yet:", "")
+        for reason, cells in reasons.items():
+            yield f"- {reason}: {'; '.join(cells)}"
+
+
+def write_block(page: Path, block: str) -> None:
+    """Put a block between the marks of a page."""
+    text = page.read_text(encoding="utf-8")
+    head, begin, rest = text.partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"{page} has no place for the outcomes")
+    page.write_text(f"{head}{BEGIN}\n{block}\n{END}{tail}", encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,8 @@ from tests.faults.world import State, World
 
 OLD = b"what stood here before\n"
 """What is in the place of a published file before a command."""
-BESIDE = "owpc-ltr-new"
+_MARK = re.compile(r"-owpc-ltr-[0-9a-f]+-filling$")
+"""The alias of an index that is not whole yet."""
 
 
 def broken(
@@ -69,7 +71,8 @@ def _documents(state: State) -> dict[str, Any]:
     """The documents of indices by the names by which they are searched, aliases included."""
     found = {}
     for index, documents in state["indices"].items():
-        for name in state["aliases"][index] or [index]:
+        names = [name for name in state["aliases"][index] if not _MARK.search(name)]
+        for name in names or [index]:
             found[name] = documents
     return found
 

@@ -12,6 +12,7 @@ import pytest
 
 from tests.faults.selection import Selection
 
+FRAME = ("seeds", "selection", "outcomes")
 ROOT = Path(__file__).resolve().parents[2]
 CELLS = [f"index:reset:{number}" for number in range(100)]
 TESTS = """
@@ -63,7 +64,7 @@ def test_a_misspelt_wish_is_an_error() -> None:
 def run_tests(folder: Path, **environ: str) -> str:
     """What pytest prints of the tests above."""
     (folder / "tests" / "faults").mkdir(parents=True, exist_ok=True)
-    for name in ("conftest.py", "session_node.py", "faults/seeds.py", "faults/selection.py"):
+    for name in ("conftest.py", "session_node.py", *(f"faults/{name}.py" for name in FRAME)):
         shutil.copy(ROOT / "tests" / name, folder / "tests" / name)
     shutil.copy(ROOT / "pyproject.toml", folder)
     (folder / "tests" / "test_small.py").write_text(TESTS)
