@@ -140,7 +140,11 @@ class Engine:
                 f"{self.settings.url} sends {path} on to another address ({status}), which is not "
                 "followed: give the engine's own address"
             )
-        kind, reason = cause(_json_or_none(answer.body))
+        content = _json_or_none(answer.body)
+        if content is None and answer.body and "json" in answer.headers.get("content-type", ""):
+            # Half a refusal is none: what it is about may be in the other half.
+            raise TransientError("it answered with what is not whole JSON")
+        kind, reason = cause(content)
         # No pause helps against a cluster that others have filled with points in time.
         if status in _BUSY and "too many Point In Time" not in reason:
             raise TransientError(

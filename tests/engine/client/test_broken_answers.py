@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gzip
 import tracemalloc
+from dataclasses import replace
 
 import pytest
 
-from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.http.client import Engine, EngineRefusal
 from owpc_ltr.engine.http.connection import ConnectionSettings
 from owpc_ltr.errors import EngineUnavailable, Refused
 from tests.engine.client.asking import WHOLE, Clock, make_engine, one_line
@@ -74,3 +75,16 @@ def test_a_gzip_bomb_is_not_unpacked(fake: FakeEngine, clock: Clock) -> None:
     assert peak < 10_000_000
     assert len(fake.requests) == 1
     engine.close()
+
+
+@pytest.mark.parametrize("sixteenths", [4, 8, 12, 15])
+def test_a_refusal_whose_end_is_cut_off_is_asked_for_again(
+    sixteenths: int, fake: FakeEngine, engine: Engine
+) -> None:
+    error = {"type": "resource_already_exists_exception", "reason": "index [docs] already exists"}
+    whole = Reply({"error": {"root_cause": [error], **error}, "status": 400}, 400)
+    cut = replace(whole, cut=sixteenths / 16, announced=False)
+    fake.on("PUT", "/docs", cut, whole)
+    with pytest.raises(EngineRefusal) as refusal:
+        engine.request("PUT", "/docs")
+    assert refusal.value.type == "resource_already_exists_exception"
