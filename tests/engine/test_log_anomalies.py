@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import resource
 import shutil
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +14,7 @@ from owpc_ltr.engine.feature_log import LogOptions, LogReport
 from owpc_ltr.errors import DiskFault, EngineUnavailable, OwpcLtrError
 from tests.engine.memory_engine import MemoryEngine
 from tests.engine.memory_engine import log as log_in_memory
+from tests.faults.disk import failing_disk, full_after
 
 OPTIONS = LogOptions(pause=0, chunk=5, in_flight=2)
 """Six chunks of one query each."""
@@ -107,80 +103,22 @@ def test_whichever_call_fails_the_run_ends_whole_or_publishes_nothing(
         assert_only(out)
 
 
-@dataclass
-class FileFaults:
-    """Counts file operations below a folder, and makes one of them, or all from then on, fail."""
-
-    folder: str = "/nowhere"
-    fail_at: int = 0
-    lasting: bool = False
-    seen: int = 0
-
-    def __call__(self, what: str, arguments: tuple[Any, ...]) -> None:
-        if self.folder != "/nowhere" and self._concerns(what, arguments):
-            self.seen += 1
-            if self.seen == self.fail_at or (self.lasting and self.seen > self.fail_at > 0):
-                raise OSError(28, "No space left on device", f"{what} {arguments[0]}")
-
-    def _concerns(self, what: str, arguments: tuple[Any, ...]) -> bool:
-        if what in {"os.fsync", "os.write", "os.truncate", "fcntl.flock"}:
-            return True
-        watched = what in {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod"}
-        return watched and str(arguments[0]).startswith(self.folder)
-
-
-@pytest.fixture(scope="module")
-def file_faults() -> FileFaults:
-    """An audit hook cannot be taken out again; outside of its tests it watches nowhere."""
-    faults = FileFaults()
-    sys.addaudithook(faults)
-    return faults
-
-
-@contextmanager
-def failing(faults: FileFaults, out: Path, number: int, *, lasting: bool) -> Iterator[None]:
-    faults.folder, faults.fail_at, faults.lasting, faults.seen = (
-        str(out.parent),
-        number,
-        lasting,
-        0,
-    )
-    try:
-        yield
-    finally:
-        faults.folder = "/nowhere"
-
-
-@pytest.fixture
-def synced(monkeypatch: pytest.MonkeyPatch, file_faults: FileFaults) -> FileFaults:
-    """The faults, also at fsync and write, which no audit event tells of."""
-    for name in ("fsync", "write"):
-        true = getattr(os, name)
-
-        def watched(*arguments: Any, name: str = name, true: Any = true) -> Any:
-            file_faults(f"os.{name}", arguments)
-            return true(*arguments)
-
-        monkeypatch.setattr(os, name, watched)
-    return file_faults
-
-
 @pytest.mark.parametrize("lasting", [False, True])
 def test_whichever_file_operation_fails_the_run_ends_whole_or_publishes_nothing(
-    tmp_path: Path, clean: str, synced: FileFaults, lasting: bool
+    tmp_path: Path, clean: str, lasting: bool
 ) -> None:
     first = tmp_path / "count" / "out.parquet"
     first.parent.mkdir()
-    with failing(synced, first, 0, lasting=False):
+    with failing_disk(first.parent, 0) as disk:
         log(first, options=TWO_CHUNKS)
-    operations = synced.seen
+    operations = disk.seen
     assert operations > 35
     failures: list[str] = []
     for n in range(1, operations + 1):
         out = tmp_path / f"{n}" / "out.parquet"
         out.parent.mkdir()
         try:
-            with failing(synced, out, n, lasting=lasting):
+            with failing_disk(out.parent, n, lasting=lasting):
                 log(out, options=TWO_CHUNKS)
         except DiskFault as fault:
             failures.append(str(fault))
@@ -201,13 +139,13 @@ def test_whichever_file_operation_fails_the_run_ends_whole_or_publishes_nothing(
 
 @pytest.mark.parametrize("lasting", [False, True])
 def test_a_failing_disk_leaves_the_earlier_output_or_the_whole_new_one(
-    out: Path, clean: str, synced: FileFaults, lasting: bool
+    out: Path, clean: str, lasting: bool
 ) -> None:
     stayed = 0
     for n in range(1, 40):
         out.write_bytes(b"earlier")
         try:
-            with failing(synced, out, n, lasting=lasting):
+            with failing_disk(out.parent, n, lasting=lasting):
                 log(out)
         except DiskFault:
             stayed += out.read_bytes() == b"earlier"
@@ -219,14 +157,11 @@ def test_a_failing_disk_leaves_the_earlier_output_or_the_whole_new_one(
 def test_a_full_disk_ends_the_run_and_leaves_it_resumable(
     out: Path, clean: str, limit: int
 ) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
     try:
-        log(out)
+        with full_after(limit):
+            log(out)
     except DiskFault:
         assert not out.exists()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     log(out)
     assert digest(out) == clean
     assert_only(out)

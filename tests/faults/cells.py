@@ -10,7 +10,7 @@ from unittest import mock
 
 from owpc_ltr.engine.feature_log import LogOptions
 from tests.engine.fake_engine import Asked, FakeEngine
-from tests.faults.network import Fault
+from tests.faults.network import Fault, is_bulk, is_search
 from tests.faults.promises import OLD, broken, broken_when_repeated
 from tests.faults.proxy import FaultProxy, Plan
 from tests.faults.running import Ended
@@ -98,4 +98,5 @@ def small_chunks() -> Iterator[None]:
 def applies(stage: Stage, fault: Fault) -> bool:
     """Whether there is a cell of this fault at this stage."""
     named = not fault.only or stage.name in fault.only
-    return named and fault.expected(stage.kind) != "-"
+    there = {is_bulk: not stage.searches, is_search: stage.searches}.get(fault.on, True)
+    return named and there and fault.expected(stage.kind) != "-"

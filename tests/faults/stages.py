@@ -70,6 +70,8 @@ class Stage:
     printed: Printed = _text
     once: bool = False
     """Whether the command, done twice, does something else than once."""
+    searches: bool = True
+    """Whether it searches; what does not, sends documents in bulk."""
 
     def command(self, world: World) -> tuple[str, ...]:
         """The words to type."""
@@ -130,9 +132,9 @@ def _unused(world: World) -> None:
 
 _SETTINGS = ("docs.jsonl", "--settings", "mappings.json")
 STAGES = [
-    Stage("index", Kind.WRITES, _fill(*_SETTINGS), once=True),
-    Stage("index --recreate", Kind.WRITES, _fill(*_SETTINGS, "--recreate"), _half_full),
-    Stage("index --append", Kind.WRITES, _fill("more.jsonl", "--append"), _half_full),
+    Stage("index", Kind.WRITES, _fill(*_SETTINGS), once=True, searches=False),
+    Stage("index --recreate", Kind.WRITES, _fill(*_SETTINGS, "--recreate"), _half_full, searches=False),
+    Stage("index --append", Kind.WRITES, _fill("more.jsonl", "--append"), _half_full, searches=False),
     Stage("featureset push", Kind.WRITES, _placed("featureset", "push", "other.json")),
     Stage(
         "log-features",
