@@ -14,7 +14,7 @@ from tests.faults.network import Fault, is_bulk, is_search
 from tests.faults.promises import OLD, broken, broken_when_repeated
 from tests.faults.proxy import FaultProxy, Plan
 from tests.faults.running import Ended
-from tests.faults.stages import Clean, Stage, made
+from tests.faults.stage import Clean, Stage, made
 from tests.faults.world import State, World
 
 
@@ -61,13 +61,27 @@ class Laboratory:
         return ended
 
     def problems(self, stage: Stage, fault: Fault, ended: Ended) -> list[str]:
-        """What the command has broken, or breaks when it is repeated."""
-        clean = self._clean[stage.name]
-        expected = fault.expected(stage.kind)
-        found = broken(stage, self.world, clean, ended, expected, cut_off=fault.onwards)
+        """What a command has broken that this fault struck, or breaks when it is repeated."""
+        found = self.problems_of(stage, ended, fault.expected(stage.kind), cut_off=fault.onwards)
         if self.elsewhere.requests:
             found.append(f"another host was asked: {self.elsewhere.requests[0]}")
             self.elsewhere.requests.clear()
+        return found
+
+    def problems_of(
+        self,
+        stage: Stage,
+        ended: Ended,
+        expected: str,
+        *,
+        cut_off: bool,
+        published: bool = False,
+    ) -> list[str]:
+        """What a command has broken, by how it ended, or breaks when it is repeated."""
+        clean = self._clean[stage.name]
+        found = broken(
+            stage, self.world, clean, ended, expected, cut_off=cut_off, published=published
+        )
         if ended.code:
             with small_chunks():
                 found += broken_when_repeated(stage, self.world, clean)
@@ -98,5 +112,7 @@ def small_chunks() -> Iterator[None]:
 def applies(stage: Stage, fault: Fault) -> bool:
     """Whether there is a cell of this fault at this stage."""
     named = not fault.only or stage.name in fault.only
-    there = {is_bulk: not stage.searches, is_search: stage.searches}.get(fault.on, True)
-    return named and there and fault.expected(stage.kind) != "-"
+    absent = (fault.on is is_bulk and stage.searches) or (
+        fault.on is is_search and not stage.searches
+    )
+    return named and not absent and fault.expected(stage.kind) != "-"

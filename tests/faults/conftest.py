@@ -9,6 +9,7 @@ import pytest
 
 from tests.engine.fake_engine import FakeEngine
 from tests.faults.cells import Laboratory
+from tests.faults.kills import Killer
 from tests.faults.world import World
 
 
@@ -27,3 +28,9 @@ def laboratory(world: World) -> Iterator[Laboratory]:
     """The world, ready to be struck by faults."""
     with FakeEngine() as elsewhere:
         yield Laboratory(world, world.state(), elsewhere)
+
+
+@pytest.fixture(scope="session")
+def killer(laboratory: Laboratory) -> Killer:
+    """Strikes commands in children of their own."""
+    return Killer(laboratory)

@@ -12,10 +12,15 @@ from typing import Any
 from tests.faults.cells import Laboratory, small_chunks
 from tests.faults.promises import OLD, broken_when_repeated, half_done
 from tests.faults.running import Ended
-from tests.faults.stages import Clean, Stage, made
+from tests.faults.stage import Clean, Stage, made
 from tests.faults.traps import STEPS, Trap, trapped
 from tests.faults.world import World
 
+KILL = "kill -9"
+KILLED_STAGES = (
+    *("index", "index --recreate", "index --append", "log-features", "upload", "models rollback"),
+    *("train", "select"),
+)
 KILLED = 128 + signal.SIGKILL
 
 
@@ -46,7 +51,7 @@ class Killer:
         kills, problems = 0, list[str]()
         for _ in range(most):
             step = chance.choice(usable)
-            code = self._run(stage, Trap(step, chance.randint(1, steps[step])))
+            code = self.struck(stage, Trap(step, chance.randint(1, steps[step]))).code
             if code != KILLED:
                 if code:
                     problems.append(f"repeated after {kills} kills: exit code {code}")
@@ -70,14 +75,21 @@ class Killer:
             self._steps[stage.name] = known
         return known
 
-    def _run(self, stage: Stage, trap: Trap) -> int:
-        """The exit code as a shell tells it."""
-        child = self._started(stage, [trap])
+    def struck(self, stage: Stage, trap: Trap) -> Ended:
+        """How the command ended; what a killed one printed is lost."""
+        here, there = self.context.Pipe(duplex=False)
+        child = self._started(stage, [trap], there)
+        there.close()
+        try:
+            ended: Ended = here.recv()[0]
+        except EOFError:
+            ended = None  # type: ignore[assignment]
         child.join()
         code = child.exitcode
         child.close()
+        here.close()
         assert code is not None
-        return code if code >= 0 else 128 - code
+        return ended or Ended(code if code >= 0 else 128 - code, "", "")
 
     def _started(self, stage: Stage, traps: list[Trap], told: Any = None) -> ForkServerProcess:
         world = self.laboratory.world

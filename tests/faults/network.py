@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.engine.fake_engine import Asked, Reply
 from tests.engine.memory_engine import find
 from tests.faults import answers as wrong
 from tests.faults.proxy import FOR_EVER, Act, FaultProxy
-from tests.faults.stages import Kind
+from tests.faults.stage import Kind
 
 Outcome = str
 QUICK = {"OWPC_LTR_DEADLINE": "1.2"}
@@ -114,9 +114,9 @@ def _no_number(asked: Asked, forward: Any) -> Reply:
 def _name_taken(asked: Asked, forward: Any) -> Reply:
     """Somebody else was faster, with another model of this name."""
     other = json.loads(asked.raw)
-    other["definition"] = str(other.get("definition", "")) + " "
-    raw = json.dumps({**other, "name": "another"}).encode()
-    forward(Asked(**{**asked.__dict__, "raw": raw}))
+    definition = find(other, "definition")
+    definition.update({name: weight + 1 for name, weight in definition.items()})
+    forward(replace(asked, raw=json.dumps(other).encode()))
     return forward(asked)  # type: ignore[no-any-return]
 
 
@@ -198,7 +198,7 @@ FAULTS = [
     Fault("307 to another host", lambda proxy: wrong.redirected(307, proxy.elsewhere), *_AWAY,
           of_proxy=True),
     Fault("200 html", wrong.instead(b"<h1>Welcome</h1>", "text/html"), *_AWAY),
-    Fault("404 html", _nowhere, "3|4|5", "3|4|5", "0|3|4|5"),
+    Fault("404 html", _nowhere, "0|3|4|5", "0|3|4|5", "0|3|4|5"),
     Fault("404 no such index", GONE, "3|5", "3|5", "0|3|4|5", on=is_search),
     Fault("200 empty", wrong.instead(b""), *_TRANSIENT),
     Fault("200 no JSON", wrong.instead(b'{"took": 3, '), *_TRANSIENT),
@@ -216,7 +216,7 @@ FAULTS = [
         for name, edit in _PARTIAL.items()
     ),
     *(
-        Fault(f"{name} for ever", wrong.edited(edit), "5", "5", "0|5", on=is_search,
+        Fault(f"{name} for ever", wrong.edited(edit), "5", "5", "0|4|5", on=is_search,
               times=FOR_EVER)
         for name, edit in _PARTIAL.items()
     ),

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterator
 from typing import Any
 
 from tests.faults.running import Ended
-from tests.faults.stages import Clean, Stage, made
+from tests.faults.stage import Clean, Stage, made
 from tests.faults.world import State, World
 
+SILENT = {128 + signal.SIGHUP, 128 + signal.SIGKILL}
 OLD = b"what stood here before\n"
 """What is in the place of a published file before a command."""
 _MARK = re.compile(r"-owpc-ltr-[0-9a-f]+-filling$")
@@ -17,30 +19,38 @@ _MARK = re.compile(r"-owpc-ltr-[0-9a-f]+-filling$")
 
 
 def broken(
-    stage: Stage, world: World, clean: Clean, ended: Ended, expected: str, *, cut_off: bool
+    stage: Stage,
+    world: World,
+    clean: Clean,
+    ended: Ended,
+    expected: str,
+    *,
+    cut_off: bool,
+    published: bool = False,
 ) -> list[str]:
     """The promises that a command has broken, in words.
 
     `cut_off` is whether the cluster could not be reached any more, so that nothing could be
-    cleaned up or looked at.
+    cleaned up or looked at; `published` whether the file may be in its place in spite of a fault.
     """
-    state, printed, published = made(stage, world, ended)
-    problems = ended.faults()
+    state, printed, file = made(stage, world, ended)
+    # What is ended by a signal that cannot be caught says nothing.
+    problems = [] if ended.code in SILENT else ended.faults()
     if str(ended.code) not in expected.split("|"):
         problems.append(f"exit code {ended.code} in place of {expected}: {ended.line}")
     if ended.code == 0:
         problems += _differences("success, but", state, clean.after)
         if printed != clean.printed:
             problems.append(f"success, but it prints {printed!r} in place of {clean.printed!r}")
-        if published != clean.published:
+        if file != clean.published:
             problems.append("success, but another file")
     else:
-        if stage.out and published != OLD:
+        if stage.out and file != OLD and not (published and file == clean.published):
             problems.append("a failed command has replaced the file")
         problems += _between(clean, state, ended, cut_off=cut_off)
         if stage.once and _same(state, clean.after) and not cut_off:
             problems.append(f"it is done, and said to have failed: {ended.line}")
-    return problems + list(_litter(stage, world))
+    return problems + list(_litter(stage, world, hidden=ended.code not in SILENT and not cut_off))
 
 
 def broken_when_repeated(
@@ -126,11 +136,16 @@ def _half_indices(clean: Clean, state: State, ended: Ended, *, cut_off: bool) ->
         if now.get(name) in (before.get(name), after.get(name)):
             continue
         # What cannot be taken away without a cluster is named.
-        if not (cut_off and name not in before and name in ended.err):
+        if not (cut_off and name not in before and _names(ended, name)):
             yield from _unless_appended(name, before, now.get(name, {}), after)
     for name in sorted(now.keys() - before.keys() - after.keys()):
-        if not (cut_off and name in ended.err):
+        if not (cut_off and _names(ended, name)):
             yield f"the index '{name}' was left behind, and is not named"
+
+
+def _names(ended: Ended, name: str) -> bool:
+    """Whether a command that could say anything has named it."""
+    return ended.code in SILENT or name in ended.err
 
 
 def _unless_appended(

@@ -93,7 +93,11 @@ def _as_started_by_a_shell(
     before, argv = Path.cwd(), sys.argv
     for name in [name for name in os.environ if name.startswith("OWPC_LTR_")]:
         del os.environ[name]
-    os.environ.update({"XDG_CONFIG_HOME": str(folder / "config"), **CREDENTIALS, **environ})
+    own = {
+        "XDG_CONFIG_HOME": str(folder / "config"),
+        "XDG_STATE_HOME": str(folder.with_name(f"{folder.name}-state")),
+    }
+    os.environ.update({**own, **CREDENTIALS, **environ})
     os.chdir(folder)
     sys.argv = ["owpc-ltr", *words]
     handlers = {

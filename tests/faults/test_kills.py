@@ -6,29 +6,16 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.faults.cells import Laboratory
-from tests.faults.kills import KILLED, Killer
+from tests.faults.kills import KILL, KILLED, KILLED_STAGES, Killer
+from tests.faults.local_stages import LOCAL_STAGES
 from tests.faults.outcomes import record
 from tests.faults.seeds import Seeds
-from tests.faults.stages import LOCAL_STAGES, STAGES
+from tests.faults.stages import STAGES
 
-STRUCK = {
-    stage.name: stage
-    for stage in (*STAGES, *LOCAL_STAGES)
-    if stage.name
-    in {
-        *("index", "index --recreate", "index --append", "log-features", "train", "select"),
-        *("upload", "models rollback"),
-    }
-}
+STRUCK = {stage.name: stage for stage in (*STAGES, *LOCAL_STAGES) if stage.name in KILLED_STAGES}
 MOST = 4
 """How often a command is killed before it may come to its end."""
 pytestmark = pytest.mark.node
-
-
-@pytest.fixture(scope="module")
-def killer(laboratory: Laboratory) -> Killer:
-    return Killer(laboratory)
 
 
 @pytest.mark.faults(sample=8)
@@ -41,4 +28,4 @@ def test_a_command_that_is_killed_comes_to_the_same_end_when_repeated(
         struck, problems = killer.round(STRUCK[stage], seed, MOST)
         kills += struck
         assert problems == []
-    record(record_property, stage, f"kill -9, {kills} times", KILLED, held=True)
+    record(record_property, stage, KILL, KILLED, times=kills)

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -19,7 +19,6 @@ STEPS = ("request", "answer", "file", "call")
 """Before a request, after its answer, before a change of a file, at a call of a function."""
 _CHANGES = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "shutil.rmtree"}
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
-Strike = Callable[[], None]
 
 
 @dataclass
@@ -28,8 +27,9 @@ class Trap:
 
     step: str
     place: int = 0
+    signals: tuple[int, ...] = (signal.SIGKILL,)
+    """What this process gets then; where there is none, its memory is at an end."""
     count: int = field(default=0, init=False)
-    strike: Strike | None = field(default=None)
 
     def set(self, folder: Path) -> None:
         """Watch this process; files are those of the folder."""
@@ -43,7 +43,10 @@ class Trap:
     def _stepped(self) -> None:
         self.count += 1
         if self.count == self.place:
-            (self.strike or _kill)()
+            for number in self.signals:
+                os.kill(os.getpid(), number)
+            if not self.signals:
+                raise MemoryError
 
     def _watch_requests(self, *, before: bool) -> None:
         from owpc_ltr.engine.http.wire import Wire
@@ -105,8 +108,3 @@ def trapped(
     if told is not None:
         told.send((ended, {trap.step: trap.count for trap in traps}))
     os._exit(ended.code)
-
-
-def _kill() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-    signal.pause()

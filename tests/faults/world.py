@@ -24,6 +24,7 @@ from tests.faults.running import Ended, run
 State = dict[str, Any]
 """Documents by index, `aliases` by index, and the documents of the store and of names."""
 DOCUMENTS = 60
+RANKLIB = Path(__file__).parents[1] / "golden" / "ranklib" / "linear-regression.txt"
 MAPPINGS = {
     "settings": {"number_of_shards": 1, "number_of_replicas": 0},
     "mappings": {
@@ -98,6 +99,8 @@ class World:
         fill(self.engine, self.other, DOCUMENTS, seed=8)
         self.point(self.live, self.index)
         self._write_files()
+        for name, seed in (("learnt-a.json", "1"), ("learnt-b.json", "2")):
+            self.done("train", "learn.letor", "--out", name, "--grid", "C=1", "--seed", seed)
         place = ("--index", self.index, *self.words)
         self.done("featureset", "push", "small.json", *place)
         self.done("log-features", "--judgments", "judged.tsv", "--out", "data.parquet", *place)
@@ -135,6 +138,7 @@ class World:
             ]
         self.path("judged.tsv").write_text("\n".join(lines) + "\n")
         write_letor(self.path("learn.letor"))
+        shutil.copy(RANKLIB, self.path("ranklib.txt"))
         for name, weights in (
             ("one.json", (1.0, 0.5, -0.25)),
             ("two.json", (0.5, 1.0, -0.25)),
