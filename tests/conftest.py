@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.faults.outcomes import Outcomes, Table
 from tests.faults.seeds import Seeds, replay_command, seeds_for
-from tests.faults.selection import Selection, select
+from tests.faults.selection import Selection, node_group, select
 from tests.session_node import certificates, node_url, session_node
 
 __all__ = ["certificates", "node_url", "session_node"]
@@ -63,10 +63,11 @@ def _tables() -> Sequence[Table]:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of the faults a sample runs; what needs the real node runs in one process, with one node."""
-    config.hook.pytest_deselected(items=select(items, Selection.asked()))
+    selection = Selection.asked()
+    config.hook.pytest_deselected(items=select(items, selection))
     for item in items:
         if {"node_url", "session_node"} & set(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.xdist_group("node"))
+            item.add_marker(pytest.mark.xdist_group(node_group(item, selection)))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-LONGEST = 60
-"""Seconds after which a command counts as hanging: far more than any cell may need."""
+LONGEST = 240
+"""Seconds after which a command counts as hanging: far more than any cell may need, and enough for
+a machine that has to compile everything first."""
 CANARY = "c4n4ry-0f-th3-faults"
 CREDENTIALS = {"OWPC_LTR_USER": "anna", "OWPC_LTR_PASSWORD": CANARY}
 TRACEBACK = 1
@@ -117,10 +118,13 @@ def _as_started_by_a_shell(
 
 @contextlib.contextmanager
 def _watched() -> Iterator[None]:
-    """Hangs is raised in a command that does not end."""
+    """Hangs is raised in a command that does not end, and after it where it was swallowed."""
+    rung = False
 
     def ring(_number: int, _frame: FrameType | None) -> None:
-        raise Hangs(f"the command has not ended after {LONGEST} s")
+        nonlocal rung
+        rung = True
+        raise Hangs
 
     before = signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, LONGEST)
@@ -129,3 +133,5 @@ def _watched() -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        if rung:
+            raise Hangs(f"the command had not ended after {LONGEST} s")

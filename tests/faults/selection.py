@@ -84,5 +84,17 @@ def cell_of(item: pytest.Item) -> str:
     return str(callspec.id) if callspec is not None and ":" in callspec.id else item.name
 
 
+def node_group(item: pytest.Item, selection: Selection) -> str:
+    """Which tests share a process, and so a node: all, or of the whole of faults those of a stage.
+
+    Then each process starts a node of its own, and takes one stage after the other.
+    """
+    if not selection.whole or item.get_closest_marker("faults") is None:
+        return "node"
+    callspec = getattr(item, "callspec", None)
+    stage = getattr(callspec, "params", {}).get("stage")
+    return f"node, {stage or item.nodeid.partition('[')[0]}"
+
+
 def _hash(cell: str) -> str:
     return hashlib.sha256(cell.encode()).hexdigest()

@@ -5,6 +5,7 @@ What commands change is looked at as a whole (`state`) and put back as it was (`
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ import numpy as np
 
 from owpc_ltr.engine.http.client import Engine, EngineRefusal
 from owpc_ltr.engine.http.connection import ConnectionSettings
+from owpc_ltr.engine.http.refusals import NoSuchIndex
 from owpc_ltr.models.linear import save_model
 from tests.engine.small_cluster import FEATURESET, WORDS, fill, linear
 from tests.faults.learning import write_letor
@@ -95,6 +97,7 @@ class World:
     def build(self) -> None:
         """Make everything that the commands need."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        self.clear()
         fill(self.engine, self.index, DOCUMENTS)
         fill(self.engine, self.other, DOCUMENTS, seed=8)
         self.point(self.live, self.index)
@@ -222,12 +225,17 @@ class World:
             )
             assert not answer["errors"], answer
 
-    def close(self) -> None:
-        """Take everything away."""
+    def clear(self) -> None:
+        """Take everything away that is on the node, from this run or one that was cut off."""
         names = self.state()["names"]
         for name in (*self._indices(), f"owpc-ltr-store-{self.own}"):
-            self.engine.request("DELETE", f"/{name}")
+            with contextlib.suppress(NoSuchIndex):
+                self.engine.request("DELETE", f"/{name}")
         self._write("owpc-ltr-pointers", {}, names)
+
+    def close(self) -> None:
+        """Take everything away, and let the node go."""
+        self.clear()
         self.engine.close()
 
     def tidy(self) -> None:
