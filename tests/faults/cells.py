@@ -112,7 +112,7 @@ def small_chunks() -> Iterator[None]:
 def applies(stage: Stage, fault: Fault) -> bool:
     """Whether there is a cell of this fault at this stage."""
     named = not fault.only or stage.name in fault.only
-    absent = (fault.on is is_bulk and stage.searches) or (
+    absent = (fault.on is is_bulk and not stage.bulk) or (
         fault.on is is_search and not stage.searches
     )
     return named and not absent and fault.expected(stage.kind) != "-"

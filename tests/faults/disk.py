@@ -52,7 +52,7 @@ class FailingDisk:
         return writing != self.reading and not (self.reading and Path(given[0]).is_dir())
 
     def _is_below(self, path: object) -> bool:
-        return isinstance(path, str | Path) and str(path).startswith(self.folder)
+        return isinstance(path, str | Path) and str(Path.cwd() / path).startswith(self.folder)
 
 
 @cache

@@ -71,7 +71,9 @@ class Stage:
     once: bool = False
     """Whether the command, done twice, does something else than once."""
     searches: bool = True
-    """Whether it searches; what does not, sends documents in bulk."""
+    """Whether it searches."""
+    bulk: bool = False
+    """Whether it sends documents in bulk."""
 
     def command(self, world: World) -> tuple[str, ...]:
         """The words to type."""

@@ -40,11 +40,11 @@ def _unused(world: World) -> None:
 
 _SETTINGS = ("docs.jsonl", "--settings", "mappings.json")
 STAGES = [
-    Stage("index", Kind.WRITES, _fill(*_SETTINGS), once=True, searches=False),
+    Stage("index", Kind.WRITES, _fill(*_SETTINGS), once=True, searches=False, bulk=True),
     Stage("index --recreate", Kind.WRITES, _fill(*_SETTINGS, "--recreate"), _half_full,
-          searches=False),
+          searches=False, bulk=True),
     Stage("index --append", Kind.WRITES, _fill("more.jsonl", "--append"), _half_full,
-          searches=False),
+          searches=False, bulk=True),
     Stage("featureset push", Kind.WRITES, _placed("featureset", "push", "other.json")),
     Stage(
         "log-features",
@@ -79,12 +79,14 @@ STAGES = [
         Kind.WRITES,
         _placed("models", "rollback", "RANKER", index=False),
         once=True,
+        searches=False,
     ),
     Stage(
         "models promote",
         Kind.WRITES,
         _placed("models", "promote", "RANKER", index=False),
         once=True,
+        searches=False,
     ),
     Stage(
         "models delete",

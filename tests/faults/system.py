@@ -28,7 +28,7 @@ class SystemFault:
     abrupt: bool = False
     """Whether the command has no chance to say or clean up anything."""
     published: bool = False
-    """Whether the file may be in its place when only making that last has failed."""
+    """Whether the file may be in its place already when the command ends otherwise."""
     only: tuple[str, ...] = ()
     seeds: int = 1
 
@@ -136,13 +136,14 @@ SYSTEM_FAULTS = [
     SystemFault("file cannot grow", _too_long, "4", only=_FILES, seeds=2),
     SystemFault("file cannot be read", disk(errno.EIO, reading=True), "0|2|3|4", only=_FILES,
                 seeds=2, published=True),
-    SystemFault("SIGINT", signalled(signal.SIGINT), "0|130"),
-    SystemFault("SIGTERM", signalled(signal.SIGTERM), "0|143"),
+    SystemFault("SIGINT", signalled(signal.SIGINT), "0|130", published=True),
+    SystemFault("SIGTERM", signalled(signal.SIGTERM), "0|143", published=True),
     SystemFault("SIGTERM before a change of a file", signalled(signal.SIGTERM, step="file"),
-                "0|143", only=_FILES),
-    SystemFault("SIGINT twice", signalled(signal.SIGINT, signal.SIGINT), "0|130", abrupt=True),
-    SystemFault("SIGHUP", signalled(signal.SIGHUP), "0|129", abrupt=True),
-    SystemFault("memory at an end", signalled(), "0|2|3|4|5|70"),
+                "0|143", only=_FILES, published=True),
+    SystemFault("SIGINT twice", signalled(signal.SIGINT, signal.SIGINT), "0|130",
+                published=True, abrupt=True),
+    SystemFault("SIGHUP", signalled(signal.SIGHUP), "0|129", published=True, abrupt=True),
+    SystemFault("memory at an end", signalled(), "0|2|3|4|5|70", published=True),
     *(
         SystemFault(f"plugin {name}", _plugin(text), "2", only=_LEARNING)
         for name, text in _PLUGINS.items()
