@@ -84,7 +84,7 @@ class Laboratory:
         )
         if ended.code:
             with small_chunks():
-                found += broken_when_repeated(stage, self.world, clean)
+                found += broken_when_repeated(stage, self.world, clean, killed=cut_off)
         return found
 
     def _observe(self, stage: Stage) -> Clean:

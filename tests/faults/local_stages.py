@@ -23,7 +23,8 @@ LOCAL_STAGES = [
               "--json", out="ranking.txt"),
     _learning("average", "average", "learnt-a.json", "learnt-b.json", "--out", "mean.json",
               out="mean.json"),
-    _learning("import", "import", "ranklib.txt", "--out", "imported.json", out="imported.json"),
+    _learning("import", "import", "ranklib.txt", "--features", "names.txt", "--out",
+              "imported.json", out="imported.json"),
     _learning("export", "export", "learnt-a.json", "--for", "opensearch", "--version", "3.8",
               "--out", "exported.json", out="exported.json"),
 ]  # fmt: skip

@@ -69,7 +69,8 @@ class Trap:
 
         def hook(event: str, given: tuple[Any, ...]) -> None:
             opened = event == "open" and isinstance(given[2], int) and given[2] & _WRITING
-            if (opened or event in _CHANGES) and str(given[0]).startswith(str(folder)):
+            changes = (opened or event in _CHANGES) and isinstance(given[0], str | Path)
+            if changes and str(Path.cwd() / given[0]).startswith(str(folder)):
                 self._stepped()
 
         sys.addaudithook(hook)

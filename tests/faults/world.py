@@ -142,6 +142,7 @@ class World:
         self.path("judged.tsv").write_text("\n".join(lines) + "\n")
         write_letor(self.path("learn.letor"))
         shutil.copy(RANKLIB, self.path("ranklib.txt"))
+        self.path("names.txt").write_text("".join(f"f{number}\n" for number in range(1, 6)))
         for name, weights in (
             ("one.json", (1.0, 0.5, -0.25)),
             ("two.json", (0.5, 1.0, -0.25)),
