@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from owpc_ltr.engine.deployment.aliases import CHALLENGER, INDEX, Alias, Aliases
+from owpc_ltr.engine.deployment.aliases import CHALLENGER, INDEX, Alias, Aliases, all_aliases
 from owpc_ltr.engine.http.client import Engine, EngineRefusal
 from owpc_ltr.engine.http.connection import ConnectionSettings
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
@@ -183,3 +183,15 @@ def test_a_conflict_that_another_made_is_refused_and_one_of_its_own_is_success()
                     aliases.move("m", "b")
             (write,) = fake.asked("PUT", f"/{INDEX}/_doc/m")
             assert (write.params["if_seq_no"], write.params["if_primary_term"]) == ("3", "1")
+
+
+def test_a_404_of_somebody_in_between_does_not_say_that_no_name_is_in_use() -> None:
+    with FakeEngine() as fake:
+        fake.on("POST", f"/{INDEX}/_search", Reply(b"<h1>404</h1>", 404, content_type="text/html"))
+        engine = Engine(ConnectionSettings(fake.url))
+        with pytest.raises(EngineRefusal, match="404"):
+            all_aliases(engine)
+        absent = {"error": {"type": "index_not_found_exception", "reason": "no such index"}}
+        fake.on("POST", f"/{INDEX}/_search", Reply(absent, 404))
+        assert all_aliases(engine) == []
+        engine.close()

@@ -133,3 +133,22 @@ def test_an_answer_of_a_part_of_the_shards_is_told_from_one_of_something_else() 
         hits_of(whole, "it", "_score")
     with pytest.raises(EngineUnavailable):
         part_of(None, "_source", "it")
+
+
+@pytest.mark.parametrize(
+    ("shards", "whole"),
+    [
+        ({"total": 2, "successful": 2, "skipped": 1, "failed": 0}, True),
+        ({"total": 2, "successful": 1, "skipped": 1, "failed": 0}, True),
+        ({"failed": 0}, True),
+        ({"total": 2, "successful": 1, "skipped": 0, "failed": 0}, False),
+        ({"total": 2, "successful": 1, "skipped": 0, "failed": 1}, False),
+    ],
+)
+def test_an_answer_is_whole_if_every_shard_is_heard(shards: dict[str, int], whole: bool) -> None:
+    answer = {"timed_out": False, "_shards": shards}
+    if whole:
+        assert check_whole(answer, "it") == answer
+        return
+    with pytest.raises(Refused, match="a part of the index only"):
+        check_whole(answer, "it")

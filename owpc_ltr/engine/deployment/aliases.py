@@ -23,6 +23,7 @@ from owpc_ltr.engine.deployment.alias import (
     Alias,
 )
 from owpc_ltr.engine.http.client import Engine, EngineRefusal
+from owpc_ltr.engine.http.refusals import NoSuchIndex
 from owpc_ltr.engine.http.responses import (
     Part,
     check_acknowledged,
@@ -297,10 +298,9 @@ def all_aliases(engine: Engine) -> list[Alias]:
     body = {"size": _MOST, "sort": ["name"], "query": {"exists": {"field": "name"}}}
     try:
         answer = engine.request("POST", f"/{INDEX}/_search", body=body)
-    except EngineRefusal as refusal:
-        if refusal.status == 404:
-            return []
-        raise
+    except NoSuchIndex:
+        # Any other 404 is somebody's in between, and does not say that no name is in use.
+        return []
     hits = hits_of(answer, "its list of names")
     return [_alias(part_of(hit, "_source", "its list of names")) for hit in hits]
 

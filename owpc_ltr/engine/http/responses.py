@@ -90,9 +90,17 @@ would have 'sort': check the address, and what stands between it and you
 def check_whole(answer: Any, what: str) -> dict[str, Any]:
     """The answer of a search, if every shard gave its part in time."""
     shards = part_of(answer, "_shards", what)
-    if answer.get("timed_out") or shards.get("failed") != 0:
+    if answer.get("timed_out") or shards.get("failed") != 0 or _is_one_unheard(shards):
         raise Refused(f"the engine gave {what} for a part of the index only: try again")
     return dict(answer)
+
+
+def _is_one_unheard(shards: dict[str, Any]) -> bool:
+    """Whether a shard has neither answered nor failed."""
+    total, successful, skipped = (shards.get(n) for n in ("total", "successful", "skipped"))
+    # Engines count a skipped shard (nothing in it can match) among the successful ones.
+    heard = {successful, (successful or 0) + (skipped or 0)}
+    return total is not None and total not in heard
 
 
 def hits_of(answer: Any, what: str, *keys: str) -> list[dict[str, Any]]:
