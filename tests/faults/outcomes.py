@@ -77,8 +77,12 @@ class Outcomes:
         tables = self._tables()
         write = terminalreporter.write_line
         terminalreporter.section("faults")
-        for line in self.lines(tables):
+        # Of a sample the tables would be empty but for a few cells.
+        whole = {cell for table in tables for cell in table.cells} <= self.codes.keys()
+        for line in self.lines(tables if whole else []):
             write(line)
+        for stage, fault in sorted(self.broken):
+            write(f"does not keep its promise: {stage} × {fault}")
         if self.is_whole(tables) and self._page.exists():
             write_block(self._page, "\n".join(self.lines(tables)) + "\n")
             write(f"kept in {self._page.name}")

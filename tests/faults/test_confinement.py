@@ -47,7 +47,7 @@ def run_confined(killer: Killer, commands: list[tuple[str, ...]], *, network: bo
     return peers
 
 
-@pytest.mark.faults
+@pytest.mark.faults(sample=0)
 def test_commands_on_files_write_in_their_folder_and_speak_to_nobody(
     killer: Killer, laboratory: Laboratory
 ) -> None:
@@ -77,7 +77,7 @@ def test_the_road_writes_in_its_folder_and_speaks_to_the_cluster_alone(
     assert (world.folder / "data.parquet").exists()
 
 
-@pytest.mark.faults
+@pytest.mark.faults(sample=0)
 def test_who_writes_elsewhere_is_caught(killer: Killer, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere.json"
     words = ("export", "learnt-a.json", "--for", "opensearch", "--version", "3.8")

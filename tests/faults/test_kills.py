@@ -18,7 +18,7 @@ MOST = 4
 pytestmark = pytest.mark.node
 
 
-@pytest.mark.faults(sample=8)
+@pytest.mark.faults(sample=4)
 @pytest.mark.parametrize("stage", STRUCK)
 def test_a_command_that_is_killed_comes_to_the_same_end_when_repeated(
     killer: Killer, seeds: Seeds, record_property: Callable[[str, object], None], stage: str

@@ -31,7 +31,7 @@ def cells() -> Iterator[ParameterSet]:
                 yield pytest.param(stage.name, fault.name, seed, id=cell, marks=marks)
 
 
-@pytest.mark.faults(sample=16)
+@pytest.mark.faults(sample=8)
 @pytest.mark.parametrize(("stage", "fault", "seed"), list(cells()))
 def test_a_fault_at_a_stage_ends_as_promised(
     laboratory: Laboratory,

@@ -32,7 +32,7 @@ def cells() -> Iterator[ParameterSet]:
                 yield pytest.param(stage.name, fault.name, seed, id=cell, marks=marks)
 
 
-@pytest.mark.faults(sample=4)
+@pytest.mark.faults(sample=3)
 @pytest.mark.parametrize(("stage", "fault", "seed"), list(cells()))
 def test_a_fault_of_the_system_ends_as_promised(
     killer: Killer,
