@@ -11,7 +11,7 @@ from tests.faults.running import Ended
 from tests.faults.stage import Clean, Stage, made
 from tests.faults.world import State, World
 
-SILENT = {128 + signal.SIGHUP, 128 + signal.SIGKILL}
+SILENT = {128 + signal.SIGKILL}
 OLD = b"what stood here before\n"
 """What is in the place of a published file before a command."""
 _MARK = re.compile(r"-owpc-ltr-[0-9a-f]+-filling$")

@@ -142,7 +142,7 @@ SYSTEM_FAULTS = [
                 "0|143", only=_FILES, published=True),
     SystemFault("SIGINT twice", signalled(signal.SIGINT, signal.SIGINT), "0|130",
                 published=True, abrupt=True),
-    SystemFault("SIGHUP", signalled(signal.SIGHUP), "0|129", published=True, abrupt=True),
+    SystemFault("SIGHUP", signalled(signal.SIGHUP), "0|129", published=True),
     SystemFault("memory at an end", signalled(), "0|2|3|4|5|70", published=True),
     *(
         SystemFault(f"plugin {name}", _plugin(text), "2", only=_LEARNING)
