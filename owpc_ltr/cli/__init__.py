@@ -38,7 +38,8 @@ def _with_streams(stops: Stops) -> int:
         if out.fault is not None and code == 0:
             why = (out.fault.strerror or "it failed").lower()
             code = _tell(
-                f"the work is done, and its output could not be written: {why}", DiskFault.exit_code
+                f"the work is done, and standard output could not be written: {why}",
+                DiskFault.exit_code,
             )
     return code
 

@@ -197,7 +197,7 @@ def test_a_full_standard_output_is_one_line_and_exit_4(
         )  # fmt: skip
     lines = [line for line in ended.stderr.splitlines() if line.startswith("owpc-ltr:")]
     assert (ended.returncode, len(lines)) == (4, 1), ended.stderr
-    assert "standard output: No space left on device" in lines[0]
+    assert "standard output could not be written: no space left on device" in lines[0]
     assert "Traceback" not in ended.stderr
     assert "Exception ignored" not in ended.stderr
 
