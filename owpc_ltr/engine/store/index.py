@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from owpc_ltr.engine.http.client import Engine, EngineRefusal
+from owpc_ltr.engine.http.refusals import NoSuchIndex
 from owpc_ltr.engine.http.responses import (
     Part,
     check_acknowledged,
@@ -128,10 +129,9 @@ class StoreIndex:
             }
             try:
                 answer = self._engine.request("POST", f"/{self._index}/_search", body=body)
-            except EngineRefusal as refusal:
-                if refusal.status == 404:
-                    return []
-                raise
+            except NoSuchIndex:
+                # Any other 404 is somebody's in between, and does not say that there is nothing.
+                return []
             listed = f"its list of {_words(what)}s"
             hits = hits_of(answer, listed, "sort")
             if not all(isinstance(hit["sort"], list) and hit["sort"] for hit in hits):
