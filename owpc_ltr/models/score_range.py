@@ -14,6 +14,9 @@ from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.trees import TreeModel, logistic
 from owpc_ltr.protocols import Model
 
+LOWEST_RESCORED = 2.0**-20
+"""The lowest score of a rescored document: above what is left of any other's, below 2⁸⁰."""
+
 
 @dataclass(frozen=True)
 class ScoreInterval:

@@ -12,10 +12,12 @@ from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.engine.deployment.orders import orders_of
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.http.responses import hits_of
+from owpc_ltr.engine.search.request import rescore_clauses
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.interop.client_scored import client_model, is_client_scored
+from owpc_ltr.interop.plain_engine.form import score_shift
 from owpc_ltr.interop.stored_model import StoredModel
 from owpc_ltr.models.parity_samples import packed, unpacked
 from owpc_ltr.names import check_index
@@ -263,13 +265,14 @@ def _engine_scores(
     body = {
         "size": len(ids),
         "query": {"bool": {"filter": [{"ids": {"values": ids}}]}},
-        "rescore": store.rescore(stored, params, len(ids)),
+        "rescore": rescore_clauses(store, stored, params, len(ids)),
         "_source": False,
         "track_total_hits": True,
     }
     scores = {hit["_id"]: hit.get("_score") for hit in _hits(engine, index, body, {})}
     # What is no number, as a score that the engine gives for none, must not pass for one.
-    return np.array([_score(scores.get(document)) for document in ids], dtype=np.float64)
+    found = np.array([_score(scores.get(document)) for document in ids], dtype=np.float64)
+    return found - score_shift(stored)
 
 
 def _score(value: Any) -> float:

@@ -15,6 +15,7 @@ from owpc_ltr.engine.store.templates import render
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.files.json_object import read_json_object
 from owpc_ltr.interop.client_scored import is_client_scored
+from owpc_ltr.interop.plain_engine.form import plain_form
 from owpc_ltr.interop.stored_model import StoredModel
 from owpc_ltr.models.score_range import ScoreInterval
 from owpc_ltr.names import check_index
@@ -151,9 +152,26 @@ def request_body(
                 f"'{model.name}' is scored by the client, so that there is no request for the "
                 "engine alone: use owpc-ltr search, or a cluster with the LTR plugin"
             )
-        clauses = store.rescore(model, request.params, max(request.window, first + request.size))
-        body["rescore"] = window_safe(clauses, interval) if interval else clauses
+        window = max(request.window, first + request.size)
+        body["rescore"] = rescore_clauses(store, model, request.params, window, interval)
     return body
+
+
+def rescore_clauses(
+    store: Store,
+    model: StoredModel,
+    params: dict[str, Any],
+    window: int,
+    interval: ScoreInterval | None = None,
+) -> list[dict[str, Any]]:
+    """The rescore clauses of a search, by which no document beyond the window passes one inside.
+
+    That needs the interval of the model's scores, but for a model whose form has its own.
+    """
+    clauses = store.rescore(model, params, window)
+    form = plain_form(model)
+    known = interval if form is None else form.interval
+    return window_safe(clauses, known) if known else clauses
 
 
 def _text_fields(properties: dict[str, Any], prefix: str = "") -> list[str]:

@@ -17,11 +17,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from owpc_ltr.models.score_range import ScoreInterval
+from owpc_ltr.models.score_range import LOWEST_RESCORED, ScoreInterval
 
 KEEP = 2.0**-100
 """What a score is multiplied by beyond the window; within it, lost in the model's own score."""
-FLOOR = 2.0**-20
+FLOOR = LOWEST_RESCORED
 """The lowest score within the window: above what is left of any score below 2⁸⁰."""
 _LEAST = "Math.max(_score + params.lift, params.floor)"
 _MOST = "Math.min(_score, params.most)"

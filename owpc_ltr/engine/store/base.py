@@ -120,6 +120,21 @@ def silent_rescore(query: dict[str, Any], window: int) -> list[dict[str, Any]]:
     ]
 
 
+def replacing_rescore(query: dict[str, Any], window: int) -> list[dict[str, Any]]:
+    """A rescorer that puts the scores of a query in the place of the best documents' own."""
+    return [
+        {
+            "window_size": check_window(window),
+            "query": {
+                "rescore_query": query,
+                "query_weight": 0.0,
+                "rescore_query_weight": 1.0,
+                "score_mode": "total",
+            },
+        }
+    ]
+
+
 def check_window(window: int) -> int:
     """A window that every engine takes by default."""
     if not 1 <= window <= LARGEST_WINDOW:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.features.scoring import scoring
 from owpc_ltr.models.linear import LinearModel
 
 MOST_CLAUSES = 1024
@@ -25,18 +26,6 @@ _LEAVES = frozenset(
 def named(query: Query, name: str) -> Query:
     """A query whose score comes back under a name: that of a bool around it is its own."""
     return {"bool": {"must": [scoring(query)], "_name": name}}
-
-
-def scoring(query: Query) -> Query:
-    """The same query, where need be in the form that matches whatever the search counts.
-
-    A bare `range` whose search may stop counting hits misses matches in 3.8.0; around it,
-    `constant_score` gives the same score and does not.
-    """
-    if query.keys() != {"range"}:
-        return query
-    boosts = [float(part.get("boost", 1.0)) for part in query["range"].values()]
-    return {"constant_score": {"filter": query, "boost": boosts[0]}}
 
 
 def check_clauses(queries: list[Query], featureset: str) -> None:

@@ -1,7 +1,8 @@
 """The store of clusters without the LTR plugin: feature sets and models in an index of ours.
 
 Features are named queries of one search, whose scores the engine returns; linear models are a
-chain of rescorers. Both give what the plugin would, bit for bit or in the last one.
+chain of rescorers. Both give what the plugin would, bit for bit or in the last one. Other models
+that fit are one rescorer of scripts over the features' queries.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 from owpc_ltr.engine.http.client import Engine, EngineRefusal
 from owpc_ltr.engine.http.refusals import cause, one_line
 from owpc_ltr.engine.http.responses import part_of
-from owpc_ltr.engine.store.base import Search, check_window, silent_rescore
+from owpc_ltr.engine.store.base import Search, check_window, replacing_rescore, silent_rescore
 from owpc_ltr.engine.store.documents import keep_featureset, keep_model
 from owpc_ltr.engine.store.index import StoreIndex
 from owpc_ltr.engine.store.named_queries import check_clauses, linear_chain, named
@@ -21,6 +22,7 @@ from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.interop.client_scored import client_model, is_client_scored
 from owpc_ltr.interop.export import import_linear
+from owpc_ltr.interop.plain_engine.form import plain_form
 from owpc_ltr.interop.stored_model import StoredModel, model_source, read_featureset, read_model
 from owpc_ltr.names import check_index, check_name
 
@@ -74,8 +76,11 @@ class PluginFreeStore:
         self._index.delete("featureset", name)
 
     def put_model(self, model: StoredModel) -> None:
-        """Keep a linear model, or one that the client scores, whose feature set is in the store."""
-        (client_model if is_client_scored(model) else import_linear)(model)
+        """Keep a model that the engine runs, or the client, whose feature set is in the store."""
+        if is_client_scored(model):
+            client_model(model)
+        elif plain_form(model) is None:
+            import_linear(model)
         self.prepare()
         content = model_source(model)
         keep_model(self, model, lambda: self._index.create("model", model.name, content))
@@ -157,21 +162,34 @@ class PluginFreeStore:
     ) -> list[dict[str, Any]]:
         """A chain of rescorers, one a feature with a weight, whose scores add up to the model's.
 
-        Sums are float32, like every score in an engine. Raises Refused for a model or feature
-        that needs the plugin.
+        Sums are float32, like every score in an engine. A model that is no linear one is a single
+        rescorer, whose scores are higher than the model's by a constant (see `PlainForm`). Raises
+        Refused for a model or feature that needs the plugin.
         """
+        form = plain_form(model)
+        if form is not None:
+            queries = self._queries(model, params, set(form.features))
+            clause = form.query(queries)
+            check_clauses([clause], model.featureset.name)
+            return replacing_rescore(clause, window)
         linear = import_linear(model)
         weighed = {n for n, w in zip(linear.feature_names, linear.weights, strict=True) if w}
+        queries = self._queries(model, params, weighed)
+        check_clauses(list(queries.values()), model.featureset.name)
+        return linear_chain(linear, queries, check_window(window))
+
+    def _queries(
+        self, model: StoredModel, params: dict[str, Any], names: set[str]
+    ) -> dict[str, dict[str, Any]]:
+        """The queries of these features of a model, by name."""
         given = check_params(model.featureset, params)
-        compiled = compile_featureset(model.featureset, weighed)
+        compiled = compile_featureset(model.featureset, names)
         if compiled.derived:
             raise Refused(
                 f"feature '{compiled.derived[0].name}' is derived from others, which only the LTR "
                 "plugin can do inside a search: train without it, or use a cluster with the plugin"
             )
-        queries = {part.name: part.query(given) for part in compiled.queries}
-        check_clauses(list(queries.values()), model.featureset.name)
-        return linear_chain(linear, queries, check_window(window))
+        return {part.name: part.query(given) for part in compiled.queries}
 
     def _named(self, featureset: FeatureSet, params: dict[str, Any]) -> list[dict[str, Any]]:
         """Each feature as a query that gives its score under the feature's name."""

@@ -1,0 +1,1 @@
+"""Models other than linear ones that an engine without any plugin runs, by scripts over queries."""

@@ -1,0 +1,67 @@
+"""Which stored models a plain engine runs by scripts, and what all of these have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from owpc_ltr.errors import BadInput
+from owpc_ltr.interop.plain_engine.scripts import Query
+from owpc_ltr.interop.plain_engine.trees import TYPE as TREES
+from owpc_ltr.interop.plain_engine.trees import read_plain_trees
+from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.models.score_range import ScoreInterval
+
+
+class PlainForm(Protocol):
+    """A model as one query, whose scores are the model's plus a constant, and never negative."""
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The features that it asks for."""
+        ...
+
+    @property
+    def shift(self) -> float:
+        """By how much the engine's scores exceed the model's."""
+        ...
+
+    @property
+    def interval(self) -> ScoreInterval:
+        """Between which numbers the engine's scores lie, for every document."""
+        ...
+
+    def query(self, queries: Mapping[str, Query]) -> Query:
+        """The query that scores every document, from the features' queries by name."""
+        ...
+
+    def in_words(self) -> str:
+        """How the engine comes by its scores."""
+        ...
+
+
+_READERS = {TREES: read_plain_trees}
+
+
+def plain_form(stored: StoredModel) -> PlainForm | None:
+    """The form that a plain engine runs by scripts; None for a model that is none.
+
+    Raises BadInput where the stored one is damaged.
+    """
+    reader = _READERS.get(stored.type)
+    if reader is None:
+        return None
+    form: PlainForm = reader(stored.definition, f"the stored model '{stored.name}'")
+    unknown = sorted(set(form.features) - set(stored.featureset.feature_names))
+    if unknown:
+        raise BadInput(
+            f"the stored model '{stored.name}' is damaged: it reads '{unknown[0]}', which is no "
+            "feature of its set"
+        )
+    return form
+
+
+def score_shift(stored: StoredModel) -> float:
+    """By how much an engine's scores of a stored model exceed the model's own."""
+    form = plain_form(stored)
+    return form.shift if form else 0.0

@@ -1,0 +1,148 @@
+"""Trees inside an engine without any plugin: ids, order and scores as on the laptop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from owpc_ltr.arrays import Matrix
+from owpc_ltr.engine.deployment.parity import logged
+from owpc_ltr.engine.search.request import SearchRequest, request_body
+from owpc_ltr.engine.search.window import FLOOR
+from owpc_ltr.interop.plain_engine.form import score_shift
+from owpc_ltr.interop.plain_engine.trees import store_plain_trees
+from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.models.forest import Forest
+from owpc_ltr.models.trees import LINKS, TreeModel
+from tests.engine.small_cluster import FEATURESET, Small, small_cluster
+from tests.faults.seeds import Seeds
+from tests.forests import random_forest
+
+DOCUMENTS, SHARDS = 240, 3
+PARAMS = {"keywords": "alpha gamma"}
+# Every document matches, so that there are many beyond a small window.
+QUERY: dict[str, Any] = {
+    "bool": {"must": [{"match_all": {}}], "should": [{"match": {"body": "{{keywords}}"}}]}
+}
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a search of the whole index gives, and the features of every document."""
+
+    small: Small
+    order: list[str]
+    shards: list[list[str]]
+    ids: list[str]
+    features: Matrix
+
+    def within(self, window: int) -> set[str]:
+        """Each shard rescores its own best."""
+        return {document for shard in self.shards for document in shard[:window]}
+
+    def local(self, model: TreeModel) -> dict[str, float]:
+        """The laptop's scores."""
+        return dict(zip(self.ids, model.score(self.features).tolist(), strict=True))
+
+
+@pytest.fixture(scope="module")
+def known(node_url: str) -> Iterator[Known]:
+    with small_cluster(node_url, DOCUMENTS, SHARDS) as small:
+        everything = SearchRequest(small.index, QUERY, PARAMS, DOCUMENTS)
+        body = request_body(small.store, None, everything)
+        shards = [ids_of(small, body, preference=f"_shards:{shard}") for shard in range(SHARDS)]
+        probe = {"params": PARAMS, "document_ids": [f"d{number}" for number in range(DOCUMENTS)]}
+        ids, features = logged(small.engine, small.store, FEATURESET, small.index, probe)
+        assert len(ids) == DOCUMENTS
+        # Some features are missing, and some documents share all of theirs.
+        assert 0.1 < np.isnan(features).mean() < 0.9
+        yield Known(small, ids_of(small, body), shards, ids, features)
+
+
+def found(small: Small, body: dict[str, Any], **params: str) -> list[tuple[str, float]]:
+    answer = small.engine.request(
+        "POST", f"/{small.index}/_search", params=params, body={**body, "_source": False}
+    )
+    return [(hit["_id"], hit["_score"]) for hit in answer["hits"]["hits"]]
+
+
+def ids_of(small: Small, body: dict[str, Any], **params: str) -> list[str]:
+    return [document for document, _ in found(small, body, **params)]
+
+
+def as_stored(forest: Forest, base: float = 0.0, link: str = "identity") -> TreeModel:
+    return TreeModel(FEATURESET.feature_names, forest, base, link)
+
+
+def served(known: Known, stored: StoredModel, window: int) -> list[tuple[str, float]]:
+    """All documents with the window rescored, as one page."""
+    asked = SearchRequest(known.small.index, QUERY, PARAMS, 1, window)
+    body = request_body(known.small.store, stored, asked)
+    return found(known.small, {**body, "size": DOCUMENTS})
+
+
+def check(known: Known, model: TreeModel, stored: StoredModel, window: int) -> None:
+    """Ids, order and scores are the laptop's within the window, and the search's beyond it."""
+    hits = served(known, stored, window)
+    inside = known.within(window)
+    local = known.local(model)
+    assert {document for document, _ in hits[: len(inside)]} == inside
+    beyond = [document for document, _ in hits[len(inside) :]]
+    assert beyond == [document for document in known.order if document not in inside]
+    assert all(score > FLOOR / 2 for _, score in hits[: len(inside)])
+    assert all(score < FLOOR * 2.0**-40 for _, score in hits[len(inside) :])
+    own = np.array([local[document] for document, _ in hits[: len(inside)]])
+    scores = np.array([score for _, score in hits[: len(inside)]])
+    spread = leaf_range(model)
+    assert np.abs(scores - score_shift(stored) - own).max() <= 1e-6 * spread
+    # No document stands below one that the laptop scores lower.
+    assert (np.diff(own) <= 1e-6 * spread).all()
+
+
+def leaf_range(model: TreeModel) -> float:
+    """Between the sums of each tree's lowest and highest leaves."""
+    if model.link == "logistic":
+        return 1.0
+    leaf, value, roots = model.forest.is_leaf, model.forest.value, model.forest.roots
+    low = np.minimum.reduceat(np.where(leaf, value, np.inf), roots)
+    high = np.maximum.reduceat(np.where(leaf, value, -np.inf), roots)
+    return float((high - low).sum()) or 1.0
+
+
+@pytest.mark.faults
+def test_random_forests_rank_in_the_engine_as_on_the_laptop_and_keep_their_window(
+    known: Known, seeds: Seeds
+) -> None:
+    for seed in seeds(sample=25, whole=1000):
+        rng = np.random.default_rng(seed)
+        forest = random_forest(rng, known.features, trees=int(rng.integers(1, 30)))
+        model = as_stored(forest, float(rng.normal()), str(rng.choice(LINKS, p=[0.8, 0.2])))
+        stored = store_plain_trees(model, FEATURESET, "m")
+        check(known, model, stored, int(rng.integers(1, 60)))
+
+
+def test_liars_are_caught(known: Known) -> None:
+    """A threshold one float32 aside, a value read for its neighbour, no floor: each is seen."""
+    rng = np.random.default_rng(11)
+    model = as_stored(random_forest(rng, known.features, trees=12))
+    stored = store_plain_trees(model, FEATURESET, "m")
+    check(known, model, stored, 20)
+    aside = replace(
+        model.forest, threshold=np.nextafter(model.forest.threshold, np.float32(np.inf))
+    )
+    flipped = replace(model.forest, default_left=~model.forest.default_left)
+    doubled = replace(model.forest, value=1.001 * model.forest.value)
+    for forest in (aside, flipped, doubled):
+        with pytest.raises(AssertionError):
+            check(known, model, store_plain_trees(as_stored(forest), FEATURESET, "m"), 20)
+
+
+def test_a_forest_of_nothing_but_leaves_gives_every_document_the_same(known: Known) -> None:
+    forest = random_forest(np.random.default_rng(0), known.features, trees=3, depth=0)
+    for link in LINKS:
+        model = as_stored(forest, 0.25, link)
+        check(known, model, store_plain_trees(model, FEATURESET, "m"), 20)

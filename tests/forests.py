@@ -1,0 +1,66 @@
+"""Random forests whose paths touch few features, with thresholds that documents hit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from owpc_ltr.models.forest import LEAF, Forest
+
+
+def random_forest(
+    rng: np.random.Generator,
+    values: np.ndarray[Any, Any],
+    trees: int,
+    depth: int = 3,
+    features: int = 3,
+) -> Forest:
+    """Trees that split on up to so many features each, at values that occur or just beside them.
+
+    Leaves are of both signs and many sizes; a missing value goes either way.
+    """
+    nodes: list[tuple[int, float, int, bool, float]] = []
+    roots = []
+    for _ in range(trees):
+        roots.append(len(nodes))
+        count = int(rng.integers(1, min(features, values.shape[1]) + 1))
+        own = rng.choice(values.shape[1], count, replace=False)
+        nodes.append((LEAF, 0.0, 0, False, 0.0))
+        _grow(rng, values, nodes, len(nodes) - 1, own, depth)
+    feature, threshold, left, default_left, value = zip(*nodes, strict=True)
+    return Forest(
+        np.array(roots, np.int32),
+        np.array(feature, np.int32),
+        np.array(threshold, np.float32),
+        np.array(left, np.int32),
+        np.array(default_left, bool),
+        np.array(value, np.float64),
+    )
+
+
+def _grow(
+    rng: np.random.Generator,
+    values: np.ndarray[Any, Any],
+    nodes: list[tuple[int, float, int, bool, float]],
+    place: int,
+    own: np.ndarray[Any, Any],
+    depth: int,
+) -> None:
+    if depth == 0 or rng.random() < 0.15:
+        scale = float(rng.choice([0.01, 1.0, 3.0]))
+        nodes[place] = (LEAF, 0.0, 0, False, float(np.float32(scale * rng.normal())))
+        return
+    column = int(rng.choice(own))
+    first = len(nodes)
+    nodes[place] = (column, _threshold(rng, values[:, column]), first, bool(rng.random() < 0.5), 0)
+    nodes += [(LEAF, 0.0, 0, False, 0.0)] * 2
+    for child in (first, first + 1):
+        _grow(rng, values, nodes, child, own, depth - 1)
+
+
+def _threshold(rng: np.random.Generator, column: np.ndarray[Any, Any]) -> float:
+    known = column[~np.isnan(column)].astype(np.float32)
+    chosen = np.float32(rng.choice(known)) if len(known) else np.float32(0)
+    aside = rng.choice([-np.inf, 0, np.inf])
+    return float(np.nextafter(chosen, np.float32(aside)) if aside else chosen)
