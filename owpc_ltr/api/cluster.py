@@ -200,6 +200,7 @@ class Cluster:
         live: LiveProof | None = None,
         max_drift: float = 0.25,
         probe_share: float = 0.5,
+        budget: float = 10.0,
         plugins: Sequence[Path | str] = (),
     ) -> Uploaded:
         """Store the model as NAME-HASH, prove its scores on documents, then let NAME point to it.
@@ -208,7 +209,9 @@ class Cluster:
         the held-out queries of `data`; or, with `live` judgments, in what users get from the whole
         index: than the query alone where NAME points to nothing yet, or `over="query"`. `keep` is
         how many earlier models the name can go back to (5 at first); `allow_slow` takes a model
-        that the engine's cache has no room for. `plugins` are files in which the metric may be.
+        that the engine's cache has no room for. Without the LTR plugin, trees run inside the engine
+        where they fit and add no more than `budget` milliseconds to a search, measured on the
+        index; else the client scores them. `plugins` are files in which the metric may be.
         Raises Refused, with the model taken out again and the name where it was, if a score
         differs by more than `tolerance`, the gain is not shown, or a feature moved by more than
         `max_drift` standard deviations since training, or less than `probe_share` of the documents
@@ -216,6 +219,7 @@ class Cluster:
         """
         from owpc_ltr.engine.deployment.gate import Gate
         from owpc_ltr.engine.deployment.live_gate import LiveGate
+        from owpc_ltr.engine.deployment.store_form import Budget
         from owpc_ltr.engine.deployment.upload import upload
         from owpc_ltr.errors import UsageError, give_warnings
         from owpc_ltr.host.registry import load
@@ -242,15 +246,16 @@ class Cluster:
         where = the_index(self.engine, index)
         if data is not None:
             self._warn_of_judgments(data, trained_on, index, live)
+        query = self._template(where, live.query)[0] if live is not None else None
         if metric is not None and live is not None:
             gate = LiveGate(
-                live.question(where, self._template(where, live.query)[0], [metric], trained_on),
+                live.question(where, query or {}, [metric], trained_on),
                 over, live.queries, live.progress,
             )  # fmt: skip
         uploaded = upload(
             self.engine, self.store, ranker, trained_on, where, called, tolerance,
             role=role, gate=gate, samples=samples, keep=keep, allow_slow=allow_slow,
-            max_drift=max_drift, probe_share=probe_share,
+            max_drift=max_drift, probe_share=probe_share, budget=Budget(budget, query),
         )  # fmt: skip
         give_warnings(uploaded.cautions)
         return uploaded
@@ -355,6 +360,7 @@ class Cluster:
 
         from owpc_ltr.engine.search.request import request_body
         from owpc_ltr.errors import give_warnings
+        from owpc_ltr.interop.plain_engine.form import score_shift
         from owpc_ltr.names import check_index
 
         if index is not None:
@@ -368,7 +374,14 @@ class Cluster:
                 f"nothing is known of the scores of '{name}': documents beyond the window of "
                 f"{window} may pass those within it; upload it again to be safe"
             ])  # fmt: skip
-        return request_body(self.store, self.store.get_model(name), request, interval)
+        stored = self.store.get_model(name)
+        shift = score_shift(stored)
+        if shift:
+            give_warnings([
+                f"scores of '{name}' in the engine are the model's plus {shift:.6g}, so that none "
+                "is negative: the order is the model's"
+            ])  # fmt: skip
+        return request_body(self.store, stored, request, interval)
 
     def profile(
         self,

@@ -22,7 +22,8 @@ def export_model(
         typer.Option(
             "--for",
             help="opensearch or elasticsearch with the LTR plugin; elastic: Elasticsearch's own "
-            "learning to rank; solr; vespa; or another export target: owpc-ltr plugins.",
+            "learning to rank; plain-trees: either without a plugin; solr; vespa; or another "
+            "export target: owpc-ltr plugins.",
         ),
     ],
     version: Annotated[str, typer.Option(help="The engine's version, as 3.8.")],

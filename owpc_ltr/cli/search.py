@@ -107,6 +107,8 @@ def _print_both(both: BeforeAndAfter, name: str) -> None:
         ],
     )
     typer.echo(f"\nthe engine took {both.took_before} ms, with the model {both.took_after} ms")
+    if both.form:
+        typer.echo(f"the engine scored the window: {both.form}")
     if both.scored_by == "client":
         typer.echo("the client scored the window: this cluster cannot run such a model")
     if both.reason:

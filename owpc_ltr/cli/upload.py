@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,7 +70,7 @@ class Proof:
 
 @dataclass(frozen=True)
 class Keeping:
-    """What the cluster keeps: earlier models to go back to, and models beyond its cache."""
+    """What the cluster keeps: earlier models to go back to, models beyond its cache, or scripts."""
 
     keep: Annotated[
         int | None,
@@ -81,6 +82,21 @@ class Keeping:
         bool,
         typer.Option("--allow-slow", help="Upload it although every search must compile it anew."),
     ] = False
+    budget: Annotated[
+        str,
+        typer.Option(
+            help="Without the LTR plugin, trees run inside the engine where they add no more than "
+            "this to a search; else the client scores them. 0: the client always."
+        ),
+    ] = "10ms"
+
+    @property
+    def milliseconds(self) -> float:
+        """The budget in milliseconds. Raises UsageError for what is no time."""
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s)?", self.budget.strip())
+        if match is None:
+            raise UsageError(f"--budget is a time as 10ms or 0.5s, not '{self.budget[:40]}'")
+        return float(match[1]) * (1000 if match[2] == "s" else 1)
 
 
 @grouped
@@ -125,6 +141,7 @@ def upload(
     """
     from owpc_ltr.api.results import NotBetter
 
+    budget = keeping.milliseconds
     try:
         with progress() as show:
             uploaded = place.connect().upload(
@@ -138,6 +155,7 @@ def upload(
                 allow_slow=keeping.allow_slow,
                 max_drift=max_drift,
                 probe_share=probe_share,
+                budget=budget,
                 **proof.asked(show),
             )
     except NotBetter as refusal:
@@ -166,6 +184,7 @@ def _summary(uploaded: Uploaded) -> dict[str, Any]:
         "challenger": uploaded.alias.challenger,
         "store_kind": uploaded.store_kind,
         "type": uploaded.type,
+        "form": uploaded.form.as_dict() if uploaded.form else None,
         "parity": uploaded.parity.as_dict(),
         "drift": drift_as_dict(uploaded.features, uploaded.rankings),
         "gate": uploaded.gate.as_dict() if uploaded.gate else None,
@@ -177,6 +196,8 @@ def _print(uploaded: Uploaded, name: str, role: str) -> None:
         f"'{name}' now points to it" if role == "champion" else f"it challenges '{name}'"
     )
     typer.echo(f"stored '{uploaded.model}' ({uploaded.store_kind}); {role_in_words}")
+    if uploaded.form is not None and uploaded.form.words:
+        typer.echo(uploaded.form.words)
     print_proof(uploaded.parity)
     print_drift(uploaded.features, uploaded.rankings, "training")
 

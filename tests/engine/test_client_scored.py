@@ -13,6 +13,7 @@ import pytest
 from owpc_ltr.engine.deployment.drift import verify
 from owpc_ltr.engine.deployment.moved import MAX_DRIFT
 from owpc_ltr.engine.deployment.parity import logged
+from owpc_ltr.engine.deployment.store_form import Budget
 from owpc_ltr.engine.deployment.upload import TOLERANCE, Uploaded, upload
 from owpc_ltr.engine.search.compare import search
 from owpc_ltr.engine.search.request import SearchRequest, request_body
@@ -65,6 +66,7 @@ def trees(small: Small, featureset: FeatureSet = FEATURESET, **changed: Any) -> 
 
 
 def put(small: Small, model: TreeModel, **options: Any) -> Uploaded:
+    options = {"budget": Budget(0), **options}
     return upload(small.engine, small.store, model, FEATURESET, small.index, small.name, **options)
 
 

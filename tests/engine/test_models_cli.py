@@ -177,7 +177,7 @@ def test_trained_models_pass_the_gate_only_where_they_are_better(run: Run, small
     code, _, err = run("upload", "poor.json", *at)
     assert code == 0, err
     gate = ("--require-gain", "ndcg@10", "--over", "champion", "--data", "data.parquet")
-    code, out, err = run("upload", "trees.json", *at, *gate)
+    code, out, err = run("upload", "trees.json", "--budget", "0", *at, *gate)
     assert code == 0, err
     assert "the client scores it, stored model against laptop: " in out
     assert "gain in ndcg@10 over" in out

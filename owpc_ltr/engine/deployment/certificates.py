@@ -34,8 +34,8 @@ class Certificate:
     `content` is the model file's, with its training record but for the samples; `engine` and
     `indices` are the environment of the upload (see `feature_log/environment.py`); `samples`
     have features and local scores of that moment; `parity` and `gate` are what was found then;
-    `name` is the one that it was uploaded as. Empty `content` and `samples` were left out when it
-    was read.
+    `name` is the one that it was uploaded as, `form` where it runs and why, if that was a choice.
+    Empty `content` and `samples` were left out when it was read.
     """
 
     model: str
@@ -51,6 +51,7 @@ class Certificate:
     record: dict[str, Any] = field(default_factory=dict)
     samples: tuple[dict[str, Any], ...] = ()
     name: str | None = None
+    form: dict[str, Any] | None = None
 
     @property
     def alias_name(self) -> str | None:
@@ -81,6 +82,7 @@ class Certificate:
             "parity": self.parity,
             "interval": self.interval.as_dict(),
             "gate": self.gate,
+            **({"form": self.form} if self.form else {}),
             "record": self.record,
             "content": self.content,
             "probes": list(self.samples),
@@ -210,6 +212,7 @@ def _read(model: str, source: Any) -> Certificate:
             dict(content["record"]),
             tuple(map(_sample, content.get("probes") or ())),
             content.get("name"),
+            content.get("form"),
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise BadInput(f"{place} is damaged: {type(error).__name__} {error}") from error

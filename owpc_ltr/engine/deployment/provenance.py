@@ -17,6 +17,8 @@ def provenance(certificate: Certificate) -> dict[str, Any]:
     """What was trained, on what, with what, and what was proven where; one flat fact a line."""
     facts: dict[str, Any] = {"model": certificate.model, "type": certificate.type}
     facts |= recorded(certificate.record)
+    if certificate.form:
+        facts["form"] = {key: part for key, part in certificate.form.items() if part is not None}
     facts["featureset"] = certificate.featureset.name
     facts["featureset_hash"] = certificate.featureset.hash
     facts["engine"] = certificate.engine

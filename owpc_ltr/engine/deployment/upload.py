@@ -32,7 +32,7 @@ from owpc_ltr.engine.deployment.moved import (
 )
 from owpc_ltr.engine.deployment.orders import Orders
 from owpc_ltr.engine.deployment.parity import PROBE_SHARE, Answered, Parity, check_parity
-from owpc_ltr.engine.deployment.store_form import export_for
+from owpc_ltr.engine.deployment.store_form import Budget, Form, form_for
 from owpc_ltr.engine.feature_log.environment import observe
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.store.base import Store
@@ -63,7 +63,7 @@ class Uploaded:
     `gate` is None where none was asked for, or there was no other model to compare with.
     `cautions` say what should be known of it, a line each. `features` tells how far each moved
     since training, the furthest first, and `rankings` what that does to them: nothing where the
-    model remembers no features.
+    model remembers no features. `form` says where the model runs and why, if that was a choice.
     """
 
     model: str
@@ -75,6 +75,7 @@ class Uploaded:
     cautions: tuple[str, ...] = ()
     features: tuple[Moved, ...] = ()
     rankings: Orders | None = None
+    form: Form | None = None
 
 
 def upload(
@@ -93,6 +94,7 @@ def upload(
     allow_slow: bool = False,
     max_drift: float = MAX_DRIFT,
     probe_share: float = PROBE_SHARE,
+    budget: Budget = Budget(),  # noqa: B008 - it is frozen
 ) -> Uploaded:
     """Store the model as `name-hash`, check its scores on real documents, then move the alias.
 
@@ -102,7 +104,8 @@ def upload(
     a score differs by more than the tolerance, or a feature moved by more than `max_drift` standard
     deviations since training; and before anything is stored, if the engine's cache of models has no
     room for it, unless `allow_slow`; and where less than `probe_share` of the documents, or of the
-    queries, that the proof is made on are in the index.
+    queries, that the proof is made on are in the index. Without the plugin, trees run inside the
+    engine where they fit and cost no more than the `budget`; else the client scores them.
     """
     check_features(model, featureset)
     asked = model.record.get("probes") or samples or []
@@ -111,29 +114,19 @@ def upload(
             "the model remembers no judged documents to compare scores on: give some by --data "
             "FILE, or train on a dataset that log-features wrote"
         )
-    stored = export_for(engine, store, model, featureset, check_name("model", name))
-    stored = replace(stored, name=immutable_name(name, stored))
+    check_name("model", name)
     # Asked before anything is stored: it raises where there is no such index.
     engine.request("GET", f"/{check_index(index)}")
+    form = form_for(engine, store, model, featureset, name, index, asked, budget, tolerance)
+    stored = replace(form.stored, name=immutable_name(name, form.stored))
     check_new_name(engine, store, name, stored.name)
     _check_role(Aliases(engine, store), name, stored.name, role)
     caution = check_room(engine, store, stored, allow_slow=allow_slow)
     gated = _gated(engine, store, gate, model, featureset, name)
     deploying = _Deploying(
-        engine,
-        store,
-        stored,
-        model,
-        index,
-        asked,
-        tolerance,
-        gated,
-        name,
-        role,
-        keep,
-        max_drift,
-        probe_share,
-    )
+        engine, store, stored, model, index, asked, tolerance, gated, name, role, keep, max_drift,
+        probe_share, form,
+    )  # fmt: skip
     store.prepare()
     for _ in range(_ATTEMPTS - 1):
         with suppress(_Overtaken):
@@ -183,6 +176,7 @@ class _Deploying:
     keep: int | None
     max_drift: float
     probe_share: float
+    form: Form
 
     @property
     def certificates(self) -> Certificates:
@@ -243,6 +237,7 @@ class _Deploying:
             self.stored.type,
             features=features,
             rankings=rankings,
+            form=self.form,
         )
 
     def served(self) -> StoredModel:
@@ -290,6 +285,7 @@ class _Deploying:
             record=record,
             samples=tuple(one.remembered() for one in answered),
             name=self.name,
+            form=self.form.as_dict(),
         )
 
     def take_out(self, because: BaseException, certificate: Certificate | None) -> None:

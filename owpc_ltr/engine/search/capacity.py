@@ -13,6 +13,7 @@ from owpc_ltr.engine.store.named_queries import MOST_CLAUSES, count_clauses
 from owpc_ltr.engine.store.templates import render
 from owpc_ltr.features.feature_set import MUSTACHE, FeatureSet
 from owpc_ltr.interop.export import import_linear
+from owpc_ltr.interop.plain_engine.form import plain_form
 from owpc_ltr.interop.stored_model import StoredModel
 
 CACHE_SETTING = "ltr.caches.max_mem"
@@ -68,14 +69,22 @@ def capacity(
         return Capacity(size, None, None, cache_limit(engine), *_cache_use(engine))
     used = set(featureset.feature_names)
     if model is not None:
-        linear = import_linear(model)
-        used = {n for n, w in zip(linear.feature_names, linear.weights, strict=True) if w}
+        used = _used(model)
     queries = [
         render(feature.template, params)
         for feature in featureset.features
         if feature.template_language == MUSTACHE and feature.name in used
     ]
     return Capacity(size, count_clauses(queries), MOST_CLAUSES)
+
+
+def _used(model: StoredModel) -> set[str]:
+    """The features that a model asks for."""
+    form = plain_form(model)
+    if form is not None:
+        return set(form.features)
+    linear = import_linear(model)
+    return {n for n, w in zip(linear.feature_names, linear.weights, strict=True) if w}
 
 
 def cache_limit(engine: Engine) -> int | None:

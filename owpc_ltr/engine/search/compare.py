@@ -13,6 +13,7 @@ from owpc_ltr.engine.search.request import SearchRequest, request_body
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.interop.client_scored import client_model, is_client_scored
+from owpc_ltr.interop.plain_engine.form import plain_form
 from owpc_ltr.interop.stored_model import StoredModel
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.names import check_index
@@ -36,6 +37,8 @@ class BeforeAndAfter:
     """The same query without and with the model; `took` in milliseconds, by the engine's clock.
 
     `scored_by` is `engine` or `client`; `reason` says why the client did not, where it failed.
+    `form` says by what scripts the engine scored, where the model is no linear one; scores are then
+    the model's own, without the constant that the engine adds.
     """
 
     before: tuple[Hit, ...]
@@ -46,6 +49,7 @@ class BeforeAndAfter:
     reason: str = ""
     index: str = ""
     model: str = ""
+    form: str = ""
 
 
 def search(
@@ -62,15 +66,19 @@ def search(
     plain = _ask(engine, index, request_body(store, None, request.showing_window()))
     if model is not None and is_client_scored(model):
         return _by_client(engine, store, request, model, title, plain)
-    changed = plain
+    changed, shift, form = plain, 0.0, ""
     if model is not None:
         changed = _ask(engine, index, request_body(store, model, request))
+        scripted = plain_form(model)
+        if scripted is not None:
+            shift, form = scripted.shift, scripted.in_words()
     first, second = _ranks(plain.hits), _ranks(changed.hits)
     return BeforeAndAfter(
         tuple(_hit(hit, title, second) for hit in plain.hits[:size]),
-        tuple(_hit(hit, title, first) for hit in changed.hits[:size]),
+        tuple(_hit(hit, title, first, shift) for hit in changed.hits[:size]),
         plain.took,
         changed.took,
+        form=form,
     )
 
 
@@ -156,9 +164,9 @@ def _ranks(hits: list[dict[str, Any]]) -> dict[str, int]:
     return {hit["_id"]: rank for rank, hit in enumerate(hits, 1)}
 
 
-def _hit(hit: dict[str, Any], title: str | None, ranks: dict[str, int]) -> Hit:
+def _hit(hit: dict[str, Any], title: str | None, ranks: dict[str, int], shift: float = 0.0) -> Hit:
     shown = _title(hit["_id"], hit.get("_source") or {}, title)
-    return Hit(hit["_id"], shown, float(hit["_score"]), ranks.get(hit["_id"]))
+    return Hit(hit["_id"], shown, float(hit["_score"]) - shift, ranks.get(hit["_id"]))
 
 
 def _title(document: str, source: Mapping[str, Any], title: str | None) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from owpc_ltr.arrays import Vector
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.http.responses import Part, check_whole
-from owpc_ltr.engine.search.request import check_query
+from owpc_ltr.engine.search.request import check_query, rescore_clauses
 from owpc_ltr.engine.store.base import Search, Store
 from owpc_ltr.engine.store.templates import render
 from owpc_ltr.errors import UsageError
@@ -155,6 +155,21 @@ def window_latencies(
     return {window: samples[str(window)] for window in windows}
 
 
+def added_milliseconds(
+    engine: Engine,
+    store: Store,
+    subject: Subject,
+    queries: Sequence[Params],
+    *,
+    window: int = 100,
+    repeat: int = 20,
+) -> float:
+    """What a model adds to a search, in milliseconds by our clock: the median over repeats."""
+    ways = {"without": _plain(store, subject, window), "with": _ask(store, subject, window)}
+    samples = timed(engine, subject.index, ways, queries, repeat)
+    return float(np.median(samples["with"].wall - samples["without"].wall))
+
+
 def timed(
     engine: Engine,
     index: str,
@@ -226,7 +241,7 @@ def _ask(store: Store, subject: Subject, window: int, names: tuple[str, ...] | N
             added = store.window_log(featureset, _needed(featureset, params), window)
         else:
             given = _needed(model.featureset, params)
-            added = Search({"rescore": store.rescore(model, given, window)})
+            added = Search({"rescore": rescore_clauses(store, model, given, window)})
         if names is not None and cut is None:
             _activate(added.body["rescore"], names)
         return Search({**base.body, **added.body}, added.params)

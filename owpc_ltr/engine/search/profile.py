@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from owpc_ltr.engine.http.client import Engine
@@ -18,6 +18,8 @@ from owpc_ltr.engine.search.latency import (
 )
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.interop.client_scored import is_client_scored
+from owpc_ltr.interop.plain_engine.form import plain_form
 from owpc_ltr.interop.stored_model import StoredModel
 
 
@@ -63,17 +65,21 @@ def profile(
     progress: Callable[[str, float | None], None],
 ) -> Profile:
     """Time the query with all features, without each, with each alone, and by window."""
-    # Without the plugin only linear models run in the engine: for others it gives the features.
-    runs = model is not None and (store.kind == "ltr-plugin" or model.type == "model/linear")
+    # Without the plugin the client may score: the engine gives the features. Of a model that runs
+    # by scripts, which read several features at once, those features are what can be told apart.
+    runs = model is not None and not is_client_scored(model)
     subject = Subject(index, query, featureset, model if runs else None)
-    asked = (engine, store, subject, list(params))
+    whole_model = runs and model is not None and plain_form(model) is not None
+    parts = replace(subject, model=None) if whole_model else subject
+    asked = list(params)
     costs, whole = feature_costs(
-        *asked, repeat=repeat, window=window, seed=seed,
+        engine, store, parts, asked, repeat=repeat, window=window, seed=seed,
         progress=lambda done: progress("features", done),
     )  # fmt: skip
     latencies = window_latencies(
-        *asked, repeat=repeat, seed=seed, progress=lambda done: progress("windows", done)
-    )
+        engine, store, subject, asked, repeat=repeat, seed=seed,
+        progress=lambda done: progress("windows", done),
+    )  # fmt: skip
     room = capacity(engine, store, subject.featureset, subject.model, params[0])
     return Profile(
         index, store.kind, len(params), tuple(costs), whole, latencies,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.errors import BadInput
+from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.interop.plain_engine.scripts import Query
 from owpc_ltr.interop.plain_engine.trees import TYPE as TREES
-from owpc_ltr.interop.plain_engine.trees import read_plain_trees
+from owpc_ltr.interop.plain_engine.trees import read_plain_trees, store_plain_trees
 from owpc_ltr.interop.stored_model import StoredModel
 from owpc_ltr.models.score_range import ScoreInterval
+from owpc_ltr.protocols import Model
 
 
 class PlainForm(Protocol):
@@ -33,6 +36,10 @@ class PlainForm(Protocol):
 
     def query(self, queries: Mapping[str, Query]) -> Query:
         """The query that scores every document, from the features' queries by name."""
+        ...
+
+    def score(self, feature_names: Sequence[str], features: Matrix) -> Vector:
+        """What the engine gives for each row, rounded to float32 where it rounds."""
         ...
 
     def in_words(self) -> str:
@@ -59,6 +66,11 @@ def plain_form(stored: StoredModel) -> PlainForm | None:
             "feature of its set"
         )
     return form
+
+
+def store_plain(model: Model, featureset: FeatureSet, name: str) -> StoredModel:
+    """The model in the form that a plain engine runs. Raises Refused, saying what would fit."""
+    return store_plain_trees(model, featureset, name)
 
 
 def score_shift(stored: StoredModel) -> float:

@@ -71,7 +71,7 @@ class CodedBlock:
         """The sum of its tables for every document."""
         parts = zip(self.features, self.thresholds, self.steps, strict=True)
         codes = [
-            scripted(scoring(queries[name]), BIN, thresholds=list(each), step=step)
+            scripted(scoring(queries[name]), BIN, feature=name, thresholds=list(each), step=step)
             for name, each, step in parts
         ]
         return scripted(
