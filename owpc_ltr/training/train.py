@@ -26,6 +26,7 @@ from owpc_ltr.training.returned import checked_fit
 from owpc_ltr.version import VERSION
 
 C = "optimizer.C"
+_OF_TREES = ("importances", "interactions")
 
 
 @dataclass(frozen=True)
@@ -141,8 +142,8 @@ def train(
         "warnings": list(warnings),
         "source": source_of(*known) if source is None else dict(source),
         "probes": parity_samples_of(known[0] if known[1] is None else known[1]),
-        # What splits gained is known to who grew the trees alone.
-        **{key: fit.model.record[key] for key in ("importances",) if key in fit.model.record},
+        # What splits gained, and which may meet, is known to who grew the trees alone.
+        **{key: fit.model.record[key] for key in _OF_TREES if key in fit.model.record},
     }
     told = (*warnings, *warnings_of_training(silent))
     model = with_record(fit.model, record)

@@ -13,7 +13,7 @@ float64 are exact: the trees are the same for any number of threads.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -32,6 +32,8 @@ from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Certificate, Fit, Loss, Optimizer, Run
 
 _NOTHING = 1e-30  # beside a mean curvature of 1; float32 has no finer grid much below it
+_TO_FIND_PAIRS = 100
+"""How many trees of depth 2 are enough to tell which features meet."""
 _HIGHEST_GRADE = 31  # that XGBoost's gain 2^grade − 1 takes
 
 
@@ -42,6 +44,10 @@ class Boosting:
     Missing values stay missing: each split learns where they go. Trees do not depend on the
     units of the features, so feature scales are not looked at. `patience` is the number of trees
     without a better validation metric after which it stops; the best number is kept.
+
+    With `interactions` a path splits on one feature, or on both of one of so many pairs: those that
+    gain most on top of what trees of one split make of each feature by itself. Such trees, with
+    `bins` of 64 or fewer, run inside an engine that has no plugin. 0 leaves paths free.
     """
 
     name: ClassVar[str] = "boosting"
@@ -57,12 +63,15 @@ class Boosting:
     subsample: float = 1.0
     colsample: float = 1.0
     bins: int = 256
+    interactions: int = 0
     patience: int = 50
 
     def __post_init__(self) -> None:
         check_settings(self)
         if min(self.trees, self.depth, self.patience) < 1 or self.bins < 2:
             raise ValueError("trees, depth and patience must be 1 or more, bins 2 or more")
+        if self.interactions < 0:
+            raise ValueError("interactions is a number of pairs of features, or 0 for any")
         if not (self.eta > 0 and self.leaf >= 0 and self.l2 >= 0):
             raise ValueError("eta must be positive, leaf and l2 not negative")
         if not (0 < self.subsample <= 1 and 0 < self.colsample <= 1):
@@ -72,7 +81,28 @@ class Boosting:
         """Grow trees until the validation metric has not risen for `patience` of them."""
         del start
 
-        growth = _Growth(self, loss, data, run)
+        if self.interactions and self.depth > 1:
+            apart = replace(self, depth=1)._grow(loss, data, run)
+            above = replace(self, depth=2, trees=min(self.trees, _TO_FIND_PAIRS))
+            rest = above._grow(
+                loss, data, replace(run, validation=None), start=apart.model.score(data.features)
+            )
+            return self._grow(loss, data, run, strongest_pairs(rest.state, self.interactions))
+        return self._grow(loss, data, run)
+
+    def _grow(
+        self,
+        loss: Loss,
+        data: RankingDataset,
+        run: Run,
+        pairs: list[tuple[int, int]] | None = None,
+        start: Vector | None = None,
+    ) -> Fit:
+        """The trees, and XGBoost's own as the state.
+
+        With `pairs`, no others meet on a path; `start` are scores that the trees are added to.
+        """
+        growth = _Growth(self, loss, data, run, pairs, start)
         judge: Judge[int] = Judge(run, self.patience)
         history: list[dict[str, float]] = []
         reason = f"stopped after {self.trees} trees"
@@ -86,8 +116,11 @@ class Boosting:
                 break
         assert judge.best is not None  # noqa: S101 - there is one tree at least
         model = growth.model(judge.best)
+        if pairs is not None:
+            named = [[data.feature_names[column] for column in pair] for pair in pairs]
+            model = replace(model, record={**model.record, "interactions": named})
         certificate = growth.certificate(model, judge.best, reason)
-        return Fit(model, certificate, tuple(history))
+        return Fit(model, certificate, tuple(history), growth.content(judge.best))
 
     def parameters(self, run: Run) -> dict[str, Any]:
         """The settings as XGBoost calls them."""
@@ -112,7 +145,15 @@ class Boosting:
 class _Growth:
     """XGBoost's booster, its binned matrices, and the loss that it follows."""
 
-    def __init__(self, settings: Boosting, loss: Loss, data: RankingDataset, run: Run) -> None:
+    def __init__(
+        self,
+        settings: Boosting,
+        loss: Loss,
+        data: RankingDataset,
+        run: Run,
+        pairs: list[tuple[int, int]] | None = None,
+        start: Vector | None = None,
+    ) -> None:
         import xgboost
 
         self.data, self.conservative = data, loss.conservative
@@ -125,7 +166,7 @@ class _Growth:
             "missing": np.nan,
         }
         try:
-            self.matrix = xgboost.QuantileDMatrix(data.features, **known, **bins)
+            self.matrix = xgboost.QuantileDMatrix(data.features, **known, **bins, base_margin=start)
             self.validation = (
                 None
                 if run.validation is None
@@ -135,7 +176,12 @@ class _Growth:
             raise Refused(f"XGBoost refuses the data: {str(error).splitlines()[-1]}") from error
         # XGBoost keeps the scores of the matrices it knows: each tree is added to them once.
         cached = [matrix for matrix in (self.matrix, self.validation) if matrix is not None]
-        self.booster = xgboost.Booster(settings.parameters(run), cached)
+        parameters = settings.parameters(run)
+        if pairs is not None:
+            # A list of none would be no constraint at all.
+            groups = pairs or [(column,) for column in range(data.n_features)]
+            parameters["interaction_constraints"] = json.dumps(groups)
+        self.booster = xgboost.Booster(parameters, cached)
 
     def add_tree(self) -> dict[str, float]:
         """Grow one more tree; the risk that it started from."""
@@ -147,10 +193,14 @@ class _Growth:
         scores: Vector = self.booster.predict(self.validation, output_margin=True)
         return scores
 
+    def content(self, trees: int) -> dict[str, Any]:
+        """The first trees, as XGBoost writes them."""
+        written: dict[str, Any] = json.loads(self.booster[:trees].save_raw("json"))
+        return written
+
     def model(self, trees: int) -> TreeModel:
         """The first trees, as a model of ours."""
-        content = json.loads(self.booster[:trees].save_raw("json"))
-        return from_raw(content, self.data.feature_names, slice_best=False)
+        return from_raw(self.content(trees), self.data.feature_names, slice_best=False)
 
     def certificate(self, model: TreeModel, trees: int, reason: str) -> Certificate:
         """The risk, where the loss is the gradient's own; trees have no gap."""
@@ -201,6 +251,22 @@ class _Newton:
         """The weighted sum of the losses."""
         values, _, _ = losses_of_scores(self.data, self.bound, scores, self.threads)
         return float(values @ self.data.query_importance)
+
+
+def strongest_pairs(content: Any, count: int) -> list[tuple[int, int]]:
+    """The pairs of features that gain most in XGBoost's trees, of these so many.
+
+    A split gains for its feature and that of the split above it.
+    """
+    gains: dict[tuple[int, int], float] = {}
+    for tree in content["learner"]["gradient_booster"]["model"]["trees"]:
+        splits, parents = tree["split_indices"], tree["parents"]
+        for node, parent in enumerate(parents[1:], 1):
+            if tree["left_children"][node] < 0 or splits[node] == splits[parent]:
+                continue
+            pair = min(splits[node], splits[parent]), max(splits[node], splits[parent])
+            gains[pair] = gains.get(pair, 0.0) + float(tree["loss_changes"][node])
+    return sorted(sorted(gains), key=lambda pair: -gains[pair])[:count]
 
 
 def _on_grid(values: Vector) -> Vector:

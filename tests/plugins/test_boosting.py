@@ -24,6 +24,7 @@ from owpc_ltr.errors import Refused
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import load_model, save_model
+from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Loss, Run
 
 
@@ -249,3 +250,62 @@ def test_what_xgboosts_own_objectives_cannot_take_is_refused_in_a_line(
 def test_settings_that_cannot_work_are_refused(setting: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"must be|shares"):
         Boosting(**setting)
+
+
+def pairs_on_paths(model: TreeModel) -> set[tuple[str, ...]]:
+    """The features of each path, by name."""
+    forest, found = model.forest, set()
+    waiting: list[tuple[int, frozenset[int]]] = [(int(root), frozenset()) for root in forest.roots]
+    while waiting:
+        node, seen = waiting.pop()
+        if forest.is_leaf[node]:
+            found.add(tuple(sorted(model.feature_names[column] for column in seen)))
+            continue
+        own = seen | {int(forest.feature[node])}
+        waiting += [(int(forest.left[node]) + side, own) for side in (0, 1)]
+    return found
+
+
+@pytest.mark.parametrize("objective", ["loss", "rank:ndcg"])
+def test_with_interactions_no_path_meets_another_pair_than_those_chosen(objective: str) -> None:
+    data = problem(3)
+    free = fit(data, objective=objective, depth=4).model
+    assert max(map(len, pairs_on_paths(free))) > 2
+    fitted = fit(data, objective=objective, depth=4, interactions=2, bins=64)
+    chosen = {tuple(sorted(pair)) for pair in fitted.model.record["interactions"]}
+    assert len(chosen) == 2
+    met = {names for names in pairs_on_paths(fitted.model) if len(names) > 1}
+    assert met
+    assert met <= chosen
+
+
+def test_the_pair_that_makes_documents_relevant_is_chosen_first() -> None:
+    data = problem(5, queries=40)
+    fitted = fit(data, interactions=1, depth=3, trees=60)
+    assert fitted.model.record["interactions"] == [list(data.feature_names[:2])]
+
+
+def test_trees_of_one_split_need_no_pairs_and_none_gives_an_additive_model() -> None:
+    data = problem(3)
+    assert "interactions" not in fit(data, depth=1, interactions=3).model.record
+    alone = make_dataset(data.features[:, :1], data.labels, np.repeat(np.arange(20), 25))
+    fitted = fit(alone, depth=3, interactions=3)
+    assert fitted.model.record["interactions"] == []
+    assert max(map(len, pairs_on_paths(fitted.model))) == 1
+
+
+def test_gains_of_pairs_are_those_of_the_lower_splits() -> None:
+    tree = {
+        "split_indices": [0, 1, 0, 0, 0, 0, 2],
+        "parents": [2147483647, 0, 0, 1, 1, 2, 2],
+        "left_children": [1, 3, 5, -1, -1, -1, 7],
+        "loss_changes": [9.0, 2.0, 8.0, 0, 0, 0, 3.0],
+    }
+    content = {"learner": {"gradient_booster": {"model": {"trees": [tree, tree]}}}}
+    assert boosting.strongest_pairs(content, 5) == [(0, 2), (0, 1)]
+    assert boosting.strongest_pairs(content, 1) == [(0, 2)]
+
+
+def test_a_negative_number_of_pairs_is_refused() -> None:
+    with pytest.raises(ValueError, match="number of pairs"):
+        Boosting(interactions=-1)
