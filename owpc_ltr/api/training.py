@@ -27,6 +27,8 @@ def train(
     select: Any = "map",
     normalise: str = "scale",
     missing: str | None = None,
+    basis: str | None = None,
+    knots: int = 8,
     costs: Costs | None = None,
     source: Mapping[str, Any] | None = None,
     seed: int = 0,
@@ -41,10 +43,11 @@ def train(
     without a grid, C is chosen from 10⁻³ … 10³ where the optimizer has one. `normalise`: `scale`
     divides features by their spread within queries, `none` does not. With `missing="zero"` missing
     values are 0 in training, and trees send them where 0 goes, as engines before 3.8 do; left out,
-    trees learn where they go. With `costs` features that
-    cost more than they are worth are left out. `source` is what the record says of where the data
-    are from; left out, what the data know of it. `model.record` tells everything of how it was
-    trained. Warnings (a collapsed optimum, say) are given as `OwpcLtrWarning`.
+    trees learn where they go. With `basis="ramps"` an optimizer of linear models learns a curve of
+    straight pieces between `knots` quantiles of each feature: an additive model. With `costs`
+    features that cost more than they are worth are left out. `source` is what the record says of
+    where the data are from; left out, what the data know of it. `model.record` tells everything of
+    how it was trained. Warnings (a collapsed optimum, say) are given as `OwpcLtrWarning`.
 
     Raises UsageError for a choice that cannot be made, Refused for data that nothing can be
     learned from.
@@ -62,7 +65,9 @@ def train(
     from owpc_ltr.training.train import train as fit
 
     registry = load(map(Path, plugins))
-    plan = model_plan(registry, loss, optimizer, settings, grid, select, normalise, missing)
+    plan = model_plan(
+        registry, loss, optimizer, settings, grid, select, normalise, missing, basis, knots
+    )
     give_warnings(judgment_findings(data))
     training = (data, plan, _run(seed, threads, progress), validation)
     if costs is None:

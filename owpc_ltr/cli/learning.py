@@ -9,6 +9,7 @@ import typer
 
 from owpc_ltr.cli.files import MODEL_OR_FEATURE
 from owpc_ltr.cli.options import Grid, Settings
+from owpc_ltr.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -56,3 +57,28 @@ class Learning:
             "grid": named_grids(self.grid or ()),
             **{key: value for key, value in named.items() if value is not None},
         }
+
+
+@dataclass(frozen=True)
+class CurveOptions:
+    """Whether a feature has a weight or a curve."""
+
+    basis: Annotated[
+        str | None,
+        typer.Option(
+            help="ramps: a curve of straight pieces for each feature, by any optimizer of linear "
+            "models, instead of a weight."
+        ),
+    ] = None
+    knots: Annotated[
+        int | None,
+        typer.Option(min=2, help="With --basis: how many knots a curve has at most; default: 8."),
+    ] = None
+
+    def asked(self) -> dict[str, Any]:
+        """What is asked, as `train` takes it. Raises UsageError for knots of no curve."""
+        if self.basis is None:
+            if self.knots is not None:
+                raise UsageError("--knots are those of curves: add --basis ramps")
+            return {}
+        return {"basis": self.basis, **({} if self.knots is None else {"knots": self.knots})}

@@ -12,7 +12,7 @@ import typer
 from owpc_ltr.cli.feature_cost import FeatureCosts, print_path
 from owpc_ltr.cli.files import Reads
 from owpc_ltr.cli.groups import grouped
-from owpc_ltr.cli.learning import Learning
+from owpc_ltr.cli.learning import CurveOptions, Learning
 from owpc_ltr.cli.live import JudgmentCheck
 from owpc_ltr.cli.options import FieldSource, Json, ModelFile, PluginFiles, Seed, Threads
 from owpc_ltr.cli.output import print_json, print_table, progress
@@ -46,6 +46,7 @@ def train(
         MissingValues | None,
         typer.Option(help="zero: missing values are 0, as engines before 3.8 score trees."),
     ] = None,
+    curves: CurveOptions,
     costs: FeatureCosts,
     fields: FieldSource,
     check: JudgmentCheck,
@@ -71,6 +72,8 @@ def train(
     if learning.reranker is not None:
         if missing is not None:
             raise UsageError("--missing is for models, not for rerankers: leave it out")
+        if curves.basis is not None:
+            raise UsageError("--basis is for models, not for rerankers: leave it out")
         base, how = reranker_base(learning, costs, normalise), learning.of_a_reordering()
         check_plan(plugins=plugin or (), **how)
         with progress() as show:
@@ -87,6 +90,7 @@ def train(
         return
     _refuse_reranker_options(learning, fields)
     how = learning.of_a_model() | ({} if normalise is None else {"normalise": normalise})
+    how |= curves.asked()
     if missing is not None:
         how["missing"] = missing.value
     check_plan(plugins=plugin or (), **how)

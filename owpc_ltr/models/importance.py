@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from owpc_ltr.models.additive import AdditiveModel
 from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.trees import TreeModel
@@ -19,12 +20,15 @@ def importances(model: Ranker) -> dict[str, dict[str, Any]]:
 
     Of a linear model the weight, as the features come (normalisers multiplied in). Of trees the
     number of splits, and of the trees that split on it; where their maker told, the share of all
-    gain and of all cover too. Of an average, those of each part by number, in the parts' order.
+    gain and of all cover too. Of a curve its span, its ends, and what a missing value gives. Of an
+    average, those of each part by number, in the parts' order.
     """
     if isinstance(model, LinearModel):
         return _weights(model)
     if isinstance(model, TreeModel):
         return _splits(model)
+    if isinstance(model, AdditiveModel):
+        return _curves(model)
     if isinstance(model, AverageModel):
         found: dict[str, dict[str, Any]] = {name: {} for name in model.feature_names}
         for number, part in enumerate(model.parts, 1):
@@ -38,6 +42,20 @@ def _weights(model: LinearModel) -> dict[str, dict[str, Any]]:
     weights, _ = model.folded()
     order = np.argsort(-np.abs(weights), kind="stable")
     return {model.feature_names[column]: {"weight": float(weights[column])} for column in order}
+
+
+def _curves(model: AdditiveModel) -> dict[str, dict[str, Any]]:
+    spans = model.feature_uses()
+    return {
+        name: {
+            "span": spans[name],
+            "lowest": model.curves[name].ends[0],
+            "highest": model.curves[name].ends[1],
+            "missing": model.curves[name].missing,
+            "knots": len(model.curves[name].knots),
+        }
+        for name in sorted(spans, key=lambda each: -spans[each])
+    }
 
 
 def _splits(model: TreeModel) -> dict[str, dict[str, Any]]:

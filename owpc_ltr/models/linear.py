@@ -158,6 +158,7 @@ def _normaliser(content: Any) -> Normaliser:
 
 
 KINDS = {
+    "additive": "owpc_ltr.models.additive:AdditiveModel",
     "average": "owpc_ltr.models.average:AverageModel",
     "linear": "owpc_ltr.models.linear:LinearModel",
     "network": "owpc_ltr.models.network:NetworkModel",

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.models.additive import AdditiveModel
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.trees import TreeModel, logistic
 from owpc_ltr.protocols import Model
@@ -74,6 +75,8 @@ def score_interval(
     """
     if isinstance(model, TreeModel):
         return _of_trees(model)
+    if isinstance(model, AdditiveModel):
+        return _of_curves(model)
     if not isinstance(model, LinearModel):
         return UNKNOWN
     low = np.array([0.0 if name in never_negative else -np.inf for name in model.feature_names])
@@ -118,6 +121,14 @@ def _of_trees(model: TreeModel) -> ScoreInterval:
         return interval
     low, high = logistic(np.array([interval.low, interval.high])).tolist()
     return ScoreInterval(low, high, proven=True)
+
+
+def _of_curves(model: AdditiveModel) -> ScoreInterval:
+    """The sums of each curve's lowest and highest points."""
+    ends = np.array([curve.ends for curve in model.curves.values()]).reshape(-1, 2)
+    low, high = ends.sum(axis=0).tolist()
+    below, above = np.abs(ends).sum(axis=0).tolist()
+    return _widened(low, high, below, above, len(ends) + 1, proven=True)
 
 
 def _widened(

@@ -18,6 +18,7 @@ from owpc_ltr.data.columns import warnings_of_training
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.metrics import Metric, parse_metric
+from owpc_ltr.models.additive import AdditiveModel
 from owpc_ltr.models.linear import LinearModel, with_record
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Model, Run
@@ -190,9 +191,11 @@ def _used(model: Model) -> frozenset[str]:
     if isinstance(model, TreeModel):
         forest = model.forest
         return frozenset(names[np.unique(forest.feature[~forest.is_leaf])].tolist())
+    if isinstance(model, AdditiveModel):
+        return frozenset(model.curves)
     raise Refused(
-        f"--feature-cost takes features out of linear and tree models, and this is a {model.kind} "
-        "model: train without it"
+        f"--feature-cost takes features out of linear, additive and tree models, and this is a "
+        f"{model.kind} model: train without it"
     )
 
 

@@ -13,6 +13,7 @@ from owpc_ltr.host.contracts import checked_name
 from owpc_ltr.host.grids import parse_grid
 from owpc_ltr.host.registry import Registry
 from owpc_ltr.metrics import parse_metric
+from owpc_ltr.training.ramps import KNOTS
 from owpc_ltr.training.rerankers import RerankingPlan
 from owpc_ltr.training.train import Plan
 
@@ -29,6 +30,8 @@ def model_plan(
     select: Any = "map",
     normalise: str = "scale",
     missing: str | None = None,
+    basis: str | None = None,
+    knots: int = KNOTS,
 ) -> Plan:
     """How to train a model.
 
@@ -42,7 +45,9 @@ def model_plan(
     fixed = {**of_loss, **of_optimizer, **given}
     candidates = _grid(grid or {}, loss_class, optimizer_class, "optimizer")
     metric = parse_metric(select, registry)
-    plan = Plan(loss_class, optimizer_class, fixed, candidates, metric, normalise, missing)
+    plan = Plan(
+        loss_class, optimizer_class, fixed, candidates, metric, normalise, missing, basis, knots
+    )
     for candidate in plan.candidates():
         plan.make(candidate)
     return plan

@@ -22,6 +22,7 @@ from owpc_ltr.models.linear import with_record
 from owpc_ltr.models.parity_samples import parity_samples_of
 from owpc_ltr.protocols import Fit, Loss, Model, Optimizer, Run
 from owpc_ltr.training.missing_as_zero import ZERO, check_missing, taking_missing_as_zero
+from owpc_ltr.training.ramps import KNOTS, check_basis, ramps_of
 from owpc_ltr.training.returned import checked_fit
 from owpc_ltr.version import VERSION
 
@@ -46,12 +47,16 @@ class Plan:
     normalise: str = "scale"
     missing: str | None = None
     """`zero`: missing values are 0 from the first to the last, as engines before 3.2 have them."""
+    basis: str | None = None
+    """`ramps`: a curve of straight pieces between `knots` quantiles of each feature, no weight."""
+    knots: int = KNOTS
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "loss", class_of("loss", self.loss))
         object.__setattr__(self, "optimizer", class_of("optimizer", self.optimizer))
         parse_metric(self.select)
         check_missing(self.missing)
+        check_basis(self.basis, self.knots)
         check_normalisation(self.normalise)
 
     def candidates(self) -> list[dict[str, Any]]:
@@ -125,10 +130,16 @@ def train(
     known = data, validation
     if plan.missing == ZERO:
         data, validation = data.without_missing(), validation and validation.without_missing()
+    filled = data
+    ramps = None if plan.basis is None else ramps_of(data, plan.knots)
+    if ramps is not None:
+        data, validation = ramps.expanded(data), validation and ramps.expanded(validation)
     data = with_scales(data, plan.normalise)
     run = replace(run, validation=validation, metric=plan.select)
     with one_blas_thread():
         table, index, fit = _fit_all(data, candidates, pairs, metric, run)
+    if ramps is not None:
+        data, fit = filled, replace(fit, model=ramps.model_of(fit.model))
     if plan.missing == ZERO:
         fit = replace(fit, model=taking_missing_as_zero(fit.model, known[0]))
     silent = silent_features(column_facts(data.features), data.feature_names)
@@ -187,6 +198,7 @@ def _how(plan: Plan, loss: Loss, optimizer: Optimizer, metric: Metric, run: Run)
         "optimizer": {"name": optimizer.name, "settings": values_of(optimizer)},
         "normalise": plan.normalise,
         **({} if plan.missing is None else {"missing": plan.missing}),
+        **({} if plan.basis is None else {"basis": {"name": plan.basis, "knots": plan.knots}}),
         "seed": run.seed,
         "select": str(metric),
         "convention": metric.convention,

@@ -98,9 +98,9 @@ class Boosting:
         pairs: list[tuple[int, int]] | None = None,
         start: Vector | None = None,
     ) -> Fit:
-        """The trees, and XGBoost's own as the state.
+        """The trees; with `pairs`, no others meet on a path.
 
-        With `pairs`, no others meet on a path; `start` are scores that the trees are added to.
+        `start` are scores that the trees are added to: what XGBoost writes of them is the state.
         """
         growth = _Growth(self, loss, data, run, pairs, start)
         judge: Judge[int] = Judge(run, self.patience)
@@ -115,12 +115,13 @@ class Boosting:
                 reason = f"{judge.verdict} tree {judge.best_number}"
                 break
         assert judge.best is not None  # noqa: S101 - there is one tree at least
-        model = growth.model(judge.best)
+        content = growth.content(judge.best)
+        model = from_raw(content, data.feature_names, slice_best=False)
         if pairs is not None:
             named = [[data.feature_names[column] for column in pair] for pair in pairs]
             model = replace(model, record={**model.record, "interactions": named})
         certificate = growth.certificate(model, judge.best, reason)
-        return Fit(model, certificate, tuple(history), growth.content(judge.best))
+        return Fit(model, certificate, tuple(history), None if start is None else content)
 
     def parameters(self, run: Run) -> dict[str, Any]:
         """The settings as XGBoost calls them."""
@@ -179,8 +180,8 @@ class _Growth:
         parameters = settings.parameters(run)
         if pairs is not None:
             # A list of none would be no constraint at all.
-            groups = pairs or [(column,) for column in range(data.n_features)]
-            parameters["interaction_constraints"] = json.dumps(groups)
+            alone = [[column] for column in range(data.n_features)]
+            parameters["interaction_constraints"] = json.dumps(pairs or alone)
         self.booster = xgboost.Booster(parameters, cached)
 
     def add_tree(self) -> dict[str, float]:
@@ -197,10 +198,6 @@ class _Growth:
         """The first trees, as XGBoost writes them."""
         written: dict[str, Any] = json.loads(self.booster[:trees].save_raw("json"))
         return written
-
-    def model(self, trees: int) -> TreeModel:
-        """The first trees, as a model of ours."""
-        return from_raw(self.content(trees), self.data.feature_names, slice_best=False)
 
     def certificate(self, model: TreeModel, trees: int, reason: str) -> Certificate:
         """The risk, where the loss is the gradient's own; trees have no gap."""

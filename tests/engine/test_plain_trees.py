@@ -13,11 +13,14 @@ from owpc_ltr.arrays import Matrix
 from owpc_ltr.engine.deployment.parity import logged
 from owpc_ltr.engine.search.request import SearchRequest, request_body
 from owpc_ltr.engine.search.window import FLOOR
-from owpc_ltr.interop.plain_engine.form import score_shift
+from owpc_ltr.interop.plain_engine.form import score_shift, store_plain
 from owpc_ltr.interop.plain_engine.trees import store_plain_trees
 from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.models.additive import AdditiveModel, Curve
 from owpc_ltr.models.forest import Forest
+from owpc_ltr.models.score_range import score_interval
 from owpc_ltr.models.trees import LINKS, TreeModel
+from owpc_ltr.protocols import Model
 from tests.engine.small_cluster import FEATURESET, Small, small_cluster
 from tests.faults.seeds import Seeds
 from tests.forests import random_forest
@@ -44,7 +47,7 @@ class Known:
         """Each shard rescores its own best."""
         return {document for shard in self.shards for document in shard[:window]}
 
-    def local(self, model: TreeModel) -> dict[str, float]:
+    def local(self, model: Model) -> dict[str, float]:
         """The laptop's scores."""
         return dict(zip(self.ids, model.score(self.features).tolist(), strict=True))
 
@@ -85,7 +88,7 @@ def served(known: Known, stored: StoredModel, window: int) -> list[tuple[str, fl
     return found(known.small, {**body, "size": DOCUMENTS})
 
 
-def check(known: Known, model: TreeModel, stored: StoredModel, window: int) -> None:
+def check(known: Known, model: Model, stored: StoredModel, window: int) -> None:
     """Ids, order and scores are the laptop's within the window, and the search's beyond it."""
     hits = served(known, stored, window)
     inside = known.within(window)
@@ -97,20 +100,37 @@ def check(known: Known, model: TreeModel, stored: StoredModel, window: int) -> N
     assert all(score < FLOOR * 2.0**-40 for _, score in hits[len(inside) :])
     own = np.array([local[document] for document, _ in hits[: len(inside)]])
     scores = np.array([score for _, score in hits[: len(inside)]])
-    spread = leaf_range(model)
+    interval = score_interval(model)
+    # Where all scores are alike, what float32 rounds is all the difference that there is.
+    spread = max(interval.high - interval.low, 0.05)
     assert np.abs(scores - score_shift(stored) - own).max() <= 1e-6 * spread
     # No document stands below one that the laptop scores lower.
     assert (np.diff(own) <= 1e-6 * spread).all()
 
 
-def leaf_range(model: TreeModel) -> float:
-    """Between the sums of each tree's lowest and highest leaves."""
-    if model.link == "logistic":
-        return 1.0
-    leaf, value, roots = model.forest.is_leaf, model.forest.value, model.forest.roots
-    low = np.minimum.reduceat(np.where(leaf, value, np.inf), roots)
-    high = np.maximum.reduceat(np.where(leaf, value, -np.inf), roots)
-    return float((high - low).sum()) or 1.0
+def random_curves(rng: np.random.Generator, features: Matrix) -> AdditiveModel:
+    """Curves of both signs and many sizes, their knots at values that occur."""
+    curves = {}
+    for column, name in enumerate(FEATURESET.feature_names):
+        values = features[~np.isnan(features[:, column]), column]
+        knots = np.unique(rng.choice(values, int(rng.integers(1, 9)))).astype(np.float64)
+        heights = rng.normal(size=len(knots)) * float(rng.choice([0.01, 1.0, 3.0]))
+        curves[name] = Curve(knots, heights, float(rng.choice([heights[0], rng.normal()])))
+    return AdditiveModel(FEATURESET.feature_names, curves)
+
+
+@pytest.mark.faults
+def test_random_curves_rank_in_the_engine_as_on_the_laptop_and_keep_their_window(
+    known: Known, seeds: Seeds
+) -> None:
+    for seed in seeds(sample=15, whole=500):
+        rng = np.random.default_rng(seed)
+        model = random_curves(rng, known.features)
+        check(known, model, store_plain(model, FEATURESET, "m"), int(rng.integers(1, 60)))
+        higher = replace(model.curves["body"], values=model.curves["body"].values + 0.01)
+        lie = replace(model, curves={**model.curves, "body": higher})
+        with pytest.raises(AssertionError):
+            check(known, model, store_plain(lie, FEATURESET, "m"), DOCUMENTS)
 
 
 @pytest.mark.faults

@@ -7,8 +7,9 @@ from typing import Any
 
 from owpc_ltr.engine.deployment.certificates import Certificate
 
-_RECORD = ("loss", "optimizer", "normalise", "seed", "select", "validation", "queries", "documents",
-           "imported", "source", "fingerprint", "featureset_hash", "owpc_ltr")  # fmt: skip
+_RECORD = ("loss", "optimizer", "normalise", "basis", "seed", "select", "validation", "queries",
+           "documents", "imported", "source", "fingerprint", "featureset_hash",
+           "owpc_ltr")  # fmt: skip
 _SHOWN = 3
 _FIT = ("objective", "risk", "gap", "relative_gap", "passes", "stop_reason")
 

@@ -25,6 +25,7 @@ from owpc_ltr.interop.engine_versions import serving_profile
 from owpc_ltr.interop.export import export_checked, export_model
 from owpc_ltr.interop.plain_engine.form import plain_form, store_plain
 from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.models.additive import AdditiveModel
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.parity_samples import unpacked
 from owpc_ltr.protocols import Model
@@ -85,6 +86,11 @@ def export_for(
     would not take it.
     """
     if store.kind == "ltr-plugin":
+        if isinstance(model, AdditiveModel):
+            raise Refused(
+                "the LTR plugin has no additive models, and any engine runs them by scripts: "
+                "upload it with --store-kind plugin-free"
+            )
         identity = engine.identity()
         profile = serving_profile(identity.distribution, identity.version)
         return export_checked(model, featureset, name, profile)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.features.value_bounds import always_matches
+from owpc_ltr.interop.plain_engine.curves import TYPE as CURVES
+from owpc_ltr.interop.plain_engine.curves import plain_curves, read_plain_curves
 from owpc_ltr.interop.plain_engine.scripts import Query
 from owpc_ltr.interop.plain_engine.trees import TYPE as TREES
-from owpc_ltr.interop.plain_engine.trees import read_plain_trees, store_plain_trees
+from owpc_ltr.interop.plain_engine.trees import check_queries, read_plain_trees, store_plain_trees
 from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.models.additive import AdditiveModel
 from owpc_ltr.models.score_range import ScoreInterval
 from owpc_ltr.protocols import Model
 
@@ -47,7 +51,10 @@ class PlainForm(Protocol):
         ...
 
 
-_READERS = {TREES: read_plain_trees}
+_READERS: dict[str, Callable[[Any, str], PlainForm]] = {
+    TREES: read_plain_trees,
+    CURVES: read_plain_curves,
+}
 
 
 def plain_form(stored: StoredModel) -> PlainForm | None:
@@ -58,7 +65,7 @@ def plain_form(stored: StoredModel) -> PlainForm | None:
     reader = _READERS.get(stored.type)
     if reader is None:
         return None
-    form: PlainForm = reader(stored.definition, f"the stored model '{stored.name}'")
+    form = reader(stored.definition, f"the stored model '{stored.name}'")
     unknown = sorted(set(form.features) - set(stored.featureset.feature_names))
     if unknown:
         raise BadInput(
@@ -70,7 +77,11 @@ def plain_form(stored: StoredModel) -> PlainForm | None:
 
 def store_plain(model: Model, featureset: FeatureSet, name: str) -> StoredModel:
     """The model in the form that a plain engine runs. Raises Refused, saying what would fit."""
-    return store_plain_trees(model, featureset, name)
+    if not isinstance(model, AdditiveModel):
+        return store_plain_trees(model, featureset, name)
+    check_queries(model.curves, featureset)
+    always = {feature.name for feature in featureset.features if always_matches(feature)}
+    return StoredModel(name, CURVES, plain_curves(model, always).as_dict(), featureset)
 
 
 def score_shift(stored: StoredModel) -> float:

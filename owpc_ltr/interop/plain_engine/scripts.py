@@ -47,6 +47,24 @@ LOGISTIC = "return params.floor + 1.0 / (1.0 + Math.exp(params.middle - _score))
 """The logistic function of a sum, which is 1/2 at `middle`."""
 
 
+CURVE = """\
+List t = params.knots; List v = params.values; double x = _score; int high = t.size() - 1;
+if (x <= (double)t.get(0)) { return (double)v.get(0); }
+if (x >= (double)t.get(high)) { return (double)v.get(high); }
+int low = 0;
+while (high - low > 1) {
+  int middle = (low + high) / 2;
+  if (x >= (double)t.get(middle)) { low = middle; } else { high = middle; }
+}
+double a = (double)t.get(low); double b = (double)t.get(high);
+double from = (double)v.get(low); double to = (double)v.get(high);
+return Math.max(0.0, from + (to - from) * ((x - a) / (b - a)));"""
+"""What a curve of straight pieces gives for a feature's score; level beyond its knots."""
+
+PRESENT = "return _score == 0 ? params.missing : Math.max(0.0, _score - params.span);"
+"""What is above `span`; of a document that has nothing, what is for those."""
+
+
 def scripted(query: Query, source: str, **params: Any) -> Query:
     """What a script makes of a query's scores, for the documents that match it."""
     return {"script_score": {"query": query, "script": {"source": source, "params": params}}}

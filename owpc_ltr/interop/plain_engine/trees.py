@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -201,13 +201,7 @@ def plain_trees(model: Model, names: Sequence[str]) -> PlainTrees:
 def store_plain_trees(model: Model, featureset: FeatureSet, name: str) -> StoredModel:
     """The model as a plain store keeps it. Raises Refused, saying what would fit."""
     form = plain_trees(model, featureset.feature_names)
-    languages = {each.name: each.template_language for each in featureset.features}
-    for feature in form.features:
-        if languages[feature] != MUSTACHE:
-            raise Refused(
-                f"the trees split on '{feature}', a {languages[feature]}, and a plain engine sees "
-                "scores of queries alone: train without it"
-            )
+    check_queries(form.features, featureset)
     definition = form.as_dict()
     size = len(json.dumps(definition))
     if size > MOST_BYTES:
@@ -217,6 +211,17 @@ def store_plain_trees(model: Model, featureset: FeatureSet, name: str) -> Stored
             "optimizer.bins=64"
         )
     return StoredModel(name, TYPE, definition, featureset)
+
+
+def check_queries(names: Iterable[str], featureset: FeatureSet) -> None:
+    """Refuse features that are no queries: scripts see nothing but scores."""
+    languages = {each.name: each.template_language for each in featureset.features}
+    for name in names:
+        if languages[name] != MUSTACHE:
+            raise Refused(
+                f"the model reads '{name}', a {languages[name]}, and in a plain engine scripts see "
+                "scores of queries alone: train without it"
+            )
 
 
 def read_plain_trees(definition: Any, where: str) -> PlainTrees:
