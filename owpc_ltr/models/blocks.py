@@ -89,20 +89,26 @@ def blocks_of(tables: Sequence[Table]) -> list[Block]:
 
 
 def _next(block: Block, left: Sequence[Table]) -> int | None:
-    """Of the tables that fit, the one with the fewest new features, then with the fewest codes.
+    """Of the tables that fit: one without a new feature, else what brings in most for its new ones.
 
-    One of a single feature that is new is better off in a block than by itself.
+    A table of a single feature that is new is better off in a block than by itself.
     """
     known = dict(zip(block.columns, block.thresholds, strict=True))
-    best: tuple[int, int, int] | None = None
+    prices: dict[frozenset[int], float] = {}
+    best: tuple[float, int, int] | None = None
     for number, table in enumerate(left):
-        new = sum(column not in known for column in table.columns)
-        strange = new == len(table.columns) > 1
-        if strange or (best is not None and new > best[0]):
+        new = frozenset(table.columns).difference(known)
+        if len(new) == len(table.columns) > 1:
+            continue
+        if new not in prices:
+            whole = new.union(known)
+            prices[new] = len(new) / sum(whole.issuperset(other.columns) for other in left)
+        price = prices[new]
+        if best is not None and price > best[0]:
             continue
         size = _codes(known, table)
-        if size <= MOST_CODES and (best is None or (new, size, number) < best):
-            best = new, size, number
+        if size <= MOST_CODES and (best is None or (price, size, number) < best):
+            best = price, size, number
     return None if best is None else best[2]
 
 
