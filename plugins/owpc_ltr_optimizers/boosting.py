@@ -82,13 +82,16 @@ class Boosting:
         del start
 
         if self.interactions and self.depth > 1:
-            apart = replace(self, depth=1)._grow(loss, data, run)
-            above = replace(self, depth=2, trees=min(self.trees, _TO_FIND_PAIRS))
-            rest = above._grow(
-                loss, data, replace(run, validation=None), start=apart.model.score(data.features)
-            )
-            return self._grow(loss, data, run, strongest_pairs(rest.state, self.interactions))
+            return self._grow(loss, data, run, self._pairs(loss, data, run))
         return self._grow(loss, data, run)
+
+    def _pairs(self, loss: Loss, data: RankingDataset, run: Run) -> list[tuple[int, int]]:
+        """The pairs that gain most on top of what validation leaves of trees of one split."""
+        apart = replace(self, depth=1)._grow(loss, data, run)
+        scores = apart.model.score(data.features)
+        above = replace(self, depth=2, trees=min(self.trees, _TO_FIND_PAIRS))
+        rest = above._grow(loss, data, replace(run, validation=None), start=scores)
+        return strongest_pairs(rest.state, self.interactions)
 
     def _grow(
         self,
