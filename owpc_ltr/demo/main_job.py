@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.demo.files import DemoFiles, write_files
 from owpc_ltr.demo.narration import Narrator, Silent
+from owpc_ltr.demo.plain_trees import train_plain_trees
 from owpc_ltr.demo.preparing import (
     find_candidates,
     index_corpus,
@@ -18,7 +19,7 @@ from owpc_ltr.demo.preparing import (
     running_node,
     start_node,
 )
-from owpc_ltr.demo.proving import compare_rankers, search_held_out, train_owpc, upload_model
+from owpc_ltr.demo.proving import compare_rankers, search_held_out, train_owpc, upload_models
 from owpc_ltr.demo.walk import INDEX, MODEL, DemoOptions, Walk
 from owpc_ltr.errors import UsageError
 
@@ -62,10 +63,10 @@ def go_on_with(walk: Walk, engine: Engine) -> None:
     cluster = push_featureset(walk, engine)
     found = find_candidates(walk, engine, documents)
     sides = log_candidates(walk, cluster, found)
-    model = train_owpc(walk, sides)
-    baseline = compare_rankers(walk, cluster, sides, model)
-    name = upload_model(walk, cluster, model)
-    search_held_out(walk, cluster, sides, found, name, baseline)
+    model, trees = train_owpc(walk, sides), train_plain_trees(walk, sides)
+    baseline = compare_rankers(walk, cluster, sides, model, trees)
+    names = upload_models(walk, cluster, model, trees)
+    search_held_out(walk, cluster, sides, found, names, baseline)
     seconds = walk.figures["seconds"]
     seconds["all"] = sum(seconds.values())
     walk.figures["next"] = what_next(walk.options, engine.settings.url)

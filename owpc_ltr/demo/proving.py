@@ -13,8 +13,9 @@ from owpc_ltr.demo.judged import DemoQuery, Pool
 from owpc_ltr.demo.lambdamart import fit_lambdamart
 from owpc_ltr.demo.live import METRIC, WINDOW, Live, search_live
 from owpc_ltr.demo.tuned_bm25 import MultiMatch, engine_scores, field_columns, tune, untuned
-from owpc_ltr.demo.walk import INDEX, MODEL, SELECT, Cluster, Walk
+from owpc_ltr.demo.walk import INDEX, MODEL, SELECT, TREES_MODEL, Cluster, Walk
 from owpc_ltr.errors import Refused
+from owpc_ltr.evaluation.evaluate import compare
 from owpc_ltr.files.output import write_output
 from owpc_ltr.host.grids import DEFAULT_C
 
@@ -27,8 +28,14 @@ if TYPE_CHECKING:
 
 GENERATORS = ("constant", "logarithmic", "inverse", "exponential", "top")
 OWPC, TUNED, UNTUNED, LAMBDAMART = "OWPC (linear)", "BM25, tuned", "BM25, untuned", "LambdaMART"
+TREES = "trees of 20 pairs"
+ENGINE, CLIENT = "engine", "client"
+RUNS_IN = {OWPC: ENGINE, TREES: ENGINE, TUNED: ENGINE, UNTUNED: ENGINE, LAMBDAMART: CLIENT}
+"""Where each ranker runs in a cluster without any plugin."""
 _SAME = 1e-5
 _SHOWN = 5
+_BUDGET = 1000.0
+"""Milliseconds that no machine needs: the demo shows what it costs, whatever runs beside it."""
 
 
 def train_owpc(walk: Walk, sides: DatasetSplits[RankingDataset]) -> Model:
@@ -70,7 +77,11 @@ def train_owpc(walk: Walk, sides: DatasetSplits[RankingDataset]) -> Model:
 
 
 def compare_rankers(
-    walk: Walk, cluster: Cluster, sides: DatasetSplits[RankingDataset], model: Model
+    walk: Walk,
+    cluster: Cluster,
+    sides: DatasetSplits[RankingDataset],
+    model: Model,
+    trees: Model,
 ) -> MultiMatch:
     """The contest on held-out queries; returns the tuned full-text query."""
     with walk.step("compare", "compare on queries that nothing has seen"):
@@ -90,6 +101,7 @@ def compare_rankers(
         difference = _check_baseline(cluster, baseline, sides.test, columns)
         scores = {
             OWPC: model.score(features),
+            TREES: trees.score(features),
             TUNED: baseline.score(features, columns),
             LAMBDAMART: rival.score(features),
             UNTUNED: untuned(columns).score(features, columns),
@@ -103,7 +115,10 @@ def compare_rankers(
             f"LambdaMART: XGBoost rank:ndcg, depth {rival.settings['max_depth']}, {rival.trees} "
             f"trees, by validation {SELECT}"
         )
-        walk.narrator.table([f"{contest.n_queries} HELD-OUT QUERIES", *METRICS], rows_of(contest))
+        walk.narrator.table(
+            [f"{contest.n_queries} HELD-OUT QUERIES", *METRICS, "RUNS IN"],
+            [(*row, RUNS_IN.get(str(row[0]), "–")) for row in rows_of(contest)],
+        )
         kinds = by_kind(contest, sides.test)
         for row in kinds:
             means = ", ".join(f"{name} {value:.4f}" for name, value in row[SELECT].items())
@@ -112,8 +127,18 @@ def compare_rankers(
             for metric, one in zip(METRICS, contest.comparisons[other], strict=True):
                 if metric == SELECT:
                     walk.narrator.line(verdict(OWPC, other, metric, one))
+        by_trees = {
+            other: compare(
+                contest.measured[TREES][-1], contest.measured[other][-1], walk.options.seed
+            )
+            for other in (TUNED, LAMBDAMART)
+        }
+        for other, one in by_trees.items():
+            walk.narrator.line(verdict(TREES, other, METRICS[-1], one))
         walk.figures["contest"] = {
             **contest.as_dict(),
+            "runs_in": RUNS_IN,
+            "trees": {other: one.as_dict() for other, one in by_trees.items()},
             "by_kind": kinds,
             "bm25": {**baseline.as_dict(), "training": tuning.value, "tried": tuning.tried},
             "lambdamart": {
@@ -125,19 +150,29 @@ def compare_rankers(
     return baseline
 
 
-def upload_model(walk: Walk, cluster: Cluster, model: Model) -> str:
-    """The model's immutable name in the engine, after its scores were proven there."""
+def upload_models(walk: Walk, cluster: Cluster, model: Model, trees: Model) -> dict[str, str]:
+    """Each model's immutable name in the engine, after its scores were proven there."""
+    from owpc_ltr.engine.deployment.store_form import Budget
     from owpc_ltr.engine.deployment.upload import upload
 
-    with walk.step("upload", "upload it, and compare the engine's scores with the laptop's"):
-        uploaded = upload(cluster.engine, cluster.store, model, cluster.featureset, INDEX, MODEL)
-        parity = uploaded.parity
-        walk.narrator.line(
-            f"'{MODEL}' now points to {uploaded.model}; {parity.documents} documents of "
-            f"{parity.queries} queries: {parity.in_words()}"
-        )
-        walk.figures["upload"] = {"model": uploaded.model, "parity": parity.as_dict()}
-    return uploaded.model
+    names = {}
+    with walk.step("upload", "upload both, and compare the engine's scores with the laptop's"):
+        for key, ranker, name in (("upload", model, MODEL), ("upload_trees", trees, TREES_MODEL)):
+            uploaded = upload(
+                cluster.engine, cluster.store, ranker, cluster.featureset, INDEX, name,
+                budget=Budget(_BUDGET),
+            )  # fmt: skip
+            parity, form = uploaded.parity, uploaded.form
+            walk.narrator.line(
+                f"'{name}' now points to {uploaded.model}; {parity.documents} documents of "
+                f"{parity.queries} queries: {parity.in_words()}"
+            )
+            walk.figures[key] = {"model": uploaded.model, "parity": parity.as_dict()}
+            if form is not None and form.words:
+                walk.narrator.line(form.words)
+                walk.figures[key]["form"] = form.as_dict()
+            names[name] = uploaded.model
+    return names
 
 
 def search_held_out(
@@ -145,39 +180,47 @@ def search_held_out(
     cluster: Cluster,
     sides: DatasetSplits[RankingDataset],
     found: Sequence[Pool],
-    name: str,
+    names: Mapping[str, str],
     baseline: MultiMatch,
 ) -> None:
-    """Every held-out query on the whole corpus, with and without the model; three of them shown."""
-    with walk.step("search", "search the whole corpus live, without and with the model"):
+    """Every held-out query on the whole corpus, without and with each model; three are shown."""
+    with walk.step("search", "search the whole corpus live, without and with the models"):
         held_out = set(sides.test.query_ids.to_pylist())
         asked = [pool.query for pool in found if pool.query.query_id in held_out]
         write_output(
             walk.options.file("-bm25.json"),
             (json.dumps(baseline.query(), indent=2) + "\n").encode(),
         )
-        with walk.narrator.working() as show:
-            live = search_live(
-                cluster.engine,
-                cluster.store,
-                INDEX,
-                cluster.store.get_model(name),
-                baseline.query(),
-                asked,
-                show,
-            )
-        comparison, (before, after) = live.comparison, live.milliseconds
-        walk.narrator.line(
-            f"{METRIC} over all documents: {comparison.mean_b:.4f} by tuned BM25, "
-            f"{comparison.mean_a:.4f} with its best {WINDOW} reranked by the model"
-        )
-        walk.narrator.line(verdict("the model", "tuned BM25 alone", METRIC, comparison))
-        walk.narrator.line(
-            f"median time in the engine: {before:g} ms without, {after:g} ms with the model"
-        )
-        for why, number in live.examples().items():
-            _show(walk, live, why, number)
-        walk.figures["live"] = live.as_dict()
+        found_by = {}
+        for name, what in ((MODEL, "the model"), (TREES_MODEL, "the ranker of trees")):
+            with walk.narrator.working() as show:
+                live = search_live(
+                    cluster.engine,
+                    cluster.store,
+                    INDEX,
+                    cluster.store.get_model(names[name]),
+                    baseline.query(),
+                    asked,
+                    show,
+                )
+            _tell(walk, live, what)
+            found_by[name] = live
+        for why, number in found_by[MODEL].examples().items():
+            _show(walk, found_by[MODEL], why, number)
+        walk.figures["live"] = found_by[MODEL].as_dict()
+        walk.figures["live_trees"] = found_by[TREES_MODEL].as_dict()
+
+
+def _tell(walk: Walk, live: Live, what: str) -> None:
+    comparison, (before, after) = live.comparison, live.milliseconds
+    walk.narrator.line(
+        f"{METRIC} over all documents: {comparison.mean_b:.4f} by tuned BM25, "
+        f"{comparison.mean_a:.4f} with its best {WINDOW} reranked by {what}"
+    )
+    walk.narrator.line(verdict(what, "tuned BM25 alone", METRIC, comparison))
+    walk.narrator.line(
+        f"median time in the engine: {before:g} ms without, {after:g} ms with {what}"
+    )
 
 
 def _check_baseline(

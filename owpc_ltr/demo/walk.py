@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 INDEX = "python-docs"
 """The name of the index, and of the feature set."""
 MODEL = "python-docs-owpc"
+TREES_MODEL = "python-docs-trees"
 SELECT = "ndcg@10"
 """The one metric by which everything is chosen: loss weights, C, trees, boosts."""
-STEPS = 9
+STEPS = 10
 
 
 @dataclass(frozen=True)

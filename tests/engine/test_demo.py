@@ -57,6 +57,7 @@ def test_the_demo_goes_all_the_way_and_its_figures_can_be_had_again(
     assert 0.3 < figures["pool_recall"] < 1.0
     assert set(figures["contest"]["rankers"]) == {
         "OWPC (linear)",
+        "trees of 20 pairs",
         "BM25, tuned",
         "LambdaMART",
         "BM25, untuned",
@@ -65,6 +66,10 @@ def test_the_demo_goes_all_the_way_and_its_figures_can_be_had_again(
         Aliases(engine, PluginFreeStore(engine)).resolve("python-docs-owpc")
         == figures["upload"]["model"]
     )
+    assert figures["upload_trees"]["parity"]["scored_by"] == "engine"
+    assert figures["upload_trees"]["parity"]["largest_difference"] <= 1e-5
+    assert any("it runs inside the engine" in line for line in heard.lines)
+    assert figures["live_trees"]["n_queries"] == figures["live"]["n_queries"]
     assert json.loads((tmp_path / "demo" / f"{INDEX}-bm25.json").read_text())["multi_match"]
 
     # What `owpc-ltr evaluate` prints for the files that the demo leaves.
