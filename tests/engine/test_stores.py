@@ -10,7 +10,7 @@ import os
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -19,6 +19,7 @@ from owpc_ltr.engine.http.client import Engine, EngineRefusal
 from owpc_ltr.engine.http.connection import ConnectionSettings
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.engine.store.choose import choose_store
+from owpc_ltr.engine.store.documents import Absent, keep_featureset
 from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
@@ -237,3 +238,17 @@ def test_a_model_of_other_features_is_not_exported(small: FeatureSet) -> None:
 def test_a_damaged_stored_model_is_told(definition: Any, small: FeatureSet) -> None:
     with pytest.raises(BadInput, match="'m'"):
         import_linear(StoredModel("m", "model/linear", definition, small))
+
+
+def test_a_set_that_was_not_written_is_the_engine_s_fault_and_not_a_name_s(
+    small: FeatureSet,
+) -> None:
+    class Empty:
+        def get_featureset(self, name: str) -> FeatureSet:
+            raise Absent("feature set", name, "the store")
+
+    def not_now() -> None:
+        raise EngineUnavailable("the engine does not let us in")
+
+    with pytest.raises(EngineUnavailable, match="let us in"):
+        keep_featureset(cast(Store, Empty()), small, not_now)

@@ -31,10 +31,10 @@ def keep_featureset(store: Store, featureset: FeatureSet, create: Callable[[], N
                 f"there is another feature set '{featureset.name}' already: take another name, or "
                 "replace it: --replace"
             ) from refusal
-    except EngineUnavailable:
+    except EngineUnavailable as fault:
         # The answer may be all that was lost.
-        if store.get_featureset(featureset.name).hash != featureset.hash:
-            raise
+        if not _has_featureset(store, featureset):
+            raise fault from fault.__cause__
 
 
 def keep_model(store: Store, model: StoredModel, create: Callable[[], None]) -> None:
@@ -90,6 +90,13 @@ def _check_featureset(store: Store, model: StoredModel) -> None:
         f"the stored feature set '{kept.name}' is not the one of the model '{model.name}' "
         f"({what} changed): push the model's set under another name, or log and train again"
     )
+
+
+def _has_featureset(store: Store, featureset: FeatureSet) -> bool:
+    try:
+        return store.get_featureset(featureset.name).hash == featureset.hash
+    except Absent:
+        return False
 
 
 def _is_there(store: Store, model: StoredModel) -> bool:
