@@ -1,4 +1,4 @@
-"""`owpc-ltr engine`: a real OpenSearch node on this machine."""
+"""`owpc-ltr engine`: a real OpenSearch or Elasticsearch node on this machine."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,9 +25,17 @@ if TYPE_CHECKING:
     from owpc_ltr.api.results import NodeStatus, Report
 
 app = typer.Typer(
-    help="A real OpenSearch node on this machine: start, stop, status.",
+    help="A real OpenSearch or Elasticsearch node on this machine: start, stop, status.",
     no_args_is_help=True,
 )
+
+
+class Kind(StrEnum):
+    """The engines that can be started."""
+
+    opensearch = "opensearch"
+    elasticsearch = "elasticsearch"
+
 
 Port = Annotated[
     int | None, typer.Option(help="The port that names the node; may be left out for the only one.")
@@ -45,13 +54,21 @@ def start(
         Path | None, typer.Option(help="Folder for its indices, logs and temporary files.")
     ] = None,
     home: Annotated[
-        Path | None, typer.Option(help="Folder of the assembled OpenSearch; made if need be.")
+        Path | None, typer.Option(help="Folder of the assembled engine; made if need be.")
     ] = None,
     java: Annotated[
         Path | None,
-        typer.Option(help="A Java 21 or later; found on JAVA_HOME or PATH, or bundled."),
+        typer.Option(help="A Java that fits; found on JAVA_HOME or PATH, or bundled."),
     ] = None,
-    version: Annotated[str, typer.Option(help="The OpenSearch 3 to start.")] = "3.8.0",
+    engine: Annotated[
+        Kind, typer.Option(help="Elasticsearch comes under Elastic's own licences.")
+    ] = Kind.opensearch,
+    version: Annotated[
+        str | None,
+        typer.Option(
+            help="OpenSearch 2.13 to 3, Elasticsearch 8.8 to 9; default: 3.8.0, or 9.2.0."
+        ),
+    ] = None,
     verify: Annotated[
         bool, typer.Option("--verify", help="Read every file of the home against its SHA-256.")
     ] = False,
@@ -59,7 +76,8 @@ def start(
 ) -> None:
     """Start a node, or find it running, and wait for its health.
 
-    The first start downloads about 60 MB; later ones need no network and take seconds.
+    The first start downloads about 60 MB (Elasticsearch: 100 MB); later ones need no network and
+    take seconds.
     """
     from owpc_ltr.api import local_node as local
 
@@ -70,6 +88,7 @@ def start(
         folder=data,
         home=home,
         java=java,
+        engine=engine.value,
         version=version,
         verify=verify,
     )
@@ -142,8 +161,8 @@ def _line(node: NodeStatus) -> str:
         return f"{node.url}  ended without a stop; log: {node.log}"
     plugin = "with" if node.ltr_plugin else "without"
     return (
-        f"{node.url}  {node.health or 'not answering'}, opensearch {node.version} {plugin} the LTR "
-        f"plugin, pid {node.pid}, heap {node.heap}, data {_megabytes(node.data_bytes)}"
+        f"{node.url}  {node.health or 'not answering'}, {node.engine} {node.version} {plugin} the "
+        f"LTR plugin, pid {node.pid}, heap {node.heap}, data {_megabytes(node.data_bytes)}"
     )
 
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owpc_ltr.engine.node.layout import MODULES, UNUSED, coordinates, cut, log4j_core
+from owpc_ltr.engine.node.layout import MODULES, UNUSED, Module, cut, log4j_core, singles
 from owpc_ltr.engine.node.maven import Jar
+from owpc_ltr.engine.node.release import Release
 
 names = st.sampled_from(["lucene-core", "jackson-core", "netty-buffer", "asm", UNUSED[1]])
 groups = st.sampled_from(["com.fasterxml", "tools.jackson", "org.ow2", UNUSED[0]])
@@ -69,15 +70,17 @@ def test_the_logging_backend_has_the_version_of_its_interface() -> None:
     assert str(log4j_core([api])) == "org.apache.logging.log4j:log4j-core:2.25.4"
 
 
-def test_each_coordinate_is_of_the_version_asked_for() -> None:
-    asked = coordinates("3.7.0")
-    assert asked[0] == "org.opensearch:opensearch:3.7.0"
-    assert all(each.endswith(":3.7.0") for each in asked)
-    assert len(asked) == 3 + len(MODULES)
-
-
+@pytest.mark.parametrize("version", ["2.19.6", "3.8.0"])
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.name)
-def test_a_descriptor_has_no_empty_value(module: object) -> None:
-    lines = module.descriptor("3.8.0").splitlines()  # type: ignore[attr-defined]
+def test_a_descriptor_has_no_empty_value(module: Module, version: str) -> None:
+    lines = module.descriptor(Release(version=version)).splitlines()
     assert all(value for _, _, value in (line.partition("=") for line in lines))
-    assert "version=3.8.0" in lines
+    assert f"version={version}" in lines
+
+
+def test_classes_are_named_and_walls_are_made_as_each_major_version_has_them() -> None:
+    older, newer = Release(version="2.13.0"), Release(version="3.0.0")
+    netty = MODULES[0]
+    assert netty.plugin_class(older) == "org.opensearch.transport.Netty4Plugin"
+    assert netty.plugin_class(newer) == "org.opensearch.transport.Netty4ModulePlugin"
+    assert [len(singles(each)) for each in (older, newer)] == [1, 2]

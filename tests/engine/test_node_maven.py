@@ -17,6 +17,7 @@ import pytest
 from owpc_ltr.engine.node import ltrplugin
 from owpc_ltr.engine.node.manifest import Manifest
 from owpc_ltr.engine.node.maven import Jar, Maven, NotPublished, remove_unsound
+from owpc_ltr.engine.node.release import Release
 from owpc_ltr.engine.node.report import Silent
 from owpc_ltr.errors import BadInput, EngineUnavailable
 
@@ -167,7 +168,7 @@ def test_a_home_knows_its_files_and_catches_one_that_changed(tmp_path: Path) -> 
     (home / "lib").mkdir(parents=True)
     jar = home / "lib" / "core.jar"
     jar.write_bytes(b"the core")
-    Manifest.of(home, "3.8.0", None).write(home)
+    Manifest.of(home, Release(), None).write(home)
     manifest = Manifest.read(home)
     assert manifest.fault(home, sums=True) == ""
 
@@ -184,7 +185,7 @@ def test_a_home_knows_its_files_and_catches_one_that_changed(tmp_path: Path) -> 
 
 
 def test_a_home_of_another_layout_is_made_anew(tmp_path: Path) -> None:
-    older = dataclasses.replace(Manifest.of(tmp_path, "3.8.0", None), layout=0)
+    older = dataclasses.replace(Manifest.of(tmp_path, Release(), None), layout=0)
     assert "it has layout 0" in older.fault(tmp_path, sums=False)
 
 

@@ -50,7 +50,9 @@ def test_a_heap_that_cannot_work_is_refused(heap: str, why: str) -> None:
         LocalNode(heap=heap)
 
 
-@pytest.mark.parametrize("version", ["2.19.6", "3.8", "3.8.0/../x", "latest", "3.8.0-SNAPSHOT"])
+@pytest.mark.parametrize(
+    "version", ["2.12.0", "4.0.0", "1.3.20", "3.8", "3.8.0/../x", "latest", "3.8.0-SNAPSHOT"]
+)
 def test_a_version_that_cannot_be_assembled_is_refused(version: str) -> None:
     with pytest.raises(UsageError, match="--version"):
         LocalNode(version=version)

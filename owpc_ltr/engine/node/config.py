@@ -6,10 +6,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from owpc_ltr.engine.node.layout import check_version
+from owpc_ltr.engine.node.release import OPENSEARCH, Release, usual_release
 from owpc_ltr.errors import UsageError
 
-VERSION = "3.8.0"
 PORT = 9200
 UNITS = {"k": 2**10, "m": 2**20, "g": 2**30}
 LEAST_HEAP = "128m"
@@ -19,8 +18,9 @@ LEAST_HEAP = "128m"
 class LocalNode:
     """A node on 127.0.0.1; the port names it.
 
-    `folder` takes its data, logs and temporary files, `home` is the assembled OpenSearch; both
-    have a default place. `patience` is how long to wait for its health, in seconds.
+    `folder` takes its data, logs and temporary files, `home` is the assembled engine; both
+    have a default place. `version` has a usual one for each engine. `patience` is how long to wait
+    for its health, in seconds.
     """
 
     port: int = PORT
@@ -29,9 +29,10 @@ class LocalNode:
     folder: Path | None = None
     home: Path | None = None
     java: Path | None = None
-    version: str = VERSION
+    version: str | None = None
     verify: bool = False
     patience: float = 180.0
+    engine: str = OPENSEARCH
 
     def __post_init__(self) -> None:
         _check_port("--port", self.port)
@@ -39,8 +40,12 @@ class LocalNode:
             _check_port("--transport-port", self.transport_port)
             if self.transport_port == self.port:
                 raise UsageError(f"--port and --transport-port are both {self.port}: choose two")
-        check_version(self.version)
-        _check_heap(self.heap)
+        _check_heap(self.heap, self.release.engine)
+
+    @property
+    def release(self) -> Release:
+        """Which engine it is, in which version."""
+        return usual_release(self.engine, self.version)
 
 
 def heap_bytes(heap: str) -> int:
@@ -55,13 +60,13 @@ def heap_bytes(heap: str) -> int:
     return int(found[1]) * UNITS[found[2]]
 
 
-def _check_heap(heap: str) -> None:
+def _check_heap(heap: str, engine: str) -> None:
     import psutil
 
     size = heap_bytes(heap)
     memory = psutil.virtual_memory().total
     if size < heap_bytes(LEAST_HEAP):
-        raise UsageError(f"--heap {heap} is too small for opensearch: give it {LEAST_HEAP} or more")
+        raise UsageError(f"--heap {heap} is too small for {engine}: give it {LEAST_HEAP} or more")
     if size > memory:
         raise UsageError(
             f"--heap {heap} is more than this machine's memory "

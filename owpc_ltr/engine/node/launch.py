@@ -11,8 +11,10 @@ from pathlib import Path
 
 from owpc_ltr.engine.node.account import Account, give
 from owpc_ltr.engine.node.config import UNITS, LocalNode, heap_bytes
+from owpc_ltr.engine.node.elasticsearch_process import elasticsearch_command, jvm_options
 from owpc_ltr.engine.node.java import Java
 from owpc_ltr.engine.node.places import make_folder
+from owpc_ltr.engine.node.release import ELASTICSEARCH
 from owpc_ltr.errors import EngineUnavailable, UsageError
 from owpc_ltr.files.atomic import write_atomically
 
@@ -35,6 +37,7 @@ TELLING = (
     r"failed to obtain node lock",
     r"cannot downgrade|IndexFormatTooNew|incompatible with",
     r"AccessDenied|Permission denied|Read-only file system",
+    r"FindException",
     r"^Likely root cause",
     r"^Error: |^Unrecognized |^Error occurred|^Exception in thread",
     r"^Caused by",
@@ -43,7 +46,7 @@ TELLING = (
 
 
 def settings(node: LocalNode, folder: Path) -> str:
-    """The node's opensearch.yml.
+    """The node's opensearch.yml, or elasticsearch.yml.
 
     A nearly full disk must not turn indices read-only behind the user's back, so the disk
     thresholds are off; a really full one fails the write that needs it.
@@ -59,6 +62,8 @@ def settings(node: LocalNode, folder: Path) -> str:
         "path.data": _quoted(folder / "data"),
         "path.logs": _quoted(folder / "logs"),
     }
+    if node.engine == ELASTICSEARCH:
+        lines["xpack.security.enabled"] = "false"  # it listens on loopback only
     return "".join(f"{key}: {value}\n" for key, value in lines.items())
 
 
@@ -79,8 +84,12 @@ def prepare_folder(node: LocalNode, folder: Path, account: Account | None) -> No
         made = make_folder(folder / name)
         give(made, account)
         made.chmod(0o700)
-    write_atomically(folder / "config" / "opensearch.yml", settings(node, folder).encode())
-    write_atomically(folder / "config" / "log4j2.properties", LOGGING.encode())
+    config = folder / "config"
+    write_atomically(config / f"{node.engine}.yml", settings(node, folder).encode())
+    if node.engine == ELASTICSEARCH:
+        options = jvm_options(node.heap, _collector(node.heap), folder)
+        write_atomically(config / "jvm.options", options.encode())
+    write_atomically(config / "log4j2.properties", LOGGING.encode())
     log = folder / "logs" / "node.log"
     if os.path.lexists(log):
         log.replace(log.with_name("node.previous.log"))
@@ -88,6 +97,9 @@ def prepare_folder(node: LocalNode, folder: Path, account: Account | None) -> No
 
 def command(node: LocalNode, java: Java, home: Path, folder: Path, token: str) -> list[str]:
     """The node's command line. `token` makes it recognisable."""
+    if node.engine == ELASTICSEARCH:
+        return elasticsearch_command(java, home, folder, token)
+    managed = ["-Djava.security.manager=allow"] if node.release.numbers < (3,) else []
     return [
         str(java.program),
         f"-Xms{node.heap}",
@@ -108,7 +120,8 @@ def command(node: LocalNode, java: Java, home: Path, folder: Path, token: str) -
         "-Dio.netty.noUnsafe=true",
         "-Dio.netty.noKeySetOptimization=true",
         "-Dio.netty.recycler.maxCapacityPerThread=0",
-        "--enable-native-access=ALL-UNNAMED",
+        # Only 3.0 and later reach native code by what Java 21 brought; 17 warns of the option.
+        *(managed or ["--enable-native-access=ALL-UNNAMED"]),
         f"-Dopensearch.path.home={home}",
         f"-Dopensearch.path.conf={folder}/config",
         f"-Dowpc_ltr.node={token}",
@@ -118,11 +131,14 @@ def command(node: LocalNode, java: Java, home: Path, folder: Path, token: str) -
     ]
 
 
-def launch(line: Sequence[str], folder: Path, account: Account | None) -> int:
+def launch(
+    line: Sequence[str], folder: Path, account: Account | None, start_in: Path | None = None
+) -> int:
     """Start the process, detached from this one; its pid. Its output goes to the log."""
     identity = {"user": account.uid, "group": account.gid, "extra_groups": []} if account else {}
     # Nothing is inherited: secrets of this shell, or JAVA_TOOL_OPTIONS, have no business there.
     environment = {"LANG": "C.UTF-8", "PATH": "/usr/bin:/bin", "HOME": str(folder)}
+    environment |= {"ES_TMPDIR": str(folder / "tmp"), "LIBFFI_TMPDIR": str(folder / "tmp")}
     # Never through a link: the folder belongs to the node's account, and we may be root.
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     with os.fdopen(os.open(folder / "logs" / "node.log", flags, 0o640), "wb") as log:
@@ -132,7 +148,7 @@ def launch(line: Sequence[str], folder: Path, account: Account | None) -> int:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                cwd=folder / "tmp",
+                cwd=start_in or folder / "tmp",
                 env=environment,
                 start_new_session=True,
                 umask=0o077,

@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from owpc_ltr.engine.node.maven import Jar
-from owpc_ltr.errors import UsageError
+from owpc_ltr.engine.node.release import Release
 
 LIB = "lib"
 SERVER = "org.opensearch:opensearch"
-SINGLES = (
-    "org.opensearch:opensearch-plugin-classloader",
-    "org.opensearch:opensearch-agent-bootstrap",
-)
+CLASSLOADER = "org.opensearch:opensearch-plugin-classloader"
+# Which classes may end the process: a server from 3.0 on does not start without it.
+BOOTSTRAP = "org.opensearch:opensearch-agent-bootstrap"
+BOOTSTRAP_ELSE = "3.4.0"
+"""Where a release's own was never published (3.0, 3.2, 3.5): 3.1 to 3.6 have the same bytes."""
 LOG4J_API = ("org.apache.logging.log4j", "log4j-api", "")
 LOG4J_CORE = "org.apache.logging.log4j:log4j-core"
 # HTTP/3 in native code for every platform: 20 MB that a local node does not use.
@@ -26,18 +27,28 @@ class Module:
 
     name: str
     artifact: str
-    plugin_class: str
+    plugin: str
     extends: str = ""
+    needed: bool = True
 
-    def descriptor(self, version: str) -> str:
+    @property
+    def coordinate(self) -> str:
+        """Where Maven has it."""
+        return f"org.opensearch.plugin:{self.artifact}"
+
+    def plugin_class(self, release: Release) -> str:
+        """The class that the server makes it by."""
+        return f"{self.plugin}{'ModulePlugin' if release.numbers >= (3,) else 'Plugin'}"
+
+    def descriptor(self, release: Release) -> str:
         """Its plugin-descriptor.properties, which only the distribution has ready-made."""
         lines = {
             "name": self.name,
             "description": f"the {self.name} module",
-            "version": version,
-            "opensearch.version": version,
-            "java.version": "21",
-            "classname": self.plugin_class,
+            "version": release.version,
+            "opensearch.version": release.version,
+            "java.version": "21" if release.numbers >= (3,) else "11",
+            "classname": self.plugin_class(release),
             "extended.plugins": self.extends,
             "has.native.controller": "false",
         }
@@ -45,37 +56,33 @@ class Module:
 
 
 MODULES = (
-    Module(
-        "transport-netty4",
-        "transport-netty4-client",
-        "org.opensearch.transport.Netty4ModulePlugin",
-    ),
-    Module("lang-painless", "lang-painless", "org.opensearch.painless.PainlessModulePlugin"),
+    Module("transport-netty4", "transport-netty4-client", "org.opensearch.transport.Netty4"),
+    Module("lang-painless", "lang-painless", "org.opensearch.painless.Painless"),
     Module(
         "lang-mustache",
         "lang-mustache-client",
-        "org.opensearch.script.mustache.MustacheModulePlugin",
+        "org.opensearch.script.mustache.Mustache",
+        needed=False,
     ),
-    Module("rank-eval", "rank-eval-client", "org.opensearch.index.rankeval.RankEvalModulePlugin"),
     Module(
         "analysis-common",
         "analysis-common",
-        "org.opensearch.analysis.common.CommonAnalysisModulePlugin",
+        "org.opensearch.analysis.common.CommonAnalysis",
         extends="lang-painless",
     ),
     Module(
         "mapper-extras",
         "mapper-extras-client",
-        "org.opensearch.index.mapper.MapperExtrasModulePlugin",
+        "org.opensearch.index.mapper.MapperExtras",
+        needed=False,
     ),
-    Module("reindex", "reindex-client", "org.opensearch.index.reindex.ReindexModulePlugin"),
+    Module("reindex", "reindex-client", "org.opensearch.index.reindex.Reindex", needed=False),
 )
 
 
-def coordinates(version: str) -> list[str]:
-    """The artifacts to resolve, each by itself: the server, the singles, then the modules."""
-    modules = [f"org.opensearch.plugin:{module.artifact}" for module in MODULES]
-    return [f"{each}:{version}" for each in (SERVER, *SINGLES, *modules)]
+def singles(release: Release) -> list[str]:
+    """The artifacts of the server's project that stand in lib/ without what they ask for."""
+    return [CLASSLOADER, BOOTSTRAP] if release.numbers >= (3,) else [CLASSLOADER]
 
 
 def log4j_core(server: Sequence[Jar]) -> Jar:
@@ -99,19 +106,6 @@ def cut(
         own = [jar for jar in jars if jar.identity not in shared]
         folders[f"modules/{name}"] = _unique(own)
     return folders
-
-
-def check_version(version: str) -> str:
-    """The version as given, if it can be a path and is one that this layout fits."""
-    parts = version.split(".")
-    if len(parts) != 3 or not all(part.isascii() and part.isdigit() for part in parts):
-        raise UsageError(f"--version {version} is not an opensearch version: write it as 3.8.0")
-    if parts[0] != "3":
-        raise UsageError(
-            f"--version {version} cannot be assembled: only opensearch 3 can; start another "
-            "version yourself and name it with --url"
-        )
-    return version
 
 
 def _unique(jars: Sequence[Jar]) -> list[Jar]:

@@ -25,6 +25,7 @@ from owpc_ltr.engine.node.record import (
     read_records,
     record_file,
 )
+from owpc_ltr.engine.node.release import ELASTICSEARCH, OPENSEARCH
 from owpc_ltr.engine.node.report import Report, Silent
 from owpc_ltr.errors import EngineUnavailable, UsageError
 
@@ -99,16 +100,18 @@ def _running(places: Places, node: LocalNode, report: Report) -> Record | None:
         record.forget(places.nodes)
         return None
     report.say(f"the node on port {node.port} already runs (pid {record.pid}, heap {record.heap})")
-    if (record.heap, record.version) != (node.heap, node.version):
+    kept = (record.heap, record.engine, record.version)
+    if kept != (node.heap, node.engine, node.release.version):
+        engine = "version" if record.engine == node.engine else record.engine
         report.say(
-            f"it keeps heap {record.heap} and version {record.version}: "
+            f"it keeps heap {record.heap} and {engine} {record.version}: "
             f"`owpc-ltr engine stop --port {node.port}` first to change them"
         )
     return record
 
 
 def _choose_folder(node: LocalNode, places: Places, account: Account | None) -> Path:
-    folder = (node.folder or places.nodes / str(node.port)).expanduser().absolute()
+    folder = (node.folder or _usual_folder(node, places)).expanduser().absolute()
     for other in read_records(places.nodes):
         if Path(other.folder) == folder and live_process(other):
             raise UsageError(
@@ -118,10 +121,16 @@ def _choose_folder(node: LocalNode, places: Places, account: Account | None) -> 
     closed = closed_folder(folder / "data", account) if account else None
     if account and closed:
         raise UsageError(
-            f"--data {folder} will not do: the node runs as '{account.name}', since opensearch "
+            f"--data {folder} will not do: the node runs as '{account.name}', since {node.engine} "
             f"refuses root, and cannot enter {closed}; leave it out, or name a folder outside it"
         )
     return folder
+
+
+def _usual_folder(node: LocalNode, places: Places) -> Path:
+    """One a port and engine, which cannot read each other's indices."""
+    own = "" if node.engine == OPENSEARCH else f"-{node.engine}"
+    return places.nodes / f"{node.port}{own}"
 
 
 def _launch(
@@ -132,24 +141,27 @@ def _launch(
         writing_to(places.cache),
         locked(places.cache / "assembly.lock", "another assembly", report),
     ):
-        java = choose_java(node.java, account, places.runtimes, report)
+        java = choose_java(node.java, account, places.runtimes, report, release=node.release)
         home, manifest = provide_home(node, places, account, report)
     token = uuid.uuid4().hex
     with writing_to(folder, "--data" if node.folder else "OWPC_LTR_HOME"):
         prepare_folder(node, folder, account)
-        pid = launch(command(node, java, home, folder, token), folder, account)
+        # Elasticsearch looks for its modules where it starts.
+        start_in = home if node.engine == ELASTICSEARCH else None
+        pid = launch(command(node, java, home, folder, token), folder, account, start_in)
     return Record(
         port=node.port,
         pid=pid,
         created=created(pid),
         token=token,
-        version=node.version,
+        version=node.release.version,
         heap=node.heap,
         started=datetime.now(UTC).isoformat(timespec="milliseconds"),
         home=str(home),
         folder=str(folder),
         java=str(java.program),
         ltr_plugin=manifest.ltr_plugin,
+        engine=node.engine,
     )
 
 

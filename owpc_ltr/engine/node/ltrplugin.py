@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import zipfile
 from collections.abc import Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
+from owpc_ltr.engine.node.archive import check_entries
 from owpc_ltr.engine.node.maven import Jar, Maven
 from owpc_ltr.engine.node.places import make_folder
 from owpc_ltr.errors import BadInput, EngineUnavailable
@@ -48,11 +48,7 @@ def inspect(archive: Path, opensearch: str) -> dict[str, str]:
     """
     try:
         with zipfile.ZipFile(archive) as files:
-            entries = files.infolist()
-            for entry in entries:
-                _check_safe(archive, entry)
-            if sum(entry.file_size for entry in entries) > LARGEST:
-                raise BadInput(f"{archive} unpacks to more than {LARGEST // 1_000_000} MB: refused")
+            check_entries(archive, files, LARGEST)
             damaged = files.testzip()
             about = _descriptor(archive, files)
     except (zipfile.BadZipFile, OSError) as error:
@@ -82,17 +78,6 @@ def unpack(archive: Path, plugins: Path, opensearch: str) -> str:
                 make_folder(path.parent)
                 write_atomically(path, files.read(entry))
     return about.get("version", artifact(opensearch).version)
-
-
-def _check_safe(archive: Path, entry: zipfile.ZipInfo) -> None:
-    target = PurePosixPath(entry.filename)
-    escapes = target.is_absolute() or ".." in target.parts
-    # A backslash or a colon is a way out on other systems, and a link is one on ours.
-    odd = re.search(r"[\\:\x00]", entry.filename) or stat.S_ISLNK(entry.external_attr >> 16)
-    if escapes or odd:
-        raise BadInput(
-            f"{archive} would write outside its folder ('{entry.filename}'): do not use it"
-        )
 
 
 def _descriptor(archive: Path, files: zipfile.ZipFile) -> dict[str, str]:

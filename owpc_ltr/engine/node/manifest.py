@@ -7,7 +7,8 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from owpc_ltr.errors import BadInput
+from owpc_ltr.engine.node.release import ELASTICSEARCH, OPENSEARCH, Release
+from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.files.atomic import write_atomically
 
 MANIFEST = "owpc-ltr.json"
@@ -28,23 +29,29 @@ class Part:
 class Manifest:
     """What a home is made of; `ltr_plugin` is the LTR plugin's version, or None without it."""
 
-    opensearch: str
+    release: Release
     ltr_plugin: str | None
     parts: list[Part]
     layout: int = LAYOUT
 
     def write(self, home: Path) -> None:
         """Put it into the home."""
-        write_atomically(home / MANIFEST, json.dumps(asdict(self), indent=1).encode())
+        content = {
+            self.release.engine: self.release.version,
+            "ltr_plugin": self.ltr_plugin,
+            "parts": [asdict(part) for part in self.parts],
+            "layout": self.layout,
+        }
+        write_atomically(home / MANIFEST, json.dumps(content, indent=1).encode())
 
     @staticmethod
-    def of(home: Path, opensearch: str, ltr_plugin: str | None) -> Manifest:
+    def of(home: Path, release: Release, ltr_plugin: str | None) -> Manifest:
         """Describe the files that are in a folder now."""
         parts = [
             Part(name, (home / name).stat().st_size, _sha256(home / name))
             for name in sorted(_files(home))
         ]
-        return Manifest(opensearch, ltr_plugin, parts)
+        return Manifest(release, ltr_plugin, parts)
 
     @staticmethod
     def read(home: Path) -> Manifest:
@@ -53,10 +60,10 @@ class Manifest:
         try:
             fields = json.loads(path.read_bytes())
             parts = [Part(**part) for part in fields["parts"]]
-            return Manifest(
-                str(fields["opensearch"]), fields["ltr_plugin"], parts, fields["layout"]
-            )
-        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+            engine = ELASTICSEARCH if ELASTICSEARCH in fields else OPENSEARCH
+            release = Release(engine, str(fields[engine]))
+            return Manifest(release, fields["ltr_plugin"], parts, fields["layout"])
+        except (OSError, ValueError, TypeError, KeyError, UsageError, RecursionError) as error:
             raise BadInput(f"{path} does not describe an assembled home: {error!r}") from error
 
     def fault(self, home: Path, *, sums: bool) -> str:

@@ -114,8 +114,11 @@ class Maven:
             for done, _ in enumerate(pool.map(self.fetch, wanted), 1):
                 self._report.advance(task, done, len(wanted))
 
-    def fetch(self, jar: Jar) -> Path:
+    def fetch(self, jar: Jar, *, unsummed: bool = False) -> Path:
         """The file of one artifact, downloaded if it is not there yet.
+
+        `unsummed`: taken, and said, also where the repository publishes no sum of it; the caller
+        knows how to tell whether it is whole.
 
         Raises NotPublished, or EngineUnavailable where no repository can be reached.
         """
@@ -124,8 +127,17 @@ class Maven:
             lock = self._locks.setdefault(path, threading.Lock())
         with lock:
             if not path.exists():
-                self._download(jar, path)
+                self._download(jar, path, unsummed)
         return path
+
+    def publishes(self, coordinate: str) -> bool:
+        """Whether a repository has this artifact; EngineUnavailable where none can be asked."""
+        group, name, version = coordinate.split(":")
+        try:
+            self.fetch(Jar(group, name, version, packaging="pom"))
+        except NotPublished:
+            return False
+        return True
 
     def _resolve_one(self, coordinate: str) -> list[Jar]:
         self._report.advance(f"resolving {coordinate.split(':')[1]}", 0, 0)
@@ -137,9 +149,9 @@ class Maven:
         run = [each for each in needed if each.scope in ("compile", "runtime")]
         return [_jar(each.artifact) for each in (*itself, *run)]
 
-    def _download(self, jar: Jar, path: Path) -> None:
+    def _download(self, jar: Jar, path: Path, unsummed: bool) -> None:
         for remote in self.remotes:
-            content = self._content(f"{remote}/{jar.path.as_posix()}")
+            content = self._content(f"{remote}/{jar.path.as_posix()}", unsummed)
             if content is not None:
                 with writing_to(self.folder):
                     make_folder(path.parent)
@@ -150,7 +162,7 @@ class Maven:
             f"{jar} is not in any configured maven repository: name another --version, as 3.8.0"
         )
 
-    def _content(self, url: str) -> bytes | None:
+    def _content(self, url: str, unsummed: bool) -> bytes | None:
         """What is published there, with the right sum; None if nothing is."""
         for _ in range(ATTEMPTS):
             answer = self._get(url)
@@ -158,6 +170,10 @@ class Maven:
                 return None
             published = self._get(f"{url}.sha1")
             if answer.ok and published.ok and published.text.split()[:1] == [_sha1(answer.content)]:
+                return bytes(answer.content)
+            if unsummed and answer.ok and published.status_code == 404:
+                digest = hashlib.sha256(answer.content).hexdigest()
+                self._report.say(f"{url} has no published sum; its SHA-256 is {digest}")
                 return bytes(answer.content)
         if answer.ok and published.ok:
             raise EngineUnavailable(

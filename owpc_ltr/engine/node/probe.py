@@ -9,7 +9,7 @@ from typing import Any
 
 from owpc_ltr.errors import EngineUnavailable
 
-LTR_PLUGIN = "opensearch-ltr"
+LTR_PLUGINS = ("opensearch-ltr", "ltr")
 
 
 def check_free(port: int, option: str) -> None:
@@ -52,7 +52,7 @@ def has_ltr_plugin(port: int) -> bool | None:
     answer = ask(port, "/_cat/plugins?format=json")
     if not isinstance(answer, list):
         return None
-    return any(plugin.get("component") == LTR_PLUGIN for plugin in answer)
+    return any(plugin.get("component") in LTR_PLUGINS for plugin in answer)
 
 
 def _holder(port: int) -> str:

