@@ -14,7 +14,7 @@ from owpc_ltr.engine.http.client import Engine, EngineRefusal
 from owpc_ltr.engine.http.connection import ConnectionSettings
 from owpc_ltr.engine.store.base import Search
 from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
-from owpc_ltr.engine.store.named_queries import check_clauses, named
+from owpc_ltr.engine.store.named_queries import check_clauses, count_clauses, named
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
@@ -114,9 +114,11 @@ def test_an_answer_with_other_names_or_without_scores_is_refused(hit: dict[str, 
 
 def test_too_many_leaves_are_refused_before_the_engine_does() -> None:
     wide = {"multi_match": {"query": "a", "fields": [f"f{i}" for i in range(100)]}}
-    check_clauses([named(wide, str(i)) for i in range(10)], "fs")
+    ten, eleven = (count_clauses([named(wide, str(i)) for i in range(n)]) for n in (10, 11))
+    check_clauses(ten, 1024, "fs")
+    check_clauses(eleven, None, "fs")
     with pytest.raises(Refused, match="1100 clauses"):
-        check_clauses([named(wide, str(i)) for i in range(11)], "fs")
+        check_clauses(eleven, 1024, "fs")
 
 
 # --- linear models

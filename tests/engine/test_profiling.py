@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from owpc_ltr import cli
+from owpc_ltr.engine.http.identity import About
 from owpc_ltr.engine.search import latency as profiling
 from owpc_ltr.engine.search.capacity import capacity
 from owpc_ltr.engine.search.latency import (
@@ -162,16 +163,23 @@ def test_what_cannot_be_timed_is_refused(clocked: Clocked) -> None:
         timed(engine, "docs", ways, PARAMS, 3)
 
 
+CLAUSES = "indices.query.bool.max_clause_count"
+
+
 @pytest.mark.parametrize(
     ("limit", "wanted"), [("10mb", 10 << 20), ("5%", 25_000), ("1.5gb", 3 << 29), ("much", None)]
 )
 def test_the_engines_cache_is_read_as_the_plugin_tells_it(limit: str, wanted: int | None) -> None:
     engine: Any = Clocked()
     engine.answers = {
-        "/_cluster/settings": {"persistent": {}, "defaults": {"ltr.caches.max_mem": limit}},
+        "/_cluster/settings": {
+            "persistent": {},
+            "defaults": {"ltr.caches.max_mem": limit, CLAUSES: "512"},
+        },
         "/_nodes/stats/jvm": {"nodes": {"n": {"jvm": {"mem": {"heap_max_in_bytes": 500_000}}}}},
         "/_ltr/_cachestats": {"all": {"models": {"ram": 567683, "count": 43}}},
     }
+    engine.about = lambda: About("opensearch", "3.8.0", "c", "u")
     model = StoredModel("m", "model/linear", WEIGHTS, FEATURESET)
     found = capacity(engine, LtrPluginStore(engine), FEATURESET, model, PARAMS[0])
     assert found.cache_bytes == wanted
@@ -179,7 +187,7 @@ def test_the_engines_cache_is_read_as_the_plugin_tells_it(limit: str, wanted: in
     assert found.model_bytes == len('{"title":1.0,"body":0.5,"size":-0.2}')
     free = capacity(engine, PluginFreeStore(engine), FEATURESET, model, PARAMS[0])
     # The third feature is a function of a field, which is no clause.
-    assert (free.clauses, free.most_clauses, free.cache_bytes) == (2, 1024, None)
+    assert (free.clauses, free.most_clauses, free.cache_bytes) == (2, 512, None)
     less = StoredModel("m", "model/linear", {"title": 1.0}, FEATURESET)
     assert capacity(engine, PluginFreeStore(engine), FEATURESET, less, PARAMS[0]).clauses == 1
 

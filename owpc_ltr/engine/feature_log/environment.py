@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from owpc_ltr.engine.http.identity import about_of_nodes
+from owpc_ltr.engine.http.refusals import EngineRefusal
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import FeatureSet
 
@@ -31,18 +33,13 @@ class Environment:
 
 def observe(engine: Transport, store: Store, featureset: str, index: str) -> Environment:
     """The environment now. Raises what the engine and the store raise where one is not there."""
-    version = _part(engine.request("GET", "/"), "version")
+    version, distribution = _running(engine)
     found = _part(engine.request("GET", "/" + quote(index, safe="")))
     if not found:
         raise Refused(f"no index stands behind '{index}'")
     return Environment(
         store.get_featureset(featureset),
-        {
-            "version": _text(version, "number"),
-            # Elasticsearch does not name itself.
-            "distribution": str(version.get("distribution", "elasticsearch")),
-            "store": store.kind,
-        },
+        {"version": version, "distribution": distribution, "store": store.kind},
         {name: _identity(found, name) for name in sorted(found)},
         {name: _shards(found, name) for name in sorted(found)},
     )
@@ -60,6 +57,17 @@ def refuse_drift(before: Environment, now: Environment) -> None:
             f"{change} while features were logged: values from before and after do not belong "
             "together, so nothing is published; log again with --restart"
         )
+
+
+def _running(engine: Transport) -> tuple[str, str]:
+    """The engine's version and distribution."""
+    try:
+        version = _part(engine.request("GET", "/"), "version")
+    except EngineRefusal as refusal:
+        about = about_of_nodes(engine, "the engine", refusal)
+        return about.version, about.distribution
+    # Elasticsearch does not name itself.
+    return _text(version, "number"), str(version.get("distribution", "elasticsearch"))
 
 
 def _identity(found: dict[str, Any], name: str) -> dict[str, str]:

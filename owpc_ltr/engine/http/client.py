@@ -6,11 +6,12 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from owpc_ltr.engine.http.connection import ConnectionSettings, find_settings
+from owpc_ltr.engine.http.connection import ConnectionSettings, find_settings, split_url
+from owpc_ltr.engine.http.identity import About, Identity, about, identify
+from owpc_ltr.engine.http.protocol_probe import told_protocol
 from owpc_ltr.engine.http.refusals import EngineRefusal, NoSuchIndex, NotAllowed, cause, one_line
 from owpc_ltr.engine.http.retry import RetryBudget, Retrying, TransientError, seconds_asked
 from owpc_ltr.engine.http.wire import Answer, Wire
@@ -22,24 +23,6 @@ _BUSY = {429, 502, 503, 504}
 _PATH = re.compile(r"/[A-Za-z0-9_.@%/-]*")
 _PATIENCE = 3.0
 """Seconds for the first connection to an engine."""
-_LTR_PLUGINS = {"opensearch-ltr", "ltr"}
-
-
-@dataclass(frozen=True)
-class Identity:
-    """Which cluster it is and what it runs."""
-
-    distribution: str
-    """`opensearch` or `elasticsearch`."""
-    version: str
-    cluster: str
-    uuid: str
-    plugins: tuple[str, ...]
-
-    @property
-    def has_ltr(self) -> bool:
-        """Whether a node of it runs the LTR plugin."""
-        return not _LTR_PLUGINS.isdisjoint(self.plugins)
 
 
 class Engine:
@@ -49,7 +32,7 @@ class Engine:
         self.settings = settings
         self._retrying = retrying or Retrying(RetryBudget())
         self._wire = Wire(settings)
-        self._met = False
+        self._met = self._probed = False
 
     def __repr__(self) -> str:
         return f"Engine({self.settings.url!r})"
@@ -88,6 +71,7 @@ class Engine:
             try:
                 answer = self._wire.exchange(method, path, texts, content, content_type, seconds)
             except TransientError as fault:
+                self._check_protocol(fault)
                 # A wrong address or a forgotten start is told at once, an outage is waited for.
                 if fault.unreachable and not self._met and time.monotonic() > started + _PATIENCE:
                     raise given_up(fault) from fault
@@ -110,26 +94,24 @@ class Engine:
 
     def identity(self) -> Identity:
         """Which cluster this is, as it says itself."""
-        about = self.request("GET", "/")
-        plugins = self.request("GET", "/_cat/plugins", params={"format": "json"})
-        try:
-            version = about["version"]
-            return Identity(
-                str(version.get("distribution", "elasticsearch")),
-                str(version["number"]),
-                str(about["cluster_name"]),
-                str(about["cluster_uuid"]),
-                tuple(sorted({str(plugin["component"]) for plugin in plugins})),
-            )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise EngineUnavailable(
-                f"{self.settings.url} answers, but not as OpenSearch or Elasticsearch does: check "
-                "the address"
-            ) from error
+        return identify(self, self.settings.url)
+
+    def about(self) -> About:
+        """The same without its plugins, which are a right of their own to ask for."""
+        return about(self, self.settings.url)
 
     def close(self) -> None:
         """End the idle connections."""
         self._wire.close()
+
+    def _check_protocol(self, fault: TransientError) -> None:
+        """Tell an address of the wrong scheme at once, where the first connection breaks."""
+        if self._met or self._probed or fault.unreachable:
+            return
+        self._probed = True
+        told = told_protocol(split_url(self.settings.url))
+        if told:
+            raise EngineUnavailable(f"{self.settings.url} {told}") from fault
 
     def _understood(self, method: str, path: str, answer: Answer) -> Any:
         status = answer.status
@@ -192,7 +174,8 @@ class Engine:
 
     def _hint(self, fault: TransientError) -> str:
         if "refused" in str(fault) and self.settings.url.startswith("http://127.0.0.1:"):
-            return "; start a local node: owpc-ltr engine start, or give --url"
+            or_else = "" if self.settings.given else ", or give --url"
+            return f"; start a local node: owpc-ltr engine start{or_else}"
         return ""
 
 

@@ -57,6 +57,8 @@ class ConnectionSettings:
     """Seconds for those requests too that may take longer, as a merge of segments."""
     largest_answer: int = 256_000_000
     """The most bytes of an answer, unpacked."""
+    given: bool = True
+    """Whether somebody named the address; else it is the local node's."""
 
     def __post_init__(self) -> None:
         parts = split_url(self.url)
@@ -97,8 +99,9 @@ def find_settings(
     path = config or config_path(environ)
     file = read_config(path)
     own = None if file.url is None else split_url(file.url, file.url_place)
-    if url or environ.get("OWPC_LTR_URL"):
-        parts = split_url(url or environ["OWPC_LTR_URL"], "--url" if url else "OWPC_LTR_URL")
+    named = url or environ.get("OWPC_LTR_URL")
+    if named:
+        parts = split_url(named, "--url" if url else "OWPC_LTR_URL")
     else:
         parts = own or split_url(_default_url())
     same = own is not None and origin(own) == origin(parts)
@@ -110,6 +113,7 @@ def find_settings(
         found,
         trusted and trusted.expanduser(),
         insecure,
+        given=bool(named or own),
         **limits_of(environ),
     )
 

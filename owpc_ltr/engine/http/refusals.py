@@ -24,8 +24,8 @@ _ADVICE = (
     ("plugin is disabled", "set ltr.plugin.enabled to true, or use --store-kind plugin-free"),
     (
         "too_many",
-        "use fewer features or shorter queries, or raise the cluster's setting "
-        "indices.query.bool.max_clause_count",
+        "use fewer features or shorter queries, or raise the limit: OpenSearch's setting "
+        "indices.query.bool.max_clause_count, Elasticsearch's heap",
     ),
     (
         "cannot execute [inline] scripts",
@@ -70,7 +70,7 @@ class NoSuchIndex(EngineRefusal):
 
 
 class NotAllowed(EngineUnavailable):
-    """The engine knows who asks, and does not give them this right (403)."""
+    """The engine knows who asks, and does not give them this right (403), which its words name."""
 
 
 def cause(body: Any) -> tuple[str, str]:

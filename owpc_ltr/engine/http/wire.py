@@ -29,6 +29,9 @@ _PASSING = (
     ((urllib3.exceptions.TimeoutError, TimeoutError), "no answer in time", False),
 )
 
+_PLAIN = {"wrong version number", "http request", "unknown protocol"}
+"""What OpenSSL says of an answer in plain http."""
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -127,6 +130,12 @@ class Wire(Urllib3HttpConnection):  # type: ignore[misc]
     def _fault(self, error: Exception) -> Exception:
         """A fault before there was an answer: whether it may pass, and may have had effects."""
         ssl_fault = _ssl_fault(error)
+        if ssl_fault in _PLAIN:
+            address = self._settings.url.partition("://")[2]
+            return EngineUnavailable(
+                f"no secure connection to {self.host}: it speaks plain http, without TLS; use "
+                f"http://{address}"
+            )
         if ssl_fault is not None:
             return EngineUnavailable(
                 f"no secure connection to {self.host}: {ssl_fault}; give the CA's certificate by "

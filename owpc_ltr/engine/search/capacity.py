@@ -9,7 +9,8 @@ from typing import Any
 
 from owpc_ltr.engine.http.client import Engine, EngineRefusal
 from owpc_ltr.engine.store.base import Store
-from owpc_ltr.engine.store.named_queries import MOST_CLAUSES, count_clauses
+from owpc_ltr.engine.store.named_queries import count_clauses
+from owpc_ltr.engine.store.needs import most_clauses
 from owpc_ltr.engine.store.templates import render
 from owpc_ltr.features.feature_set import MUSTACHE, FeatureSet
 from owpc_ltr.interop.export import import_linear
@@ -24,7 +25,8 @@ _UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
 class Capacity:
     """What a model or feature set takes, and what there is; None where it does not apply.
 
-    `clauses` is the least that the features are in a search without the plugin. The cache is that
+    `clauses` is the least that the features are in a search without the plugin, `most_clauses` what
+    the engine takes (Elasticsearch has no number: it reckons with its heap). The cache is that
     of compiled models on a node with the plugin: all models in use there share it, and one that
     does not fit is compiled again for each search.
     """
@@ -46,7 +48,8 @@ class Capacity:
         if self.model_bytes is not None:
             lines.append(f"the model's definition has {self.model_bytes:,} bytes")
         if self.clauses is not None:
-            lines.append(f"its features are at least {self.clauses} of {self.most_clauses} clauses")
+            most = "" if self.most_clauses is None else f"of {self.most_clauses} "
+            lines.append(f"its features are at least {self.clauses} {most}clauses")
         if self.cache_used_bytes is not None:
             room = "unknown" if self.cache_bytes is None else f"{self.cache_bytes:,}"
             lines.append(
@@ -75,7 +78,7 @@ def capacity(
         for feature in featureset.features
         if feature.template_language == MUSTACHE and feature.name in used
     ]
-    return Capacity(size, count_clauses(queries), MOST_CLAUSES)
+    return Capacity(size, count_clauses(queries), most_clauses(engine))
 
 
 def _used(model: StoredModel) -> set[str]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from owpc_ltr.engine.http.identity import Identity
+from owpc_ltr.engine.http.refusals import NotAllowed
 from owpc_ltr.engine.store.base import Store
+from owpc_ltr.engine.store.needs import check_engine
 from owpc_ltr.errors import UsageError
 from owpc_ltr.names import check_store
 
@@ -18,7 +22,8 @@ KINDS = ("ltr-plugin", "plugin-free")
 def choose_store(engine: Engine, kind: str | None = None, name: str | None = None) -> Store:
     """The store of this kind; without one, what the cluster has: the LTR plugin, or none.
 
-    `name` tells stores of one cluster apart. Raises UsageError for a kind that is not there.
+    `name` tells stores of one cluster apart. Raises UsageError for a kind that is not there, and
+    Refused for an engine that is too old to do without the plugin.
     """
     from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
     from owpc_ltr.engine.store.plugin_free import PluginFreeStore
@@ -28,13 +33,27 @@ def choose_store(engine: Engine, kind: str | None = None, name: str | None = Non
     if kind not in {None, *KINDS}:
         raise UsageError(f"there is no store of kind '{kind}': {' or '.join(KINDS)}")
     if kind == PluginFreeStore.kind:
+        # Without the right to ask, what an engine lacks shows where it is needed.
+        with suppress(NotAllowed):
+            check_engine(engine.about())
         return PluginFreeStore(engine, name)
-    identity = engine.identity()
+    identity = _identity(engine)
     if identity.has_ltr:
         return LtrPluginStore(engine, name)
     if kind is None:
+        check_engine(identity)
         return PluginFreeStore(engine, name)
     raise UsageError(
         f"{engine.settings.url} runs no LTR plugin (plugins: "
         f"{', '.join(identity.plugins) or 'none'}): install it, or use --store-kind plugin-free"
     )
+
+
+def _identity(engine: Engine) -> Identity:
+    """What the cluster runs; where it may not be asked, --store-kind spares the question."""
+    try:
+        return engine.identity()
+    except NotAllowed as refusal:
+        raise NotAllowed(
+            f"{refusal}; or say --store-kind plugin-free, which does not ask for plugins"
+        ) from refusal

@@ -9,9 +9,6 @@ from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.scoring import scoring
 from owpc_ltr.models.linear import LinearModel
 
-MOST_CLAUSES = 1024
-"""`indices.query.bool.max_clause_count`; the engine counts the leaves of the whole search."""
-
 Query = dict[str, Any]
 
 _LEAVES = frozenset(
@@ -28,13 +25,16 @@ def named(query: Query, name: str) -> Query:
     return {"bool": {"must": [scoring(query)], "_name": name}}
 
 
-def check_clauses(queries: list[Query], featureset: str) -> None:
-    """Refuse what has more leaves than an engine takes, however short the text is."""
-    leaves = count_clauses(queries)
-    if leaves > MOST_CLAUSES:
+def check_clauses(leaves: int, most: int | None, featureset: str) -> None:
+    """Refuse what has more leaves than the engine takes, however short the text is.
+
+    The engine counts the leaves of the whole search; `most` is None where it alone knows.
+    """
+    if most is not None and leaves > most:
         raise Refused(
-            f"the features of '{featureset}' are at least {leaves} clauses, and an engine takes "
-            f"{MOST_CLAUSES} in one search: use fewer features or fields"
+            f"the features of '{featureset}' are at least {leaves} clauses, and the engine takes "
+            f"{most} in one search (indices.query.bool.max_clause_count): use fewer features or "
+            "fields, or raise it"
         )
 
 

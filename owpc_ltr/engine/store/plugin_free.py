@@ -8,6 +8,7 @@ that fit are one rescorer of scripts over the features' queries.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Any
 
 from owpc_ltr.engine.http.client import Engine, EngineRefusal
@@ -16,7 +17,8 @@ from owpc_ltr.engine.http.responses import part_of
 from owpc_ltr.engine.store.base import Search, check_window, replacing_rescore, silent_rescore
 from owpc_ltr.engine.store.documents import keep_featureset, keep_model
 from owpc_ltr.engine.store.index import StoreIndex
-from owpc_ltr.engine.store.named_queries import check_clauses, linear_chain, named
+from owpc_ltr.engine.store.named_queries import check_clauses, count_clauses, linear_chain, named
+from owpc_ltr.engine.store.needs import USUAL_CLAUSES, most_clauses
 from owpc_ltr.engine.store.templates import CompiledSet, check_params, compile_featureset
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import FeatureSet
@@ -128,7 +130,7 @@ class PluginFreeStore:
         if not isinstance(scores, dict):
             raise Refused(
                 "the engine names the matching queries without their scores: without the LTR "
-                "plugin that needs OpenSearch 2.8 or Elasticsearch 8.8 or later"
+                "plugin that needs OpenSearch 2.13 or Elasticsearch 8.8 or later"
             )
         strange = sorted(scores.keys() - set(featureset.feature_names))
         if strange:
@@ -170,12 +172,12 @@ class PluginFreeStore:
         if form is not None:
             queries = self._queries(model, params, set(form.features))
             clause = form.query(queries)
-            check_clauses([clause], model.featureset.name)
+            self._check_clauses([clause], model.featureset.name)
             return replacing_rescore(clause, window)
         linear = import_linear(model)
         weighed = {n for n, w in zip(linear.feature_names, linear.weights, strict=True) if w}
         queries = self._queries(model, params, weighed)
-        check_clauses(list(queries.values()), model.featureset.name)
+        self._check_clauses(list(queries.values()), model.featureset.name)
         return linear_chain(linear, queries, check_window(window))
 
     def _queries(
@@ -197,8 +199,18 @@ class PluginFreeStore:
         queries = [
             named(part.query(given), part.name) for part in self._compile(featureset).queries
         ]
-        check_clauses(queries, featureset.name)
+        self._check_clauses(queries, featureset.name)
         return queries
+
+    def _check_clauses(self, queries: list[dict[str, Any]], featureset: str) -> None:
+        """Refuse what the engine would; its own limit is asked once, and only by large sets."""
+        leaves = count_clauses(queries)
+        if leaves > USUAL_CLAUSES:
+            check_clauses(leaves, self._most_clauses, featureset)
+
+    @cached_property
+    def _most_clauses(self) -> int | None:
+        return most_clauses(self._engine)
 
     def _compile(self, featureset: FeatureSet) -> CompiledSet:
         """The set made ready; the last one is kept, for searches come in thousands of one set."""

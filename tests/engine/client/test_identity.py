@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.http.identity import About
 from owpc_ltr.errors import EngineUnavailable
 from tests.engine.client.asking import one_line
-from tests.engine.fake_engine import FakeEngine
+from tests.engine.fake_engine import FakeEngine, Reply
 
 ABOUT = {
     "opensearch": {
@@ -45,3 +46,19 @@ def test_another_json_server_is_not_taken_for_an_engine(
     with pytest.raises(EngineUnavailable) as error:
         engine.identity()
     one_line(error)
+
+
+def test_a_node_without_the_module_that_introduces_it_is_known_by_its_nodes(
+    fake: FakeEngine, engine: Engine
+) -> None:
+    fake.on("GET", "/", Reply({"error": "Incorrect HTTP method for uri [/]"}, 405))
+    node = {"version": "9.2.0", "build_flavor": "default"}
+    fake.on("GET", "/_nodes/_local/http", {"cluster_name": "c", "nodes": {"n": node}})
+    fake.on("GET", "/_cluster/state/version", {"cluster_uuid": "u"})
+    assert engine.about() == About("elasticsearch", "9.2.0", "c", "u")
+    del node["build_flavor"]
+    fake.on("GET", "/_nodes/_local/http", {"cluster_name": "c", "nodes": {"n": node}})
+    assert engine.about().distribution == "opensearch"
+    fake.on("GET", "/_nodes/_local/http", {"nodes": {}})
+    with pytest.raises(EngineUnavailable, match="check the address"):
+        engine.about()

@@ -1,0 +1,63 @@
+"""What the plugin-free store needs of an engine, and how much of it an engine takes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from owpc_ltr.engine.http.identity import About
+from owpc_ltr.engine.http.refusals import EngineRefusal, NotAllowed
+from owpc_ltr.errors import Refused, UsageError
+from owpc_ltr.interop.engine_versions import parse_version
+
+if TYPE_CHECKING:
+    from owpc_ltr.engine.http.client import Engine
+
+USUAL_CLAUSES = 1024
+"""What every engine takes that nobody has set lower."""
+
+OLDEST = {"opensearch": (2, 13), "elasticsearch": (8, 8)}
+"""The first versions that return the scores of named queries."""
+
+_SETTING = "indices.query.bool.max_clause_count"
+_NAMES = {"opensearch": "OpenSearch", "elasticsearch": "Elasticsearch"}
+
+
+def check_engine(about: About) -> None:
+    """Refuse an engine that does not return the scores of named queries, before any work."""
+    oldest = OLDEST.get(about.distribution)
+    try:
+        numbers = parse_version(about.version)
+    except UsageError:
+        return  # a version that says nothing: what it lacks shows where it is needed
+    if oldest is not None and numbers < oldest:
+        needed = " or ".join(f"{_NAMES[name]} {a}.{b}" for name, (a, b) in OLDEST.items())
+        raise Refused(
+            f"{_NAMES[about.distribution]} {about.version} is too old to do without the LTR "
+            f"plugin: that needs {needed} or later; upgrade it, or install the plugin"
+        )
+
+
+def most_clauses(engine: Engine) -> int | None:
+    """How many clauses one search may have; None where the engine alone can tell.
+
+    Elasticsearch reckons with its heap, and says only at a search what was too much; so does an
+    engine whose settings are not ours to read.
+    """
+    params = {"include_defaults": "true", "flat_settings": "true", "filter_path": f"**.{_SETTING}"}
+    try:
+        if engine.about().distribution != "opensearch":
+            return None
+        answer = engine.request("GET", "/_cluster/settings", params=params)
+    except (NotAllowed, EngineRefusal):
+        return None
+    return _number(answer)
+
+
+def _number(settings: Any) -> int | None:
+    """The setting as the cluster has it: what is set comes before what is by default."""
+    for kind in ("transient", "persistent", "defaults"):
+        part = settings.get(kind) if isinstance(settings, dict) else None
+        value = part.get(_SETTING) if isinstance(part, dict) else None
+        if value is not None and str(value).isdigit():
+            return int(value)
+    return None
