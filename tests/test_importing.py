@@ -22,7 +22,7 @@ from owpc_ltr.interop.formats.xgboost_json_writer import to_dump
 from owpc_ltr.interop.formats.xgboost_raw import from_raw
 from owpc_ltr.interop.import_model import import_model
 from owpc_ltr.interop.stored_model import StoredModel
-from owpc_ltr.interop.upgrade import bm25_scaled, upgrade_effect
+from owpc_ltr.interop.upgrade import scores_around, upgrade_effect
 from owpc_ltr.models.linear import LinearModel, Normaliser, load_model, save_model
 from owpc_ltr.models.trees import TreeModel
 
@@ -232,20 +232,18 @@ def test_a_model_that_the_new_version_refuses_is_reported(rng: np.random.Generat
 
 
 @pytest.mark.parametrize(
-    ("template", "scaled"),
-    [
-        ({"match": {"t": "{{q}}"}}, True),
-        ({"dis_max": {"queries": [{"match": {"a": "x"}}, {"multi_match": {"query": "x"}}]}}, True),
-        ({"bool": {"must": {"match": {"a": "x"}}, "filter": {"term": {"b": 1}}}}, True),
-        ({"constant_score": {"filter": {"match": {"a": "x"}}}}, False),
-        ({"function_score": {"query": {"match": {"a": "x"}}, "boost_mode": "replace"}}, False),
-        ({"function_score": {"query": {"match": {"a": "x"}}}}, None),
-        ({"bool": {"should": [{"match": {"a": "x"}}, {"constant_score": {}}]}}, None),
-        ("{{#a}}{}{{/a}}", None),
-    ],
+    ("template", "factor"),
+    [({"match": {"t": "x"}}, 1 / 2.2), ({"match_bool_prefix": {"t": "a b"}}, 1), ("{{#a}}", 1)],
 )
-def test_text_scores_are_told_by_their_queries(template: Any, scaled: bool | None) -> None:
-    assert bm25_scaled(Feature("f", (), template)) is scaled
+def test_only_what_is_text_alone_is_rescaled(
+    template: Any, factor: float, rng: np.random.Generator
+) -> None:
+    sets = FeatureSet("f", (Feature("title", (), template),))
+    stored = StoredModel("m", LINEAR, {"title": 1.0}, sets)
+    rows = np.abs(rng.normal(size=(20, 1))).astype(np.float32)
+    old = serving_profile("opensearch", "2.19.6")
+    before, after = scores_around(stored, rows, old, NEW)
+    assert after == pytest.approx(before * factor, rel=1e-6)
 
 
 def test_an_imported_model_survives_its_own_file(rng: np.random.Generator, tmp_path: Path) -> None:

@@ -11,22 +11,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix, Vector
-from owpc_ltr.features.feature_set import Feature
+from owpc_ltr.features.score_kinds import ScoreKind, score_kind
 from owpc_ltr.interop.emulator import Scores, emulate, rejection_reason
 from owpc_ltr.interop.engine_versions import ServingProfile
 from owpc_ltr.interop.stored_model import StoredModel
-
-_TEXT_QUERIES = {
-    "match",
-    "match_phrase",
-    "match_bool_prefix",
-    "multi_match",
-    "query_string",
-    "simple_query_string",
-    "combined_fields",
-    "more_like_this",
-}
-_COMBINATIONS = {"bool", "dis_max", "boosting", "nested"}
 
 
 @dataclass(frozen=True)
@@ -36,8 +24,9 @@ class UpgradeEffect:
     `refused` says why the new version would not take the model (the rest is then as before).
     Kendall's tau-b is over the queries in which both versions order something; `reordered` counts
     queries in which a pair of documents changes its order, or is tied in only one of them.
-    `bm25_factor` is what the values of `bm25_features` were multiplied by; `bm25_unsure` are
-    features whose template mixes text scores with others, left as they were.
+    `bm25_factor` is what the values of `bm25_features` were multiplied by. `bm25_mixed` are sums
+    of text scores and others, which move by no factor, and `bm25_unsure` features that may be
+    either; both were left as they were.
     """
 
     queries: int
@@ -50,6 +39,7 @@ class UpgradeEffect:
     missing_values: int
     bm25_factor: float
     bm25_features: tuple[str, ...]
+    bm25_mixed: tuple[str, ...]
     bm25_unsure: tuple[str, ...]
     refused: str | None = None
 
@@ -72,7 +62,9 @@ def upgrade_effect(
     Raises BadInput where the old version would refuse the model.
     """
     cuts = np.asarray([0, len(features)] if offsets is None else offsets, dtype=np.int64)
-    moved, unsure = _text_scores(stored)
+    moved, mixed, unsure = (
+        _of_kind(stored, kind) for kind in (ScoreKind.text, ScoreKind.mixed, ScoreKind.unknown)
+    )
     factor = after.bm25_factor / before.bm25_factor
     names = stored.featureset.feature_names
     refused = rejection_reason(
@@ -93,6 +85,7 @@ def upgrade_effect(
         missing_values=int(np.isnan(features).sum()),
         bm25_factor=factor,
         bm25_features=moved if factor != 1 else (),
+        bm25_mixed=mixed if factor != 1 else (),
         bm25_unsure=unsure if factor != 1 else (),
         refused=refused,
     )
@@ -109,47 +102,14 @@ def scores_around(
     factor = after.bm25_factor / before.bm25_factor
     changed = np.array(features, dtype=np.float32)
     if factor != 1:
-        changed[:, [names.index(name) for name in _text_scores(stored)[0]]] *= np.float32(factor)
+        texts = _of_kind(stored, ScoreKind.text)
+        changed[:, [names.index(name) for name in texts]] *= np.float32(factor)
     return old, emulate(stored, changed, after)
 
 
-def _text_scores(stored: StoredModel) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The features that are text scores, and those of which that cannot be said."""
-    kinds = {feature.name: bm25_scaled(feature) for feature in stored.featureset.features}
-    certain = tuple(name for name, kind in kinds.items() if kind)
-    return certain, tuple(name for name, kind in kinds.items() if kind is None)
-
-
-def bm25_scaled(feature: Feature) -> bool | None:
-    """Whether a feature's value is a text score, which BM25's factor scales; None if in part."""
-    if feature.template_language != "mustache" or not isinstance(feature.template, dict):
-        return None
-    found = _queries(feature.template)
-    if found == {True}:
-        return True
-    return None if True in found else False
-
-
-def _queries(query: Any) -> set[bool]:
-    """For each leaf query that scores, whether it is a text query."""
-    if isinstance(query, list):
-        return {found for part in query for found in _queries(part)}
-    if not isinstance(query, dict):
-        return set()
-    found: set[bool] = set()
-    for name, content in query.items():
-        if name in _COMBINATIONS and isinstance(content, dict):
-            scoring = [v for k, v in content.items() if k in _SCORING]
-            found |= _queries(scoring)
-        elif name == "function_score" and isinstance(content, dict):
-            replaces = content.get("boost_mode") == "replace"
-            found |= {False} if replaces else {False} | _queries(content.get("query"))
-        else:
-            found.add(name in _TEXT_QUERIES)
-    return found
-
-
-_SCORING = {"must", "should", "queries", "query", "positive"}
+def _of_kind(stored: StoredModel, kind: ScoreKind) -> tuple[str, ...]:
+    """The features of the model's set whose scores are of this kind."""
+    return tuple(f.name for f in stored.featureset.features if score_kind(f) is kind)
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

@@ -104,6 +104,11 @@ class UpgradeReport:
                 f"text scores are {effect.bm25_factor:.4g} times what they were: "
                 f"{_listed(effect.bm25_features)}"
             )
+        if effect.bm25_mixed:
+            lines.append(
+                "these move too, but not by a factor, for they add constants to text scores: "
+                f"{_listed(effect.bm25_mixed)}; log them on {self.after} and train again"
+            )
         if effect.bm25_unsure:
             lines.append(
                 f"text scores change {effect.bm25_factor:.4g}-fold, and whether these features "
@@ -115,7 +120,9 @@ class UpgradeReport:
     def _orders(self) -> str:
         effect = self.effect
         if not effect.rescored:
-            apart = "as long as these do not matter, " * bool(effect.bm25_unsure)
+            apart = "as long as these do not matter, " * bool(
+                effect.bm25_mixed + effect.bm25_unsure
+            )
             return f"{apart}no score of {effect.documents:,} documents changes, and no order"
         return (
             f"{effect.rescored:,} of {effect.documents:,} documents get another score (by up to "

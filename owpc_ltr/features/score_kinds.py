@@ -1,0 +1,174 @@
+"""ScoreKind: what a feature's score is made of, as the structure of its query says.
+
+Text scores are BM25's, which engines have changed by a factor; constants, fields' values and
+distances stay. What is a sum of both moves too, but by no factor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any
+
+from owpc_ltr.features.feature_set import MUSTACHE, Feature
+
+
+class ScoreKind(StrEnum):
+    """What a score is made of."""
+
+    text = "text"
+    """BM25 alone, at most times or among itself: it moves by BM25's factor."""
+    constant = "constant"
+    """Nothing of BM25: it stays."""
+    mixed = "mixed"
+    """Both: it moves, and not by a factor."""
+    unknown = "unknown"
+    """The query alone does not say: it depends on the mapping, the text or a script."""
+
+
+def score_kind(feature: Feature) -> ScoreKind:
+    """The kind of a feature's score; of a derived, scripted or text template it is not known."""
+    if feature.template_language != MUSTACHE or not isinstance(feature.template, dict):
+        return ScoreKind.unknown
+    return _kind(feature.template)
+
+
+# A term of a keyword is scored by BM25, one of a number is not; query strings parse to anything.
+_TEXT = frozenset(
+    (
+        *("match", "match_phrase", "match_phrase_prefix", "multi_match", "combined_fields"),
+        *("more_like_this", "fuzzy"),
+    )
+)
+_CONSTANT = frozenset(
+    (
+        *("match_all", "match_none", "constant_score", "exists", "ids", "terms", "terms_set"),
+        *("range", "distance_feature", "rank_feature", "knn", "intervals", "geo_distance"),
+        *("geo_bounding_box", "geo_polygon", "geo_shape", "type"),
+    )
+)
+_OF_TERMS = frozenset(("prefix", "wildcard", "regexp"))
+
+
+def _kind(query: Any) -> ScoreKind:
+    if not isinstance(query, dict) or len(query) != 1:
+        return ScoreKind.unknown
+    ((name, content),) = query.items()
+    if not isinstance(content, dict):
+        return ScoreKind.unknown
+    if name in _STRUCTURES:
+        return _STRUCTURES[name](content)
+    if name in _TEXT:
+        return _text(name, content)
+    if name in _OF_TERMS:
+        return ScoreKind.unknown if "rewrite" in _options(content) else ScoreKind.constant
+    return ScoreKind.constant if name in _CONSTANT else ScoreKind.unknown
+
+
+def _together(kinds: Iterable[ScoreKind]) -> ScoreKind:
+    """The kind of a sum, or of the best, of scores; of no score, a constant."""
+    found = set(kinds)
+    if ScoreKind.mixed in found:
+        return ScoreKind.mixed
+    if ScoreKind.unknown in found:
+        return ScoreKind.unknown
+    if len(found) == 2:
+        return ScoreKind.mixed
+    return found.pop() if found else ScoreKind.constant
+
+
+def _text(name: str, content: dict[str, Any]) -> ScoreKind:
+    if content.get("type") == "bool_prefix":
+        return ScoreKind.mixed
+    options = content if name in {"multi_match", "combined_fields"} else _options(content)
+    if "fuzzy_rewrite" in options or "rewrite" in options or "zero_terms_query" in options:
+        return ScoreKind.unknown
+    return ScoreKind.text
+
+
+def _match_bool_prefix(_: dict[str, Any]) -> ScoreKind:
+    # The last word of its text is a prefix, whose score is its boost.
+    return ScoreKind.mixed
+
+
+def _bool(content: dict[str, Any]) -> ScoreKind:
+    scoring = (each for key in ("must", "should") for each in _listed(content.get(key, [])))
+    return _together(map(_kind, scoring))
+
+
+def _dis_max(content: dict[str, Any]) -> ScoreKind:
+    return _together(map(_kind, _listed(content.get("queries", []))))
+
+
+def _boosting(content: dict[str, Any]) -> ScoreKind:
+    return _kind(content.get("positive"))
+
+
+def _nested(content: dict[str, Any]) -> ScoreKind:
+    return _if_scored(content, content.get("score_mode") != "none")
+
+
+def _has_child(content: dict[str, Any]) -> ScoreKind:
+    return _if_scored(content, content.get("score_mode", "none") != "none")
+
+
+def _has_parent(content: dict[str, Any]) -> ScoreKind:
+    return _if_scored(content, content.get("score") is True)
+
+
+def _if_scored(content: dict[str, Any], scored: bool) -> ScoreKind:
+    return _kind(content.get("query")) if scored else ScoreKind.constant
+
+
+def _function_score(content: dict[str, Any]) -> ScoreKind:
+    """A product with functions of the document alone moves as its query does, a sum does not."""
+    inner = _kind(content["query"]) if "query" in content else ScoreKind.constant
+    if inner is ScoreKind.constant:
+        return inner
+    if "min_score" in content or _uses_score(content):
+        return ScoreKind.unknown
+    mode = content.get("boost_mode", "multiply")
+    if mode == "replace":
+        return ScoreKind.constant
+    if mode == "multiply":
+        return inner
+    return ScoreKind.mixed if inner is ScoreKind.text else inner
+
+
+def _script_score(content: dict[str, Any]) -> ScoreKind:
+    if "min_score" in content or _uses_score(content):
+        inner = _kind(content.get("query"))
+        return inner if inner is ScoreKind.constant else ScoreKind.unknown
+    return ScoreKind.constant
+
+
+_STRUCTURES = {
+    "bool": _bool,
+    "dis_max": _dis_max,
+    "boosting": _boosting,
+    "nested": _nested,
+    "has_child": _has_child,
+    "has_parent": _has_parent,
+    "function_score": _function_score,
+    "script_score": _script_score,
+    "match_bool_prefix": _match_bool_prefix,
+}
+
+
+def _uses_score(content: dict[str, Any]) -> bool:
+    """Whether a script reads the score, or is stored where it cannot be read."""
+    functions = [f for f in _listed(content.get("functions", [content])) if isinstance(f, dict)]
+    holders = [content, *(function.get("script_score", {}) for function in functions)]
+    scripts = [holder["script"] for holder in holders if "script" in holder]
+    texts = (script.get("source") if isinstance(script, dict) else script for script in scripts)
+    return any(not isinstance(text, str) or "_score" in text for text in texts)
+
+
+def _options(content: dict[str, Any]) -> dict[str, Any]:
+    """What stands beside the text, in the object of the field."""
+    inner = next(iter(content.values()), None)
+    return inner if isinstance(inner, dict) else {}
+
+
+def _listed(clauses: Any) -> list[Any]:
+    return clauses if isinstance(clauses, list) else [clauses]
