@@ -346,7 +346,8 @@ class ExportTarget(Protocol):
         """What the engine would score by the file's text alone, one number a row of `features`.
 
         `features` has one column a name, in the feature set's order (some files have only
-        numbers), NaN where a feature is missing. The scores are the model's up to a constant.
+        numbers), NaN where a feature is missing. The scores are the model's up to a constant (or
+        their log-odds, where the file says so).
         Raises BadInput for a text that the engine would not take.
         """
         ...
@@ -357,13 +358,16 @@ class ExportedFile:
     """A model as a version of an engine takes it: the file's text, its type, how to send it.
 
     `version` is written as the engine's own, without what does not count (`3.8` for
-    `3.8-SNAPSHOT`).
+    `3.8-SNAPSHOT`). `log_odds`: the model scores probabilities, and the engine their log-odds,
+    which order the same. `notes` are what one should know before it is sent, a line each.
     """
 
     text: str
     type: str
     request: str
     version: str
+    log_odds: bool = False
+    notes: tuple[str, ...] = ()
 
 
 @runtime_checkable

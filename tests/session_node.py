@@ -7,6 +7,7 @@ import shutil
 import socket
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 from owpc_ltr.engine.node import LocalNode, NodeStatus, start, stop
 from owpc_ltr.engine.node.account import node_account
 from owpc_ltr.engine.node.places import Places, find_places, make_folder
+from owpc_ltr.engine.node.release import Release
 
 
 @dataclass(frozen=True)
@@ -42,14 +44,24 @@ def node_url(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def session_node() -> Iterator[SessionNode]:
-    """A node of this session's own; it shares only the download cache with the user's nodes."""
+    """A node of this session's own: the usual one, or the one of OWPC_LTR_TEST_ENGINE."""
+    asked = os.environ.get("OWPC_LTR_TEST_ENGINE")
+    with running_node(Release(*asked.split(":")) if asked else Release()) as node:
+        yield node
+
+
+@contextmanager
+def running_node(release: Release, heap: str = "512m") -> Iterator[SessionNode]:
+    """A node that shares only the download cache with the user's nodes."""
     account = node_account()
     # Not under pytest's own folder, which is closed to the account that runs the node.
     home = Path(tempfile.mkdtemp(prefix="owpc-ltr-test-"))
     home.chmod(0o755)
     (home / "cache").symlink_to(make_folder(find_places(account).cache))
     places = find_places(account, {"OWPC_LTR_HOME": str(home)})
-    config = LocalNode(port=free_port(), heap="512m")
+    config = LocalNode(
+        port=free_port(), heap=heap, engine=release.engine, version=release.version, patience=400
+    )
     try:
         yield SessionNode(config, start(config, places=places), places, home)
     finally:

@@ -49,8 +49,8 @@ def export_model(
 
     It is for those who send it themselves.
 
-    It scores there as here, or is refused: what the engine leaves out is written otherwise. What it
-    does with real documents only `upload` proves.
+    It scores there as here (up to a constant, which moves no document), or is refused: what the
+    engine leaves out is written otherwise. What it does with real documents only `upload` proves.
     """
     from owpc_ltr.api.models import export_model as export
     from owpc_ltr.api.plugins import named_settings
@@ -67,6 +67,9 @@ def export_model(
     )
     engine = f"{target} {made.version}"
     if as_json:
-        print_json({"file": str(out), "for": engine, "type": made.type, "request": made.request})
+        told = {"file": str(out), "for": engine, "type": made.type, "request": made.request}
+        print_json(told | ({"notes": list(made.notes)} if made.notes else {}))
         return
     typer.echo(f"wrote {out}: {made.type} for {engine}; send it by {made.request}")
+    for note in made.notes:
+        typer.echo(f"- {note}")

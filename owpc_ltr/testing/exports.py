@@ -92,6 +92,12 @@ def _check_file(
     where = f"target '{target.name}' {version} with {sample.what}"
     names = sample.model.feature_names
     wanted = sample.model.score(sample.documents)
+    if made.log_odds:
+        require(
+            bool(((wanted > 0) & (wanted < 1)).all()),
+            f"{where} says log-odds, and the model scores no probabilities",
+        )
+        wanted = np.log(wanted) - np.log1p(-wanted)
     scores = _scores(target, made, names, sample.documents)
     require(
         np.shape(scores) == wanted.shape,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
+
+import numpy as np
 
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Matrix, Vector
@@ -30,8 +33,13 @@ from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.names import check_name
 from owpc_ltr.protocols import ExportedFile, ExportTarget, Model
 
-_LINKS = {"weighted_sum": "identity", "logistic_regression": "logistic"}
-"""What Elasticsearch calls what is done to the sum of the trees."""
+_SUM = "weighted_sum"
+_FIRST, _WITHOUT_INPUT = (8, 13), (8, 15)
+"""The first version with learning to rank, and the first that refuses the names it asked for."""
+_ID = re.compile(r"[a-z0-9]([a-z0-9_.-]{0,62}[a-z0-9])?")
+_LICENCE = "Elasticsearch takes it under an Enterprise licence (or a trial) only"
+_SHIFT = "its scores there are the model's up to a constant, which newer versions add to be above 0"
+_LOG_ODDS = "the model gives probabilities, and Elasticsearch their log-odds: the order is the same"
 
 
 @dataclass(frozen=True)
@@ -39,22 +47,33 @@ class Elastic:
     """Elasticsearch's own learning to rank, which takes trees alone."""
 
     name: ClassVar[str] = "elastic"
-    versions: ClassVar[tuple[str, ...]] = ("8.12",)
+    versions: ClassVar[tuple[str, ...]] = ("8.13", "8.15")
 
     def export(
         self, model: Model, name: str, version: str, featureset: FeatureSet | None = None
     ) -> ExportedFile:
         """The body of PUT _ml/trained_models/NAME, with the feature set's templates."""
         numbers = parse_version(version)
-        check_name("model", name)
+        if numbers < _FIRST:
+            raise UsageError(
+                f"Elasticsearch {version_text(numbers)} has no learning to rank of its own: that "
+                "came with 8.13; use --for elasticsearch with the LTR plugin, or a rescore chain"
+            )
+        _check_id(name)
         if featureset is None:
             raise UsageError(
                 "Elasticsearch's own learning to rank keeps the queries of features with the "
                 "model: give --featureset FILE"
             )
-        text = body_text(to_elastic_body(model, featureset))
+        body = to_elastic_body(model, featureset)
+        if numbers < _WITHOUT_INPUT:
+            body = {"input": {"field_names": list(featureset.feature_names)}, **body}
         request = f"PUT /_ml/trained_models/{name}"
-        return ExportedFile(text, self.name, request, version_text(numbers))
+        log_odds = isinstance(model, TreeModel) and model.link == "logistic"
+        notes = (_LICENCE, _SHIFT, _LOG_ODDS)[: 3 if log_odds else 2]
+        return ExportedFile(
+            body_text(body), self.name, request, version_text(numbers), log_odds, notes
+        )
 
     def scores(
         self, exported: ExportedFile, feature_names: Sequence[str], features: Matrix
@@ -62,6 +81,12 @@ class Elastic:
         """In float64, a missing value by each node's `default_left`."""
         where = "the request's body"
         body = parse_json(exported.text, where)
+        named = isinstance(body, dict) and "input" in body
+        if named != (parse_version(exported.version) < _WITHOUT_INPUT):
+            raise BadInput(
+                f"{where} {'names' if named else 'lacks'} input.field_names, which Elasticsearch "
+                "needs up to 8.14 and refuses from 8.15"
+            )
         trained = take_object(take_object(body, "definition", where), "trained_model", where)
         return read_ensemble(trained, feature_names).score(features)
 
@@ -73,7 +98,10 @@ def ltr_export_targets() -> list[type[ExportTarget]]:
 
 
 def to_elastic(model: Model, featureset_names: Sequence[str]) -> dict[str, Any]:
-    """The `definition` of a trained model that scores as the model does, in float64.
+    """The `definition` of a trained model that orders as the model does, in float64.
+
+    Of a logistic model it is the log-odds: Elasticsearch's `logistic_regression` gives a class, 0
+    or 1, by which nothing can be ranked.
 
     Raises Refused: this engine takes trees alone.
     """
@@ -85,11 +113,10 @@ def to_elastic(model: Model, featureset_names: Sequence[str]) -> dict[str, Any]:
         )
     names = list(model.feature_names)
     whole = model.with_base_as_tree()
-    output = "weighted_sum" if model.link == "identity" else "logistic_regression"
     ensemble = {
         "feature_names": names,
         "trained_models": _trees(whole),
-        "aggregate_output": {output: {}},
+        "aggregate_output": {_SUM: {}},
         "target_type": "regression",
     }
     return {"trained_model": {"ensemble": ensemble}}
@@ -111,15 +138,25 @@ def to_elastic_body(model: Model, featureset: FeatureSet) -> dict[str, Any]:
             {"query_extractor": {"feature_name": feature.name, "query": feature.template}}
         )
     return {
-        "input": {"field_names": list(featureset.feature_names)},
         "inference_config": {"learning_to_rank": {"feature_extractors": extractors}},
         "definition": to_elastic(model, featureset.feature_names),
     }
 
 
+def _check_id(name: str) -> None:
+    """As Elasticsearch checks it."""
+    check_name("model", name)
+    if not _ID.fullmatch(name):
+        raise UsageError(
+            f"{name!r} cannot name a model of Elasticsearch: use up to 64 lower-case letters, "
+            "digits, '_', '-' and dots, a letter or digit first and last"
+        )
+
+
 def _trees(model: TreeModel) -> list[dict[str, Any]]:
     forest = model.forest
-    thresholds = forest.threshold.astype(float).tolist()  # compared in float64
+    # Compared in float64, and by an order in which -0.0 is below 0.0: at -0.0 nothing changes.
+    thresholds = np.where(forest.threshold == 0, -0.0, forest.threshold.astype(float)).tolist()
     left, leaves = forest.left.tolist(), forest.is_leaf.tolist()
     default_left, outputs = forest.default_left.tolist(), forest.value.tolist()
     trees = []
@@ -151,8 +188,8 @@ def read_ensemble(trained: dict[str, Any], feature_names: Sequence[str]) -> Tree
     where = "the ensemble"
     ensemble = take_object(trained, "ensemble", "the trained model")
     output = "".join(take_object(ensemble, "aggregate_output", where))
-    if output not in _LINKS:
-        raise BadInput(f"{where} aggregates by '{shown(output)}', not {' or '.join(_LINKS)}")
+    if output != _SUM:
+        raise BadInput(f"{where} aggregates by '{shown(output)}', not {_SUM}: it ranks nothing")
     names = take_strings(ensemble, "feature_names", where)
     columns = positions(names, feature_names)
     growing = GrowingForest()
@@ -162,7 +199,7 @@ def read_ensemble(trained: dict[str, Any], feature_names: Sequence[str]) -> Tree
             raise BadInput(f"a tree of {where} has other features than it")
         nodes = take_list(tree, "tree_structure", where)
         growing.add(node_table([_read_node(node, columns) for node in nodes]), where)
-    return TreeModel(tuple(feature_names), growing.forest(where), link=_LINKS[output])
+    return TreeModel(tuple(feature_names), growing.forest(where))
 
 
 def _read_node(node: Any, columns: list[int]) -> Node:

@@ -1,0 +1,77 @@
+"""Elasticsearch's own classes, asked what they make of a trained model, in a Java of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from owpc_ltr.arrays import Matrix
+from owpc_ltr.engine.node import LocalNode, Silent
+from owpc_ltr.engine.node.account import node_account
+from owpc_ltr.engine.node.homes import provide_home
+from owpc_ltr.engine.node.java import feature_version
+from owpc_ltr.engine.node.places import find_places
+from owpc_ltr.engine.node.release import ELASTICSEARCH, Release
+
+SOURCE = Path(__file__).with_name("TrainedModelTrial.java")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A model's id and body, and documents to score; NaN is a feature that did not match."""
+
+    id: str
+    body: dict[str, Any]
+    names: tuple[str, ...]
+    rows: Matrix
+
+    def line(self) -> str:
+        """As the Java program reads it."""
+        rows = [
+            {n: float(x) for n, x in zip(self.names, row, strict=True) if not np.isnan(x)}
+            for row in self.rows
+        ]
+        return json.dumps({"id": self.id, "body": self.body, "rows": rows})
+
+
+def compiler_for(release: Release) -> Path:
+    """A whole JDK that this Elasticsearch runs on; the test is skipped where there is none."""
+    homes = [os.environ.get("OWPC_LTR_TEST_JDK"), os.environ.get("JAVA_HOME")]
+    homes += [str(Path(path).resolve().parents[1]) for path in [shutil.which("javac")] if path]
+    homes += [str(path) for path in sorted(Path("/usr/lib/jvm").glob("*"))]
+    for home in filter(None, homes):
+        java = Path(home) / "bin" / "java"
+        if java.is_file() and (java.parent / "javac").is_file():
+            told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+            if (feature_version(told.stderr) or 0) in release.javas:
+                return java
+    pytest.skip(f"no JDK {release.javas} with a compiler: set OWPC_LTR_TEST_JDK to one")
+
+
+def try_models(version: str, trials: list[Trial]) -> list[dict[str, Any]]:
+    """What Elasticsearch of a version answers to each: its scores, or its error."""
+    release = Release(ELASTICSEARCH, version)
+    java = compiler_for(release)
+    account = node_account()
+    node = LocalNode(engine=ELASTICSEARCH, version=version)
+    home, _ = provide_home(node, find_places(account), account, Silent())
+    path = f"{home}/lib/*:{home}/modules/x-pack-core/*"
+    lines = "".join(f"{trial.line()}\n" for trial in trials)
+    ran = subprocess.run(
+        [java, "-Xmx512m", "-XX:+UseSerialGC", "-cp", path, SOURCE],
+        input=lines,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    answers = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
+    assert len(answers) == len(trials), ran.stderr[-2000:]
+    return answers
