@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.engine.lacking import skip_what_it_lacks
 from tests.faults.outcomes import Outcomes, Table
 from tests.faults.seeds import Seeds, replay_command, seeds_for
 from tests.faults.selection import Selection, node_group, select
@@ -68,14 +69,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if {"node_url", "session_node"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.xdist_group(node_group(item, selection)))
+        if "other_engine" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("other engine"))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """What failed of the faults is told with the line that runs it again."""
+    """What failed of the faults is told with the line that runs it again.
+
+    On a local Elasticsearch, which has neither scripts nor reindexing, what needs them is skipped.
+    """
     report = yield
+    skip_what_it_lacks(report, call)
     if report.failed and item.get_closest_marker("faults"):
         report.sections.append(("the same again", replay_command(item)))
     return report

@@ -1,0 +1,169 @@
+"""What the road without a plugin needs of an engine, one capability a test, on a real node.
+
+`make test-engines` runs them on each engine, and makes the table of docs/engines.md of what they
+record: a row a test, named by its docstring.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from owpc_ltr.engine.deployment.aliases import Aliases
+from owpc_ltr.engine.deployment.drift import verify
+from owpc_ltr.engine.http.client import Engine, EngineRefusal
+from owpc_ltr.engine.node.release import Release
+from owpc_ltr.engine.store.base import Search
+from owpc_ltr.engine.store.choose import choose_store
+from owpc_ltr.engine.store.needs import most_clauses
+from owpc_ltr.engine.store.plugin_free import PluginFreeStore
+from tests.engine.deployed import put
+from tests.engine.documents import PARAMS, QUERIES, Docs, featureset_of, fill, hits_of, logged
+from tests.engine.small_cluster import Small, linear, small_cluster
+
+Record = Callable[[str, object], None]
+PLAIN = {name: query for name, query in QUERIES.items() if name != "script"}
+
+
+@pytest.fixture(scope="module", params=[1, 3], ids=["one shard", "three shards"])
+def docs(other_engine: Engine, request: pytest.FixtureRequest) -> Iterator[Docs]:
+    index = f"engines-{uuid.uuid4().hex[:8]}"
+    yield fill(other_engine, index, request.param)
+    other_engine.request("DELETE", f"/{index}")
+
+
+@pytest.fixture(scope="module")
+def small(other_engine: Engine) -> Iterator[Small]:
+    with small_cluster(other_engine.settings.url) as made:
+        yield made
+
+
+def test_it_is_known_and_taken_without_a_plugin(
+    other_engine: Engine, release: Release, record_property: Record
+) -> None:
+    """known by its version"""
+    identity = other_engine.identity()
+    assert (identity.distribution, identity.version) == (release.engine, release.version)
+    assert choose_store(other_engine).kind == "plugin-free"
+    record_property("figure", identity.version)
+
+
+def test_every_logged_value_is_its_querys_own_score(docs: Docs, record_property: Record) -> None:
+    """logged values equal single queries' scores"""
+    featureset = featureset_of(PLAIN)
+    values = logged(docs, PluginFreeStore(docs.engine), featureset)
+    differences: list[float] = []
+    for column, name in enumerate(PLAIN):
+        one = featureset_of({name: PLAIN[name]}).features[0]
+        query = PluginFreeStore(docs.engine)._compile(featureset_of({name: one.template})).queries
+        alone = {"bool": {"must": [query[0].query(PARAMS)], "filter": [{"match_all": {}}]}}
+        body = {"query": alone, "size": 500, "_source": False, "track_total_hits": True}
+        own = {hit["_id"]: hit["_score"] for hit in hits_of(docs, Search(body, {}))}
+        for row, document in enumerate(docs.ids):
+            logged_value = values[row, column]
+            assert np.isnan(logged_value) == (document not in own), (name, document)
+            if document in own:
+                differences.append(abs(float(logged_value) - float(np.float32(own[document]))))
+    largest = max(differences)
+    record_property("figure", f"{len(differences):,} values, largest difference {largest:.1g}")
+    assert len(differences) > 1000
+    assert largest == 0
+
+
+def test_an_uploaded_model_scores_in_the_engine_as_here(
+    small: Small, record_property: Record
+) -> None:
+    """an uploaded model scores as on the laptop"""
+    parity = put(small, linear()).parity
+    record_property("figure", f"{parity.largest_difference:.1e}, {parity.swapped} swapped")
+    assert parity.largest_difference <= 1e-5
+    assert (parity.swapped, parity.absent) == (0, 0)
+    assert parity.documents > 40
+
+
+def test_a_name_goes_back_and_forth(small: Small) -> None:
+    """roll back and promote"""
+    aliases = Aliases(small.engine, small.store)
+    first = put(small, linear())
+    second = put(small, linear((0.2, 1.0, 0.3)))
+    assert first.model != second.model
+    assert aliases.roll_back(small.name).model_of("champion") == first.model
+    found = aliases.find(small.name)
+    assert found is not None
+    assert found.model_of("champion") == first.model
+
+
+def test_a_model_that_did_not_move_verifies_clean(small: Small, record_property: Record) -> None:
+    """verify is clean"""
+    done = put(small, linear())
+    found = verify(small.engine, small.store, done.model, small.index, tolerance=1e-5)
+    assert found.drift == ()
+    assert found.parity is not None
+    record_property("figure", f"{found.parity.largest_difference:.1e}")
+
+
+def test_features_come_back_with_the_search_of_an_application(docs: Docs) -> None:
+    """window and features in one request"""
+    store, featureset = PluginFreeStore(docs.engine), featureset_of(PLAIN)
+    own = {"query": {"match_all": {}}, "size": 50, "_source": False}
+    added = store.window_log(featureset, PARAMS, 50)
+    together = hits_of(docs, Search({**own, **added.body}, added.params))
+    assert [hit["_id"] for hit in together] == [hit["_id"] for hit in hits_of(docs, Search(own))]
+    whole = dict(zip(docs.ids, logged(docs, store, featureset).tolist(), strict=True))
+    for hit in together:
+        assert store.features_of(featureset, hit) == pytest.approx(whole[hit["_id"]], nan_ok=True)
+
+
+@pytest.mark.parametrize("clauses", [1100])
+def test_the_limit_of_clauses_is_the_engines(
+    docs: Docs, clauses: int, record_property: Record
+) -> None:
+    """clauses in one search"""
+    limit = most_clauses(docs.engine)
+    record_property("figure", "by its heap" if limit is None else f"{limit:,}")
+    names = [f"f{i}" for i in range(clauses)]
+    search = Search({"query": {"bool": {"should": [{"match": {n: "a"}} for n in names]}}})
+    if limit is None or limit >= clauses:
+        hits_of(docs, search)
+    else:
+        with pytest.raises(EngineRefusal, match=r"too_many|maxClauseCount"):
+            hits_of(docs, search)
+
+
+OPTIONAL: dict[str, tuple[str, Any]] = {
+    "english analysis": ("_analyze", {"analyzer": "english", "text": "foxes"}),
+    "scripts": (
+        "_search",
+        {"query": {"script_score": {"query": {"match_all": {}}, "script": {"source": "1"}}}},
+    ),
+    "collapse beside rescoring": (
+        "_search",
+        {
+            "query": {"match_all": {}},
+            "collapse": {"field": "tag"},
+            "rescore": {"window_size": 5, "query": {"rescore_query": {"match_all": {}}}},
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONAL)
+def test_what_a_node_may_lack_is_used_or_refused_in_words(
+    name: str, docs: Docs, record_property: Record
+) -> None:
+    """what a node may lack"""
+    path, body = OPTIONAL[name]
+    record_property("capability", name)
+    record_property("figure", "yes" if _takes(docs, path, body) else "no")
+
+
+def _takes(docs: Docs, path: str, body: Any) -> bool:
+    try:
+        docs.engine.request("POST", f"/{docs.index}/{path}", body=body)
+    except EngineRefusal as refusal:
+        return not refusal.reason
+    return True
