@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test test-faults lint check install docs notebook clean
+.PHONY: demo test test-faults test-engines lint check install docs notebook clean
 
 # The main job on a real local OpenSearch node.
 demo: $(VENV)/.node
@@ -18,6 +18,13 @@ test: $(VENV)/.dev
 test-faults: $(VENV)/.dev
 	OWPC_LTR_FAULTS=all OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m faults \
 	  --numprocesses 2 --dist loadgroup
+
+# The road without a plugin on each engine, one node after another; writes the table of
+# docs/engines.md. Elasticsearch is downloaded for it, under Elastic's own licences.
+test-engines: $(VENV)/.dev
+	$(BIN)/python -m tests.engines.table --half
+	OWPC_LTR_TEST_ENGINES=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest \
+	  tests/engines/test_elastics_own_model.py tests/engines/test_eland.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

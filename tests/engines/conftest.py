@@ -6,7 +6,7 @@ OWPC_LTR_TEST_ENGINE names it with its version, as `opensearch:2.19.6`.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -20,6 +20,16 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """What takes several engines, or long, runs when it is asked for."""
     if item.get_closest_marker("engines") and not os.environ.get("OWPC_LTR_TEST_ENGINES"):
         pytest.skip("of several engines: make test-engines runs it")
+
+
+@pytest.fixture(autouse=True)
+def capability(
+    request: pytest.FixtureRequest, record_property: Callable[[str, object], None]
+) -> None:
+    """A test with a docstring is a row of the table, under its first line."""
+    words = request.function.__doc__
+    if words and "other_engine" in request.fixturenames and "{" not in words:
+        record_property("capability", words.strip().splitlines()[0])
 
 
 @pytest.fixture(scope="session")

@@ -155,7 +155,7 @@ OPTIONAL: dict[str, tuple[str, Any]] = {
 def test_what_a_node_may_lack_is_used_or_refused_in_words(
     name: str, docs: Docs, record_property: Record
 ) -> None:
-    """what a node may lack"""
+    """{name}"""
     path, body = OPTIONAL[name]
     record_property("capability", name)
     record_property("figure", "yes" if _takes(docs, path, body) else "no")

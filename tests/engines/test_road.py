@@ -1,0 +1,99 @@
+"""The README's road, command by command, on an engine that is asked for."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.node.release import OPENSEARCH, Release
+from tests.commands import Run, commands_in
+
+pytestmark = pytest.mark.engines
+QUERIES = 200
+FEATURESETS = Path(__file__).resolve().parents[2] / "featuresets"
+
+
+@pytest.fixture
+def run(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    other_engine: Engine,
+) -> Iterator[Run]:
+    made = commands_in(tmp_path, monkeypatch, capsys)
+    monkeypatch.setenv("OWPC_LTR_URL", other_engine.settings.url)
+    yield made
+    other_engine.request("DELETE", "/movies")
+
+
+def files_of(movies: Path, release: Release) -> None:
+    """The corpus, the judgments of some queries, and settings that the node can analyse by."""
+    settings = (movies / "movies-index-settings.json").read_text()
+    if release.engine != OPENSEARCH:
+        settings = settings.replace('"english"', '"standard"')
+    Path("settings.json").write_text(settings)
+    Path("corpus.jsonl.gz").write_bytes((movies / "movies-corpus.jsonl.gz").read_bytes())
+    kept: dict[str, None] = {}
+    with gzip.open(movies / "movies-judgments.tsv.gz", "rt") as lines:
+        chosen = [next(lines)]
+        for line in lines:
+            query = line.partition("\t")[0]
+            if len(kept) < QUERIES:
+                kept[query] = None
+            if query in kept:
+                chosen.append(line)
+    Path("judgments.tsv").write_text("".join(chosen))
+
+
+def figure(pattern: str, text: str) -> str:
+    found = re.search(pattern, text)
+    assert found is not None, (pattern, text)
+    return found[1]
+
+
+def test_the_road_of_the_readme_leads_to_a_better_list(
+    run: Run,
+    shared_data: Path,
+    release: Release,
+    record_property: Callable[[str, object], None],
+) -> None:
+    """the README's road on movies"""
+    files_of(shared_data / "msrd-movies", release)
+
+    def did(*words: str) -> str:
+        code, out, err = run(*words)
+        assert code == 0, err
+        return out
+
+    index = ("--index", "movies")
+    did("index", "corpus.jsonl.gz", *index, "--id-field", "id", "--settings", "settings.json")
+    did("featureset", "push", str(FEATURESETS / "movies.json"), *index)
+    log = ("--featureset", "movies", "--judgments", "judgments.tsv", "--out", "movies.parquet")
+    account = did("log-features", *index, *log)
+    assert "+ 0 rejected" in account
+    train = ("train", "movies.parquet", "--loss", "owpc", "--set", "loss.generator=inverse")
+    did(*train, "--optimizer", "larank", "--select", "map", "--out", "model.json")
+    against = ("--metric", "ndcg@10", "--against", "feature:best_fields", "--json")
+    told = json.loads(did("evaluate", "model.json", "movies.parquet", *against))
+    upload = ("upload", "model.json", *index, "--featureset", "movies", "--name", "movies-owpc")
+    first = did(*upload)
+    difference = float(figure(r"largest difference ([0-9.e+-]+)", first))
+    assert difference <= 1e-5
+    assert "0 pairs swapped" in first
+    did(*train, "--optimizer", "gradient", "--select", "map", "--out", "second.json")
+    did("upload", "second.json", *index, "--featureset", "movies", "--name", "movies-owpc")
+    did("models", "rollback", "movies-owpc")
+    verified = did("verify", "movies-owpc", *index)
+    again = float(figure(r"largest difference ([0-9.e+-]+)", verified))
+    assert again <= 1e-5
+    assert "Insidious" in did("search", "insidious 2", *index, "--model", "movies-owpc")
+    assert "rescore" in did("rescore-body", *index, "--model", "movies-owpc")
+    values = figure(r"([\d,]+ documents of [\d,]+ queries)", account)
+    record_property("figure", f"{values}; parity {difference:.1e}, after rollback {again:.1e}")
+    assert told
