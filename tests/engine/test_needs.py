@@ -91,6 +91,30 @@ def test_an_engine_that_is_new_enough_goes_on_without_the_plugin(
         assert choose_store(engine, kind).kind == "plugin-free"
 
 
+@pytest.mark.parametrize(
+    ("distribution", "version", "returns"),
+    [
+        ("opensearch", "2.19.6", False),
+        ("opensearch", "3.1.0", False),
+        ("opensearch", "3.2.0", True),
+        ("elasticsearch", "8.19.4", True),
+    ],
+)
+def test_features_of_a_window_are_refused_where_all_would_seem_missing(
+    distribution: str, version: str, returns: bool, fake: FakeEngine, engine: Engine
+) -> None:
+    fake.on("GET", "/", about(version, distribution))
+    fake.on("GET", "/_cat/plugins", [])
+    for kind in (None, "plugin-free"):
+        store = choose_store(engine, kind)
+        featureset = featureset_of({"match": QUERIES["match"]})
+        if returns:
+            assert "rescore" in store.window_log(featureset, PARAMS, 10).body
+        else:
+            with pytest.raises(Refused, match=r"that needs OpenSearch 3\.2 or Elasticsearch 8\.8"):
+                store.window_log(featureset, PARAMS, 10)
+
+
 def test_an_old_engine_with_the_plugin_needs_no_named_scores(
     fake: FakeEngine, engine: Engine
 ) -> None:

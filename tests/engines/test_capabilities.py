@@ -16,11 +16,12 @@ import pytest
 from owpc_ltr.engine.deployment.aliases import Aliases
 from owpc_ltr.engine.deployment.drift import verify
 from owpc_ltr.engine.http.client import Engine, EngineRefusal
-from owpc_ltr.engine.node.release import Release
+from owpc_ltr.engine.node.release import OPENSEARCH, Release
 from owpc_ltr.engine.store.base import Search
 from owpc_ltr.engine.store.choose import choose_store
 from owpc_ltr.engine.store.needs import most_clauses
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
+from owpc_ltr.errors import Refused
 from tests.engine.deployed import put
 from tests.engine.documents import PARAMS, QUERIES, Docs, featureset_of, fill, hits_of, logged
 from tests.engine.small_cluster import Small, linear, small_cluster
@@ -106,9 +107,16 @@ def test_a_model_that_did_not_move_verifies_clean(small: Small, record_property:
     record_property("figure", f"{found.parity.largest_difference:.1e}")
 
 
-def test_features_come_back_with_the_search_of_an_application(docs: Docs) -> None:
+def test_features_come_back_with_the_search_of_an_application(
+    docs: Docs, release: Release, record_property: Record
+) -> None:
     """window and features in one request"""
-    store, featureset = PluginFreeStore(docs.engine), featureset_of(PLAIN)
+    store, featureset = choose_store(docs.engine, "plugin-free"), featureset_of(PLAIN)
+    if release.engine == OPENSEARCH and release.numbers < (3, 2):
+        record_property("figure", "refused (from 3.2)")
+        with pytest.raises(Refused, match="inside a rescorer"):
+            store.window_log(featureset, PARAMS, 50)
+        return
     own = {"query": {"match_all": {}}, "size": 50, "_source": False}
     added = store.window_log(featureset, PARAMS, 50)
     together = hits_of(docs, Search({**own, **added.body}, added.params))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from owpc_ltr.engine.node.places import make_folder
-from owpc_ltr.engine.node.release import OPENSEARCH
+from owpc_ltr.engine.node.release import OPENSEARCH, USUAL
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.atomic import write_atomically
 
@@ -96,6 +96,7 @@ def _fault(record: Record) -> str:
         "port": _is_whole(record.port, 1024, 65535),
         "pid": _is_whole(record.pid, 2, 2**31 - 1),
         "created": _is_time(record.created),
+        "engine": record.engine in USUAL,
         "token": isinstance(record.token, str) and _TOKEN.fullmatch(record.token) is not None,
         "ltr_plugin": record.ltr_plugin is None or isinstance(record.ltr_plugin, str),
     }

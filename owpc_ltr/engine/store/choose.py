@@ -34,15 +34,17 @@ def choose_store(engine: Engine, kind: str | None = None, name: str | None = Non
         raise UsageError(f"there is no store of kind '{kind}': {' or '.join(KINDS)}")
     if kind == PluginFreeStore.kind:
         # Without the right to ask, what an engine lacks shows where it is needed.
+        about = None
         with suppress(NotAllowed):
-            check_engine(engine.about())
-        return PluginFreeStore(engine, name)
+            about = engine.about()
+            check_engine(about)
+        return PluginFreeStore(engine, name, about)
     identity = _identity(engine)
     if identity.has_ltr:
         return LtrPluginStore(engine, name)
     if kind is None:
         check_engine(identity)
-        return PluginFreeStore(engine, name)
+        return PluginFreeStore(engine, name, identity)
     raise UsageError(
         f"{engine.settings.url} runs no LTR plugin (plugins: "
         f"{', '.join(identity.plugins) or 'none'}): install it, or use --store-kind plugin-free"

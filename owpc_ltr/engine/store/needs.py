@@ -37,6 +37,23 @@ def check_engine(about: About) -> None:
         )
 
 
+def check_window_scores(about: About) -> None:
+    """Refuse an engine that returns no scores of queries named inside a rescorer.
+
+    Every feature would seem missing: OpenSearch does so before 3.2, without a word.
+    """
+    try:
+        numbers = parse_version(about.version)
+    except UsageError:
+        return
+    if about.distribution == "opensearch" and numbers < (3, 2):
+        raise Refused(
+            f"OpenSearch {about.version} returns no scores of queries named inside a rescorer, by "
+            "which features come with a search: that needs OpenSearch 3.2 or Elasticsearch 8.8 or "
+            "later; upgrade it, or use a linear model, which needs none"
+        )
+
+
 def most_clauses(engine: Engine) -> int | None:
     """How many clauses one search may have; None where the engine alone can tell.
 

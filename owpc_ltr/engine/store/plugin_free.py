@@ -12,13 +12,14 @@ from functools import cached_property
 from typing import Any
 
 from owpc_ltr.engine.http.client import Engine, EngineRefusal
+from owpc_ltr.engine.http.identity import About
 from owpc_ltr.engine.http.refusals import cause, one_line
 from owpc_ltr.engine.http.responses import part_of
 from owpc_ltr.engine.store.base import Search, check_window, replacing_rescore, silent_rescore
 from owpc_ltr.engine.store.documents import keep_featureset, keep_model
 from owpc_ltr.engine.store.index import StoreIndex
 from owpc_ltr.engine.store.named_queries import check_clauses, count_clauses, linear_chain, named
-from owpc_ltr.engine.store.needs import USUAL_CLAUSES, most_clauses
+from owpc_ltr.engine.store.needs import USUAL_CLAUSES, check_window_scores, most_clauses
 from owpc_ltr.engine.store.templates import CompiledSet, check_params, compile_featureset
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import FeatureSet
@@ -38,8 +39,9 @@ class PluginFreeStore:
 
     kind: str = "plugin-free"
 
-    def __init__(self, engine: Engine, name: str | None = None) -> None:
+    def __init__(self, engine: Engine, name: str | None = None, about: About | None = None) -> None:
         self._engine = engine
+        self._about = about
         self.name = name
         self._index = StoreIndex(engine, name)
         self._compiled: CompiledSet | None = None
@@ -151,7 +153,12 @@ class PluginFreeStore:
         return [scores.get(name, math.nan) for name in featureset.feature_names]
 
     def window_log(self, featureset: FeatureSet, params: dict[str, Any], window: int) -> Search:
-        """Every feature as a named query of a rescorer that changes no score."""
+        """Every feature as a named query of a rescorer that changes no score.
+
+        Refused for an engine that is known to return nothing of it.
+        """
+        if self._about is not None:
+            check_window_scores(self._about)
         queries = self._named(featureset, params)
         body = {
             "rescore": silent_rescore({"bool": {"should": queries}}, window),
