@@ -277,7 +277,9 @@ def test_a_module_that_the_java_lacks_is_what_the_log_says(tmp_path: Path) -> No
 
 
 def test_the_record_of_an_earlier_version_is_of_opensearch(tmp_path: Path) -> None:
-    record = Record(9200, 1, 0.0, "t", "3.8.0", "512m", "now", "h", "f", "j", None, ELASTICSEARCH)
+    record = Record(
+        9200, 4242, 0.0, "a" * 32, "3.8.0", "512m", "now", "h", "f", "j", None, ELASTICSEARCH
+    )
     record.write(tmp_path)
     path = record_file(tmp_path, 9200)
     assert read_record(path) == record

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from owpc_ltr.engine.http.connection import ConnectionSettings, find_settings, split_url
+from owpc_ltr.engine.http.address import split_url
+from owpc_ltr.engine.http.connection import ConnectionSettings, find_settings
 from owpc_ltr.engine.http.identity import About, Identity, about, identify
 from owpc_ltr.engine.http.protocol_probe import told_protocol
 from owpc_ltr.engine.http.refusals import EngineRefusal, NoSuchIndex, NotAllowed, cause, one_line

@@ -6,7 +6,7 @@ import socket
 import ssl
 from urllib.parse import SplitResult
 
-from owpc_ltr.engine.http.connection import port_of
+from owpc_ltr.engine.http.address import port_of
 
 _SECONDS = 5.0
 
