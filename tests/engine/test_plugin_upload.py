@@ -29,6 +29,13 @@ from tests.engine.memory_engine import find
 from tests.engine.small_cluster import FEATURESET, linear, probes
 
 ABSENT = Reply({"found": False}, 404)
+WHOLE = {"timed_out": False, "_shards": {"total": 1, "successful": 1, "skipped": 0, "failed": 0}}
+
+
+def done(result: str, identity: str, status: int = 200) -> Reply:
+    """The answer to a write of one document."""
+    written = {"_id": identity, "result": result, "_seq_no": 1, "_primary_term": 1, "_version": 1}
+    return Reply(written, status)
 
 
 @dataclass
@@ -68,15 +75,19 @@ class Plugin:
             hits = [
                 {"_id": each.partition("/_doc/")[2], "_source": d} for each, d in wanted.items()
             ]
-            return Reply({"timed_out": False, "_shards": {"failed": 0}, "hits": {"hits": hits}})
+            return Reply({**WHOLE, "hits": {"total": {"value": len(hits)}, "hits": hits}})
+        identity = path.partition("/_doc/")[2]
         if asked.method == "GET":
             found = self.documents.get(path)
             place = {"_seq_no": 1, "_primary_term": 1, "_source": found}
             return Reply(place) if found else ABSENT
+        if asked.method == "PUT" and not identity:
+            return Reply({"acknowledged": True, "shards_acknowledged": True, "index": path[1:]})
         if asked.method == "PUT":
+            result = "updated" if path in self.documents else "created"
             self.documents[path] = asked.body
-            return Reply({})
-        return Reply({}) if self.documents.pop(path, None) else ABSENT
+            return done(result, identity)
+        return done("deleted", identity) if self.documents.pop(path, None) else ABSENT
 
     def ltr(self, asked: Asked, path: str) -> Reply:
         name = path.rpartition("/")[2]
@@ -86,17 +97,16 @@ class Plugin:
             self.models[made["name"]] = {
                 "model": {"name": made["name"], "feature_set": body, "model": made["model"]}
             }
-            return Reply({}, 201)
+            return done("created", f"model-{made['name']}", 201)
         if "/_featureset/" in path:
             return Reply({"_source": FEATURESET.to_body()})
         if asked.method == "PUT":
-            return Reply({})
+            return Reply({"acknowledged": True, "shards_acknowledged": True, "index": ".ltrstore"})
         if path.endswith("/_model"):
             hits = [{"_source": {"name": each}} for each in self.models]
-            return Reply({"timed_out": False, "_shards": {"failed": 0},
-                          "hits": {"total": {"value": len(hits)}, "hits": hits}})  # fmt: skip
+            return Reply({**WHOLE, "hits": {"total": {"value": len(hits)}, "hits": hits}})
         if asked.method == "DELETE":
-            return Reply({}) if self.models.pop(name, None) else ABSENT
+            return done("deleted", f"model-{name}") if self.models.pop(name, None) else ABSENT
         return Reply({"_source": self.models[name]}) if name in self.models else ABSENT
 
     def search(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -115,7 +125,7 @@ class Plugin:
                 for feature, value in zip(FEATURESET.feature_names, row, strict=True)
             ]
             hit["fields"] = {"_ltrlog": [{"main": entries}]}
-        return {"timed_out": False, "_shards": {"failed": 0}, "hits": {"hits": hits}}
+        return {**WHOLE, "hits": {"total": {"value": len(hits)}, "hits": hits}}
 
 
 def features_of(document: str) -> list[float]:

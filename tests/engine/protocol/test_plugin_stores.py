@@ -15,7 +15,11 @@ from tests.engine.recorded import (
 
 
 def test_the_cluster_tells_that_it_has_the_plugin(replay: Any) -> None:
-    about = {"cluster_name": "c", "cluster_uuid": "u", "version": {"number": "3.8.0"}}
+    about = {
+        "cluster_name": "c",
+        "cluster_uuid": "u",
+        "version": {"number": "3.8.0", "distribution": "opensearch"},
+    }
     engine, server = replay("001", Exchange("GET", "/", {}, None, 200, about))
     assert choose_store(engine).kind == "ltr-plugin"
     assert choose_store(engine, "plugin-free").kind == "plugin-free"
