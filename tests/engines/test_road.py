@@ -33,11 +33,15 @@ def run(
 
 
 def files_of(movies: Path, release: Release) -> None:
-    """The corpus, the judgments of some queries, and settings that the node can analyse by."""
-    settings = (movies / "movies-index-settings.json").read_text()
-    if release.engine != OPENSEARCH:
-        settings = settings.replace('"english"', '"standard"')
-    Path("settings.json").write_text(settings)
+    """The corpus, some queries' judgments, settings and features that the node can analyse by."""
+    for source, name in (
+        (movies / "movies-index-settings.json", "settings.json"),
+        (FEATURESETS / "movies.json", "movies.json"),
+    ):
+        text = source.read_text()
+        if release.engine != OPENSEARCH:
+            text = text.replace('"english"', '"standard"')
+        Path(name).write_text(text)
     Path("corpus.jsonl.gz").write_bytes((movies / "movies-corpus.jsonl.gz").read_bytes())
     kept: dict[str, None] = {}
     with gzip.open(movies / "movies-judgments.tsv.gz", "rt") as lines:
@@ -73,7 +77,7 @@ def test_the_road_of_the_readme_leads_to_a_better_list(
 
     index = ("--index", "movies")
     did("index", "corpus.jsonl.gz", *index, "--id-field", "id", "--settings", "settings.json")
-    did("featureset", "push", str(FEATURESETS / "movies.json"), *index)
+    did("featureset", "push", "movies.json", *index)
     log = ("--featureset", "movies", "--judgments", "judgments.tsv", "--out", "movies.parquet")
     account = did("log-features", *index, *log)
     assert "+ 0 rejected" in account
