@@ -153,7 +153,11 @@ class MemoryEngine:
         settings = {"index": {"uuid": self.uuid, "number_of_shards": "1"}}
         stored = {"_source": {"name": "movies", "type": "featureset", **self.featureset.to_body()}}
         return {
-            "/": {"version": {"number": self.version, "distribution": "opensearch"}},
+            "/": {
+                "version": {"number": self.version, "distribution": "opensearch"},
+                "cluster_name": "c",
+                "cluster_uuid": "u",
+            },
             f"/{self.index}": {
                 self.index: {"aliases": {}, "mappings": self.mappings, "settings": settings}
             },

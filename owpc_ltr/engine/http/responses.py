@@ -98,6 +98,8 @@ def check_whole(answer: Any, what: str) -> dict[str, Any]:
 def _is_one_unheard(shards: dict[str, Any]) -> bool:
     """Whether a shard has neither answered nor failed."""
     total, successful, skipped = (shards.get(n) for n in ("total", "successful", "skipped"))
+    if any(type(count) is not int for count in (total, successful, skipped) if count is not None):
+        return True
     # Engines count a skipped shard (nothing in it can match) among the successful ones.
     heard = {successful, (successful or 0) + (skipped or 0)}
     return total is not None and total not in heard

@@ -140,3 +140,12 @@ def check_window(window: int) -> int:
     if not 1 <= window <= LARGEST_WINDOW:
         raise UsageError(f"a window is 1 to {LARGEST_WINDOW} documents, not {window}")
     return window
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a number that a float holds: JSON has integers of any length.
+
+    >>> [is_number(each) for each in (1.5, float("inf"), 7, 10**400, "1", True, None)]
+    [True, True, True, False, False, False, False]
+    """
+    return type(value) is float or (type(value) is int and abs(value) < 1 << 1000)

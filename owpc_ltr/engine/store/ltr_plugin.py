@@ -16,7 +16,7 @@ from owpc_ltr.engine.http.responses import (
     part_of,
     strange,
 )
-from owpc_ltr.engine.store.base import Search, check_window, silent_rescore
+from owpc_ltr.engine.store.base import Search, check_window, is_number, silent_rescore
 from owpc_ltr.engine.store.documents import Absent, keep_featureset, keep_model
 from owpc_ltr.engine.store.templates import check_params
 from owpc_ltr.errors import EngineUnavailable, Refused
@@ -253,9 +253,7 @@ def _value(entry: dict[str, Any], hit: dict[str, Any]) -> float:
     value = entry["value"]
     if value in ("Infinity", "-Infinity"):
         return float(value)
-    # JSON has integers of any length, and 1e400.
-    usable = type(value) in (int, float) and abs(value) < 1e300
-    if not usable:
+    if not is_number(value):
         raise Refused(
             f"feature '{entry['name']}' of document '{hit.get('_id')}' is {value!r}, which is no "
             "number: mend its template"

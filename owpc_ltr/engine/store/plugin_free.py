@@ -15,7 +15,13 @@ from owpc_ltr.engine.http.client import Engine, EngineRefusal
 from owpc_ltr.engine.http.identity import About
 from owpc_ltr.engine.http.refusals import cause, one_line
 from owpc_ltr.engine.http.responses import part_of
-from owpc_ltr.engine.store.base import Search, check_window, replacing_rescore, silent_rescore
+from owpc_ltr.engine.store.base import (
+    Search,
+    check_window,
+    is_number,
+    replacing_rescore,
+    silent_rescore,
+)
 from owpc_ltr.engine.store.documents import keep_featureset, keep_model
 from owpc_ltr.engine.store.index import StoreIndex
 from owpc_ltr.engine.store.named_queries import check_clauses, count_clauses, linear_chain, named
@@ -141,8 +147,7 @@ class PluginFreeStore:
                 f"'{featureset.name}'"
             )
         compiled = self._compile(featureset)
-        # JSON has integers of any length, and 1e400.
-        odd = [n for n, s in scores.items() if type(s) not in (int, float) or not abs(s) < 1e300]
+        odd = [name for name, score in scores.items() if not is_number(score)]
         if odd:
             raise Refused(
                 f"feature '{odd[0]}' of document '{hit.get('_id')}' is "
