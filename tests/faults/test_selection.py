@@ -64,7 +64,9 @@ def test_a_misspelt_wish_is_an_error() -> None:
 def run_tests(folder: Path, **environ: str) -> str:
     """What pytest prints of the tests above."""
     (folder / "tests" / "faults").mkdir(parents=True, exist_ok=True)
-    for name in ("conftest.py", "session_node.py", *(f"faults/{name}.py" for name in FRAME)):
+    (folder / "tests" / "engine").mkdir(exist_ok=True)
+    frame = [f"faults/{name}.py" for name in FRAME]
+    for name in ("conftest.py", "session_node.py", "engine/lacking.py", *frame):
         shutil.copy(ROOT / "tests" / name, folder / "tests" / name)
     shutil.copy(ROOT / "pyproject.toml", folder)
     (folder / "tests" / "test_small.py").write_text(TESTS)
