@@ -24,7 +24,7 @@ from owpc_ltr.interop.formats.xgboost_json_writer import to_dump
 from owpc_ltr.interop.formats.xgboost_raw import from_raw
 from owpc_ltr.interop.formats.xgboost_raw_writer import to_raw
 from owpc_ltr.interop.stored_model import StoredModel
-from owpc_ltr.models.linear import KINDS
+from owpc_ltr.models.linear import KINDS, LinearModel, Normaliser
 from owpc_ltr.models.ranklib_network import Layer, LogisticNetwork
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Model
@@ -213,3 +213,8 @@ def test_bombs_are_refused_before_they_are_built(text: str, message: str) -> Non
 
 def test_a_text_that_only_quotes_brackets_is_not_deep() -> None:
     assert parse_json('{"a": "' + "[" * 1000 + '"}', "it") == {"a": "[" * 1000}
+
+
+def test_a_weight_that_its_normaliser_makes_no_number_is_refused() -> None:
+    with pytest.raises(BadInput, match="larger than any number"):
+        LinearModel(("a",), np.array([1e30]), {"a": Normaliser("standard", 0.0, 1e-300)})

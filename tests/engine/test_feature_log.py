@@ -221,13 +221,14 @@ def test_no_more_searches_are_under_way_than_allowed(out: Path) -> None:
     under_way, most, lock = [0], [0], threading.Lock()
     full = threading.Event()
 
-    def fault(_number: int, path: str, _body: Any, answer: Any) -> Any:
+    def fault(_number: int, path: str, body: Any, answer: Any) -> Any:
         with lock:
             under_way[0] += 1
             most[0] = max(most[0], under_way[0])
             if under_way[0] == 3:
                 full.set()
-        if path.endswith("_search"):
+        # What the index holds is asked before, one search after the other.
+        if path.endswith("_search") and body.get("size", 0) > 1:
             full.wait(60)
             time.sleep(0.005)
         with lock:

@@ -28,6 +28,7 @@ from owpc_ltr.engine.store.templates import render
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.features.mustache import variables
+from tests.faults.seeds import Seeds
 
 pytestmark = pytest.mark.node
 
@@ -253,8 +254,9 @@ def log_until(url: str, out: Path, last: int, answered: bool) -> None:
     log(cast(Engine, Doomed(connect(url), last, answered)), out, lenient())
 
 
+@pytest.mark.faults
 def test_a_run_killed_on_a_real_node_goes_on_to_the_same_bytes(
-    engine: Engine, node_url: str, tmp_path: Path, rng: np.random.Generator
+    engine: Engine, node_url: str, tmp_path: Path, seeds: Seeds
 ) -> None:
     log(engine, tmp_path / "undisturbed.parquet", lenient())
     undisturbed = digest(tmp_path / "undisturbed.parquet")
@@ -263,14 +265,13 @@ def test_a_run_killed_on_a_real_node_goes_on_to_the_same_bytes(
     context.set_forkserver_preload(["tests.engine.test_log_on_node"])
     counted = Doomed(engine, last=0, answered=False)
     log(cast(Engine, counted), tmp_path / "counted.parquet", lenient())
-    kills = 0
-    while kills < 20:
+    for seed in seeds(sample=3, whole=100):
+        rng = np.random.default_rng(seed)
         last, answered = int(rng.integers(1, counted.requests + 1)), bool(rng.integers(2))
         child = context.Process(target=log_until, args=(node_url, out, last, answered))
         child.start()
         child.join()
         if child.exitcode == -signal.SIGKILL:
-            kills += 1
             continue
         # A run that goes on asks for less than a whole one, so it may end before its last request.
         assert child.exitcode == 0

@@ -21,6 +21,7 @@ from owpc_ltr.engine.feature_log.folder import journal_line
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrWarning, Refused, UsageError
 from tests.engine.memory_engine import MemoryEngine, log_slowly
 from tests.engine.memory_engine import log as log_in_memory
+from tests.faults.seeds import Seeds
 
 OPTIONS = LogOptions(pause=0, chunk=5, in_flight=2)
 """Six chunks of one query each."""
@@ -229,21 +230,21 @@ def children() -> ForkServerContext:
     return context
 
 
+@pytest.mark.faults
 def test_a_run_killed_at_any_time_goes_on_to_the_same_bytes(
-    out: Path, clean: str, children: ForkServerContext, rng: np.random.Generator
+    out: Path, clean: str, children: ForkServerContext, seeds: Seeds
 ) -> None:
     pause = 0.002
     whole = MemoryEngine()
     log(out, whole)
     out.unlink()
-    kills = 0
-    while kills < 20:
+    for seed in seeds(sample=4, whole=100):
+        rng = np.random.default_rng(seed)
         last, late = int(rng.integers(1, whole.calls + 1)), rng.uniform(0, 2 * pause)
         child = children.Process(target=log_slowly, args=(out, pause, last, late))
         child.start()
         child.join()
         if child.exitcode == -signal.SIGKILL:
-            kills += 1
             assert not out.exists() or digest(out) == clean
         else:
             assert child.exitcode == 0

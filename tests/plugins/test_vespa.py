@@ -156,15 +156,6 @@ def test_a_name_that_no_rank_profile_has_is_refused(name: str) -> None:
         Vespa().export(stump(0, default_left=False), name, "8")
 
 
-def test_a_weight_that_is_no_number_any_more_is_refused() -> None:
-    model = LinearModel(("a",), np.array([1e30]), {"a": Normaliser("standard", 0.0, 1e-300)})
-    with (
-        pytest.raises(Refused, match="scale the feature"),
-        np.errstate(over="ignore", invalid="ignore"),
-    ):
-        Vespa().export(model, "m", "8")
-
-
 @pytest.mark.parametrize(
     ("expression", "message"),
     [
