@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from owpc_ltr.api.results import NodeStatus, Report
 
 app = typer.Typer(
-    help="A real OpenSearch or Elasticsearch node here: start, stop, status.",
+    help="A real OpenSearch or Elasticsearch on this machine.",
     no_args_is_help=True,
 )
 
