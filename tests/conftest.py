@@ -62,6 +62,8 @@ def _tables() -> Sequence[Table]:
     return tables()
 
 
+# First, for the groups are read where a process of several collects, in the same hook.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of the faults a sample runs; what needs the real node runs in one process, with one node."""
     selection = Selection.asked()

@@ -105,6 +105,8 @@ class Impostor:
                     asked = b""
                     while not asked.endswith(b"{}") and (part := connection.recv(65_536)):
                         asked += part
+                        if not asked.startswith(b"POST"):
+                            break  # whether this speaks TLS is asked too, and not answered
                     connection.sendall(self.content)
                 except OSError:
                     continue
