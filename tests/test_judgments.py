@@ -315,7 +315,7 @@ def test_bad_qrels_and_topics_are_named(
 
 
 ids = st.text(
-    st.characters(exclude_categories=["Cs", "Cc", "Zs", "Zl", "Zp"]), min_size=1, max_size=5
+    st.characters(exclude_categories=["Cs", "Cc", "Cf", "Zs", "Zl", "Zp"]), min_size=1, max_size=5
 )
 words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
 grades = st.floats(0, 2**100, width=32)

@@ -16,6 +16,7 @@ from hypothesis.extra import numpy as hnp
 from sklearn.datasets import load_svmlight_file
 
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.data.invisible import why_unseen
 from owpc_ltr.data.letor import read_letor, write_letor
 from owpc_ltr.data.letor.decimals import (
     BAD,
@@ -35,7 +36,9 @@ words = st.text(
     st.characters(min_codepoint=33, max_codepoint=0x2FFF, exclude_categories=["Cs", "Cc"]),
     min_size=1,
     max_size=6,
-).filter(lambda text: "#" not in text and not set(text) & set("\x85\xa0"))
+).filter(
+    lambda text: "#" not in text and not set(text) & set("\x85\xa0") and why_unseen(text) is None
+)
 
 
 def read(content: bytes | str, tmp_path: Path, **options: int) -> RankingDataset:

@@ -56,6 +56,7 @@ FAULTS = [
 ]
 
 
+@pytest.mark.faults(sample=4)
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_a_fault_at_any_request_leaves_the_registry_as_it_was_or_as_it_should_be(
     fault: Fault, small: Small

@@ -207,6 +207,7 @@ def test_a_missing_index_is_found_before_anything_is_stored(small: Small) -> Non
     assert state(small) == (None, [], [])
 
 
+@pytest.mark.faults(sample=3)
 @pytest.mark.parametrize("lost", [False, True], ids=["not sent", "answer lost"])
 @pytest.mark.parametrize("whole", [False, True], ids=["one model", "a name"])
 def test_a_removal_that_stops_at_any_request_leaves_no_name_that_means_nothing(
