@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
-from _pytest.mark import ParameterSet
 
 from tests.faults.kills import Killer
-from tests.faults.known import known
 from tests.faults.local_stages import LOCAL_STAGES
+from tests.faults.matrix import cells
 from tests.faults.outcomes import record
 from tests.faults.stages import STAGES
 from tests.faults.system import SYSTEM_FAULTS
@@ -20,20 +19,11 @@ FAULT_OF = {fault.name: fault for fault in SYSTEM_FAULTS}
 pytestmark = pytest.mark.node
 
 
-def cells() -> Iterator[ParameterSet]:
-    for stage in STAGE_OF.values():
-        for fault in SYSTEM_FAULTS:
-            if not fault.applies(stage):
-                continue
-            reason = known(stage.name, fault.name)
-            marks = [] if reason is None else [pytest.mark.xfail(strict=True, reason=reason)]
-            for seed in range(fault.seeds):
-                cell = f"{stage.name}:{fault.name}:{seed}"
-                yield pytest.param(stage.name, fault.name, seed, id=cell, marks=marks)
-
-
 @pytest.mark.faults(sample=3)
-@pytest.mark.parametrize(("stage", "fault", "seed"), list(cells()))
+@pytest.mark.parametrize(
+    ("stage", "fault", "seed"),
+    list(cells(STAGE_OF.values(), SYSTEM_FAULTS, lambda stage, fault: fault.applies(stage))),
+)
 def test_a_fault_of_the_system_ends_as_promised(
     killer: Killer,
     record_property: Callable[[str, object], None],
