@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from owpc_ltr.engine.half_filled import (
@@ -106,25 +107,31 @@ def _refuse_own(name: str, there: dict[str, Aliases]) -> None:
 
 
 def _append(engine: Engine, name: str, documents: DocumentFile, progress: Progress) -> IndexReport:
-    if documents.id_field is None:
-        _refuse_overwriting(engine, name, documents)
-    return index_documents(engine, name, documents, progress)
+    # Looked for before, since a bulk that is sent again meets its own documents.
+    there = _already_there(engine, name, documents)
+    return replace(index_documents(engine, name, documents, progress), replaced=there)
 
 
-def _refuse_overwriting(engine: Engine, name: str, documents: DocumentFile) -> None:
-    """Line numbers are ids only of the file that an index was first filled from.
+def _already_there(engine: Engine, name: str, documents: DocumentFile) -> int:
+    """How many of the documents will take the place of one with the same id.
 
-    Documents that are there just so are those of a run that was stopped, and goes on now.
+    Line numbers are ids only of the file that an index was first filled from: with them, documents
+    that are there just so are those of a run that was stopped, and goes on now; others are Refused.
     """
     refresh(engine, name)
+    by_line = documents.id_field is None
     rows = iter(documents)
+    there = 0
     while part := dict(itertools.islice(rows, _IDS)):
-        body = {"query": {"ids": {"values": [*part]}}, "size": len(part)}
+        body = {"query": {"ids": {"values": [*part]}}, "size": len(part), "_source": by_line}
         answer = engine.request("POST", f"/{name}/_search", body=body)
-        for hit in hits_of(answer, f"documents of '{name}'", "_id"):
+        hits = hits_of(answer, f"documents of '{name}'", "_id")
+        there += len(hits)
+        for hit in hits if by_line else ():
             if hit.get("_source") != part.get(hit["_id"]):
                 raise Refused(
                     f"'{name}' has a document '{hit['_id']}', which that of the line of this "
                     f"number in {documents.path} would overwrite: say with --id-field where the "
                     "ids stand"
                 )
+    return there

@@ -27,8 +27,7 @@ _MERGE_SECONDS = 600.0
 class IndexReport:
     """How many documents were sent, and how many the index holds afterwards.
 
-    `replaced` are those that took the place of one with the same id, sent again after a lost answer
-    among them.
+    `replaced` are those that took the place of one with the same id.
     """
 
     index: str
@@ -89,9 +88,9 @@ def index_documents(
     Raises Refused naming the first document that the engine will not take.
     """
     name = check_index(index)
-    sent = replaced = 0
+    sent = 0
     for chunk in _chunks(documents):
-        replaced += _send(engine, name, mark, chunk)
+        _send(engine, name, mark, chunk)
         sent += len(chunk)
         progress(f"indexed {sent} documents", None)
     refresh(engine, name)
@@ -103,7 +102,7 @@ def index_documents(
             f"the index '{name}' holds {count} documents after {sent} were sent: two of them share "
             "an id, or documents were deleted meanwhile"
         )
-    return IndexReport(name, sent, count, replaced)
+    return IndexReport(name, sent, count)
 
 
 def refresh(engine: Engine, index: str) -> None:
@@ -129,9 +128,7 @@ def _chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
         yield chunk
 
 
-def _send(engine: Engine, index: str, mark: str | None, chunk: list[Document]) -> int:
-    """How many of the documents replaced another one, when all of them are in."""
-    replaced: int = 0
+def _send(engine: Engine, index: str, mark: str | None, chunk: list[Document]) -> None:
     for attempt in range(_ATTEMPTS):
         try:
             items = _bulk(engine, index, mark, chunk)
@@ -139,12 +136,12 @@ def _send(engine: Engine, index: str, mark: str | None, chunk: list[Document]) -
             if refusal.status != 413 or len(chunk) == 1:
                 raise
             half = len(chunk) // 2
-            parts = (chunk[:half], chunk[half:])
-            return replaced + sum(_send(engine, index, mark, part) for part in parts)
+            for part in (chunk[:half], chunk[half:]):
+                _send(engine, index, mark, part)
+            return
         chunk = _busy(chunk, items, mark)
-        replaced += [item.get("result") for item in items].count("updated")
         if not chunk:
-            return replaced
+            return
         time.sleep(random.uniform(0.1, 0.2 * 2**attempt))  # noqa: S311 - jitter, not a secret
     raise EngineUnavailable(
         f"the engine stays too busy to take {len(chunk)} documents: try again later"

@@ -342,6 +342,26 @@ def test_the_products_own_indices_are_never_touched(name: str, existing: str, pl
     assert before == after
 
 
+@dataclass
+class Stuttering:
+    """An engine that gets every bulk twice, as where the first answer is lost."""
+
+    engine: Any
+
+    def request(self, method: str, path: str, **given: Any) -> Any:
+        if path.endswith("/_bulk"):
+            self.engine.request(method, path, **given)
+        return self.engine.request(method, path, **given)
+
+
+def test_documents_that_were_sent_twice_replace_nothing_but_what_was_there(place: Place) -> None:
+    place.fill(place.file({"id": "a", "n": 1}, {"id": "b", "n": 2}), settings=WHOLE)
+    again = place.file({"id": "b", "n": 3}, {"id": "c", "n": 4}, {"id": "d", "n": 5})
+    twice = Place(Stuttering(place.engine), place.name, place.folder)
+    report = twice.fill(again, existing="append")
+    assert (report.sent, report.replaced, place.numbers()) == (3, 1, [1, 3, 4, 5])
+
+
 def test_line_numbers_do_not_overwrite_what_is_there(place: Place) -> None:
     path = place.file(*({"n": n} for n in range(3))).path
     by_line = DocumentFile(path)

@@ -175,22 +175,3 @@ def test_a_refresh_or_count_of_a_part_of_the_index_is_refused(path: str) -> None
             fake.on(method, path, {"count": 1, "_shards": {"failed": 1}})
         with pytest.raises(Refused, match="in a part of the index only"):
             index_documents(engine, "docs", documents(1), silent)
-
-
-def test_documents_that_replace_others_are_counted() -> None:
-    def answer(asked: Asked) -> Reply:
-        items = [
-            {
-                "index": {
-                    "_id": each,
-                    "status": 200,
-                    "result": "updated" if each < "d2" else "created",
-                }
-            }
-            for each in ids_of(asked)
-        ]
-        return Reply({"items": items})
-
-    with FakeEngine() as fake:
-        report = index_documents(fake_engine(fake, 5, answer), "docs", documents(5), silent)
-        assert (report.sent, report.replaced) == (5, 2)
