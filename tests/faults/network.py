@@ -192,7 +192,8 @@ FAULTS = [
     ),
     # ------------------------------------------------ not the engine
     Fault("401", wrong.told(401), *_AWAY),
-    Fault("403", wrong.told(403, "security_exception", "no permissions"), *_AWAY),
+    # Who may not open a point in time watches the index instead.
+    Fault("403", wrong.told(403, "security_exception", "no permissions"), "4", "0|4", "0|4"),
     Fault("301 to another host", lambda proxy: wrong.redirected(301, proxy.elsewhere), *_AWAY,
           of_proxy=True),
     Fault("307 to another host", lambda proxy: wrong.redirected(307, proxy.elsewhere), *_AWAY,
