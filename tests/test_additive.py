@@ -23,7 +23,7 @@ from owpc_ltr.models.additive import AdditiveModel, Curve
 from owpc_ltr.models.importance import importances
 from owpc_ltr.models.linear import LinearModel, load_model
 from owpc_ltr.models.score_range import LOWEST_RESCORED, score_interval
-from owpc_ltr.training.feature_selection import Costs
+from owpc_ltr.training.feature_worth import Costs
 from owpc_ltr.training.ramps import ramps_of
 from tests.commands import commands_in
 

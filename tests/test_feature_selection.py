@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,12 @@ from owpc_ltr_optimizers.larank.larank import LaRank
 from owpc_ltr import cli
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.parquet import save_dataset
-from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel, load_model
 from owpc_ltr.protocols import Run
-from owpc_ltr.training.feature_selection import Costs, train_at_cost
+from owpc_ltr.training.feature_selection import train_at_cost
+from owpc_ltr.training.feature_worth import Costs
 from owpc_ltr.training.train import Plan, train
 
 NAMES = ("strong", "copy", "weak", "noise", "more_noise")
@@ -105,6 +107,47 @@ def test_the_record_is_of_the_data_as_it_was_given(both: Both) -> None:
     json.dumps(record, allow_nan=False)
 
 
+@pytest.mark.parametrize("keep", [0.5, 0.9, 1.0])
+def test_the_cheapest_model_that_keeps_the_gain_is_chosen(both: Both, keep: float) -> None:
+    training, validation = both
+    costs = Costs({"strong": 5.0, "copy": 2.0, "weak": 1.0, "noise": 1.0}, 0.0, keep_gain=keep)
+    selected = train_at_cost(training, LINEAR, RUN, validation, costs)
+    metric = parse_metric("ndcg@10")
+    ranks = [
+        metric.mean(validation.features[:, place].astype(float), validation.labels,
+                    validation.offsets)
+        for place in range(5)
+    ]  # fmt: skip
+    floor, whole = max(ranks), selected.path[0].validation
+    record = selected.trained.model.record["feature_cost"]
+    assert record["over"] == NAMES[ranks.index(floor)]
+    assert record["gain"] == pytest.approx(whole - floor, abs=1e-12)
+    enough = [s for s in selected.path if s.validation - floor >= keep * (whole - floor) - 1e-12]
+    (chosen,) = [step for step in selected.path if step.features == len(selected.kept)]
+    assert chosen.milliseconds == min(step.milliseconds for step in enough)
+    assert chosen.worth == pytest.approx((chosen.validation - floor) / (whole - floor), abs=1e-12)
+    assert len(selected.kept) < 5
+
+
+def test_a_gain_is_over_the_feature_that_is_named(both: Both) -> None:
+    training, validation = both
+    low = Costs({"strong": 5.0, "copy": 2.0}, 0.0, keep_gain=0.6, over="noise")
+    selected = train_at_cost(training, LINEAR, RUN, validation, low)
+    assert selected.trained.model.record["feature_cost"]["over"] == "noise"
+    assert selected.kept == ("copy",), "what the copy alone gains over noise is most of all"
+
+
+def test_where_there_is_no_gain_no_share_of_it_can_be_kept(both: Both) -> None:
+    only = replace(
+        both[1],
+        features=both[1].features[:, :1].copy(),
+        feature_names=NAMES[:1],
+        feature_scales=None,
+    )
+    with pytest.raises(Refused, match=r"no gain to keep a share of.*'strong' alone"):
+        train_at_cost(only, LINEAR, RUN, only, Costs({"strong": 1.0}, 0.0, keep_gain=0.9))
+
+
 def test_costs_that_make_no_sense_are_refused(both: Both) -> None:
     training, validation = both
     with pytest.raises(BadInput, match="'absent'"):
@@ -113,6 +156,15 @@ def test_costs_that_make_no_sense_are_refused(both: Both) -> None:
         train_at_cost(training, LINEAR, RUN, None, Costs({}, 0.1))
     with pytest.raises(UsageError, match="0 or more"):
         Costs({}, -1.0)
+    for share in (0.0, 1.01, float("nan")):
+        with pytest.raises(UsageError, match="above 0, and 1 at most"):
+            Costs({}, 0.0, keep_gain=share)
+    with pytest.raises(UsageError, match="give --keep-gain too"):
+        Costs({}, 0.0, over="strong")
+    with pytest.raises(BadInput, match="'absent'"):
+        train_at_cost(
+            training, LINEAR, RUN, validation, Costs({}, 0.0, keep_gain=0.9, over="absent")
+        )
     assert Costs({"noise": -3.0, "weak": 2.0}, 0.1).of(frozenset(NAMES)) == 2.0
     with pytest.raises(BadInput, match="'absent'"):
         train_at_cost(training, LINEAR, RUN, validation, Costs({}, 0.1, {"absent": ["weak"]}))
@@ -191,3 +243,20 @@ def test_train_takes_what_profile_printed(both: Both, run: Callable[..., Any]) -
     code, _, err = run(*words, *more, "bad.json")
     assert code == 3
     assert "'derived' names no features" in err
+
+
+def test_train_keeps_a_share_of_the_gain(both: Both, run: Callable[..., Any]) -> None:
+    save_dataset(both[0], Path("d.parquet"))
+    Path("costs.json").write_text('{"strong": 100, "copy": 1, "weak": 1}')
+    words = ("train", "d.parquet", "--out", "m.json", "--select", "ndcg@10", "--keep-gain", "0.8")
+    code, out, err = run(*words, "--feature-cost", "costs.json")
+    assert (code, err) == (0, "")
+    assert "GAIN KEPT" in out
+    assert "the cheapest model that keeps 80% of it is chosen" in out
+    for more, said in (
+        ((), "--feature-cost"),
+        (("--feature-cost", "costs.json", "--feature-price", "0.1"), "give one"),
+    ):
+        code, _, err = run(*words, *more)
+        assert code == 2
+        assert said in err

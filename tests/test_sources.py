@@ -28,7 +28,8 @@ from owpc_ltr.evaluation.evaluate import EvaluationQueries, model_data
 from owpc_ltr.host.registry import load
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Run
-from owpc_ltr.training.feature_selection import Costs, train_at_cost
+from owpc_ltr.training.feature_selection import train_at_cost
+from owpc_ltr.training.feature_worth import Costs
 from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker
 from owpc_ltr.training.train import Plan, train
 from tests.commands import commands_in

@@ -23,7 +23,7 @@ from owpc_ltr.evaluation.risk_bounds import Bound
 from owpc_ltr.host.registry import Failure
 from owpc_ltr.testing import Checked
 from owpc_ltr.training.cross_validation import Choice, Selection
-from owpc_ltr.training.feature_selection import Costs
+from owpc_ltr.training.feature_worth import Costs
 
 __all__ = [
     "Alias",

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from owpc_ltr.models.reordering import ReorderingModel
     from owpc_ltr.protocols import Model, Run
     from owpc_ltr.training.cross_validation import Selection
-    from owpc_ltr.training.feature_selection import Costs
+    from owpc_ltr.training.feature_worth import Costs
 
 Progress = Callable[[str, float | None], None]
 
@@ -181,14 +181,25 @@ def select(
     return Selection(tuple(fold.name for fold in cut), tuple(rows), tuple(chosen))
 
 
-def read_costs(path: Path | str, price: float = 0.001) -> Costs:
+def read_costs(
+    path: Path | str,
+    price: float | None = None,
+    *,
+    keep_gain: float | None = None,
+    over: str | None = None,
+) -> Costs:
     """Costs of features for `train`: what `profile --json` printed, or {"feature": milliseconds}.
 
-    `price` is what a millisecond must gain of the metric that chooses.
+    `price` is what a millisecond must gain of the metric that chooses (.001). With `keep_gain`
+    instead, the cheapest model is chosen that keeps this share of what all features gain over the
+    feature `over` alone (by default the one that ranks best).
     """
+    from owpc_ltr.errors import UsageError
     from owpc_ltr.training.feature_costs import read_costs as read
 
-    return read(Path(path), price)
+    if price is not None and keep_gain is not None:
+        raise UsageError("a price and a share of the gain are two ways to choose: give one")
+    return read(Path(path), 0.001 if price is None else price, keep_gain, over)
 
 
 def _run(seed: int, threads: int, progress: Progress | None) -> Run:

@@ -11,6 +11,7 @@ import typer
 
 from owpc_ltr.cli.files import Reads
 from owpc_ltr.cli.output import print_table
+from owpc_ltr.errors import UsageError
 
 if TYPE_CHECKING:
     from owpc_ltr.api.results import Costs
@@ -29,22 +30,45 @@ class FeatureCosts:
         ),
     ] = None
     feature_price: Annotated[
-        float, typer.Option(min=0, help="What a millisecond must gain of the --select metric.")
-    ] = 0.001
+        float | None,
+        typer.Option(min=0, help="What a millisecond must gain of the --select metric (.001)."),
+    ] = None
+    keep_gain: Annotated[
+        float | None,
+        typer.Option(
+            help="Instead of a price: the cheapest model that keeps this share (.95, say) of what "
+            "all features gain over the best one alone."
+        ),
+    ] = None
+    gain_over: Annotated[
+        str | None,
+        typer.Option(help="The feature over which --keep-gain counts, where not the best alone."),
+    ] = None
 
     def read(self) -> Costs | None:
         """The costs of the file, if one is given."""
         from owpc_ltr.api.training import read_costs
 
-        path = self.feature_cost
-        return None if path is None else read_costs(path, self.feature_price)
+        if self.feature_cost is not None:
+            return read_costs(
+                self.feature_cost, self.feature_price, keep_gain=self.keep_gain, over=self.gain_over
+            )
+        if self.keep_gain is not None or self.gain_over is not None:
+            raise UsageError("what keeps a gain has to be told what features cost: --feature-cost")
+        return None
 
 
 def print_path(chosen: Mapping[str, Any]) -> None:
     """Each model that was tried, from all features down, and what was kept."""
     keys = ("features", "milliseconds", "validation", "worth")
+    worth = "WORTH" if "price" in chosen else "GAIN KEPT"
     print_table(
-        ["LEFT OUT", "FEATURES", "MS", "VALIDATION", "WORTH"],
+        ["LEFT OUT", "FEATURES", "MS", "VALIDATION", worth],
         [(step["dropped"] or "–", *(step[key] for key in keys)) for step in chosen["path"]],
     )  # fmt: skip
+    if "gain" in chosen:
+        typer.echo(
+            f"all features gain {chosen['gain']:+.4f} over '{chosen['over']}' alone; the cheapest "
+            f"model that keeps {chosen['keep_gain']:.0%} of it is chosen"
+        )
     typer.echo(f"kept {len(chosen['kept'])} features: {', '.join(chosen['kept'])}")

@@ -7,11 +7,16 @@ from typing import Any
 
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.json_object import read_json_object
-from owpc_ltr.training.feature_selection import Costs
+from owpc_ltr.training.feature_worth import Costs
 
 
-def read_costs(path: Path, price: float) -> Costs:
-    """The costs of the file, at a price a millisecond. BadInput names the file and the feature."""
+def read_costs(
+    path: Path, price: float, keep_gain: float | None = None, over: str | None = None
+) -> Costs:
+    """The costs of the file, and what they are weighed against (see `Costs`).
+
+    BadInput names the file and the feature.
+    """
     content, derived = read_json_object(path), {}
     if isinstance(content.get("features"), list):
         derived = _derived(content.get("derived", {}), path)
@@ -19,7 +24,7 @@ def read_costs(path: Path, price: float) -> Costs:
     for name, cost in content.items():
         if isinstance(cost, bool) or not isinstance(cost, int | float) or not abs(cost) < 1e9:
             raise BadInput(f"{path}: the cost of '{name}' is {cost!r}, not milliseconds")
-    return Costs(content, price, derived)
+    return Costs(content, price, derived, keep_gain, over)
 
 
 def _profiled(features: list[Any], path: Path) -> dict[str, Any]:

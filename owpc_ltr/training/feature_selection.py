@@ -1,15 +1,15 @@
 """Feature selection: how much quality is worth the time that features cost in each search.
 
 Backward elimination: train with all features, take out the one whose loss is least for what it
-costs, train again, down to one; of the models on this path, that with the best validation metric
-less the price of its features is kept. The path was chosen on the validation queries, so that
-their metric flatters a little: measure on others.
+costs, train again, down to one. Of the models on this path, that with the best validation metric
+less the price of its features is kept; or the cheapest that keeps a share of the gain. The path was
+chosen on the validation queries, so that their metric flatters a little: measure on others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,49 +22,25 @@ from owpc_ltr.models.additive import AdditiveModel
 from owpc_ltr.models.linear import LinearModel, with_record
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Model, Run
+from owpc_ltr.training.feature_worth import Aim, Costs, aim_of, signed
 from owpc_ltr.training.train import Plan, Trained, train
 
 _OF_THE_DATA = ("fingerprint", "feature_ranges", "source")
 
 
 @dataclass(frozen=True)
-class Costs:
-    """Milliseconds of each feature, and how much of the metric one millisecond is worth.
-
-    A feature that is not named costs nothing; a negative cost (noise of a measurement) is 0.
-    `derived` names the features that others are derived from, which are computed then too.
-    """
-
-    milliseconds: Mapping[str, float]
-    price: float
-    derived: Mapping[str, Collection[str]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if not (np.isfinite(self.price) and self.price >= 0):
-            raise UsageError(f"the price of a millisecond is 0 or more, not {self.price}")
-
-    def of(self, names: frozenset[str]) -> float:
-        """What these features cost together, each that is computed once."""
-        computed: set[str] = set()
-        waiting = sorted(names)
-        while waiting:
-            name = waiting.pop()
-            if name not in computed:
-                computed.add(name)
-                waiting += self.derived.get(name, ())
-        return float(sum(max(0.0, self.milliseconds.get(name, 0.0)) for name in sorted(computed)))
-
-
-@dataclass(frozen=True)
 class Step:
-    """A model on the path: its features, what they cost, and how good it is on validation."""
+    """A model on the path: its features, what they cost, and how good it is on validation.
+
+    `worth` is the metric (or its negative, where low is good) less the price of the features;
+    with `Costs.keep_gain`, the share of the gain.
+    """
 
     dropped: str | None
     features: int
     milliseconds: float
     validation: float
     worth: float
-    """The metric (or its negative, where low is good) less the price of the features."""
 
 
 @dataclass(frozen=True)
@@ -93,12 +69,14 @@ def train_at_cost(
         raise UsageError(
             "--feature-cost chooses on validation queries: give --validation, or a share"
         )
-    strange = sorted((costs.milliseconds.keys() | costs.derived.keys()) - set(data.feature_names))
+    named = costs.milliseconds.keys() | costs.derived.keys() | ({costs.over} - {None})
+    strange = sorted(named - set(data.feature_names))
     if strange:
         raise BadInput(f"the costs name '{strange[0]}', which is no feature of the data")
     metric = parse_metric(plan.select)
     in_use = frozenset(data.feature_names)
     trained = train(data, plan, run, validation, source)
+    aim = aim_of(costs, metric, trained.model, validation)
     plan = replace(plan, settings={**plan.settings, **trained.settings}, grid={})
     found: list[tuple[Step, Trained, frozenset[str]]] = []
     dropped: str | None = None
@@ -108,31 +86,20 @@ def train_at_cost(
         value = metric.mean(
             trained.model.score(validation.features), validation.labels, validation.offsets
         )
-        found.append((_step(dropped, in_use, value, metric, costs), trained, in_use))
+        milliseconds = costs.of(in_use)
+        worth = aim.worth(signed(value, metric), milliseconds)
+        step = Step(dropped, len(in_use), milliseconds, value, worth)
+        found.append((step, trained, in_use))
         if len(in_use) <= 1:
             break
-        dropped = _cheapest_loss(trained.model, validation, in_use, metric, costs)
+        dropped = _cheapest_loss(trained.model, validation, in_use, metric, costs, aim.price)
         in_use -= {dropped}
         trained = _train_on(data, plan, run, validation, in_use, source)
-    # Of equal ones the last, which has the fewest features.
-    best = max(range(len(found)), key=lambda place: (found[place][0].worth, place))
     path = tuple(step for step, _, _ in found)
-    _, trained, in_use = found[best]
+    _, trained, in_use = found[aim.best([(step.worth, step.milliseconds) for step in path])]
     kept = tuple(name for name in data.feature_names if name in in_use)
     whole = found[0][1]
-    return Selected(_recorded(trained, whole, costs, kept, path), kept, path)
-
-
-def _step(
-    dropped: str | None, in_use: frozenset[str], value: float, metric: Metric, costs: Costs
-) -> Step:
-    milliseconds = costs.of(in_use)
-    worth = _signed(value, metric) - costs.price * milliseconds
-    return Step(dropped, len(in_use), milliseconds, value, worth)
-
-
-def _signed(value: float, metric: Metric) -> float:
-    return value if metric.higher_is_better else -value
+    return Selected(_recorded(trained, whole, aim, kept, path), kept, path)
 
 
 def _cheapest_loss(
@@ -141,6 +108,7 @@ def _cheapest_loss(
     in_use: frozenset[str],
     metric: Metric,
     costs: Costs,
+    price: float,
 ) -> str:
     """The feature without whose values this model is worth most; before it is trained again."""
     features = validation.features.copy()
@@ -152,7 +120,7 @@ def _cheapest_loss(
         value = metric.mean(model.score(features), validation.labels, validation.offsets)
         features[:, column] = validation.features[:, column]
         saved = costs.of(in_use) - costs.of(in_use - {name})
-        worth = _signed(value, metric) + costs.price * saved
+        worth = signed(value, metric) + price * saved
         if worth > best:
             best, chosen = worth, name
     return chosen
@@ -202,7 +170,7 @@ def _used(model: Model) -> frozenset[str]:
 def _recorded(
     trained: Trained,
     whole: Trained,
-    costs: Costs,
+    aim: Aim,
     kept: tuple[str, ...],
     path: tuple[Step, ...],
 ) -> Trained:
@@ -211,7 +179,7 @@ def _recorded(
         **trained.model.record,
         **{key: whole.model.record[key] for key in _OF_THE_DATA},
         "feature_cost": {
-            "price": costs.price,
+            **aim.as_dict(),
             "kept": list(kept),
             "path": [asdict(step) for step in path],
         },
