@@ -69,7 +69,8 @@ def train_at_cost(
         raise UsageError(
             "--feature-cost chooses on validation queries: give --validation, or a share"
         )
-    named = costs.milliseconds.keys() | costs.derived.keys() | ({costs.over} - {None})
+    over = set() if costs.over is None else {costs.over}
+    named = over.union(costs.milliseconds, costs.derived)
     strange = sorted(named - set(data.feature_names))
     if strange:
         raise BadInput(f"the costs name '{strange[0]}', which is no feature of the data")
