@@ -104,10 +104,14 @@ def disk_faults(path: Path | str) -> Iterator[None]:
     except BrokenPipeError:
         raise  # the reader has left: no fault of the disk
     except OSError as error:
-        name = "to standard output" if is_standard_output(path) else str(path)
+        why = error.strerror or str(error)
+        if is_standard_output(path):
+            raise DiskFault(
+                f"standard output could not be written: {why.lower()}; mend that, and run it again"
+            ) from error
         raise DiskFault(
-            f"cannot write {name}: {error.strerror or error}; mend that, or name another place, "
-            "and run it again: what was there before is as it was"
+            f"cannot write {path}: {why}; mend that, or name another place, and run it again: what "
+            "was there before is as it was"
         ) from error
 
 

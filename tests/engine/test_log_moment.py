@@ -295,3 +295,10 @@ def test_contents_that_are_not_told_whole_are_asked_for_again_and_then_refused(
     assert_nothing_published(out, kept=False)
     log(MemoryEngine(fault=spoil_contents(change, 2)), out)
     assert digest(out) == undisturbed(MemoryEngine(), out)
+
+
+def test_without_a_point_in_time_writes_between_two_looks_are_told_as_writes(out: Path) -> None:
+    too_few, _ = CONTENTS_FAULTS["a document too few"]
+    with pytest.raises(Refused, match=r"was written to .* cannot be pinned"):
+        log(MemoryEngine(pins=False, fault=spoil_contents(too_few, 3)), out)
+    assert_nothing_published(out, kept=False)

@@ -21,6 +21,10 @@ Contents = list[dict[str, Any]]
 and `primary_term`."""
 
 
+class BeingWritten(Incomplete):
+    """Parts that were asked for one after the other, and are not the whole."""
+
+
 @dataclass(frozen=True)
 class Part:
     """The documents of one shard, as search bodies name them."""
@@ -41,12 +45,12 @@ def shards_of(shards: Mapping[str, int], *, across: bool) -> list[Part]:
 
 
 def contents_of(search: Callable[[dict[str, Any]], Any], parts: list[Part]) -> Contents:
-    """The contents, asked for part by part. Incomplete where the parts are not the whole."""
+    """The contents, asked for part by part. BeingWritten where the parts are not the whole."""
     contents = [_tell(search(_body(part))) for part in parts]
     everything = _total(search({"size": 0, "track_total_hits": True}))
     told = sum(part["documents"] for part in contents)
     if told != everything:
-        raise Incomplete(f"the shards hold {told} documents, and all of them {everything}")
+        raise BeingWritten(f"the shards hold {told} documents, and all of them {everything}")
     return contents
 
 

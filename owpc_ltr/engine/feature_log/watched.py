@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
-from owpc_ltr.engine.feature_log.contents import Contents, Part, observed
+from owpc_ltr.engine.feature_log.contents import BeingWritten, Contents, Part, observed
 from owpc_ltr.engine.feature_log.options import LogOptions
 from owpc_ltr.engine.feature_log.transport import GIVING_BACK, SAME_COPIES, WHOLE, Transport
 from owpc_ltr.engine.http.refusals import EngineRefusal
@@ -42,8 +42,11 @@ class Watched:
         )
 
     def observe(self) -> Contents:
-        """The contents now."""
-        return observed(self._look, self._shards, self._options)
+        """The contents now. Refused where no two looks fit together."""
+        try:
+            return observed(self._look, self._shards, self._options)
+        except BeingWritten as error:
+            raise self._written_to() from error
 
     def _look(self, body: dict[str, Any]) -> Any:
         # Only pinned searches can be sliced, and those that could be scrolled.
@@ -59,8 +62,11 @@ class Watched:
     def refuse_change(self) -> None:
         """Refused where the contents are not what they were."""
         if self.observe() != self.contents:
-            raise Refused(
-                f"'{self._index}' was written to while features were logged, and cannot be pinned "
-                f"to one moment ({self._why}): log it while nothing is written, or with the right "
-                "to open a point in time"
-            )
+            raise self._written_to()
+
+    def _written_to(self) -> Refused:
+        return Refused(
+            f"'{self._index}' was written to while features were logged, and cannot be pinned to "
+            f"one moment ({self._why}): log it while nothing is written, or with the right to open "
+            "a point in time"
+        )
