@@ -10,7 +10,7 @@ from multiprocessing.context import ForkServerContext, ForkServerProcess
 from typing import Any
 
 from tests.faults.cells import Laboratory, small_chunks
-from tests.faults.promises import OLD, broken_when_repeated, half_done
+from tests.faults.promises import OLD, broken_when_repeated, half_done, is_done
 from tests.faults.running import Ended
 from tests.faults.stage import Clean, Stage, made
 from tests.faults.traps import STEPS, Trap, trapped
@@ -50,11 +50,14 @@ class Killer:
         clean, world = self.laboratory.clean(stage), self.laboratory.world
         kills, problems = 0, list[str]()
         for _ in range(most):
+            if is_done(stage, world, clean):
+                break
             step = chance.choice(usable)
-            code = self.struck(stage, Trap(step, chance.randint(1, steps[step]))).code
-            if code != KILLED:
-                if code:
-                    problems.append(f"repeated after {kills} kills: exit code {code}")
+            ended = self.struck(stage, Trap(step, chance.randint(1, steps[step])))
+            if ended.code != KILLED:
+                if ended.code:
+                    told = f"exit code {ended.code}: {ended.err}"
+                    problems.append(f"repeated after {kills} kills: {told}")
                 break
             kills += 1
             problems += [f"kill {kills} at a {step}: {one}" for one in left(stage, world, clean)]

@@ -57,7 +57,7 @@ def broken_when_repeated(
     stage: Stage, world: World, clean: Clean, *, killed: bool = False
 ) -> list[str]:
     """The promises that the same command breaks when nothing goes wrong any more."""
-    if stage.once and _same(world.state(), clean.after):
+    if is_done(stage, world, clean):
         return []
     ended = world.run(*stage.command(world))
     if ended.code:
@@ -71,6 +71,11 @@ def broken_when_repeated(
     if published != clean.published:
         problems.append("repeated: another file")
     return problems + list(_litter(stage, world, hidden=not killed))
+
+
+def is_done(stage: Stage, world: World, clean: Clean) -> bool:
+    """Whether all is as the command makes it, and it is one that must not be given once more."""
+    return stage.once and _same(world.state(), clean.after)
 
 
 def _same(state: State, other: State) -> bool:
