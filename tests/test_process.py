@@ -9,11 +9,14 @@ import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from owpc_ltr.cli.stops import SIGNALS, Stops, finishing
+from owpc_ltr.errors import Stopped
 from owpc_ltr.models.linear import LinearModel, save_model
 
 COMMAND = f"{sys.executable} -m owpc_ltr"
@@ -270,6 +273,39 @@ def test_a_signal_that_is_swallowed_is_not_lost(environ: dict[str, str]) -> None
     ended = driven(before, ["plugins"], environ)
     assert ended.returncode == 143
     assert "stopped" in one_line(ended.stderr)
+
+
+@pytest.fixture
+def stops() -> Iterator[Stops]:
+    """Signals as a command has them, and afterwards as they were."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    yield Stops()
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_a_step_that_must_not_be_repeated_is_finished_in_spite_of_a_first_signal(
+    stops: Stops,
+) -> None:
+    done = []
+    with finishing():
+        os.kill(os.getpid(), signal.SIGINT)
+        done.append("first")
+        assert stops.exit_code == 130
+        with pytest.raises(Stopped):
+            os.kill(os.getpid(), signal.SIGTERM)
+    assert done == ["first"]
+    assert stops.exit_code == 143
+    with pytest.raises(Stopped):
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_once_a_step_is_finished_signals_end_the_command_again(stops: Stops) -> None:
+    with finishing():
+        pass
+    with pytest.raises(Stopped):
+        os.kill(os.getpid(), signal.SIGINT)
+    assert stops.number == signal.SIGINT
 
 
 # --- plugins

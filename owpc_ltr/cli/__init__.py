@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from owpc_ltr.cli.stops import Stops
-from owpc_ltr.errors import DiskFault, OwpcLtrError, OwpcLtrWarning, Stopped
+from owpc_ltr.errors import DiskFault, OwpcLtrError, OwpcLtrWarning, Refused, Stopped
 
 
 def main() -> NoReturn:
@@ -21,6 +21,9 @@ def main() -> NoReturn:
         code = _with_streams(stops)
     except Stopped:
         code = stops.exit_code
+    except MemoryError:
+        # Not even enough was left to tell it where everything else is told.
+        code = _tell("there is not enough memory for this", Refused.exit_code)
     finally:
         stops.end()
     sys.exit(code)

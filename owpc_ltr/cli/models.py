@@ -13,6 +13,7 @@ from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Json, UploadedName
 from owpc_ltr.cli.output import print_json, print_table
+from owpc_ltr.cli.stops import finishing
 
 if TYPE_CHECKING:
     from owpc_ltr.api.results import Alias
@@ -108,7 +109,9 @@ def promote(
     as_json: Json = False,
 ) -> None:
     """Let NAME point to its challenger, or to the model NAME-HASH."""
-    _print_alias(place.connect().models.promote(name), as_json=as_json)
+    models = place.connect().models
+    with finishing():
+        _print_alias(models.promote(name), as_json=as_json)
 
 
 @app.command()
@@ -182,11 +185,12 @@ def rollback(name: UploadedName, *, place: StoreOptions, as_json: Json = False) 
     """
     models = place.connect().models
     left = models.resolve(name)
-    alias = models.rollback(name)
-    _print_alias(alias, as_json=as_json)
-    if not as_json:
-        at = f" --store {place.store}" if place.store else ""
-        typer.echo(f"forward again: owpc-ltr models promote {left}{at}")
+    with finishing():
+        alias = models.rollback(name)
+        _print_alias(alias, as_json=as_json)
+        if not as_json:
+            at = f" --store {place.store}" if place.store else ""
+            typer.echo(f"forward again: owpc-ltr models promote {left}{at}")
 
 
 def _known(

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
+from typing import ClassVar
 
 from owpc_ltr.errors import Stopped
 
@@ -27,6 +30,8 @@ class Stops:
     `number` is the signal that came: foreign code may have swallowed what it raised, or broken
     by it, as a library does that is cut while it is imported.
     """
+
+    finishing: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self.number: int | None = None
@@ -57,5 +62,18 @@ class Stops:
     def _stop(self, number: int, _frame: FrameType | None) -> None:
         if self._over:
             os._exit(128 + number)
+        first = self.number is None
         self.number = number
+        if first and self.finishing:
+            return
         raise Stopped(number)
+
+
+@contextmanager
+def finishing() -> Iterator[None]:
+    """What is begun here, a first signal lets finish: for steps that must not be repeated."""
+    Stops.finishing = True
+    try:
+        yield
+    finally:
+        Stops.finishing = False

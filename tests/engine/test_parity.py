@@ -73,10 +73,11 @@ def test_the_worst_document_is_named_and_its_difference_is_relative_above_1() ->
     assert "by 0.01 on document 'd0' of query 'far' (0.001 is allowed)" in refusal
 
 
+@pytest.mark.parametrize("own", [2.0, np.nan, np.inf])
 @pytest.mark.parametrize("lie", [np.nan, np.inf, -np.inf])
-def test_a_score_that_is_no_number_is_never_let_through(lie: float) -> None:
-    """As of a document that the engine did not return, or scored with nothing."""
-    found = parity_of([answered([1.0, 2.0, 3.0], [1.0, lie, lie], [0, 1, 2])])
+def test_a_score_that_is_no_number_is_never_let_through(lie: float, own: float) -> None:
+    """As of a document that the engine did not return, or with a feature that is no number."""
+    found = parity_of([answered([1.0, own, 3.0], [1.0, lie, lie], [0, 1, 2])])
     assert found.largest_difference == np.inf
     assert found.refusal(1e300) is not None
     assert np.isfinite(found.tau)

@@ -76,12 +76,14 @@ class Laboratory:
         *,
         cut_off: bool,
         published: bool = False,
+        unsure: bool = False,
     ) -> list[str]:
         """What a command has broken, by how it ended, or breaks when it is repeated."""
         clean = self._clean[stage.name]
         found = broken(
-            stage, self.world, clean, ended, expected, cut_off=cut_off, published=published
-        )
+            stage, self.world, clean, ended, expected,
+            cut_off=cut_off, published=published, unsure=unsure,
+        )  # fmt: skip
         if ended.code:
             with small_chunks():
                 found += broken_when_repeated(stage, self.world, clean, killed=cut_off)

@@ -11,7 +11,8 @@ from tests.faults.running import Ended
 from tests.faults.stage import Clean, Stage, made
 from tests.faults.world import State, World
 
-SILENT = {128 + signal.SIGKILL}
+_SIGNALLED = 128
+SILENT = {_SIGNALLED + signal.SIGKILL}
 OLD = b"what stood here before\n"
 """What is in the place of a published file before a command."""
 _MARK = re.compile(r"-owpc-ltr-[0-9a-f]+-filling$")
@@ -27,13 +28,19 @@ def broken(
     *,
     cut_off: bool,
     published: bool = False,
+    unsure: bool = False,
 ) -> list[str]:
     """The promises that a command has broken, in words.
 
     `cut_off` is whether the cluster could not be reached any more, so that nothing could be
-    cleaned up or looked at; `published` whether the file may be in its place in spite of a fault.
+    cleaned up or looked at; `published` whether the file may be in its place in spite of a fault;
+    `unsure` whether the command may not know that its work is done.
     """
     state, printed, file = made(stage, world, ended)
+    signalled = ended.code > _SIGNALLED and ended.code not in SILENT
+    if signalled and not ended.err and file == clean.published:
+        # A signal between the result and the end of the process finds nothing to tell.
+        return _differences("ended without a word, and", state, clean.after)
     # What is ended by a signal that cannot be caught says nothing.
     problems = [] if ended.code in SILENT else ended.faults()
     if str(ended.code) not in expected.split("|"):
@@ -48,7 +55,7 @@ def broken(
         if stage.out and file != OLD and not (published and file == clean.published):
             problems.append("a failed command has replaced the file")
         problems += _between(clean, state, ended, cut_off=cut_off)
-        if stage.once and _same(state, clean.after) and not cut_off:
+        if stage.once and _same(state, clean.after) and not (cut_off or unsure):
             problems.append(f"it is done, and said to have failed: {ended.line}")
     return problems + list(_litter(stage, world, hidden=ended.code not in SILENT and not cut_off))
 

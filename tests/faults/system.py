@@ -29,6 +29,8 @@ class SystemFault:
     """Whether the command has no chance to say or clean up anything."""
     published: bool = False
     """Whether the file may be in its place already when the command ends otherwise."""
+    unsure: bool = False
+    """Whether it may strike where the command can no longer tell that its work is done."""
     only: tuple[str, ...] = ()
     seeds: int = 1
 
@@ -66,6 +68,7 @@ def signalled(*numbers: int, step: str = "call") -> Struck:
 
     def strike(killer: Killer, stage: Stage, chance: random.Random) -> Ended:
         place = chance.randint(1, killer.steps(stage)[step])
+        killer.laboratory.clean(stage)  # steps are counted by doing it
         return killer.struck(stage, Trap(step, place, numbers))
 
     return strike
@@ -143,7 +146,7 @@ SYSTEM_FAULTS = [
     SystemFault("SIGINT twice", signalled(signal.SIGINT, signal.SIGINT), "0|130",
                 published=True, abrupt=True),
     SystemFault("SIGHUP", signalled(signal.SIGHUP), "0|129", published=True),
-    SystemFault("memory at an end", signalled(), "0|2|3|4|5|70", published=True),
+    SystemFault("memory at an end", signalled(), "0|2|3|4|5|70", published=True, unsure=True),
     *(
         SystemFault(f"plugin {name}", _plugin(text), "2", only=_LEARNING)
         for name, text in _PLUGINS.items()

@@ -35,7 +35,8 @@ def test_a_fault_of_the_system_ends_as_promised(
     laboratory.clean(struck)
     ended = by.strike(killer, struck, random.Random(f"{stage}:{fault}:{seed}"))  # noqa: S311
     problems = laboratory.problems_of(
-        struck, ended, by.expected, cut_off=by.abrupt, published=by.published
-    )
+        struck, ended, by.expected,
+        cut_off=by.abrupt, published=by.published, unsure=by.unsure,
+    )  # fmt: skip
     record(record_property, stage, fault, ended.code, held=not problems)
     assert problems == []

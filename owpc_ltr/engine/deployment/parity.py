@@ -248,8 +248,9 @@ def _rows(sample: dict[str, Any], ids: list[str]) -> list[int]:
 
 def _differences(one: Answered) -> Vector:
     """The relative difference of each document's scores."""
-    difference = np.abs(one.served - one.local) / np.maximum(1.0, np.abs(one.local))
     # A score that is not a number must not slip through a comparison.
+    with np.errstate(invalid="ignore"):
+        difference = np.abs(one.served - one.local) / np.maximum(1.0, np.abs(one.local))
     return np.where(np.isfinite(difference), difference, np.inf)
 
 
