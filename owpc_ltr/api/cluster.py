@@ -296,9 +296,12 @@ class Cluster:
         `query` has `{{keywords}}` where the user's words go. It may be a file, and the whole body
         of a search, with filters, aggregations, highlighting …; its `size` holds unless given.
         """
-        from owpc_ltr.engine.search.request import SearchRequest
+        from owpc_ltr.engine.search.request import COLLAPSE, SearchRequest
+        from owpc_ltr.engine.store.needs import check_collapse
 
         template, rest = self._template(index, query)
+        if COLLAPSE in rest:
+            check_collapse(self.engine.about())
         own = rest.pop("size", 10)
         shown = own if size is None else size
         filled = {"keywords": keywords, "query": keywords, **(params or {})}

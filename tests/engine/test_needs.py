@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from owpc_ltr.api.cluster import Cluster
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.http.connection import ConnectionSettings, Credentials
 from owpc_ltr.engine.http.refusals import NotAllowed
 from owpc_ltr.engine.http.secret import Secret
 from owpc_ltr.engine.store.choose import choose_store
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
-from owpc_ltr.errors import Refused
+from owpc_ltr.errors import Refused, UsageError
 from tests.engine.documents import PARAMS, QUERIES, featureset_of
 from tests.engine.fake_engine import FakeEngine, Reply
 
@@ -47,6 +48,32 @@ def engine(fake: FakeEngine) -> Iterator[Engine]:
     made = Engine(ConnectionSettings(fake.url, Credentials("the test", Secret("Basic x"))))
     yield made
     made.close()
+
+
+@pytest.mark.parametrize(
+    ("distribution", "version", "takes"),
+    [
+        ("elasticsearch", "8.14.3", False),
+        ("elasticsearch", "8.15.0", True),
+        ("elasticsearch", "9.2.0", True),
+        ("opensearch", "3.8.0", False),
+        ("opensearch", "a build of ours", True),
+    ],
+)
+def test_only_an_engine_that_cannot_collapse_what_it_rescores_is_refused(
+    distribution: str, version: str, takes: bool, fake: FakeEngine, engine: Engine
+) -> None:
+    fake.on("GET", "/", about(version, distribution))
+    query = {"query": {"match": {"title": "{{keywords}}"}}, "collapse": {"field": "maker"}}
+    cluster = Cluster(engine, "plugin-free")
+    assert cluster.request("a", index="docs", query={"query": query["query"]}).rest == {}
+    assert not fake.requests, "who does not collapse needs no right to ask for the version"
+    if takes:
+        found = cluster.request("a", index="docs", query=query)
+        assert found.filters == {"collapse": {"field": "maker"}}
+        return
+    with pytest.raises(UsageError, match=f"{version} does not collapse .* leave it out"):
+        cluster.request("a", index="docs", query=query)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from owpc_ltr.api.cluster import Cluster
 from owpc_ltr.engine.deployment.aliases import Aliases
 from owpc_ltr.engine.deployment.drift import verify
 from owpc_ltr.engine.http.client import Engine, EngineRefusal
@@ -21,7 +22,7 @@ from owpc_ltr.engine.store.base import Search
 from owpc_ltr.engine.store.choose import choose_store
 from owpc_ltr.engine.store.needs import most_clauses
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
-from owpc_ltr.errors import Refused
+from owpc_ltr.errors import Refused, UsageError
 from tests.engine.deployed import put
 from tests.engine.documents import PARAMS, QUERIES, Docs, featureset_of, fill, hits_of, logged
 from tests.engine.small_cluster import Small, linear, small_cluster
@@ -142,19 +143,43 @@ def test_the_limit_of_clauses_is_the_engines(
             hits_of(docs, search)
 
 
+def test_collapsed_results_are_rescored_or_refused_in_words(
+    small: Small, release: Release, record_property: Record
+) -> None:
+    """collapse beside rescoring"""
+    model = put(small, linear()).model
+    cluster = Cluster(small.engine, "plugin-free", small.store.name)
+    text = {"match": {"title": "{{keywords}}"}}
+    asked: dict[str, Any] = {"model": model, "index": small.index, "size": 20}
+    collapsed = {"query": text, "collapse": {"field": "size"}}
+    if release.engine == OPENSEARCH:
+        record_property("figure", "refused in words")
+        with pytest.raises(UsageError, match=r"does not collapse .* Elasticsearch 8\.15"):
+            cluster.search("alpha beta", query=collapsed, **asked)
+        return
+    record_property("figure", "yes")
+    whole = cluster.search("alpha beta", query=text, **{**asked, "size": 100})
+    found = cluster.search("alpha beta", query=collapsed, **asked)
+    scores = {hit.document_id: hit.score for hit in whole.after}
+    ids = [hit.document_id for hit in found.after]
+    assert [hit.score for hit in found.after] == [scores[one] for one in ids]
+    assert ids == sorted(ids, key=lambda one: -scores[one])
+    body = {"docs": [{"_id": one} for one in scores]}
+    told = small.engine.request("POST", f"/{small.index}/_mget", body=body)["docs"]
+    size = {doc["_id"]: doc["_source"]["size"] for doc in told}
+    assert len({size[one] for one in ids}) == len(ids)
+    # Of each group the query's own best, before the model has looked.
+    heads: dict[float, str] = {}
+    for hit in whole.before:
+        heads.setdefault(size[hit.document_id], hit.document_id)
+    assert set(ids) <= set(heads.values())
+
+
 OPTIONAL: dict[str, tuple[str, Any]] = {
     "english analysis": ("_analyze", {"analyzer": "english", "text": "foxes"}),
     "scripts": (
         "_search",
         {"query": {"script_score": {"query": {"match_all": {}}, "script": {"source": "1"}}}},
-    ),
-    "collapse beside rescoring": (
-        "_search",
-        {
-            "query": {"match_all": {}},
-            "collapse": {"field": "tag"},
-            "rescore": {"window_size": 5, "query": {"rescore_query": {"match_all": {}}}},
-        },
     ),
 }
 

@@ -77,8 +77,12 @@ def default_query(engine: Engine, index: str) -> dict[str, Any]:
     return {"multi_match": {"query": KEYWORDS, "fields": sorted(fields)}}
 
 
-FILTERS = frozenset({"post_filter", "min_score", "runtime_mappings", "terminate_after"})
-"""Keys of a search's body that decide which documents are found."""
+COLLAPSE = "collapse"
+FILTERS = frozenset({"post_filter", "min_score", "runtime_mappings", "terminate_after", COLLAPSE})
+"""Keys of a search's body that decide which documents are found.
+
+Not every engine collapses results that it rescores: see `check_collapse`.
+"""
 
 CARRIED = FILTERS | {
     *("from", "size", "_source", "fields", "stored_fields", "docvalue_fields", "script_fields"),
@@ -89,7 +93,6 @@ CARRIED = FILTERS | {
 
 REFUSED = {
     "sort": "results are ordered by the model: leave it out, or rank on the field as a feature",
-    "collapse": "most engines cannot collapse rescored results: group the hits in the application",
     "search_after": "it goes with a sort: ask for later pages with from, within the window",
     "scroll": "scrolled results are not rescored: ask for pages with from",
     "slice": "slices are for scrolling: ask for pages with from",
@@ -103,19 +106,27 @@ REFUSED = {
 
 def check_query(query: Mapping[str, Any]) -> None:
     """Refuse what an engine cannot rescore, before it answers with a riddle."""
-    for key in REFUSED.keys() & query.keys() - {"knn"}:
+    _refuse_keys(query)
+    if COLLAPSE in query:
         raise UsageError(
-            f"the query has a '{key}', and results cannot be rescored with one: {REFUSED[key]}"
+            "the query has a 'collapse', which stands beside a query: give the whole body"
         )
 
 
 def check_body(rest: Mapping[str, Any]) -> None:
     """Refuse the keys of a search's body that rescoring does not allow, or that we do not know."""
-    check_query(rest)
+    _refuse_keys(rest)
     strange = sorted(rest.keys() - CARRIED)
     if strange:
         why = REFUSED.get(strange[0], "it is not known to go with rescoring: give the query alone")
         raise UsageError(f"the search's body has a '{strange[0]}' beside its query: {why}")
+
+
+def _refuse_keys(part: Mapping[str, Any]) -> None:
+    for key in REFUSED.keys() & part.keys() - {"knn"}:
+        raise UsageError(
+            f"the query has a '{key}', and results cannot be rescored with one: {REFUSED[key]}"
+        )
 
 
 def read_search(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -105,7 +105,7 @@ class Store(Protocol):
         rescores its own best `window`, so that nothing beyond a window is then ever returned.) The
         engine sorts anew after each clause, beyond the window too, so that what one of several
         clauses brings below those beyond it is not in the window of the next: `window.py` keeps
-        that from happening. A search with `sort`, `collapse` or scroll cannot be rescored.
+        that from happening. A search with `sort` or scroll cannot be rescored.
         """
         ...
 

@@ -54,6 +54,20 @@ def check_window_scores(about: About) -> None:
         )
 
 
+def check_collapse(about: About) -> None:
+    """Refuse an engine that does not collapse results which it rescores."""
+    try:
+        numbers = parse_version(about.version)
+    except UsageError:
+        return  # its own refusal says so too
+    if about.distribution != "elasticsearch" or numbers < (8, 15):
+        raise UsageError(
+            f"the search's body has a 'collapse', and {_NAMES[about.distribution]} "
+            f"{about.version} does not collapse results that it rescores, as Elasticsearch 8.15 "
+            "and later do: leave it out, and group the hits in the application"
+        )
+
+
 def most_clauses(engine: Engine) -> int | None:
     """How many clauses one search may have; None where the engine alone can tell.
 
