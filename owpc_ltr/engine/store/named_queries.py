@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from owpc_ltr.errors import BadInput, Refused
@@ -47,15 +48,15 @@ def linear_chain(model: LinearModel, queries: Mapping[str, Query], window: int) 
     """Rescorers whose sum is the model's score; each adds weight × score where its query matches.
 
     The first replaces the score of the search itself (`query_weight` 0). Features of weight 0
-    are left out, and normalisers folded in: what they leave is a constant first step.
+    are left out, features that ask the same are asked once, and normalisers folded in: what they
+    leave is a constant first step.
     """
     weights, intercept = model.folded()
     steps: list[tuple[Query, float]] = []
-    if intercept != 0.0 or not weights.any():
+    asked = _asked_once(model.feature_names, weights.tolist(), queries)
+    if intercept != 0.0 or not asked:
         steps.append(({"match_all": {}}, intercept))
-    for name, weight in zip(model.feature_names, weights, strict=True):
-        if weight != 0.0:
-            steps.append((scoring(queries[name]), float(weight)))
+    steps += [(scoring(query), weight) for query, weight in asked]
     return [
         {
             "window_size": window,
@@ -68,6 +69,19 @@ def linear_chain(model: LinearModel, queries: Mapping[str, Query], window: int) 
         }
         for position, (query, weight) in enumerate(steps)
     ]
+
+
+def _asked_once(
+    names: Sequence[str], weights: Sequence[float], queries: Mapping[str, Query]
+) -> list[tuple[Query, float]]:
+    """Each query with the sum of the weights of the features that ask it, where that is not 0."""
+    sums: dict[str, tuple[Query, float]] = {}
+    for name, weight in zip(names, weights, strict=True):
+        if weight != 0.0:
+            query = queries[name]
+            key = json.dumps(query, sort_keys=True)
+            sums[key] = query, sums.get(key, (query, 0.0))[1] + weight
+    return [(query, weight) for query, weight in sums.values() if weight != 0.0]
 
 
 def check_names(query: Query) -> Query:
