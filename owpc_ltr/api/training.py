@@ -186,13 +186,13 @@ def read_costs(
     price: float | None = None,
     *,
     keep_gain: float | None = None,
-    over: str | None = None,
+    over: str | float | None = None,
 ) -> Costs:
     """Costs of features for `train`: what `profile --json` printed, or {"feature": milliseconds}.
 
     `price` is what a millisecond must gain of the metric that chooses (.001). With `keep_gain`
     instead, the cheapest model is chosen that keeps this share of what all features gain over the
-    feature `over` alone (by default the one that ranks best).
+    feature `over` alone (by default the one that ranks best), or over that validation metric.
     """
     from owpc_ltr.errors import UsageError
     from owpc_ltr.training.feature_costs import read_costs as read

@@ -68,7 +68,7 @@ def print_path(chosen: Mapping[str, Any]) -> None:
     )  # fmt: skip
     if "gain" in chosen:
         typer.echo(
-            f"all features gain {chosen['gain']:+.4f} over '{chosen['over']}' alone; the cheapest "
-            f"model that keeps {chosen['keep_gain']:.0%} of it is chosen"
+            f"all features gain {chosen['gain']:+.4f} over {chosen['over']}; the cheapest model "
+            f"that keeps {chosen['keep_gain']:.0%} of it is chosen"
         )
     typer.echo(f"kept {len(chosen['kept'])} features: {', '.join(chosen['kept'])}")

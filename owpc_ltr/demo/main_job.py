@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from owpc_ltr.demo.cheaper import train_cheaper
 from owpc_ltr.demo.files import DemoFiles, write_files
 from owpc_ltr.demo.narration import Narrator, Silent
 from owpc_ltr.demo.plain_trees import train_plain_trees
@@ -19,7 +20,14 @@ from owpc_ltr.demo.preparing import (
     running_node,
     start_node,
 )
-from owpc_ltr.demo.proving import compare_rankers, search_held_out, train_owpc, upload_models
+from owpc_ltr.demo.proving import (
+    Rankers,
+    compare_rankers,
+    search_held_out,
+    train_owpc,
+    tune_baseline,
+    upload_models,
+)
 from owpc_ltr.demo.walk import INDEX, MODEL, DemoOptions, Walk
 from owpc_ltr.errors import UsageError
 
@@ -64,7 +72,9 @@ def go_on_with(walk: Walk, engine: Engine) -> None:
     found = find_candidates(walk, engine, documents)
     sides = log_candidates(walk, cluster, found)
     model, trees = train_owpc(walk, sides), train_plain_trees(walk, sides)
-    baseline = compare_rankers(walk, cluster, sides, model, trees)
+    baseline = tune_baseline(walk, cluster, sides)
+    fewer = train_cheaper(walk, cluster, sides, model, baseline)
+    compare_rankers(walk, cluster, sides, Rankers(model, fewer, trees, baseline))
     names = upload_models(walk, cluster, model, trees)
     search_held_out(walk, cluster, sides, found, names, baseline)
     seconds = walk.figures["seconds"]
@@ -75,12 +85,14 @@ def go_on_with(walk: Walk, engine: Engine) -> None:
 def what_next(options: DemoOptions, url: str) -> list[str]:
     """Commands that go on from where the demo stops, ready to be typed."""
     model, data = options.file("-owpc.json"), options.file(".parquet")
+    fewer = options.file("-owpc-fewer.json")
     there = f"--index {INDEX} --model {MODEL} --query {options.file('-bm25.json')} --url {url}"
     command = _command()
     return [
         f'{command} search "split a string into lines" {there} --title qualified_name',
         f'{command} rescore-body "split a string into lines" {there}',
         f"{command} evaluate {model} {data} --metric ndcg@10 --metric map --against feature:text",
+        f"{command} upload {fewer} --index {INDEX} --name {MODEL} --url {url}",
         f"{command} train {data} --loss pairwise --optimizer larank --out pairwise.json",
         f"{command} engine stop --port {options.port}",
     ]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from owpc_ltr.demo.contest import METRICS, by_kind, hold_contest, rows_of, verdict
+from owpc_ltr.demo.contest import METRICS, Contest, by_kind, hold_contest, rows_of, verdict
 from owpc_ltr.demo.judged import DemoQuery, Pool
 from owpc_ltr.demo.lambdamart import fit_lambdamart
 from owpc_ltr.demo.live import METRIC, WINDOW, Live, search_live
@@ -24,13 +25,14 @@ if TYPE_CHECKING:
 
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.splits import DatasetSplits
+    from owpc_ltr.models.linear import LinearModel
     from owpc_ltr.protocols import Model
 
 GENERATORS = ("constant", "logarithmic", "inverse", "exponential", "top")
-OWPC, TUNED, UNTUNED, LAMBDAMART = "OWPC (linear)", "BM25, tuned", "BM25, untuned", "LambdaMART"
-TREES = "trees of 20 pairs"
+OWPC, FEWER, TREES = "OWPC (linear)", "OWPC, fewer features", "trees of 20 pairs"
+TUNED, UNTUNED, LAMBDAMART = "BM25, tuned", "BM25, untuned", "LambdaMART"
 ENGINE, CLIENT = "engine", "client"
-RUNS_IN = {OWPC: ENGINE, TREES: ENGINE, TUNED: ENGINE, UNTUNED: ENGINE, LAMBDAMART: CLIENT}
+RUNS_IN = {**dict.fromkeys((OWPC, FEWER, TREES, TUNED, UNTUNED), ENGINE), LAMBDAMART: CLIENT}
 """Where each ranker runs in a cluster without any plugin."""
 _SAME = 1e-5
 _SHOWN = 5
@@ -38,10 +40,20 @@ _BUDGET = 1000.0
 """Milliseconds that no machine needs: the demo shows what it costs, whatever runs beside it."""
 
 
-def train_owpc(walk: Walk, sides: DatasetSplits[RankingDataset]) -> Model:
+@dataclass(frozen=True)
+class Rankers:
+    """What the contest is between, besides its own LambdaMART."""
+
+    linear: Model
+    fewer: Model
+    trees: Model
+    baseline: MultiMatch
+
+
+def train_owpc(walk: Walk, sides: DatasetSplits[RankingDataset]) -> LinearModel:
     """OWPC solved by LaRank, weights and C chosen on validation queries, as a file."""
     from owpc_ltr.host import registry as registries
-    from owpc_ltr.models.linear import save_model
+    from owpc_ltr.models.linear import LinearModel, save_model
     from owpc_ltr.protocols import Run
     from owpc_ltr.training.train import Plan, train
 
@@ -54,7 +66,9 @@ def train_owpc(walk: Walk, sides: DatasetSplits[RankingDataset]) -> Model:
         with walk.narrator.working() as show:
             run = Run(seed=walk.options.seed, threads=walk.options.threads, progress=show)
             trained = train(sides.training, plan, run, sides.validation, sides.source)
-        save_model(trained.model, walk.options.file("-owpc.json"))
+        model = trained.model
+        assert isinstance(model, LinearModel)  # noqa: S101 - told to the type checker
+        save_model(model, walk.options.file("-owpc.json"))
         certificate = trained.fit.certificate
         walk.narrator.line(
             f"{len(trained.table)} candidates on {sides.training.n_queries} queries; the best on "
@@ -69,26 +83,38 @@ def train_owpc(walk: Walk, sides: DatasetSplits[RankingDataset]) -> Model:
             walk.narrator.line(f"warning: {warning}")
         walk.figures["owpc"] = {
             "settings": dict(trained.settings),
-            "validation": trained.model.record["validation"],
+            "validation": model.record["validation"],
             "certificate": certificate.as_dict(),
             "candidates": len(trained.table),
         }
-    return trained.model
+    return model
 
 
-def compare_rankers(
-    walk: Walk,
-    cluster: Cluster,
-    sides: DatasetSplits[RankingDataset],
-    model: Model,
-    trees: Model,
-) -> MultiMatch:
-    """The contest on held-out queries; returns the tuned full-text query."""
-    with walk.step("compare", "compare on queries that nothing has seen"):
+def tune_baseline(walk: Walk, cluster: Cluster, sides: DatasetSplits[RankingDataset]) -> MultiMatch:
+    """The full-text query whose boosts rank the training queries best."""
+    with walk.step("bm25", "tune BM25 on the training queries, for a baseline that is somebody"):
         columns = field_columns(cluster.featureset)
         with walk.narrator.working() as show:
             show("tuning BM25 on the training queries", None)
             tuning = tune(sides.training, columns, SELECT)
+        baseline = tuning.best
+        difference = _check_baseline(cluster, baseline, sides.test, columns)
+        walk.narrator.line(
+            f"the best of {tuning.tried} settings of boosts and tie_breaker, by training {SELECT}; "
+            f"the engine gives it the same scores (to {difference:.0e})"
+        )
+        walk.figures["bm25"] = {
+            **baseline.as_dict(), "training": tuning.value, "tried": tuning.tried
+        }  # fmt: skip
+    return baseline
+
+
+def compare_rankers(
+    walk: Walk, cluster: Cluster, sides: DatasetSplits[RankingDataset], rankers: Rankers
+) -> None:
+    """The contest on held-out queries."""
+    with walk.step("compare", "compare on queries that nothing has seen"):
+        with walk.narrator.working() as show:
             show("growing LambdaMART", None)
             rival = fit_lambdamart(
                 sides.training,
@@ -97,20 +123,16 @@ def compare_rankers(
                 seed=walk.options.seed,
                 threads=walk.options.threads,
             )
-        baseline, features = tuning.best, sides.test.features
-        difference = _check_baseline(cluster, baseline, sides.test, columns)
+        columns, features = field_columns(cluster.featureset), sides.test.features
         scores = {
-            OWPC: model.score(features),
-            TREES: trees.score(features),
-            TUNED: baseline.score(features, columns),
+            OWPC: rankers.linear.score(features),
+            FEWER: rankers.fewer.score(features),
+            TREES: rankers.trees.score(features),
+            TUNED: rankers.baseline.score(features, columns),
             LAMBDAMART: rival.score(features),
             UNTUNED: untuned(columns).score(features, columns),
         }
         contest = hold_contest(scores, sides.test, walk.options.seed)
-        walk.narrator.line(
-            f"BM25: the best of {tuning.tried} settings of boosts and tie_breaker, by training "
-            f"{SELECT}; the engine gives it the same scores (to {difference:.0e})"
-        )
         walk.narrator.line(
             f"LambdaMART: XGBoost rank:ndcg, depth {rival.settings['max_depth']}, {rival.trees} "
             f"trees, by validation {SELECT}"
@@ -123,31 +145,32 @@ def compare_rankers(
         for row in kinds:
             means = ", ".join(f"{name} {value:.4f}" for name, value in row[SELECT].items())
             walk.narrator.line(f"{SELECT} of the {row['queries']} {row['kind']} queries: {means}")
-        for other in (TUNED, LAMBDAMART):
-            for metric, one in zip(METRICS, contest.comparisons[other], strict=True):
-                if metric == SELECT:
-                    walk.narrator.line(verdict(OWPC, other, metric, one))
-        by_trees = {
-            other: compare(
-                contest.measured[TREES][-1], contest.measured[other][-1], walk.options.seed
-            )
-            for other in (TUNED, LAMBDAMART)
-        }
-        for other, one in by_trees.items():
-            walk.narrator.line(verdict(TREES, other, METRICS[-1], one))
+        _tell_verdicts(walk, contest)
         walk.figures["contest"] = {
             **contest.as_dict(),
             "runs_in": RUNS_IN,
-            "trees": {other: one.as_dict() for other, one in by_trees.items()},
             "by_kind": kinds,
-            "bm25": {**baseline.as_dict(), "training": tuning.value, "tried": tuning.tried},
             "lambdamart": {
                 "settings": rival.settings,
                 "trees": rival.trees,
                 "validation": rival.validation,
             },
         }
-    return baseline
+
+
+def _tell_verdicts(walk: Walk, contest: Contest) -> None:
+    """What is better than what, by the metric that chose."""
+    found = {}
+    for ranker in (OWPC, FEWER, TREES):
+        for other in (TUNED, LAMBDAMART):
+            mine, theirs = contest.measured[ranker][-1], contest.measured[other][-1]
+            found[ranker, other] = one = compare(mine, theirs, walk.options.seed)
+            if ranker != FEWER or other == TUNED:
+                walk.narrator.line(verdict(ranker, other, METRICS[-1], one))
+    for ranker, key in ((FEWER, "fewer"), (TREES, "trees")):
+        walk.figures[f"contest_{key}"] = {
+            other: found[ranker, other].as_dict() for other in (TUNED, LAMBDAMART)
+        }
 
 
 def upload_models(walk: Walk, cluster: Cluster, model: Model, trees: Model) -> dict[str, str]:

@@ -22,7 +22,7 @@ MODEL = "python-docs-owpc"
 TREES_MODEL = "python-docs-trees"
 SELECT = "ndcg@10"
 """The one metric by which everything is chosen: loss weights, C, trees, boosts."""
-STEPS = 10
+STEPS = 12
 
 
 @dataclass(frozen=True)

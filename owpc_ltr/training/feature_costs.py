@@ -11,7 +11,7 @@ from owpc_ltr.training.feature_worth import Costs
 
 
 def read_costs(
-    path: Path, price: float, keep_gain: float | None = None, over: str | None = None
+    path: Path, price: float, keep_gain: float | None = None, over: str | float | None = None
 ) -> Costs:
     """The costs of the file, and what they are weighed against (see `Costs`).
 

@@ -69,7 +69,7 @@ def train_at_cost(
         raise UsageError(
             "--feature-cost chooses on validation queries: give --validation, or a share"
         )
-    over = set() if costs.over is None else {costs.over}
+    over = {costs.over} if isinstance(costs.over, str) else set[str]()
     named = over.union(costs.milliseconds, costs.derived)
     strange = sorted(named - set(data.feature_names))
     if strange:

@@ -26,14 +26,15 @@ class Costs:
     A feature that is not named costs nothing; a negative cost (noise of a measurement) is 0.
     `derived` names the features that others are derived from, which are computed then too. With
     `keep_gain` there is no price: it is the share that is kept of what all features gain over the
-    feature `over` alone, by default the one that ranks the validation queries best.
+    feature `over` alone, by default the one that ranks the validation queries best; or, where it is
+    a number, over a ranker with that validation metric.
     """
 
     milliseconds: Mapping[str, float]
     price: float
     derived: Mapping[str, Collection[str]] = field(default_factory=dict)
     keep_gain: float | None = None
-    over: str | None = None
+    over: str | float | None = None
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.price) and self.price >= 0):
@@ -61,8 +62,8 @@ class Costs:
 class Aim:
     """Which model of a path is chosen, and what a millisecond is worth on the way.
 
-    `over` and `floor` are the feature that a gain is over and its metric; `gain` that of all
-    features. All are None where there is a price only. Metrics are the higher the better here.
+    `over` names what a gain is over, whose metric is `floor`; `gain` is that of all features.
+    Metrics are the higher the better here.
     """
 
     price: float
@@ -99,22 +100,32 @@ def aim_of(costs: Costs, metric: Metric, model: Model, validation: RankingDatase
     """
     if costs.keep_gain is None:
         return Aim(costs.price)
+    over, floor = _rival(costs.over, metric, validation)
+    gain = _measured(metric, model.score(validation.features), validation) - floor
+    if not gain > 0:
+        raise Refused(
+            f"there is no gain to keep a share of: on the validation queries {over} is as good as "
+            "the model of all features; price their milliseconds, or train otherwise"
+        )
+    whole = costs.of(frozenset(validation.feature_names))
+    return Aim(gain / whole if whole else 0.0, costs.keep_gain, over, floor, gain)
+
+
+def _rival(
+    over: str | float | None, metric: Metric, validation: RankingDataset
+) -> tuple[str, float]:
+    """What a gain is over, in words, and its metric."""
+    if isinstance(over, float):
+        return "the ranker that it is over", signed(over, metric)
     # A feature that is missing counts 0, as in the engine.
     columns = np.nan_to_num(validation.features, nan=0.0)
     alone = {
         name: _measured(metric, columns[:, place].astype(np.float64), validation)
         for place, name in enumerate(validation.feature_names)
-        if costs.over in {None, name}
+        if over in {None, name}
     }
-    over = max(alone, key=alone.__getitem__)
-    gain = _measured(metric, model.score(validation.features), validation) - alone[over]
-    if not gain > 0:
-        raise Refused(
-            f"there is no gain to keep a share of: on the validation queries '{over}' alone is as "
-            "good as the model of all features; price their milliseconds, or train otherwise"
-        )
-    whole = costs.of(frozenset(validation.feature_names))
-    return Aim(gain / whole if whole else 0.0, costs.keep_gain, over, alone[over], gain)
+    best = max(alone, key=alone.__getitem__)
+    return f"'{best}' alone", alone[best]
 
 
 def signed(value: float, metric: Metric) -> float:

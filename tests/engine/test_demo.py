@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from owpc_ltr.api.judgments import read_judgments
@@ -21,7 +22,7 @@ from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.evaluation.evaluate import measure, model_data
 from owpc_ltr.features.loading import load_featureset
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.models.linear import load_model
+from owpc_ltr.models.linear import LinearModel, load_model
 
 pytestmark = pytest.mark.node
 
@@ -57,6 +58,7 @@ def test_the_demo_goes_all_the_way_and_its_figures_can_be_had_again(
     assert 0.3 < figures["pool_recall"] < 1.0
     assert set(figures["contest"]["rankers"]) == {
         "OWPC (linear)",
+        "OWPC, fewer features",
         "trees of 20 pairs",
         "BM25, tuned",
         "LambdaMART",
@@ -71,6 +73,17 @@ def test_the_demo_goes_all_the_way_and_its_figures_can_be_had_again(
     assert any("it runs inside the engine" in line for line in heard.lines)
     assert figures["live_trees"]["n_queries"] == figures["live"]["n_queries"]
     assert json.loads((tmp_path / "demo" / f"{INDEX}-bm25.json").read_text())["multi_match"]
+
+    cheaper = figures["cheaper"]
+    assert cheaper["gain_kept"] >= 0.95
+    fewer = load_model(tmp_path / "demo" / f"{INDEX}-owpc-fewer.json")
+    assert isinstance(fewer, LinearModel)
+    names = np.array(fewer.feature_names)
+    assert names[fewer.weights != 0].tolist() == cheaper["kept"]
+    assert set(cheaper["milliseconds"]) == {"none", "all", "fewer"}
+    enough = [step for step in cheaper["path"] if step["worth"] >= 0.95]
+    chosen = min(enough, key=lambda step: step["milliseconds"])
+    assert chosen["features"] == len(cheaper["kept"])
 
     # What `owpc-ltr evaluate` prints for the files that the demo leaves.
     model = load_model(tmp_path / "demo" / f"{INDEX}-owpc.json")

@@ -166,11 +166,29 @@ def added_milliseconds(
     repeat: int = 20,
 ) -> float:
     """What a model adds to a search, in milliseconds by our clock: the median over repeats."""
-    ways = {"without": _plain(store, subject, window), "with": _ask(store, subject, window)}
+    samples = model_latencies(
+        engine, store, {"with": subject}, queries, window=window, repeat=repeat
+    )
+    return float(np.median(samples["with"].wall - samples["none"].wall))
+
+
+def model_latencies(
+    engine: Engine,
+    store: Store,
+    subjects: Mapping[str, Subject],
+    queries: Sequence[Params],
+    *,
+    window: int = 100,
+    repeat: int = 20,
+    seed: int = 0,
+) -> dict[str, Samples]:
+    """The latency of one live query with each of several models, and with `none`."""
+    first = next(iter(subjects.values()))
+    ways = {"none": _plain(store, first, window)}
+    ways |= {name: _ask(store, subject, window) for name, subject in subjects.items()}
     # A node compiles what is new to it while it runs: the first searches are slower than all later.
-    timed(engine, subject.index, ways, queries, _WARM_UP_NEW)
-    samples = timed(engine, subject.index, ways, queries, repeat)
-    return float(np.median(samples["with"].wall - samples["without"].wall))
+    timed(engine, first.index, ways, queries, _WARM_UP_NEW, seed)
+    return timed(engine, first.index, ways, queries, repeat, seed)
 
 
 def timed(
