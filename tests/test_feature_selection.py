@@ -256,7 +256,7 @@ def test_train_keeps_a_share_of_the_gain(both: Both, run: Callable[..., Any]) ->
     code, out, err = run(*words, "--feature-cost", "costs.json")
     assert (code, err) == (0, "")
     assert "GAIN KEPT" in out
-    assert "the cheapest that keeps 80% of it is chosen" in out
+    assert "the cheapest model that keeps 80% of it is chosen" in out
     for more, said in (
         ((), "--feature-cost"),
         (("--feature-cost", "costs.json", "--feature-price", "0.1"), "give one"),
