@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.joined_tables.source import as_joined, joined_features, sources_in
 from owpc_ltr.errors import BadInput
 
 
@@ -40,6 +41,7 @@ def join_datasets(parts: Sequence[RankingDataset], names: Sequence[str]) -> Rank
         comments=_comments(parts),
         feature_scales=scales[0] if _all_same(scales) else None,
         document_fields=_fields(parts),
+        manifest=_joined(parts),
         notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
     )
 
@@ -55,6 +57,13 @@ def _check_alike(one: RankingDataset, name: str, other: RankingDataset, other_na
         raise BadInput(
             f"{name} and {other_name} were logged with other versions of the feature set "
             f"({str(hashes[0])[:12]} and {str(hashes[1])[:12]}): log one of them again"
+        )
+    joined = [joined_features(sources_in(part.manifest)) for part in (one, other)]
+    if joined[0] != joined[1]:
+        differing = next(iter(set(joined[0]) ^ set(joined[1])), joined[0][0])
+        raise BadInput(
+            f"'{differing}' is joined from a table in one of {name} and {other_name}, and not in "
+            "the other: log both with the same tables"
         )
     for what in ("document_ids", "query_params"):
         if (getattr(one, what) is None) != (getattr(other, what) is None):
@@ -87,6 +96,12 @@ def _refuse_shared_queries(parts: Sequence[RankingDataset], names: Sequence[str]
                 "file, or give the queries of each file ids of their own"
             )
         place |= dict.fromkeys(queries, name)
+
+
+def _joined(parts: Sequence[RankingDataset]) -> dict[str, Any] | None:
+    """Where joined columns are from, each table once; the rest of a manifest is of one log."""
+    sources = dict.fromkeys(one for part in parts for one in sources_in(part.manifest))
+    return as_joined(tuple(sources)) or None
 
 
 def _strings(parts: Sequence[RankingDataset], name: str) -> pa.StringArray | None:

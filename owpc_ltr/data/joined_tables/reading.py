@@ -1,0 +1,176 @@
+"""A Parquet file, or a data frame, as a joined table: every key and every number checked."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from owpc_ltr.arrays import Matrix
+from owpc_ltr.data.frames import is_frame, table_of, text_ids
+from owpc_ltr.data.joined_tables.roles import Columns, columns_of, refuse_taken
+from owpc_ltr.data.joined_tables.source import JoinedSource
+from owpc_ltr.data.joined_tables.table import JoinedTable, make_table, row_hashes
+from owpc_ltr.data.joined_tables.texts import Texts
+from owpc_ltr.errors import BadInput, DiskFault
+from owpc_ltr.files.regular import open_regular
+from owpc_ltr.files.text import shown
+
+_ROWS = 1 << 17
+_DATASET = b"owpc_ltr"  # in the metadata of what `save_dataset` writes
+
+
+def read_joined_tables(given: Any) -> tuple[JoinedTable, ...]:
+    """The tables of Parquet files and data frames: one, or a list of them; None for none.
+
+    Raises BadInput, naming the file, the row (from 1) and the value of what cannot be joined, and
+    for a column that two tables have.
+    """
+    if given is None:
+        return ()
+    one = isinstance(given, str | Path | JoinedTable) or is_frame(given)
+    tables: list[JoinedTable] = []
+    for number, source in enumerate([given] if one else given, 1):
+        table = source if isinstance(source, JoinedTable) else _read(source, number)
+        for other in tables:
+            names = other.feature_names
+            refuse_taken(table.feature_names, table.source.file, names, other.source.file)
+        tables.append(table)
+    return tuple(tables)
+
+
+def _read(source: Any, number: int) -> JoinedTable:
+    if isinstance(source, str | Path):
+        return _from_file(Path(source))
+    table = table_of(source)
+    return _from_batches(
+        f"frame {number}", None, table.schema, table.num_rows, table.to_batches(_ROWS)
+    )
+
+
+def _from_file(path: Path) -> JoinedTable:
+    with open_regular(path) as file:
+        try:
+            digest = _file_digest(file)
+            # What was digested is what is read, should another file take the name meanwhile.
+            # A large table is read as it is decoded, not held beside that.
+            parquet = pq.ParquetFile(
+                file, page_checksum_verification=True, buffer_size=1 << 20, pre_buffer=False
+            )
+            if _DATASET in (parquet.schema_arrow.metadata or {}):
+                raise BadInput(
+                    f"cannot join {path}: it is a dataset of owpc-ltr, with labels: give a table "
+                    "of keys and numbers"
+                )
+            return _from_batches(
+                path.name, digest, parquet.schema_arrow, parquet.metadata.num_rows,
+                parquet.iter_batches(_ROWS),
+            )  # fmt: skip
+        except (pa.ArrowException, OSError, MemoryError, UnicodeError) as error:
+            if getattr(error, "errno", None) == errno.EIO:
+                raise DiskFault(f"cannot read {path}: {os.strerror(errno.EIO)}") from error
+            why = (str(error).splitlines() or [type(error).__name__])[0].split(".")[0].lower()
+            raise BadInput(
+                f"cannot read {path}: it is no whole Parquet file ({why}): write or fetch it again"
+            ) from error
+
+
+def _from_batches(
+    file: str, digest: str | None, schema: pa.Schema, rows: int, batches: Iterable[pa.RecordBatch]
+) -> JoinedTable:
+    """The table; of a frame the digest is that of its keys and values."""
+    columns = columns_of(schema.names, file)
+    if not rows:
+        raise BadInput(f"cannot join {file}: it has columns, and no row")
+    values = np.empty((rows, len(columns.features)), np.float32)
+    pieces: list[list[pa.StringArray]] = [[] for _ in columns.keys]
+    row = 0
+    for batch in batches:
+        if row + len(batch) > rows:
+            raise BadInput(f"cannot join {file}: it has more rows than it says: write it again")
+        for place, name in enumerate(columns.keys.values()):
+            pieces[place].append(_ids(batch.column(name), name, file, row))
+        _fill(values[row : row + len(batch)], batch, columns, file, row)
+        row += len(batch)
+    if row < rows:
+        raise BadInput(f"cannot join {file}: it has fewer rows than it says: write it again")
+    texts = tuple(map(Texts, pieces))
+    source = JoinedSource(
+        file, digest or _digest(columns, texts, values), tuple(columns.keys), columns.features
+    )
+    return make_table(source, texts, values)
+
+
+def _ids(column: pa.Array, name: str, file: str, first: int) -> pa.StringArray:
+    column.validate(full=True)
+    if column.null_count:
+        row = first + pc.index(pc.is_null(column), True).as_py() + 1
+        raise BadInput(
+            f"cannot join {file}: the column {shown(name)} has no value in row {row}: fill it, or "
+            "leave the row out"
+        )
+    try:
+        return text_ids(column, f"the column {shown(name)}")
+    except BadInput as error:
+        raise BadInput(f"cannot join {file}: {error}: cast it") from error
+
+
+def _fill(rows: Matrix, batch: pa.RecordBatch, columns: Columns, file: str, first: int) -> None:
+    """The numbers of a batch as float32; null and NaN are missing values."""
+    for place, name in enumerate(columns.features):
+        numbers = _numbers(batch.column(name), name, file, first)
+        with np.errstate(over="ignore"):
+            rows[:, place] = numbers
+        if np.isinf(rows[:, place]).any():
+            row = int(np.flatnonzero(np.isinf(rows[:, place]))[0])
+            why = "infinite" if np.isinf(numbers[row]) else "beyond float32"
+            raise BadInput(
+                f"cannot join {file}, row {first + row + 1}: {shown(name)} is {numbers[row]}, "
+                f"{why}: mend it; a missing value is null or NaN"
+            )
+
+
+def _numbers(column: pa.Array, name: str, file: str, first: int) -> Any:
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column, kind = column.dictionary_decode(), kind.value_type
+    if pa.types.is_boolean(kind):
+        column = column.cast(pa.uint8())
+    elif pa.types.is_null(kind) or pa.types.is_decimal(kind):
+        column = column.cast(pa.float64())
+    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        if column.null_count == len(column):
+            # Rows of text may follow, which can be shown; where none does, all are missing.
+            return np.full(len(column), np.nan)
+        row = pc.index(pc.is_valid(column), True).as_py()
+        raise BadInput(
+            f"cannot join {file}, row {first + row + 1}: {shown(name)} is "
+            f"{shown(str(column[row].as_py()))}, and the column holds {kind}: features are "
+            "numbers; turn it into one, or leave it out"
+        )
+    return column.to_numpy(zero_copy_only=False)
+
+
+def _file_digest(file: IO[bytes]) -> str:
+    """Hex SHA-256 of a file, which is then at its beginning again."""
+    digest = hashlib.sha256()
+    while block := file.read(1 << 20):
+        digest.update(block)
+    file.seek(0)
+    return digest.hexdigest()
+
+
+def _digest(columns: Columns, texts: Sequence[Texts], values: Matrix) -> str:
+    """Hex SHA-256 of what a frame says, wherever its pieces are cut."""
+    digest = hashlib.sha256("\0".join([*columns.keys, "", *columns.features]).encode())
+    digest.update(np.ascontiguousarray(row_hashes(tuple(texts), 0)).data)
+    digest.update(np.ascontiguousarray(values).data)
+    return digest.hexdigest()

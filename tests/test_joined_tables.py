@@ -1,0 +1,324 @@
+"""Joined tables: rows found as a dictionary finds them, all else refused by its place."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from owpc_ltr.data.dataset import make_dataset
+from owpc_ltr.data.joined_tables import table as table_module
+from owpc_ltr.data.joined_tables.asked import AskedPairs, pairs_of
+from owpc_ltr.data.joined_tables.judged import join_judged
+from owpc_ltr.data.joined_tables.keys import hashed
+from owpc_ltr.data.joined_tables.reading import read_joined_tables
+from owpc_ltr.data.joined_tables.served import columns_for, refuse_unused
+from owpc_ltr.data.joined_tables.source import JoinedSource, as_joined, sources_in
+from owpc_ltr.data.joined_tables.texts import Texts
+from owpc_ltr.data.joining import join_datasets
+from owpc_ltr.data.judgments import JudgedQuery
+from owpc_ltr.data.parquet import load_dataset, save_dataset
+from owpc_ltr.errors import BadInput, UsageError
+from tests.joined_samples import frame, table_of, written
+
+WORDS = st.sampled_from(["", "a", "b", "ab", "ba", "é", "a b", "ab" * 40])
+KEYS = st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=40)
+NUMBERS = st.floats(width=32, allow_infinity=False)
+
+
+def judged(pairs: list[tuple[str, str]]) -> AskedPairs:
+    """A query of one document for each pair."""
+    queries = [query for query, _ in pairs]
+    documents = pa.array([document for _, document in pairs], pa.string())
+    return AskedPairs(queries, queries, np.ones(len(pairs), np.int64), documents)
+
+
+@given(rows=st.dictionaries(st.tuples(WORDS, WORDS), NUMBERS, min_size=1), asked=KEYS)
+def test_values_are_those_of_a_dictionary(
+    rows: dict[tuple[str, str], float], asked: list[tuple[str, str]]
+) -> None:
+    keys, numbers = list(rows), np.array(list(rows.values()), np.float32)
+    both = table_of(
+        {"query_id": [k[0] for k in keys], "doc_id": [k[1] for k in keys], "x": numbers}
+    )
+    found = both.at(both.find(judged(asked)))[:, 0]
+    expected = np.array([rows.get(pair, math.nan) for pair in asked], np.float32)
+    np.testing.assert_array_equal(found, expected)
+
+
+@given(rows=st.dictionaries(WORDS, NUMBERS, min_size=1), asked=KEYS)
+@pytest.mark.parametrize("key", ["query_id", "query", "document_id"])
+def test_a_table_without_the_other_key_is_by_one_alone(
+    key: str, rows: dict[str, float], asked: list[tuple[str, str]]
+) -> None:
+    table = table_of({key: list(rows), "x": np.array(list(rows.values()), np.float32)})
+    found = table.at(table.find(judged(asked)))[:, 0]
+    own = 1 if key == "document_id" else 0
+    expected = np.array([rows.get(pair[own], math.nan) for pair in asked], np.float32)
+    np.testing.assert_array_equal(found, expected)
+
+
+@given(rows=st.dictionaries(st.tuples(WORDS, WORDS), NUMBERS, min_size=1), asked=KEYS)
+def test_keys_of_one_number_are_told_apart_by_their_texts(
+    rows: dict[tuple[str, str], float], asked: list[tuple[str, str]]
+) -> None:
+    """Numbers that nearly all texts share at first, then few: the texts decide."""
+
+    def poor(columns: Any, seed: int) -> Any:
+        return hashed(columns, seed) & np.uint64(2 ** min(4 * seed, 60) - 1)
+
+    keys, numbers = list(rows), np.array(list(rows.values()), np.float32)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table_module, "hashed", poor)
+        table = table_of(
+            {"query_id": [k[0] for k in keys], "doc_id": [k[1] for k in keys], "x": numbers}
+        )
+        found = table.at(table.find(judged(asked)))[:, 0]
+    expected = np.array([rows.get(pair, math.nan) for pair in asked], np.float32)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_numbers_of_texts_know_where_a_column_ends() -> None:
+    columns = [pa.array(["a", "ab", ""]), pa.array(["bc", "c", "abc"])]
+    assert len(set(hashed(columns, 1).tolist())) == 3
+    assert hashed(columns, 1).tolist() != hashed(columns, 2).tolist()
+    longer = pa.array(["x", "a", "ab", "", "y"])
+    np.testing.assert_array_equal(hashed([longer.slice(1, 3)], 1), hashed([columns[0]], 1))
+
+
+@given(
+    pieces=st.lists(st.lists(WORDS, max_size=5), max_size=5),
+    picks=st.lists(st.integers(0, 10**6), max_size=10),
+)
+def test_texts_in_pieces_are_as_in_one(pieces: list[list[str]], picks: list[int]) -> None:
+    whole = [text for piece in pieces for text in piece]
+    texts = Texts([pa.array(piece, pa.string()) for piece in pieces])
+    rows = np.array([pick % len(whole) for pick in picks] if whole else [], np.int64)
+    assert len(texts) == len(whole)
+    assert texts.at(rows).to_pylist() == [whole[row] for row in rows]
+
+
+def test_a_file_of_many_row_groups_is_as_the_frame_that_it_was_written_from(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    columns = {
+        "query": pa.array([f"q{n % 50}" for n in range(1000)]).dictionary_encode(),
+        "Document_ID": np.arange(1000, dtype=np.int64),
+        "clicks": pa.array([None if n % 7 == 0 else n for n in range(1000)], pa.int32()),
+        "fresh": rng.random(1000) < 0.5,
+        "rate": rng.normal(size=1000),
+    }
+    path = written(tmp_path / "ctr.parquet", columns, row_group_size=64)
+    (from_file,), (from_frame,) = read_joined_tables(path), read_joined_tables([frame(columns)])
+    assert from_file.source.keys == ("query", "document_id")
+    assert from_file.feature_names == ("clicks", "fresh", "rate")
+    assert (from_file.source.file, from_frame.source.file) == ("ctr.parquet", "frame 1")
+    pairs = judged([(f"q{n % 50}", str(n)) for n in range(0, 1000, 3)])
+    values = from_file.at(from_file.find(pairs))
+    np.testing.assert_array_equal(values, from_frame.at(from_frame.find(pairs)))
+    np.testing.assert_array_equal(values[:, 2], columns["rate"][::3].astype(np.float32))
+    np.testing.assert_array_equal(np.isnan(values[:, 0]), np.arange(0, 1000, 3) % 7 == 0)
+    np.testing.assert_array_equal(values[:, 1], columns["fresh"][::3])
+    other = pd.DataFrame({"document_id": ["1", "2"], "rate": [0.5, math.nan]})
+    (popular,) = read_joined_tables(other)
+    assert popular.source.keys == ("document_id",)
+
+
+def test_the_digest_of_a_frame_is_of_what_it_says_however_it_is_cut() -> None:
+    columns = {"doc_id": [str(n) for n in range(10)], "x": np.arange(10.0)}
+    whole = frame(columns)
+    cut = pa.concat_tables([whole.slice(0, 3), whole.slice(3)])
+    digests = [read_joined_tables(one)[0].source.sha256 for one in (whole, cut, whole.slice(1))]
+    assert digests[0] == digests[1] != digests[2]
+
+
+TWO = {"query_id": ["q1", "q2"], "document_id": ["d1", "d2"]}
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "a key that comes back": (
+        {"query_id": ["q", "p", "q"], "document_id": ["d", "d", "d"], "x": [1, 2, 3]},
+        "query_id 'q', document_id 'd' stands in row 1 and again in row 3",
+    ),
+    "an infinite number": ({**TWO, "x": [1.0, -math.inf]}, "row 2: 'x' is -inf, infinite"),
+    "a number beyond float32": ({**TWO, "x": [1e300, 1.0]}, "row 1: 'x' is 1e+300, beyond"),
+    "text": ({**TWO, "brand": [None, "acme"]}, "row 2: 'brand' is 'acme', and the column holds"),
+    "a list": ({**TWO, "v": [[1.0], [2.0]]}, "row 1: 'v' is '[1.0]'"),
+    "a date": ({**TWO, "v": pd.to_datetime(["2026-01-01", "2026-01-02"])}, "row 1: 'v' is '2026"),
+    "a key that is missing": ({**TWO, "query_id": ["q1", None], "x": [1, 2]}, "no value in row 2"),
+    "a key that is no text": ({"doc_id": [1.0, 2.0], "x": [1, 2]}, "text or whole numbers"),
+    "no key": ({"sku": ["a"], "x": [1]}, "needs query_id or query, or document_id, or both; found"),
+    "nothing but keys": (TWO, "no column of numbers"),
+    "no row": ({"doc_id": pa.array([], pa.string()), "x": pa.array([], pa.int8())}, "no row"),
+    "two keys of one role": ({"doc_id": ["a"], "document_id": ["a"], "x": [1]}, "both name the"),
+    "the query twice": ({"query_id": ["a"], "query": ["a"], "x": [1]}, "is joined by one"),
+    "a reserved name": ({**TWO, "Label": [1, 2]}, "'Label': a dataset has a column of that name"),
+    "a name with a comma": ({**TWO, "a,b": [1, 2]}, "'a,b': an empty name, or one with a comma"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_joined_is_named_in_one_line(name: str, tmp_path: Path) -> None:
+    columns, message = REFUSED[name]
+    path = written(tmp_path / "ctr.parquet", columns)
+    for given_table, file in ((path, "ctr.parquet"), (frame(columns), "frame 1")):
+        with pytest.raises(BadInput) as caught:
+            read_joined_tables(given_table)
+        text = str(caught.value)
+        assert text.startswith(f"cannot join {file}")
+        assert message in text
+        assert "\n" not in text
+
+
+def test_a_row_is_named_by_its_place_in_the_whole_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("owpc_ltr.data.joined_tables.reading._ROWS", 10)
+    ids = [f"d{n}" for n in range(35)]
+    for column, message in (
+        ([math.inf if n == 32 else n for n in range(35)], "row 33: 'x' is inf"),
+        (pa.array([None] * 31 + ["no", None, None, None], pa.string()), "row 32: 'x' is 'no'"),
+    ):
+        path = written(tmp_path / "far.parquet", {"doc_id": ids, "x": column})
+        with pytest.raises(BadInput, match=message):
+            read_joined_tables(path)
+    path = written(tmp_path / "far.parquet", {"doc_id": [*ids[:34], "d21"], "x": range(35)})
+    with pytest.raises(BadInput, match="'d21' stands in row 22 and again in row 35"):
+        read_joined_tables(path)
+
+
+def test_a_file_that_is_no_table_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "ctr.parquet"
+    path.write_bytes(b"PAR1 and so on")
+    with pytest.raises(BadInput, match=r"cannot read .*ctr\.parquet: it is no whole Parquet file"):
+        read_joined_tables(path)
+    with pytest.raises(BadInput, match=r"cannot read .*: no such file"):
+        read_joined_tables(tmp_path / "absent.parquet")
+    save_dataset(make_dataset([[1.0]], [1], ["a"]), path)
+    with pytest.raises(BadInput, match="it is a dataset of owpc-ltr, with labels"):
+        read_joined_tables(path)
+
+
+def queries() -> list[JudgedQuery]:
+    return [
+        JudgedQuery(
+            f"q{q}", {"keywords": f"words {q}"}, [f"d{q + d}" for d in range(3)],
+            np.zeros(3, np.float32),
+        )
+        for q in range(2)
+    ]  # fmt: skip
+
+
+def test_an_account_of_a_table_counts_pairs_and_rows() -> None:
+    ctr = table_of({"query": ["words 0", "words 0", "x"], "doc_id": ["d1", "d9", "d1"], "ctr": [
+        0.5, 1, 1]})  # fmt: skip
+    popular = table_of({"doc_id": ["d1", "d2", "d7"], "views": [10, 20, 70], "age": [1, 2, 3]})
+    found = join_judged([ctr, popular], queries(), ["title"])
+    assert found.feature_names == ("ctr", "views", "age")
+    assert found.values is not None
+    expected = [[np.nan] * 3, [0.5, 10, 1], [np.nan, 20, 2]]
+    expected += [[np.nan, 10, 1], [np.nan, 20, 2], [np.nan] * 3]
+    np.testing.assert_array_equal(found.values, np.array(expected, np.float32))
+    keys = ("rows", "matched", "unmatched", "unused")
+    assert [[one[key] for key in keys] for one in found.accounts] == [[3, 1, 5, 2], [3, 4, 2, 1]]
+    assert [(one["keys"], one["features"]) for one in found.accounts] == [
+        (["query", "document_id"], ["ctr"]), (["document_id"], ["views", "age"]),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (
+            {"query_id": ["qid:0", "q"], "doc_id": ["d0", "d1"], "x": [1, 2]},
+            "none of its 2 rows is of a judged pair: it has query_id 'qid:0', document_id 'd0', "
+            "for instance, and the judgments query_id 'q0', document_id 'd0'",
+        ),
+        ({"doc_id": ["D0"], "x": [1]}, "a judged document: it has document_id 'D0', for instance"),
+        ({"query": ["Words 0"], "x": [1]}, "the judgments query 'words 0'"),
+    ],
+)
+def test_a_table_of_other_ids_is_refused_with_both_sides(
+    columns: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(BadInput) as caught:
+        join_judged([table_of(columns)], queries(), [])
+    assert message in str(caught.value)
+
+
+def test_a_name_belongs_to_one_feature() -> None:
+    one = frame({"doc_id": ["d0"], "views": [1]})
+    with pytest.raises(BadInput, match="the feature set has a feature 'views' too"):
+        join_judged(read_joined_tables(one), queries(), ["title", "views"])
+    with pytest.raises(BadInput, match="cannot join frame 2: frame 1 has a feature 'views' too"):
+        read_joined_tables([one, one])
+
+
+def test_a_query_without_what_a_table_asks_for_is_named() -> None:
+    with pytest.raises(UsageError, match=r"by 'query_id', and this query has no id.*--query-id"):
+        table_of({"query_id": ["a"], "x": [1]}).find(pairs_of(None, {"query": "a"}, ["d"]))
+    by_text = table_of({"query": ["a"], "x": [1]})
+    with pytest.raises(UsageError, match="query 'q7' has no text"):
+        by_text.find(pairs_of("q7", {"keywords": 3}, ["d"]))
+    assert by_text.find(pairs_of(None, {"keywords": [1], "query": "a"}, ["d"])).tolist() == [0]
+
+
+def test_a_model_takes_its_columns_from_whatever_tables_have_them_in_its_own_order() -> None:
+    sources = [JoinedSource("old.parquet", "00", ("document_id",), ("views", "age"))]
+    one = table_of({"doc_id": ["a", "b"], "age": [1, 2], "other": [7, 8]})
+    two = table_of({"query": ["x", "y"], "views": [10, 20]})
+    columns = columns_for(sources, [one, two], "the model")
+    assert columns is not None
+    values = columns.of_query(None, {"keywords": "y"})(["b", "c"])
+    np.testing.assert_array_equal(values, np.array([[20, 2], [20, np.nan]], np.float32))
+    assert columns.of_query(None, {"keywords": "y"})([]).shape == (0, 2)
+    assert columns_for([], [one], "the model") is None
+    with pytest.raises(UsageError, match=r"'views' \(joined from old.parquet\).*no table given"):
+        columns_for(sources, [one], "the model")
+    with pytest.raises(UsageError, match=r"and 'age'|'views'.*give the table with --join FILE"):
+        columns_for(sources, [], "the model 'shop'")
+    with pytest.raises(UsageError, match="reads nothing that is joined: leave frame 1 out"):
+        refuse_unused([], [one], "the model 'shop'")
+    with pytest.raises(UsageError, match="has no id"):
+        columns_for(
+            [JoinedSource("f", "0", ("query_id",), ("x",))],
+            [table_of({"query_id": ["a"], "x": [1]})], "the model",
+        ).of_query(None, {})  # type: ignore[union-attr]  # fmt: skip
+
+
+SOURCE = JoinedSource("ctr.parquet", "ab" * 32, ("document_id",), ("ctr",))
+
+
+def test_where_columns_are_from_survives_a_file_a_split_and_joining(tmp_path: Path) -> None:
+    def part(query: str, source: JoinedSource) -> Any:
+        features = [[1.0, 2.0], [3.0, 4.0]]
+        return make_dataset(
+            features, [0, 1], [query, query], ["title", "ctr"],
+            manifest={"judged": 2, **as_joined([source])},
+        )  # fmt: skip
+
+    save_dataset(part("a", SOURCE), tmp_path / "a.parquet")
+    one = load_dataset(tmp_path / "a.parquet")
+    assert sources_in(one.manifest) == (SOURCE,)
+    assert sources_in(one.select(np.array([0])).manifest) == (SOURCE,)
+    later = JoinedSource("may.parquet", "cd" * 32, ("document_id",), ("ctr",))
+    whole = join_datasets([one, part("b", later), part("c", SOURCE)], ["a", "b", "c"])
+    assert sources_in(whole.manifest) == (SOURCE, later)
+    plain = make_dataset([[1.0, 2.0]], [0], ["d"], ["title", "ctr"])
+    with pytest.raises(BadInput, match="'ctr' is joined from a table in one of a and d"):
+        join_datasets([one, plain], ["a", "d"])
+    assert join_datasets([plain, make_dataset([[1.0, 2.0]], [0], ["e"], ["title", "ctr"])],
+                         ["d", "e"]).manifest is None  # fmt: skip
+
+
+@pytest.mark.parametrize("told", [3, {}, [3], [{"file": "a"}], [{**SOURCE.as_dict(), "keys": "q"}]])
+def test_a_record_of_something_else_is_damaged(told: Any) -> None:
+    if told == {}:
+        assert sources_in({"joined_tables": told}) == ()
+        return
+    with pytest.raises(BadInput, match="the record is damaged: its 'joined_tables'"):
+        sources_in({"joined_tables": told}, "the record")
