@@ -82,6 +82,7 @@ def import_model(
     data that it was trained on; left out, they are its own. `missing="zero"`: it was trained with
     0 where a value was missing. `source` is what the record calls the data. Pickles are never read.
     """
+    from owpc_ltr.data.joined_tables.source import as_joined, sources_in
     from owpc_ltr.features.loading import load_featureset
     from owpc_ltr.interop.import_columns import Columns, import_with, read_names
     from owpc_ltr.models.parity_samples import parity_samples_of
@@ -98,6 +99,7 @@ def import_model(
     if data is not None:
         known = {"data": source, "fingerprint": data.fingerprint}
         record = {"featureset_hash": data.featureset_hash, "probes": parity_samples_of(data)}
+        record |= as_joined(sources_in(data.manifest, "the dataset's manifest"))
         columns = Columns(data.feature_names, {**record, "source": known})
     return import_with(Path(path), columns, missing)
 

@@ -14,6 +14,7 @@ from owpc_ltr.interop.client_scored import store_for_client
 from owpc_ltr.interop.emulator import rejection_reason
 from owpc_ltr.interop.engine_versions import LINEAR, ServingProfile
 from owpc_ltr.interop.formats.ltr_plugin_writer import plugin_definition
+from owpc_ltr.interop.joined_features import index_features
 from owpc_ltr.interop.stored_model import StoredModel
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.protocols import Model
@@ -140,9 +141,10 @@ def _check_float32(weights: Any, names: tuple[str, ...]) -> None:
 
 
 def check_features(model: Model, featureset: FeatureSet) -> None:
-    """Refuse a feature set that is not the one the model was trained on."""
-    if model.feature_names != featureset.feature_names:
-        missing = sorted(set(model.feature_names) - set(featureset.feature_names))
+    """Refuse a feature set that is not the one the model was trained on, joined columns apart."""
+    names = index_features(model)
+    if names != featureset.feature_names:
+        missing = sorted(set(names) - set(featureset.feature_names))
         what = f"lacks '{missing[0]}'" if missing else "has others, or another order"
         raise BadInput(
             f"feature set '{featureset.name}' {what}: use the one that the model was trained on"

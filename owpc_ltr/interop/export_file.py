@@ -8,6 +8,7 @@ from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.host.registry import Registry, installed
 from owpc_ltr.host.settings import configure
 from owpc_ltr.interop.export import check_features
+from owpc_ltr.interop.joined_features import for_engine
 from owpc_ltr.protocols import ExportedFile, ExportTarget, Model
 
 
@@ -30,4 +31,4 @@ def export_file(
     made: ExportTarget = configure(found.find("export-target", target), settings or {})
     if featureset is not None:
         check_features(model, featureset)
-    return made.export(model, name, version, featureset)
+    return made.export(for_engine(model), name, version, featureset)

@@ -20,6 +20,7 @@ from owpc_ltr.interop.engine_versions import XGBOOST, MissingRule, ServingProfil
 from owpc_ltr.interop.export import export_linear
 from owpc_ltr.interop.formats.ltr_plugin_writer import plugin_definition
 from owpc_ltr.interop.formats.xgboost_json_writer import to_dump
+from owpc_ltr.interop.joined_features import for_engine
 from owpc_ltr.interop.stored_model import StoredModel, read_model
 from owpc_ltr.interop.upgrade import UpgradeEffect, scores_around, upgrade_effect
 from owpc_ltr.metrics import parse_metric
@@ -196,6 +197,7 @@ def read_deployed(path: Path, before: ServingProfile, featureset: FeatureSet | N
 
 def deploy(model: Model, before: ServingProfile, featureset: FeatureSet | None) -> Deployed:
     """The model in the form that the old engine would be given, exact where there is one."""
+    model = for_engine(model)
     names = model.feature_names
     templates = {f.name: f for f in featureset.features} if featureset is not None else {}
     lacking = [name for name in names if featureset is not None and name not in templates]

@@ -14,6 +14,7 @@ _PARTS = {
     "probes": list,
     "featureset_hash": str,
     "fingerprint": str,
+    "joined_tables": list,
 }
 """What is read of a record, and what it must be where it is there."""
 

@@ -19,6 +19,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.metrics import Metric, parse_metric
 from owpc_ltr.models.additive import AdditiveModel
+from owpc_ltr.models.features_used import features_used
 from owpc_ltr.models.linear import LinearModel, with_record
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Model, Run
@@ -154,14 +155,8 @@ def _blanked(data: RankingDataset, in_use: frozenset[str]) -> RankingDataset:
 
 def _used(model: Model) -> frozenset[str]:
     """The features that a model looks at."""
-    names = np.array(model.feature_names)
-    if isinstance(model, LinearModel):
-        return frozenset(names[model.weights != 0].tolist())
-    if isinstance(model, TreeModel):
-        forest = model.forest
-        return frozenset(names[np.unique(forest.feature[~forest.is_leaf])].tolist())
-    if isinstance(model, AdditiveModel):
-        return frozenset(model.curves)
+    if isinstance(model, LinearModel | TreeModel | AdditiveModel):
+        return features_used(model)
     raise Refused(
         f"--feature-cost takes features out of linear, additive and tree models, and this is a "
         f"{model.kind} model: train without it"

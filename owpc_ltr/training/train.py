@@ -10,6 +10,7 @@ import numpy as np
 
 from owpc_ltr.data.columns import column_facts, silent_features, warnings_of_training
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.joined_tables.source import as_joined, sources_in
 from owpc_ltr.data.scaling import check_normalisation, with_scales
 from owpc_ltr.data.sources import source_of
 from owpc_ltr.errors import Refused, UsageError
@@ -212,6 +213,7 @@ def _from_what(data: RankingDataset) -> dict[str, Any]:
         "documents": data.n_documents,
         "fingerprint": data.fingerprint,
         "featureset_hash": data.featureset_hash,
+        **as_joined(sources_in(data.manifest, "the dataset's manifest")),
         "feature_ranges": _ranges(data.without_missing()),
     }
 

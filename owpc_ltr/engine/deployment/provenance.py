@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from owpc_ltr.data.joined_tables.source import sources_in
 from owpc_ltr.engine.deployment.certificates import Certificate
 
 _RECORD = ("loss", "optimizer", "normalise", "basis", "seed", "select", "validation", "queries",
@@ -41,6 +42,9 @@ def recorded(record: dict[str, Any]) -> dict[str, Any]:
     if isinstance(record.get("source"), dict):
         # Which queries they were, is for comparing with others: nobody reads it.
         facts["source"] = {key: part for key, part in record["source"].items() if key != "queries"}
+    for source in sources_in(record, "the record"):
+        by = f"{source.file}, by {' and '.join(source.keys)} ({source.sha256[:12]})"
+        facts["joined"] = {**facts.get("joined", {}), **dict.fromkeys(source.features, by)}
     fit = record.get("certificate") or {}
     told = {key: fit[key] for key in _FIT if key in fit and fit[key] not in ("", None)}
     return facts | ({"fit": told} if told else {})
