@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from owpc_ltr.data.columns import ColumnFacts, column_facts
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.joined_tables.judged import JoinedValues
 from owpc_ltr.engine.feature_log.account import Account
 from owpc_ltr.engine.feature_log.chunks import Chunk, Fate, from_bytes
 from owpc_ltr.engine.feature_log.environment import Environment
@@ -29,20 +30,25 @@ def assemble(
     params: Sequence[dict[str, Any]],
     environment: Environment,
     job: dict[str, Any],
+    joined: JoinedValues | None = None,
 ) -> tuple[RankingDataset, ColumnFacts]:
     """The dataset of all logged documents, and its columns; queries without one are left out.
 
+    The columns of `joined`, whose rows are the judged pairs, stand after those of the feature set.
     Nothing in it depends on time, on the machine, or on how often the run was resumed.
     """
     judged, account = chunks[-1].rows.stop, Account()
-    columns = len(environment.featureset.features)
+    own = len(environment.featureset.features)
+    names = environment.featureset.feature_names + (joined.feature_names if joined else ())
     fates = np.zeros(judged, np.uint8)
-    features = np.full((judged, columns), np.nan, np.float32)
+    features = np.full((judged, len(names)), np.nan, np.float32)
     for chunk in chunks:
         values = from_bytes(folder.read(chunk.number))
         fates[chunk.rows.start : chunk.rows.stop] = values.fates
-        features[chunk.rows.start : chunk.rows.stop] = values.features
+        features[chunk.rows.start : chunk.rows.stop, :own] = values.features
         account += values.account(len(chunk.rows))
+    if joined is not None and joined.values is not None:
+        features[:, own:] = joined.values
     logged = fates == Fate.LOGGED
     queries = judgments.queries
     starts = np.cumsum([0, *(len(query.document_ids) for query in queries)])
@@ -57,7 +63,7 @@ def assemble(
         labels=np.concatenate([query.grades for query in queries])[logged],
         offsets=np.concatenate(([0], np.cumsum(sizes[ranked]))).astype(np.int64),
         query_ids=pa.array([queries[q].query_id for q in ranked], pa.string()),
-        feature_names=environment.featureset.feature_names,
+        feature_names=names,
         document_ids=pa.array(
             [document for query in queries for document in query.document_ids], pa.string()
         ).filter(pa.array(logged)),
@@ -67,13 +73,7 @@ def assemble(
             **account.as_json(),
             "queries": {"judged": len(queries), "logged": len(ranked)},
             **job,
-            "missing": dict(
-                zip(
-                    environment.featureset.feature_names,
-                    facts.missing.tolist(),
-                    strict=True,
-                )
-            ),
+            "missing": dict(zip(names, facts.missing.tolist(), strict=True)),
         },
     )
     return dataset, facts

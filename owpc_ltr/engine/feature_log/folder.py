@@ -193,7 +193,9 @@ def _read_description(path: Path) -> dict[str, Any] | None:
 
 
 def _difference(other: dict[str, Any], job: dict[str, Any]) -> str:
-    return "other " + ", ".join(name for name in job if other.get(name) != job[name])
+    names = dict.fromkeys([*job, *other])
+    differing = (name for name in names if other.get(name) != job.get(name))
+    return "other " + ", ".join(name.replace("_", " ") for name in differing)
 
 
 def journal_line(job: str, number: int, digest: str) -> bytes:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from owpc_ltr.data.joined_tables.judged import JoinedValues, join_judged
+from owpc_ltr.data.joined_tables.source import KEY
 from owpc_ltr.engine.feature_log.assembly import fingerprint
 from owpc_ltr.engine.feature_log.chunks import Chunk, cut
 from owpc_ltr.engine.feature_log.contents import Contents
@@ -20,6 +23,7 @@ from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.names import check_index
 
 if TYPE_CHECKING:
+    from owpc_ltr.data.joined_tables.table import JoinedTable
     from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.engine.store.base import Store
 
@@ -39,6 +43,8 @@ class Job:
     environment: Environment
     description: dict[str, Any]
     """What makes this job another one than others."""
+    joined: JoinedValues = field(default_factory=JoinedValues)
+    """The columns from outside the index, one row a judged pair."""
 
     def observe(self) -> Environment:
         """The environment now."""
@@ -67,11 +73,13 @@ def plan(
     index: str,
     source: str | None,
     options: LogOptions,
+    tables: Sequence[JoinedTable] = (),
 ) -> Job:
     """The job, checked: nothing that would only fail after hours. BadInput where it cannot be."""
     check_index(index)
     _check_judgments(judgments)
     params = typed_params(judgments, featureset)
+    joined = join_judged(tables, judgments.queries, featureset.feature_names)
     try:
         environment = observe(engine, store, featureset.name, index)
     except EngineRefusal as refusal:
@@ -84,6 +92,7 @@ def plan(
         "featureset": {"name": featureset.name, "hash": featureset.hash},
         "index": {"name": index, "indices": environment.indices},
         "engine": environment.engine,
+        **({KEY: joined.accounts} if tables else {}),
     }
     return Job(
         engine,
@@ -96,6 +105,7 @@ def plan(
         cut([len(query.document_ids) for query in judgments.queries], options.chunk),
         environment,
         description,
+        joined,
     )
 
 

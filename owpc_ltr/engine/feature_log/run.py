@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from owpc_ltr.engine.feature_log.transport import Transport
 from owpc_ltr.features.feature_set import FeatureSet
 
 if TYPE_CHECKING:
+    from owpc_ltr.data.joined_tables.table import JoinedTable
     from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.engine.store.base import Store
 
@@ -52,11 +54,13 @@ def log_features(
     *,
     source: str | None = None,
     options: LogOptions | None = None,
+    joined: Sequence[JoinedTable] = (),
     progress: Progress = lambda _: None,
 ) -> LogReport:
     """Log the features of every judged document into the dataset `out`.
 
-    `source` is the SHA-256 of the file that the judgments are from, for the manifest.
+    `source` is the SHA-256 of the file that the judgments are from, for the manifest. The columns
+    of `joined` tables come after the features of the set.
 
     All values are from one moment of the index. Work that is done is kept beside `out`; the same
     call goes on from it, to the same bytes, or, where the index holds something else by then, does
@@ -66,14 +70,14 @@ def log_features(
     not answer.
     """
     started = time.monotonic()
-    job = plan(engine, store, featureset, judgments, index, source, options or LogOptions())
+    job = plan(engine, store, featureset, judgments, index, source, options or LogOptions(), joined)
     # Chunks of another size are another job's, though they would give the same values.
     kept_for = {**job.description, "chunk": job.options.chunk}
     with open_run(out, kept_for, restart=job.options.restart) as folder:
         logged = log_one_moment(job, folder, progress)
         description = job.manifest(logged.contents)
         dataset, columns = assemble(
-            folder, job.chunks, judgments, job.params, job.environment, description
+            folder, job.chunks, judgments, job.params, job.environment, description, job.joined
         )
         refuse_drift(job.environment, job.observe())
         publish(folder, dataset, out)
