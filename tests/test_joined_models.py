@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from owpc_ltr.api.models import describe, export_model
 from owpc_ltr.api.training import read_costs, train
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.joined_tables.source import JoinedSource, as_joined, sources_in
+from owpc_ltr.engine.deployment.served_model import served_model
+from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.interop.client_scored import client_model, joined_in, store_for_client
@@ -28,7 +31,7 @@ from owpc_ltr.interop.joined_features import (
 from owpc_ltr.interop.stored_model import StoredModel
 from owpc_ltr.interop.upgrade_report import deploy
 from owpc_ltr.models.additive import AdditiveModel, Curve
-from owpc_ltr.models.average import AverageModel
+from owpc_ltr.models.average import AverageModel, average
 from owpc_ltr.models.features_used import features_used, without_last_columns
 from owpc_ltr.models.forest import Forest
 from owpc_ltr.models.linear import LinearModel, Normaliser, load_model, save_model, with_record
@@ -162,6 +165,21 @@ def test_a_record_whose_columns_are_not_the_last_is_damaged() -> None:
         for_engine(lying)
     with pytest.raises(BadInput, match="the model's record is damaged"):
         index_features(with_record(model, {"joined_tables": [{"file": 1}]}))
+
+
+def test_an_average_knows_the_tables_of_all_its_models() -> None:
+    later = replace(SOURCE, sha256="cd" * 32)
+    one, other = models(2)[0], with_record(models(2)[0], {**record(), **as_joined([later])})
+    mean = average([one, other])
+    assert sources_in(mean.record) == (SOURCE, later)
+    assert joined_used(mean) == ("ctr",)
+
+
+def test_the_ltr_plugins_store_keeps_no_model_for_clients() -> None:
+    store = cast(Store, SimpleNamespace(kind="ltr-plugin"))
+    asked: dict[str, Any] = {"client_scored": True, "tables": ()}
+    with pytest.raises(Refused, match=r"--store-kind plugin-free"):
+        served_model(store, models(2)[0], [], **asked)
 
 
 def test_samples_without_features_stay_as_they_are() -> None:

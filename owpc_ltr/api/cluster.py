@@ -142,6 +142,7 @@ class Cluster:
         topics: Path | str | None = None,
         duplicates: Duplicates = "refuse",
         skip_unjudged: bool = False,
+        join: Any = None,
         progress: Progress | None = None,
         **options: Any,
     ) -> LogReport:
@@ -149,6 +150,9 @@ class Cluster:
 
         `judgments` are `read_judgments`' or a file, read with `topics`, `duplicates` and
         `skip_unjudged` as there.
+        `join` is a table of features from outside the index, or a list of them: Parquet files or
+        data frames with `query_id` (or `query`, the text), `document_id`, or both, and columns of
+        numbers, which come after the features of the set; NaN where a table has no row.
         Every one is logged, absent or rejected, and all are counted. Half-done work stays beside
         `out`: the same call goes on, to the same bytes. `options` are those of
         `owpc_ltr.engine.feature_log.LogOptions`. Features that no document has a value for, or
@@ -157,11 +161,13 @@ class Cluster:
         import hashlib
 
         from owpc_ltr.api.judgments import read_judgments
+        from owpc_ltr.data.joined_tables.reading import read_joined_tables
         from owpc_ltr.engine.feature_log import LogOptions, log_features
         from owpc_ltr.errors import UsageError, give_warnings
         from owpc_ltr.files.output import output_file
 
-        given = [one for one in (judgments, topics) if isinstance(one, Path | str)]
+        tables = join if isinstance(join, list | tuple) else [join]
+        given = [one for one in (judgments, topics, *tables) if isinstance(one, Path | str)]
         target = output_file(out, given)
         if target is None:
             raise UsageError("half-done work is kept beside the dataset: name a file, not -")
@@ -178,7 +184,7 @@ class Cluster:
         counted = _counted(progress or _quiet, judged.n_judgments)
         report = log_features(
             self.engine, self.store, known, judged, where, target,
-            source=source, options=logging, progress=counted,
+            source=source, options=logging, joined=read_joined_tables(join), progress=counted,
         )  # fmt: skip
         give_warnings(report.warnings)
         return report
@@ -201,6 +207,8 @@ class Cluster:
         max_drift: float = 0.25,
         probe_share: float = 0.5,
         budget: float = 10.0,
+        client_scored: bool = False,
+        join: Any = None,
         plugins: Sequence[Path | str] = (),
     ) -> Uploaded:
         """Store the model as NAME-HASH, prove its scores on documents, then let NAME point to it.
@@ -211,12 +219,16 @@ class Cluster:
         how many earlier models the name can go back to (5 at first); `allow_slow` takes a model
         that the engine's cache has no room for. Without the LTR plugin, trees run inside the engine
         where they fit and add no more than `budget` milliseconds to a search, measured on the
-        index; else the client scores them. `plugins` are files in which the metric may be.
+        index; else the client scores them. With `client_scored` the client scores whatever it is:
+        also a model of features that are in no index, which searches then look up in tables;
+        `join` has such tables, as for `log_features`, to prove that. `plugins` are files in which
+        the metric may be.
         Raises Refused, with the model taken out again and the name where it was, if a score
         differs by more than `tolerance`, the gain is not shown, or a feature moved by more than
         `max_drift` standard deviations since training, or less than `probe_share` of the documents
         or queries of the proof are in the index.
         """
+        from owpc_ltr.data.joined_tables.reading import read_joined_tables
         from owpc_ltr.engine.deployment.gate import Gate
         from owpc_ltr.engine.deployment.live_gate import LiveGate
         from owpc_ltr.engine.deployment.store_form import Budget
@@ -233,6 +245,7 @@ class Cluster:
             raise UsageError("--require-gain needs judged queries to compare on: give --data FILE")
         if metric is None and live is not None:
             raise UsageError("--live proves a gain: say in which metric with --require-gain")
+        tables = read_joined_tables(join)
         gate: Gate | LiveGate | None = None
         if metric is not None and data is not None:
             gate = Gate(metric, data, over)
@@ -250,12 +263,13 @@ class Cluster:
         if metric is not None and live is not None:
             gate = LiveGate(
                 live.question(where, query or {}, [metric], trained_on),
-                over, live.queries, live.progress,
+                over, live.queries, live.progress, tables,
             )  # fmt: skip
         uploaded = upload(
             self.engine, self.store, ranker, trained_on, where, called, tolerance,
             role=role, gate=gate, samples=samples, keep=keep, allow_slow=allow_slow,
             max_drift=max_drift, probe_share=probe_share, budget=Budget(budget, query),
+            client_scored=client_scored, tables=tables,
         )  # fmt: skip
         give_warnings(uploaded.cautions)
         return uploaded
@@ -268,18 +282,23 @@ class Cluster:
         tolerance: float = 1e-5,
         feature_drift: float = 0.1,
         probe_share: float = 0.5,
+        join: Any = None,
     ) -> Verified:
         """Prove an uploaded model again, from what the cluster remembers of it; `drift` is said.
 
+        What the model reads from outside the index is looked up in the tables of `join`; without
+        them it is as at the upload, of which is warned.
         Raises Refused where less than `probe_share` of its documents or queries are in the index.
         """
+        from owpc_ltr.data.joined_tables.reading import read_joined_tables
         from owpc_ltr.engine.deployment.drift import verify
 
         model = self.models.resolve(the_name(self.engine, self.store, name))
+        tables = read_joined_tables(join)
         limits = {
             "tolerance": tolerance, "feature_drift": feature_drift, "probe_share": probe_share
         }  # fmt: skip
-        return verify(self.engine, self.store, model, index, **limits)
+        return verify(self.engine, self.store, model, index, tables=tables, **limits)
 
     def request(
         self,
@@ -290,11 +309,13 @@ class Cluster:
         params: Mapping[str, Any] | None = None,
         size: int | None = None,
         window: int = 100,
+        query_id: str | None = None,
     ) -> SearchRequest:
         """What a search asks for: the keywords in `query`, else in all text fields.
 
         `query` has `{{keywords}}` where the user's words go. It may be a file, and the whole body
         of a search, with filters, aggregations, highlighting …; its `size` holds unless given.
+        `query_id` is what joined tables may know the query as.
         """
         from owpc_ltr.engine.search.request import COLLAPSE, SearchRequest
         from owpc_ltr.engine.store.needs import check_collapse
@@ -305,7 +326,7 @@ class Cluster:
         own = rest.pop("size", 10)
         shown = own if size is None else size
         filled = {"keywords": keywords, "query": keywords, **(params or {})}
-        return SearchRequest(index, template, filled, shown, window, rest)
+        return SearchRequest(index, template, filled, shown, window, rest, query_id)
 
     def search(
         self,
@@ -316,15 +337,18 @@ class Cluster:
         index: str | None = None,
         title: str | None = None,
         deadline: float = 1.0,
+        join: Any = None,
         **asked: Any,
     ) -> BeforeAndAfter:
         """A search without and with an uploaded model, or with a reordering that the client does.
 
         `asked` is as for `request`: query, params, size, window. `title` is the field to show.
+        `join` has the tables, as for `log_features`, of features that are in no index.
         `deadline` (seconds) is the reordering's; past it, the engine's order stays.
         """
         from dataclasses import replace
 
+        from owpc_ltr.data.joined_tables.reading import read_joined_tables
         from owpc_ltr.engine.search.compare import search, search_reordered
         from owpc_ltr.errors import UsageError
         from owpc_ltr.names import check_index
@@ -336,14 +360,16 @@ class Cluster:
         if reranker is not None:
             request = self.request(keywords, index=the_index(self.engine, index), **asked)
             found = search_reordered(
-                self.engine, self.store, request, reranker, title=title, deadline=deadline
-            )
+                self.engine, self.store, request, reranker,
+                title=title, deadline=deadline, tables=read_joined_tables(join),
+            )  # fmt: skip
             return replace(found, index=request.index)
         name = self.models.resolve(the_name(self.engine, self.store, model))
         where = self._index_of(name, index)
         stored = self.store.get_model(name)
+        tables = read_joined_tables(join)
         request = self.request(keywords, index=where, **asked)
-        found = search(self.engine, self.store, request, stored, title=title)
+        found = search(self.engine, self.store, request, stored, title=title, tables=tables)
         return replace(found, index=where, model=name)
 
     def rescore_body(
@@ -437,13 +463,15 @@ class Cluster:
         *,
         index: str | None = None,
         featureset: str | None = None,
+        join: Any = None,
         seed: int = 0,
     ) -> LiveEvaluation:
         """What users get from the whole index with a model, against the query alone.
 
         `model` is an uploaded name, or a model or its file, which is in the cluster only meanwhile.
         Unless `proof` says otherwise, the queries that it was trained with are left out, as far as
-        its record knows them. Raises UsageError for a metric that cannot be measured live.
+        its record knows them. `join` has the tables, as for `log_features`, of features that are in
+        no index. Raises UsageError for a metric that cannot be measured live.
         """
         from dataclasses import replace
 
@@ -455,7 +483,7 @@ class Cluster:
 
         asked = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
         parsed = [one if isinstance(one, Metric) else parse_metric(one) for one in asked]
-        with self._tried(model, index, featureset) as tried:
+        with self._tried(model, index, featureset, join) as tried:
             where, query = tried.index, self._template(tried.index, proof.query)[0]
             question = proof.question(where, query, parsed, tried.featureset, seed)
             ids = [one.query_id for one in question.queries]
@@ -498,16 +526,19 @@ class Cluster:
         window: int = 100,
         in_flight: int = 4,
         seed: int = 0,
+        join: Any = None,
         progress: Progress | None = None,
     ) -> Pooled:
         """The documents to judge next: what rankers bring to the top, in a drawn order.
 
         `rankers` are queries (objects, or files in JSON), uploaded names, which rescore `query`,
         and TREC runs. With `out` they are written as a CSV whose `grade` column is to be filled,
-        with `fields` of each document. What `judged` has already is left out, and counted.
+        with `fields` of each document. What `judged` has already is left out, and counted. `join`
+        has the tables, as for `log_features`, of features that are in no index.
         """
         from owpc_ltr.api.live import judged_queries
         from owpc_ltr.api.pooling import pool_plan
+        from owpc_ltr.data.joined_tables.reading import read_joined_tables
         from owpc_ltr.data.judgments.asked import read_queries
         from owpc_ltr.data.judgments.sheet import write_sheet
         from owpc_ltr.engine.search.judgment_pool import pool
@@ -522,6 +553,7 @@ class Cluster:
         place = (self.engine, self.store, self.models)
         plan = pool_plan(
             *place, rankers, where, lambda: self._template(where, query)[0],
+            tables=read_joined_tables(join),
             depth=depth, fields=fields, window=window, seed=seed, in_flight=in_flight,
         )  # fmt: skip
         done = {one.query_id: frozenset(one.document_ids) for one in known}
@@ -536,18 +568,25 @@ class Cluster:
         model: Model | ReorderingModel | Path | str,
         index: str | None,
         featureset: str | None,
+        join: Any,
     ) -> Iterator[Tried]:
         """A model that serves searches: one of the cluster by its name, or another on trial."""
         from owpc_ltr.api.live import Tried
+        from owpc_ltr.data.joined_tables.reading import read_joined_tables
+        from owpc_ltr.data.joined_tables.served import refuse_unused
         from owpc_ltr.engine.deployment.trial import on_trial
         from owpc_ltr.engine.search.serving import with_stored
+        from owpc_ltr.interop.client_scored import joined_in
+        from owpc_ltr.interop.joined_features import joined_sources
         from owpc_ltr.models.reordering import ReorderingModel, load_ranker
 
         if isinstance(model, str) and not Path(model).is_file():
             name = self.models.resolve(model)
             stored, certificate = self.store.get_model(name), self.models.certificate(name)
             known = (certificate.record, certificate.interval) if certificate else ({}, None)
-            serve = with_stored(self.engine, self.store, stored, known[1])
+            tables = read_joined_tables(join)
+            refuse_unused(joined_in(stored), tables, f"the model '{name}'")
+            serve = with_stored(self.engine, self.store, stored, known[1], tables)
             yield Tried(serve, self._index_of(name, index), stored.featureset, known[0])
             return
         ranker = load_ranker(Path(model)) if isinstance(model, Path | str) else model
@@ -555,7 +594,9 @@ class Cluster:
         if featureset is not None or not isinstance(ranker, ReorderingModel):
             wanted = ranker.record.get("featureset_hash")
             own = self.store.get_featureset(the_featureset(self.store, featureset, wanted))
-        with on_trial(self.engine, self.store, ranker, own) as serve:
+        tables = read_joined_tables(join)
+        refuse_unused(joined_sources(ranker), tables, "the model")
+        with on_trial(self.engine, self.store, ranker, own, tables) as serve:
             yield Tried(serve, the_index(self.engine, index), own, ranker.record)
 
     def _warn_of_judgments(

@@ -10,6 +10,7 @@ from owpc_ltr.errors import BadInput, UsageError
 
 if TYPE_CHECKING:
     from owpc_ltr.api.uploaded_models import UploadedModels
+    from owpc_ltr.data.joined_tables.table import JoinedTable
     from owpc_ltr.engine.http.client import Engine
     from owpc_ltr.engine.search.judgment_pool import PoolPlan
     from owpc_ltr.engine.store.base import Store
@@ -22,10 +23,12 @@ def pool_plan(
     rankers: Sequence[Path | str | Mapping[str, Any]],
     index: str,
     template: Callable[[], dict[str, Any]],
+    tables: Sequence[JoinedTable] = (),
     **how: Any,
 ) -> PoolPlan:
     """What is asked for a pool; `template` is the query that uploaded models rescore.
 
+    In the `tables` is what they read from outside the index.
     Raises UsageError where there is no ranker, or one is neither a file nor uploaded.
     """
     from owpc_ltr.data.judgments.run_lists import read_run_lists
@@ -45,7 +48,7 @@ def pool_plan(
             name = models.resolve(str(ranker))
             stored = store.get_model(name)
             interval = models.interval(name)
-            serve = with_stored(engine, store, stored, interval)
+            serve = with_stored(engine, store, stored, interval, tables)
             ways.append((serve, template()))
     return PoolPlan(index, ways, runs, **how)
 

@@ -13,7 +13,16 @@ from owpc_ltr.cli.files import MAYBE_A_FILE, MODEL_OR_FEATURE, Reads, Writes
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.live import LiveOptions, warn_of_judgments
 from owpc_ltr.cli.live_report import print_live
-from owpc_ltr.cli.options import FieldSource, Index, Json, MaxFeatures, Metrics, PluginFiles, Seed
+from owpc_ltr.cli.options import (
+    FieldSource,
+    Index,
+    Join,
+    Json,
+    MaxFeatures,
+    Metrics,
+    PluginFiles,
+    Seed,
+)
 from owpc_ltr.cli.output import columns, print_json, print_table, progress, warn
 from owpc_ltr.errors import UsageError
 
@@ -54,6 +63,7 @@ def evaluate(
     featureset: Annotated[
         str | None, typer.Option(help="With --live, a file's feature set; default: found by hash.")
     ] = None,
+    join: Join = None,
     max_features: MaxFeatures = None,
     place: StoreOptions,
     seed: Seed = 0,
@@ -80,11 +90,13 @@ def evaluate(
         with progress() as show:
             ranked = place.connect().evaluate_live(
                 model, live.proof(queries, show), metric or ("ndcg@10", "map", "mrr"),
-                index=index, featureset=featureset, seed=seed,
+                index=index, featureset=featureset, join=join, seed=seed,
             )  # fmt: skip
         print_live(model, ranked, as_json=as_json)
         return
     live.refuse_without_live()
+    if join:
+        raise UsageError("--join is for --live: DATA has its joined columns already; leave it out")
     if data is None:
         raise UsageError("say on which judged queries: give DATA, or --live with --judgments")
     from owpc_ltr.api.datasets import read_dataset, write_run

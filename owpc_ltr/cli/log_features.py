@@ -11,7 +11,7 @@ import typer
 from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.files import Reads, Writes
 from owpc_ltr.cli.groups import grouped
-from owpc_ltr.cli.options import Index, Json
+from owpc_ltr.cli.options import Index, Join, Json
 from owpc_ltr.cli.output import print_json, progress
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def log_features(
     judgments: Annotated[
         Path, Reads(), typer.Option(help="Judged queries: TSV, CSV, qrels …; also .gz or .xz.")
     ],
+    join: Join = None,
     out: Annotated[
         Path,
         Writes(False, "half-done work is kept beside --out: name a file, not -"),
@@ -89,6 +90,7 @@ def log_features(
             out,
             featureset=featureset,
             index=index,
+            join=join,
             progress=show,
             **asdict(reading),
             **asdict(logging),
@@ -120,9 +122,19 @@ def _lines(report: LogReport) -> list[str]:
         f"{account.n_rejected:,} rejected{rejected}",
         f"{report.pairs_per_second:,.0f} documents a second, {report.seconds:.1f} s",
     ]
+    lines += [_joined(table) for table in report.manifest.get("joined_tables", ())]
     if queries["logged"] < queries["judged"]:
         lost = queries["judged"] - queries["logged"]
         lines.append(f"{lost:,} queries have no document left and are not in the dataset")
     if report.resumed:
         lines.append(f"{report.resumed:,} documents were there already, from an interrupted run")
     return lines
+
+
+def _joined(table: dict[str, Any]) -> str:
+    """A table's account: `ctr.parquet: ctr joined by query_id and document_id; …`."""
+    return (
+        f"{table['file']}: {', '.join(table['features'])} joined by {' and '.join(table['keys'])}; "
+        f"{table['matched']:,} judged pairs have a row, {table['unmatched']:,} have none; "
+        f"{table['unused']:,} of {table['rows']:,} rows met no pair"
+    )

@@ -29,6 +29,14 @@ Index = Annotated[
     str | None,
     typer.Option(help="The index (or alias) to search; default: what the model or cluster knows."),
 ]
+Join = Annotated[
+    list[Path] | None,
+    Reads(),
+    typer.Option(
+        help="Features from outside the index (Parquet), by query_id or query, document_id, or "
+        "both; may be repeated."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 MaxFeatures = Annotated[
     int | None,

@@ -11,7 +11,7 @@ import typer
 from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.files import A_MODEL, Writes
 from owpc_ltr.cli.groups import grouped
-from owpc_ltr.cli.options import Index, Json, PluginFiles
+from owpc_ltr.cli.options import Index, Join, Json, PluginFiles
 from owpc_ltr.cli.output import columns, print_json, print_table, warn
 from owpc_ltr.cli.queries import Question
 from owpc_ltr.errors import UsageError
@@ -58,13 +58,17 @@ def search(
     index: Index = None,
     ranking: Ranking,
     question: Question,
+    join: Join = None,
     title: Annotated[str | None, typer.Option(help="The field to show.")] = None,
     run: Annotated[
         Path | None,
         Writes(needs_folder=False),
         typer.Option(help="Also write the model's ranking as a TREC run, to this file."),
     ] = None,
-    query_id: Annotated[str, typer.Option(help="What the run calls the query.")] = "1",
+    query_id: Annotated[
+        str | None,
+        typer.Option(help="What --run calls the query (default: 1), and tables by query_id."),
+    ] = None,
     place: StoreOptions,
     as_json: Json = False,
 ) -> None:
@@ -72,10 +76,16 @@ def search(
     from owpc_ltr.api.datasets import write_ranking
 
     both = place.connect().search(
-        keywords, index=index, title=title, **ranking.chosen(), **question.asked()
+        keywords,
+        index=index,
+        title=title,
+        join=join,
+        query_id=query_id,
+        **ranking.chosen(),
+        **question.asked(),
     )
     if run is not None:
-        write_ranking(query_id, [(hit.document_id, hit.score) for hit in both.after], run)
+        write_ranking(query_id or "1", [(hit.document_id, hit.score) for hit in both.after], run)
     name = both.model or str(ranking.reranker)
     if as_json:
         print_json({"keywords": keywords, "model": name, **_summary(both)})

@@ -14,7 +14,7 @@ from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.files import A_MODEL, Reads
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.live import LiveOptions
-from owpc_ltr.cli.options import Index, Json, PluginFiles, ProbeShare, Tolerance
+from owpc_ltr.cli.options import Index, Join, Json, PluginFiles, ProbeShare, Tolerance
 from owpc_ltr.cli.output import Progress, print_json, print_table, progress
 from owpc_ltr.cli.proofs import drift_as_dict, print_drift, print_proof
 from owpc_ltr.errors import UsageError
@@ -89,6 +89,14 @@ class Keeping:
             "this to a search; else the client scores them. 0: the client always."
         ),
     ] = "10ms"
+    client_scored: Annotated[
+        bool,
+        typer.Option(
+            "--client-scored",
+            help="The client scores it, whatever the engine can run; what is in no index it looks "
+            "up in --join.",
+        ),
+    ] = False
 
     @property
     def milliseconds(self) -> float:
@@ -125,6 +133,7 @@ def upload(
             "--as", help="champion: NAME points to it; challenger: it is tried beside NAME."
         ),
     ] = "champion",
+    join: Join = None,
     proof: Proof,
     keeping: Keeping,
     place: StoreOptions,
@@ -156,6 +165,8 @@ def upload(
                 max_drift=max_drift,
                 probe_share=probe_share,
                 budget=budget,
+                client_scored=keeping.client_scored,
+                join=join,
                 **proof.asked(show),
             )
     except NotBetter as refusal:

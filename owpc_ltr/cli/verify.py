@@ -8,7 +8,7 @@ import typer
 
 from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.groups import grouped
-from owpc_ltr.cli.options import Json, ProbeShare, Tolerance
+from owpc_ltr.cli.options import Join, Json, ProbeShare, Tolerance
 from owpc_ltr.cli.output import print_json, print_table
 from owpc_ltr.cli.proofs import print_drift, print_proof
 
@@ -31,6 +31,7 @@ def verify(
         typer.Option(help="How far a feature may move in the mean, in standard deviations."),
     ] = 0.1,
     probe_share: ProbeShare = 0.5,
+    join: Join = None,
     place: StoreOptions,
     as_json: Json = False,
 ) -> None:
@@ -44,7 +45,12 @@ def verify(
     from owpc_ltr.errors import Refused
 
     found = place.connect().verify(
-        name, index=index, tolerance=tolerance, feature_drift=drift, probe_share=probe_share
+        name,
+        index=index,
+        tolerance=tolerance,
+        feature_drift=drift,
+        probe_share=probe_share,
+        join=join,
     )
     if as_json:
         print_json(found.as_dict())

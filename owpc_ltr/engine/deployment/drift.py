@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from owpc_ltr.data.joined_tables.served import JoinedColumns, columns_for, refuse_unused
+from owpc_ltr.data.joined_tables.source import in_words, joined_features
+from owpc_ltr.data.joined_tables.table import JoinedTable
 from owpc_ltr.engine.deployment.certificates import Certificate, Certificates
 from owpc_ltr.engine.deployment.moved import Moved, moved_features, moved_rankings
 from owpc_ltr.engine.deployment.orders import Orders
@@ -12,8 +16,10 @@ from owpc_ltr.engine.deployment.parity import PROBE_SHARE, Parity, check_parity
 from owpc_ltr.engine.feature_log.environment import Environment, observe
 from owpc_ltr.engine.http.client import Engine, EngineRefusal
 from owpc_ltr.engine.store.base import Store
-from owpc_ltr.errors import BadInput
+from owpc_ltr.errors import BadInput, give_warnings
 from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.interop.client_scored import joined_in
+from owpc_ltr.interop.stored_model import StoredModel
 from owpc_ltr.names import base_index, check_index
 
 FEATURE_DRIFT = 0.1
@@ -49,11 +55,14 @@ def verify(
     tolerance: float,
     feature_drift: float = FEATURE_DRIFT,
     probe_share: float = PROBE_SHARE,
+    tables: Sequence[JoinedTable] = (),
 ) -> Verified:
     """Repeat the proof of an uploaded model, from what the cluster itself remembers of it.
 
     The index is the one that it was proved on, unless another is given. A feature has drifted where
     its values on the samples moved by more than `feature_drift` standard deviations in the mean.
+    Values that are in no index are looked up in the `tables`; without them they are those of the
+    upload, of which is warned.
     Raises BadInput where the model has no certificate, and Refused where less than `probe_share` of
     its documents or queries are in the index.
     """
@@ -64,16 +73,20 @@ def verify(
         return Verified(model, index, tuple(drift), None, ())
     now = _observed(engine, store, certificate.featureset.name, index)
     drift += _changed_environment(certificate, now)
+    stored = store.get_model(model)
+    joined = _joined(stored, tables)
     parity, answered = check_parity(
         engine,
         store,
-        store.get_model(model),
+        stored,
         certificate.ranker(),
         index,
         list(certificate.samples),
         share=probe_share,
+        joined=joined,
     )
-    features = moved_features(certificate.featureset.feature_names, answered)
+    asked = certificate.featureset.feature_names + (joined.feature_names if joined else ())
+    features = moved_features(asked, answered)
     far = [one for one in features if one.by > feature_drift]
     drift += [f"feature '{one.feature}' moved by {one.by:.2g} standard deviations" for one in far]
     if parity.absent:
@@ -82,6 +95,18 @@ def verify(
     if refusal:
         drift.append(refusal)
     return Verified(model, index, tuple(drift), parity, features, moved_rankings(answered))
+
+
+def _joined(stored: StoredModel, tables: Sequence[JoinedTable]) -> JoinedColumns | None:
+    sources, whose = joined_in(stored), f"the model '{stored.name}'"
+    refuse_unused(sources, tables, whose)
+    if sources and not tables:
+        give_warnings([
+            f"{in_words(joined_features(sources), sources)}: values of no index, which were taken "
+            "as at the upload; to prove that they are found, give the table with --join FILE"
+        ])  # fmt: skip
+        return None
+    return columns_for(sources, tables, whose)
 
 
 def _changed_set(store: Store, known: FeatureSet) -> list[str]:

@@ -180,8 +180,15 @@ def _scores(other: Certificate, featureset: FeatureSet, data: RankingDataset) ->
                 f"feature set '{featureset.name}' has not, or has otherwise: the two can be "
                 "compared only on features of both"
             )
-    columns = [data.feature_names.index(name) for name in other.featureset.feature_names]
-    return other.ranker().score(data.features[:, columns])
+    ranker = other.ranker()
+    lacking = [name for name in ranker.feature_names if name not in data.feature_names]
+    if lacking:
+        raise Refused(
+            f"'{other.model}' reads the feature '{lacking[0]}', which is joined from a table, and "
+            "not in the data: log the data with that table too (--join)"
+        )
+    columns = [data.feature_names.index(name) for name in ranker.feature_names]
+    return ranker.score(data.features[:, columns])
 
 
 def _losers(

@@ -7,19 +7,20 @@ first alone could be had by bringing up whatever is judged, the second by what i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from owpc_ltr.data.joined_tables.table import JoinedTable
 from owpc_ltr.engine.deployment.aliases import ROLES, Aliases
 from owpc_ltr.engine.deployment.certificates import Certificate, Certificates
 from owpc_ltr.engine.deployment.gate import GateResult, NotBetter
 from owpc_ltr.engine.deployment.trial import on_trial
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveQuestion, evaluate_live
-from owpc_ltr.engine.search.serving import Serve, query_alone, with_stored
+from owpc_ltr.engine.search.serving import query_alone, with_stored
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.held_out import held_out_caution, queries_of_side
@@ -36,13 +37,15 @@ class LiveGate:
     """What a new model must show live: a gain in the question's first metric.
 
     `over` is `champion` (where the name points to nothing yet: the query alone), `challenger`, an
-    immutable name, or `query`. Of the question's queries those count that no model has seen.
+    immutable name, or `query`. Of the question's queries those count that no model has seen. In the
+    `tables` is what models read from outside the index.
     """
 
     question: LiveQuestion
     over: str = "champion"
     side: str = "auto"
     progress: Callable[[str, float | None], None] | None = None
+    tables: Sequence[JoinedTable] = ()
 
 
 @dataclass(frozen=True)
@@ -91,8 +94,11 @@ def pass_live_gate(
     """
     other = _other(engine, store, name, gate.over)
     question = _unseen(gate, model, other)
-    before = query_alone(engine, store) if other is None else _served(engine, store, other)
-    with on_trial(engine, store, model, featureset) as after:
+    before = query_alone(engine, store)
+    if other is not None:
+        stored = store.get_model(other.model)
+        before = with_stored(engine, store, stored, other.interval, gate.tables)
+    with on_trial(engine, store, model, featureset, gate.tables) as after:
         found = evaluate_live(question, before, after, gate.progress)
     over = "the query alone" if other is None else other.model
     measured = found.measured[0]
@@ -115,10 +121,6 @@ def _other(engine: Engine, store: Store, name: str, over: str) -> Certificate | 
             return None
         over = alias.model_of(over)
     return Certificates(engine, store).get(over)
-
-
-def _served(engine: Engine, store: Store, other: Certificate) -> Serve:
-    return with_stored(engine, store, store.get_model(other.model), other.interval)
 
 
 def _unseen(gate: LiveGate, model: Model, other: Certificate | None) -> LiveQuestion:

@@ -56,12 +56,17 @@ def drift_refusal(
 
 
 def moved_features(names: tuple[str, ...], answered: Sequence[Answered]) -> tuple[Moved, ...]:
-    """How far each feature moved between what the samples remember and now, the furthest first."""
+    """How far each feature moved between what the samples remember and now, the furthest first.
+
+    `names` are those of the first columns: what stands after them was not asked for now.
+    """
     pairs = [(one.before, one.features) for one in answered if one.before is not None]
     if not pairs:
         return ()
-    before = np.concatenate([pair[0] for pair in pairs]).astype(np.float64)
-    now = np.concatenate([pair[1] for pair in pairs]).astype(np.float64)
+    before, now = (
+        np.concatenate([pair[side] for pair in pairs])[:, : len(names)].astype(np.float64)
+        for side in (0, 1)
+    )
     missing = np.isnan(before) != np.isnan(now)
     before, now = np.nan_to_num(before), np.nan_to_num(now)
     spread = before.std(axis=0)

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.data.joined_tables.served import JoinedColumns
+from owpc_ltr.data.joined_tables.source import in_words, joined_features
 from owpc_ltr.engine.deployment.orders import orders_of
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.http.responses import hits_of
@@ -16,7 +18,7 @@ from owpc_ltr.engine.search.request import rescore_clauses
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.interop.client_scored import client_model, is_client_scored
+from owpc_ltr.interop.client_scored import client_model, is_client_scored, joined_in
 from owpc_ltr.interop.plain_engine.form import score_shift
 from owpc_ltr.interop.stored_model import StoredModel
 from owpc_ltr.models.parity_samples import packed, unpacked
@@ -128,17 +130,21 @@ def check_parity(
     samples: list[dict[str, Any]],
     *,
     share: float = PROBE_SHARE,
+    joined: JoinedColumns | None = None,
 ) -> tuple[Parity, list[Answered]]:
     """Score the samples' documents as a search does and here, from features asked for just now.
 
-    `stored` is the model as it was read back from the store. Raises Refused where less than `share`
-    of the documents or of the queries are in the index, or very few: a proof on them says little.
-    Any will do for a share of 0.
+    `stored` is the model as it was read back from the store. Features that are in no index are
+    looked up in `joined`, as a search looks them up; without it they are what the samples remember,
+    and how far they moved is not known. Raises Refused where less than `share` of the documents or
+    of the queries are in the index, or very few: a proof on them says little. Any will do for a
+    share of 0.
     """
     answered = []
     for sample in samples:
         ids, features = logged(engine, store, stored.featureset, index, sample)
         if ids:
+            features = np.hstack([features, _from_outside(stored, sample, ids, joined)])
             answered.append(_answered(engine, store, stored, model, index, sample, ids, features))
     asked = {
         "documents": sum(len(sample["document_ids"]) for sample in samples),
@@ -216,6 +222,23 @@ def features_before(sample: dict[str, Any], ids: list[str], width: int) -> Matri
         return None
     rows = _rows(sample, ids)
     return unpacked(sample["features"], len(sample["document_ids"]), width)[rows]
+
+
+def _from_outside(
+    stored: StoredModel, sample: dict[str, Any], ids: list[str], joined: JoinedColumns | None
+) -> Matrix:
+    """The values of these documents that no index has; no column where the model reads none."""
+    sources = joined_in(stored)
+    names, own = joined_features(sources), len(stored.featureset.features)
+    if names and joined is not None:
+        return joined.of_query(sample["query_id"], sample["params"])(ids)
+    before = features_before(sample, ids, own + len(names)) if names else None
+    if names and before is None:
+        raise Refused(
+            f"the model remembers no values of {in_words(names, sources)}: give the table with "
+            "--join FILE"
+        )
+    return np.empty((len(ids), 0), np.float32) if before is None else before[:, own:]
 
 
 def _answered(

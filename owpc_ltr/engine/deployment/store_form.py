@@ -112,15 +112,21 @@ def form_for(
     samples: Sequence[Mapping[str, Any]],
     budget: Budget,
     tolerance: float,
+    *,
+    client_scored: bool = False,
 ) -> Form:
     """The same, but the client's where scripts do not fit, are not exact enough, or cost too much.
+
+    With `client_scored` the client's, whatever the engine could run.
 
     `samples` are queries to measure with, as a model remembers them. Raises Refused where nobody
     can score the model.
     """
-    if store.kind == "ltr-plugin" or isinstance(model, LinearModel):
+    if not client_scored and (store.kind == "ltr-plugin" or isinstance(model, LinearModel)):
         return Form(export_for(engine, store, model, featureset, name))
     case = _Case(engine, store, model, featureset, name, index, samples)
+    if client_scored:
+        return _by_client(case, "it was asked for")
     if budget.milliseconds <= 0:
         return _by_client(case, "the budget for scripts is 0")
     try:

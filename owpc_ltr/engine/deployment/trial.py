@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
+from owpc_ltr.data.joined_tables.table import JoinedTable
 from owpc_ltr.engine.deployment.store_form import export_for
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.search.serving import Serve, with_reordering, with_stored
@@ -14,6 +15,7 @@ from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.interop.client_scored import is_client_scored, store_for_client
+from owpc_ltr.interop.joined_features import for_engine, joined_used
 from owpc_ltr.interop.stored_model import StoredModel
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Model
@@ -24,28 +26,36 @@ PREFIX = "owpc-ltr-trial-"
 
 @contextmanager
 def on_trial(
-    engine: Engine, store: Store, model: Model | ReorderingModel, featureset: FeatureSet | None
+    engine: Engine,
+    store: Store,
+    model: Model | ReorderingModel,
+    featureset: FeatureSet | None,
+    tables: Sequence[JoinedTable] = (),
 ) -> Iterator[Serve]:
     """How users would be served with a model that is not uploaded; nothing stays behind.
 
-    Where the cluster cannot run it, the client scores the window. A reordering is always the
-    client's; without `featureset` its own is looked for in the store.
+    Where the cluster cannot run it, the client scores the window, and looks up in the `tables` what
+    is in no index. A reordering is always the client's; without `featureset` its own is looked for
+    in the store.
     """
     if isinstance(model, ReorderingModel):
-        yield with_reordering(engine, store, model, featureset)
+        yield with_reordering(engine, store, model, featureset, tables)
         return
     if featureset is None:
         raise TypeError("a model that is no reordering is tried with its feature set")
     stored = _exported(engine, store, model, featureset)
     if store.kind != "ltr-plugin" or is_client_scored(stored):
         # Without the plugin a search carries the whole model: there is nothing to store.
-        yield with_stored(engine, store, stored)
+        yield with_stored(engine, store, stored, tables=tables)
         return
     with _kept(store, replace(stored, name=f"{PREFIX}{uuid.uuid4().hex[:12]}")) as kept:
         yield with_stored(engine, store, kept)
 
 
 def _exported(engine: Engine, store: Store, model: Model, featureset: FeatureSet) -> StoredModel:
+    if joined_used(model):
+        return store_for_client(model, featureset, "trial")
+    model = for_engine(model)
     try:
         return export_for(engine, store, model, featureset, "trial")
     except Refused:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from owpc_ltr.arrays import Matrix
+from owpc_ltr.data.joined_tables.served import JoinedColumns
+from owpc_ltr.data.joined_tables.table import JoinedTable
 from owpc_ltr.engine.deployment.aliases import (
     CHALLENGER,
     CHAMPION,
@@ -32,6 +35,7 @@ from owpc_ltr.engine.deployment.moved import (
 )
 from owpc_ltr.engine.deployment.orders import Orders
 from owpc_ltr.engine.deployment.parity import PROBE_SHARE, Answered, Parity, check_parity
+from owpc_ltr.engine.deployment.served_model import served_model
 from owpc_ltr.engine.deployment.store_form import Budget, Form, form_for
 from owpc_ltr.engine.feature_log.environment import observe
 from owpc_ltr.engine.http.client import Engine
@@ -95,6 +99,8 @@ def upload(
     max_drift: float = MAX_DRIFT,
     probe_share: float = PROBE_SHARE,
     budget: Budget = Budget(),  # noqa: B008 - it is frozen
+    client_scored: bool = False,
+    tables: Sequence[JoinedTable] = (),
 ) -> Uploaded:
     """Store the model as `name-hash`, check its scores on real documents, then move the alias.
 
@@ -105,7 +111,9 @@ def upload(
     deviations since training; and before anything is stored, if the engine's cache of models has no
     room for it, unless `allow_slow`; and where less than `probe_share` of the documents, or of the
     queries, that the proof is made on are in the index. Without the plugin, trees run inside the
-    engine where they fit and cost no more than the `budget`; else the client scores them.
+    engine where they fit and cost no more than the `budget`; else the client scores them, and with
+    `client_scored` any model. What such a model reads from outside the index is looked up in the
+    `tables` as its searches will do, or taken as its samples remember it.
     """
     check_features(model, featureset)
     asked = model.record.get("probes") or samples or []
@@ -117,21 +125,26 @@ def upload(
     check_name("model", name)
     # Asked before anything is stored: it raises where there is no such index.
     engine.request("GET", f"/{check_index(index)}")
-    form = form_for(engine, store, model, featureset, name, index, asked, budget, tolerance)
+    served = served_model(store, model, asked, client_scored=client_scored, tables=tables)
+    form = form_for(
+        engine, store, served.model, featureset, name, index, served.samples, budget, tolerance,
+        client_scored=client_scored,
+    )  # fmt: skip
     stored = replace(form.stored, name=immutable_name(name, form.stored))
     check_new_name(engine, store, name, stored.name)
     _check_role(Aliases(engine, store), name, stored.name, role)
     caution = check_room(engine, store, stored, allow_slow=allow_slow)
     gated = _gated(engine, store, gate, model, featureset, name)
     deploying = _Deploying(
-        engine, store, stored, model, index, asked, tolerance, gated, name, role, keep, max_drift,
-        probe_share, form,
+        engine, store, stored, served.model, index, served.samples, tolerance, gated, name, role,
+        keep, max_drift, probe_share, form, served.joined,
     )  # fmt: skip
+    cautions = (*caution, *served.cautions)
     store.prepare()
     for _ in range(_ATTEMPTS - 1):
         with suppress(_Overtaken):
-            return replace(deploying.attempt(), cautions=caution)
-    return replace(deploying.attempt(), cautions=caution)
+            return replace(deploying.attempt(), cautions=cautions)
+    return replace(deploying.attempt(), cautions=cautions)
 
 
 def interval_of(model: Model, featureset: FeatureSet, answered: list[Answered]) -> ScoreInterval:
@@ -177,6 +190,13 @@ class _Deploying:
     max_drift: float
     probe_share: float
     form: Form
+    joined: JoinedColumns | None = None
+
+    @property
+    def asked_features(self) -> tuple[str, ...]:
+        """The features that are asked for now: of the index, and of tables where they are given."""
+        joined = self.joined.feature_names if self.joined else ()
+        return self.stored.featureset.feature_names + joined
 
     @property
     def certificates(self) -> Certificates:
@@ -202,8 +222,9 @@ class _Deploying:
                 self.index,
                 self.samples,
                 share=self.probe_share,
+                joined=self.joined,
             )
-            features = moved_features(self.stored.featureset.feature_names, answered)
+            features = moved_features(self.asked_features, answered)
             rankings = moved_rankings(answered)
             refusal = parity.refusal(self.tolerance) or drift_refusal(
                 features, rankings, self.max_drift

@@ -17,13 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from owpc_ltr.arrays import Vector
+from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.document_fields import IDS, value_at
+from owpc_ltr.data.joined_tables.served import JoinedColumns, ValuesOf, columns_for
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.store.base import Search, Store
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused
 from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.interop.joined_features import index_features, joined_sources
 from owpc_ltr.models.reordering import ReorderingModel
 
 
@@ -59,6 +61,7 @@ def live_search(
     ranker: ReorderingModel,
     *,
     featureset: FeatureSet | None = None,
+    joined: JoinedColumns | None = None,
     deadline: float = 1.0,
     source: bool | Sequence[str] = True,
 ) -> LiveResult:
@@ -67,17 +70,21 @@ def live_search(
     Without `featureset` the store is searched for the one that the ranker was
     trained on, at each call. `deadline` is in seconds (see `prepare`); where the request with the
     features does not make it, a plain one follows, with as much time again. `source` are the
-    fields to return.
+    fields to return. `joined` has the values of the ranker's features that no index has.
 
     Raises BadInput for a feature set that is not the ranker's and UsageError for a query that
-    cannot be rescored; EngineUnavailable or Refused where the plain search fails too.
+    cannot be rescored, or whose joined values cannot be looked up; EngineUnavailable or Refused
+    where the plain search fails too.
     """
     name, params, size = request.index, request.params, request.size
     shown = {"size": request.showing_window().size, "_source": source}
     body = {"query": request.filled, **request.filters, **shown}
     started = time.monotonic()
+    if joined is None:
+        joined = columns_for(joined_sources(ranker), (), "the reranker")
+    values = None if joined is None else joined.of_query(request.query_id, params)
     if featureset is not None:
-        check_featureset(ranker, featureset)
+        check_featureset(ranker, featureset, joined)
     try:
         own = featureset or find_featureset(store, ranker)
         answer = _ask(engine, name, _with_features(store, own, params, body, ranker), deadline)
@@ -86,7 +93,7 @@ def live_search(
         return _result(answer, None, str(fault), size, started)
     left = deadline - (time.monotonic() - started)
     try:
-        scores = _scores(ranker, store, own, answer["hits"]["hits"], left)
+        scores = _scores(ranker, store, own, values, answer["hits"]["hits"], left)
     except (OwpcLtrError, TimeoutError) as fault:
         late = f"the deadline of {deadline:g} s passed before the hits were scored"
         return _result(answer, None, late if isinstance(fault, TimeoutError) else str(fault), size,
@@ -106,10 +113,10 @@ def prepare(ranker: ReorderingModel) -> None:
 
 def find_featureset(store: Store, ranker: ReorderingModel) -> FeatureSet:
     """The feature set in the store that the ranker was trained on. Raises BadInput if none is."""
-    wanted = ranker.record.get("featureset_hash")
+    wanted, names = ranker.record.get("featureset_hash"), index_features(ranker)
     for name in store.list_featuresets():
         featureset = store.get_featureset(name)
-        if featureset.feature_names == ranker.feature_names and wanted in {None, featureset.hash}:
+        if featureset.feature_names == names and wanted in {None, featureset.hash}:
             return featureset
     raise BadInput(
         "the store holds no feature set with the reranker's features: push the one that its data "
@@ -117,10 +124,13 @@ def find_featureset(store: Store, ranker: ReorderingModel) -> FeatureSet:
     )
 
 
-def check_featureset(ranker: ReorderingModel, featureset: FeatureSet) -> None:
+def check_featureset(
+    ranker: ReorderingModel, featureset: FeatureSet, joined: JoinedColumns | None = None
+) -> None:
     """Refuse a feature set that is another than the ranker was trained on."""
     wanted = ranker.record.get("featureset_hash")
-    if featureset.feature_names != ranker.feature_names or wanted not in {None, featureset.hash}:
+    names = featureset.feature_names + (joined.feature_names if joined else ())
+    if names != ranker.feature_names or wanted not in {None, featureset.hash}:
         raise BadInput(
             f"the reranker was not trained on the feature set '{featureset.name}' as it is: push "
             "the one that its data was logged with, or log again and train"
@@ -170,6 +180,7 @@ def _scores(
     ranker: ReorderingModel,
     store: Store,
     featureset: FeatureSet,
+    values: ValuesOf | None,
     hits: Sequence[dict[str, Any]],
     seconds: float,
 ) -> Vector:
@@ -178,13 +189,18 @@ def _scores(
         return np.zeros(0)
 
     def score() -> Vector:
-        rows = [store.features_of(featureset, hit) for hit in hits]
+        ids = [hit["_id"] for hit in hits]
+        rows: Matrix = np.array(
+            [store.features_of(featureset, hit) for hit in hits], dtype=np.float32
+        )
+        if values is not None:
+            rows = np.hstack([rows, values(ids)])
         fields: dict[str, list[Any]] = {
             name: [value_at(hit.get("_source") or {}, name) for hit in hits]
             for name in ranker.field_names
         }
-        fields[IDS] = [hit["_id"] for hit in hits]
-        return ranker.rerank(np.array(rows, dtype=np.float32), None, fields)
+        fields[IDS] = ids
+        return ranker.rerank(rows, None, fields)
 
     # In a thread that may be left behind: arithmetic cannot be interrupted.
     pool = ThreadPoolExecutor(1)

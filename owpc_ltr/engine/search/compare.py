@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from owpc_ltr.data.joined_tables.served import JoinedColumns, columns_for, refuse_unused
+from owpc_ltr.data.joined_tables.table import JoinedTable
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.http.responses import hits_of, strange
 from owpc_ltr.engine.search.client_rerank import live_search, prepare
 from owpc_ltr.engine.search.request import SearchRequest, request_body
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.interop.client_scored import client_model, is_client_scored
+from owpc_ltr.interop.client_scored import client_model, is_client_scored, joined_in
+from owpc_ltr.interop.joined_features import joined_sources
 from owpc_ltr.interop.plain_engine.form import plain_form
 from owpc_ltr.interop.stored_model import StoredModel
 from owpc_ltr.models.reordering import ReorderingModel
@@ -59,13 +62,21 @@ def search(
     model: StoredModel | None,
     *,
     title: str | None = None,
+    tables: Sequence[JoinedTable] = (),
 ) -> BeforeAndAfter:
-    """Both rankings of a query; without a model they are the same."""
+    """Both rankings of a query; without a model they are the same.
+
+    Raises UsageError where none of the `tables` has what the model reads from outside the index.
+    """
     index, size = request.index, request.size
     request = replace(request, rest=request.filters)
+    joined = None
+    if model is not None:
+        refuse_unused(joined_in(model), tables, f"the model '{model.name}'")
+        joined = columns_for(joined_in(model), tables, f"the model '{model.name}'")
     plain = _ask(engine, index, request_body(store, None, request.showing_window()))
     if model is not None and is_client_scored(model):
-        return _by_client(engine, store, request, model, title, plain)
+        return _by_client(engine, store, request, model, joined, title, plain)
     changed, shift, form = plain, 0.0, ""
     if model is not None:
         changed = _ask(engine, index, request_body(store, model, request))
@@ -90,11 +101,14 @@ def search_reordered(
     *,
     title: str | None = None,
     deadline: float = 1.0,
+    tables: Sequence[JoinedTable] = (),
 ) -> BeforeAndAfter:
     """The engine's ranking of a query, and its window reordered by the client in time."""
+    refuse_unused(joined_sources(ranker), tables, "the reranker")
+    joined = columns_for(joined_sources(ranker), tables, "the reranker")
     plain = search(engine, store, request, None, title=title)
     prepare(ranker)
-    found = live_search(engine, store, request, ranker, deadline=deadline)
+    found = live_search(engine, store, request, ranker, joined=joined, deadline=deadline)
     after = tuple(
         Hit(hit.document_id, _title(hit.document_id, hit.source, title), hit.score, hit.engine_rank)
         for hit in found.hits
@@ -109,6 +123,7 @@ def _by_client(
     store: Store,
     request: SearchRequest,
     model: StoredModel,
+    joined: JoinedColumns | None,
     title: str | None,
     plain: _Found,
 ) -> BeforeAndAfter:
@@ -116,8 +131,9 @@ def _by_client(
     ranker = ReorderingModel(client_model(model), "", None)
     whole, size = request.showing_window(), request.size
     result = live_search(
-        engine, store, whole, ranker, featureset=model.featureset, deadline=_PATIENCE
-    )
+        engine, store, whole, ranker,
+        featureset=model.featureset, joined=joined, deadline=_PATIENCE,
+    )  # fmt: skip
     hits: list[dict[str, Any]] = [
         {"_id": hit.document_id, "_score": hit.score, "_source": hit.source} for hit in result.hits
     ]

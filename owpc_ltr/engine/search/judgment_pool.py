@@ -88,9 +88,9 @@ def _brought(
     found: dict[str, set[str]] = {query.query_id: set() for query in queries}
     window = max(plan.window, plan.depth)
     for number, (serve, template) in enumerate(plan.ways, 1):
+        shared = SearchRequest(plan.index, template, {}, plan.depth, window)
         requests = [
-            SearchRequest(plan.index, template, dict(query.params), plan.depth, window)
-            for query in queries
+            replace(shared, params=dict(query.params), query_id=query.query_id) for query in queries
         ]
 
         def show(message: str, done: float | None, at: int = number) -> None:

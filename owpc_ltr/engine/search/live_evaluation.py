@@ -41,7 +41,10 @@ class LiveQuestion:
     def requests(self) -> list[SearchRequest]:
         """The request of each query."""
         shared = SearchRequest(self.index, self.query, {}, self.window, self.window)
-        return [replace(shared, params=dict(query.params)) for query in self.queries]
+        return [
+            replace(shared, params=dict(query.params), query_id=query.query_id)
+            for query in self.queries
+        ]
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,8 +29,9 @@ class SearchRequest:
 
     `query` is a template such as `{"match": {"title": "{{keywords}}"}}`; `params` fill it and the
     features. The best `size` documents are shown, the best `window` rescored. `rest` is what else
-    the body of a search asks for: filters, aggregations, highlighting … Raises UsageError, naming
-    the key and what would do, for what cannot be rescored.
+    the body of a search asks for: filters, aggregations, highlighting … `query_id` is what tables
+    that are joined by query ids know the query as. Raises UsageError, naming the key and what would
+    do, for what cannot be rescored.
     """
 
     index: str
@@ -39,6 +40,7 @@ class SearchRequest:
     size: int = 10
     window: int = 100
     rest: Mapping[str, Any] = field(default_factory=dict)
+    query_id: str | None = None
 
     def __post_init__(self) -> None:
         check_index(self.index)

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from owpc_ltr.data.joined_tables.served import JoinedColumns, columns_for
+from owpc_ltr.data.joined_tables.table import JoinedTable
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.http.responses import hits_of, strange
 from owpc_ltr.engine.http.workers import Workers
@@ -17,7 +19,8 @@ from owpc_ltr.engine.search.request import SearchRequest, request_body
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.interop.client_scored import client_model, is_client_scored
+from owpc_ltr.interop.client_scored import client_model, is_client_scored, joined_in
+from owpc_ltr.interop.joined_features import joined_sources
 from owpc_ltr.interop.stored_model import StoredModel
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.models.score_range import ScoreInterval
@@ -46,12 +49,20 @@ def query_alone(engine: Engine, store: Store) -> Serve:
 
 
 def with_stored(
-    engine: Engine, store: Store, model: StoredModel, interval: ScoreInterval | None = None
+    engine: Engine,
+    store: Store,
+    model: StoredModel,
+    interval: ScoreInterval | None = None,
+    tables: Sequence[JoinedTable] = (),
 ) -> Serve:
-    """The order with a model in the store, as `rescore-body` asks for it; or by the client."""
+    """The order with a model in the store, as `rescore-body` asks for it; or by the client.
+
+    Raises UsageError where none of the `tables` has what the model reads from outside the index.
+    """
     if is_client_scored(model):
         base = ReorderingModel(client_model(model), "", None)
-        return with_reordering(engine, store, base, model.featureset)
+        joined = columns_for(joined_in(model), tables, f"the model '{model.name}'")
+        return _reordered(engine, store, base, model.featureset, joined)
 
     def serve(request: SearchRequest) -> Served:
         body = request_body(store, model, request.showing_window(), interval)
@@ -61,16 +72,31 @@ def with_stored(
 
 
 def with_reordering(
-    engine: Engine, store: Store, ranker: ReorderingModel, featureset: FeatureSet | None = None
+    engine: Engine,
+    store: Store,
+    ranker: ReorderingModel,
+    featureset: FeatureSet | None = None,
+    tables: Sequence[JoinedTable] = (),
 ) -> Serve:
     """The window as the client reorders it. A search that it could not reorder is Refused."""
     own = featureset or find_featureset(store, ranker)
+    joined = columns_for(joined_sources(ranker), tables, "the reranker")
+    return _reordered(engine, store, ranker, own, joined)
+
+
+def _reordered(
+    engine: Engine,
+    store: Store,
+    ranker: ReorderingModel,
+    featureset: FeatureSet,
+    joined: JoinedColumns | None,
+) -> Serve:
     prepare(ranker)
 
     def serve(request: SearchRequest) -> Served:
         found = live_search(
             engine, store, request.showing_window(), ranker,
-            featureset=own, deadline=_PATIENCE, source=False,
+            featureset=featureset, joined=joined, deadline=_PATIENCE, source=False,
         )  # fmt: skip
         if not found.reordered:
             raise Refused(f"the client could not reorder what it got: {found.reason}")
