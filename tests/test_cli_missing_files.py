@@ -18,6 +18,7 @@ from typer.models import ArgumentInfo, ParameterInfo
 from owpc_ltr.api.judgments import read_judgments
 from owpc_ltr.cli.app import app
 from owpc_ltr.cli.files import Reads
+from owpc_ltr.data.joined_tables.reading import read_joined_tables
 from owpc_ltr.data.parquet import read_dataset
 from owpc_ltr.errors import BadInput, OwpcLtrError
 from owpc_ltr.features.loading import load_featureset
@@ -52,6 +53,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "query": read_json_object,
     "settings": read_json_object,
     "feature_cost": read_json_object,
+    "join": read_joined_tables,
     "documents": lambda path: next(read_json_lines(path)),
     "plugin": lambda path: registry.load([path]),
     "push file": load_featureset,
