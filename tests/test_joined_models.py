@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from owpc_ltr.api.models import describe, export_model
-from owpc_ltr.api.training import read_costs, train
+from owpc_ltr.api.training import read_costs, train, train_reranker
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.joined_tables.source import JoinedSource, as_joined, sources_in
 from owpc_ltr.engine.deployment.served_model import served_model
@@ -229,3 +229,11 @@ def test_a_joined_feature_has_its_price_and_goes_where_it_is_not_worth_it(tmp_pa
     assert "ctr" in kept[0.001]
     assert "ctr" not in kept[1e6]
     assert for_engine(model).feature_names == SET.feature_names
+
+
+def test_a_reordering_of_joined_features_knows_it_too() -> None:
+    data = judged(30)
+    base = train(data, settings={"C": 1.0})
+    ranker = train_reranker(data, base, settings={"penalty": 1.0})
+    assert sources_in(ranker.record) == sources_in(data.manifest)
+    assert index_features(ranker) == ("title", "body")

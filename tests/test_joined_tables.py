@@ -219,7 +219,6 @@ def test_an_account_of_a_table_counts_pairs_and_rows() -> None:
     popular = table_of({"doc_id": ["d1", "d2", "d7"], "views": [10, 20, 70], "age": [1, 2, 3]})
     found = join_judged([ctr, popular], queries(), ["title"])
     assert found.feature_names == ("ctr", "views", "age")
-    assert found.values is not None
     expected = [[np.nan] * 3, [0.5, 10, 1], [np.nan, 20, 2]]
     expected += [[np.nan, 10, 1], [np.nan, 20, 2], [np.nan] * 3]
     np.testing.assert_array_equal(found.values, np.array(expected, np.float32))

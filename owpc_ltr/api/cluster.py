@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from owpc_ltr.api.live import LiveProof, Tried
     from owpc_ltr.api.uploaded_models import UploadedModels
     from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.joined_tables.table import JoinedTable
     from owpc_ltr.data.judgments.types import Duplicates, JudgedQuery, Judgments
     from owpc_ltr.engine.deployment.drift import Verified
     from owpc_ltr.engine.deployment.upload import Uploaded
@@ -161,7 +162,6 @@ class Cluster:
         import hashlib
 
         from owpc_ltr.api.judgments import read_judgments
-        from owpc_ltr.data.joined_tables.reading import read_joined_tables
         from owpc_ltr.engine.feature_log import LogOptions, log_features
         from owpc_ltr.errors import UsageError, give_warnings
         from owpc_ltr.files.output import output_file
@@ -184,7 +184,7 @@ class Cluster:
         counted = _counted(progress or _quiet, judged.n_judgments)
         report = log_features(
             self.engine, self.store, known, judged, where, target,
-            source=source, options=logging, joined=read_joined_tables(join), progress=counted,
+            source=source, options=logging, joined=_tables(join), progress=counted,
         )  # fmt: skip
         give_warnings(report.warnings)
         return report
@@ -228,7 +228,6 @@ class Cluster:
         `max_drift` standard deviations since training, or less than `probe_share` of the documents
         or queries of the proof are in the index.
         """
-        from owpc_ltr.data.joined_tables.reading import read_joined_tables
         from owpc_ltr.engine.deployment.gate import Gate
         from owpc_ltr.engine.deployment.live_gate import LiveGate
         from owpc_ltr.engine.deployment.store_form import Budget
@@ -245,7 +244,7 @@ class Cluster:
             raise UsageError("--require-gain needs judged queries to compare on: give --data FILE")
         if metric is None and live is not None:
             raise UsageError("--live proves a gain: say in which metric with --require-gain")
-        tables = read_joined_tables(join)
+        tables = _tables(join)
         gate: Gate | LiveGate | None = None
         if metric is not None and data is not None:
             gate = Gate(metric, data, over)
@@ -290,11 +289,10 @@ class Cluster:
         them it is as at the upload, of which is warned.
         Raises Refused where less than `probe_share` of its documents or queries are in the index.
         """
-        from owpc_ltr.data.joined_tables.reading import read_joined_tables
         from owpc_ltr.engine.deployment.drift import verify
 
         model = self.models.resolve(the_name(self.engine, self.store, name))
-        tables = read_joined_tables(join)
+        tables = _tables(join)
         limits = {
             "tolerance": tolerance, "feature_drift": feature_drift, "probe_share": probe_share
         }  # fmt: skip
@@ -348,7 +346,6 @@ class Cluster:
         """
         from dataclasses import replace
 
-        from owpc_ltr.data.joined_tables.reading import read_joined_tables
         from owpc_ltr.engine.search.compare import search, search_reordered
         from owpc_ltr.errors import UsageError
         from owpc_ltr.names import check_index
@@ -361,13 +358,13 @@ class Cluster:
             request = self.request(keywords, index=the_index(self.engine, index), **asked)
             found = search_reordered(
                 self.engine, self.store, request, reranker,
-                title=title, deadline=deadline, tables=read_joined_tables(join),
+                title=title, deadline=deadline, tables=_tables(join),
             )  # fmt: skip
             return replace(found, index=request.index)
         name = self.models.resolve(the_name(self.engine, self.store, model))
         where = self._index_of(name, index)
         stored = self.store.get_model(name)
-        tables = read_joined_tables(join)
+        tables = _tables(join)
         request = self.request(keywords, index=where, **asked)
         found = search(self.engine, self.store, request, stored, title=title, tables=tables)
         return replace(found, index=where, model=name)
@@ -538,7 +535,6 @@ class Cluster:
         """
         from owpc_ltr.api.live import judged_queries
         from owpc_ltr.api.pooling import pool_plan
-        from owpc_ltr.data.joined_tables.reading import read_joined_tables
         from owpc_ltr.data.judgments.asked import read_queries
         from owpc_ltr.data.judgments.sheet import write_sheet
         from owpc_ltr.engine.search.judgment_pool import pool
@@ -553,7 +549,7 @@ class Cluster:
         place = (self.engine, self.store, self.models)
         plan = pool_plan(
             *place, rankers, where, lambda: self._template(where, query)[0],
-            tables=read_joined_tables(join),
+            tables=_tables(join),
             depth=depth, fields=fields, window=window, seed=seed, in_flight=in_flight,
         )  # fmt: skip
         done = {one.query_id: frozenset(one.document_ids) for one in known}
@@ -572,7 +568,6 @@ class Cluster:
     ) -> Iterator[Tried]:
         """A model that serves searches: one of the cluster by its name, or another on trial."""
         from owpc_ltr.api.live import Tried
-        from owpc_ltr.data.joined_tables.reading import read_joined_tables
         from owpc_ltr.data.joined_tables.served import refuse_unused
         from owpc_ltr.engine.deployment.trial import on_trial
         from owpc_ltr.engine.search.serving import with_stored
@@ -584,7 +579,7 @@ class Cluster:
             name = self.models.resolve(model)
             stored, certificate = self.store.get_model(name), self.models.certificate(name)
             known = (certificate.record, certificate.interval) if certificate else ({}, None)
-            tables = read_joined_tables(join)
+            tables = _tables(join)
             refuse_unused(joined_in(stored), tables, f"the model '{name}'")
             serve = with_stored(self.engine, self.store, stored, known[1], tables)
             yield Tried(serve, self._index_of(name, index), stored.featureset, known[0])
@@ -594,7 +589,7 @@ class Cluster:
         if featureset is not None or not isinstance(ranker, ReorderingModel):
             wanted = ranker.record.get("featureset_hash")
             own = self.store.get_featureset(the_featureset(self.store, featureset, wanted))
-        tables = read_joined_tables(join)
+        tables = _tables(join)
         refuse_unused(joined_sources(ranker), tables, "the model")
         with on_trial(self.engine, self.store, ranker, own, tables) as serve:
             yield Tried(serve, the_index(self.engine, index), own, ranker.record)
@@ -635,6 +630,15 @@ class Cluster:
             return check_index(given)
         certificate = self.models.certificate(model)
         return certificate.index if certificate is not None else the_index(self.engine, None)
+
+
+def _tables(join: Any) -> tuple[JoinedTable, ...]:
+    """The tables of `join`; where there are none, what reads them is not imported."""
+    if join is None:
+        return ()
+    from owpc_ltr.data.joined_tables.reading import read_joined_tables
+
+    return read_joined_tables(join)
 
 
 def _quiet(_message: str, _done: float | None = None) -> None:

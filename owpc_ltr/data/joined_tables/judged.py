@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,9 +26,9 @@ class JoinedValues:
     `matched`, and `unmatched`; rows that are `unused`, for they met no pair.
     """
 
-    feature_names: tuple[str, ...] = ()
-    values: Matrix | None = None
-    accounts: list[dict[str, Any]] = field(default_factory=list)
+    feature_names: tuple[str, ...]
+    values: Matrix
+    accounts: list[dict[str, Any]]
 
 
 def join_judged(
@@ -39,8 +39,6 @@ def join_judged(
     Raises BadInput for a name that is taken, and for a table none of whose rows meets a pair: its
     ids are of another kind.
     """
-    if not tables:
-        return JoinedValues()
     pairs = judged_pairs(queries)
     parts, accounts = [], []
     for table in tables:

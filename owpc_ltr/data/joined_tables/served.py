@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.joined_tables.asked import AskedPairs, pairs_of
 from owpc_ltr.data.joined_tables.source import JoinedSource, in_words, joined_features
-from owpc_ltr.data.joined_tables.table import JoinedTable
 from owpc_ltr.errors import UsageError
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.joined_tables.table import JoinedTable
 
 ValuesOf = Callable[[Sequence[str]], Matrix]
 """The values of some documents of one query."""

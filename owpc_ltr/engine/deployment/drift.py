@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.data.joined_tables.served import JoinedColumns, columns_for, refuse_unused
 from owpc_ltr.data.joined_tables.source import in_words, joined_features
-from owpc_ltr.data.joined_tables.table import JoinedTable
 from owpc_ltr.engine.deployment.certificates import Certificate, Certificates
 from owpc_ltr.engine.deployment.moved import Moved, moved_features, moved_rankings
 from owpc_ltr.engine.deployment.orders import Orders
@@ -21,6 +20,9 @@ from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.interop.client_scored import joined_in
 from owpc_ltr.interop.stored_model import StoredModel
 from owpc_ltr.names import base_index, check_index
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.joined_tables.table import JoinedTable
 
 FEATURE_DRIFT = 0.1
 

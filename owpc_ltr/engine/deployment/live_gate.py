@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from owpc_ltr.data.joined_tables.table import JoinedTable
 from owpc_ltr.engine.deployment.aliases import ROLES, Aliases
 from owpc_ltr.engine.deployment.certificates import Certificate, Certificates
 from owpc_ltr.engine.deployment.gate import GateResult, NotBetter
@@ -27,6 +26,9 @@ from owpc_ltr.evaluation.held_out import held_out_caution, queries_of_side
 from owpc_ltr.evaluation.significance import Comparison
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.protocols import Model
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.joined_tables.table import JoinedTable
 
 QUERY = "query"
 """What a model can be better than besides another model: the query alone."""

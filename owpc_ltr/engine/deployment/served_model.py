@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.data.joined_tables.served import JoinedColumns, columns_for, refuse_unused
 from owpc_ltr.data.joined_tables.source import in_words, joined_features
-from owpc_ltr.data.joined_tables.table import JoinedTable
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import Refused
 from owpc_ltr.interop.joined_features import (
@@ -18,6 +17,9 @@ from owpc_ltr.interop.joined_features import (
     without_joined,
 )
 from owpc_ltr.protocols import Model
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.joined_tables.table import JoinedTable
 
 
 @dataclass(frozen=True)

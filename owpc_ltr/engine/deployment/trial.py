@@ -6,8 +6,8 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from owpc_ltr.data.joined_tables.table import JoinedTable
 from owpc_ltr.engine.deployment.store_form import export_for
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.search.serving import Serve, with_reordering, with_stored
@@ -19,6 +19,9 @@ from owpc_ltr.interop.joined_features import for_engine, joined_used
 from owpc_ltr.interop.stored_model import StoredModel
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Model
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.joined_tables.table import JoinedTable
 
 PREFIX = "owpc-ltr-trial-"
 """How the names of models on trial begin: what is left of a killed process can be taken out."""

@@ -12,7 +12,6 @@ import numpy as np
 
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.joined_tables.served import JoinedColumns
-from owpc_ltr.data.joined_tables.table import JoinedTable
 from owpc_ltr.engine.deployment.aliases import (
     CHALLENGER,
     CHAMPION,
@@ -53,6 +52,7 @@ from owpc_ltr.names import check_alias, check_index, check_name, is_model_of, sp
 from owpc_ltr.protocols import Model
 
 if TYPE_CHECKING:
+    from owpc_ltr.data.joined_tables.table import JoinedTable
     from owpc_ltr.engine.http.client import Engine
 
 TOLERANCE = 1e-5

@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from owpc_ltr.data.columns import ColumnFacts, column_facts
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.joined_tables.judged import JoinedValues
 from owpc_ltr.engine.feature_log.account import Account
 from owpc_ltr.engine.feature_log.chunks import Chunk, Fate, from_bytes
 from owpc_ltr.engine.feature_log.environment import Environment
@@ -20,6 +19,7 @@ from owpc_ltr.engine.feature_log.folder import RunFolder
 from owpc_ltr.errors import Refused
 
 if TYPE_CHECKING:
+    from owpc_ltr.data.joined_tables.judged import JoinedValues
     from owpc_ltr.data.judgments import Judgments
 
 
@@ -47,7 +47,7 @@ def assemble(
         fates[chunk.rows.start : chunk.rows.stop] = values.fates
         features[chunk.rows.start : chunk.rows.stop, :own] = values.features
         account += values.account(len(chunk.rows))
-    if joined is not None and joined.values is not None:
+    if joined is not None:
         features[:, own:] = joined.values
     logged = fates == Fate.LOGGED
     queries = judgments.queries

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from owpc_ltr.data.joined_tables.judged import JoinedValues, join_judged
 from owpc_ltr.data.joined_tables.source import KEY
 from owpc_ltr.engine.feature_log.assembly import fingerprint
 from owpc_ltr.engine.feature_log.chunks import Chunk, cut
@@ -23,6 +22,7 @@ from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.names import check_index
 
 if TYPE_CHECKING:
+    from owpc_ltr.data.joined_tables.judged import JoinedValues
     from owpc_ltr.data.joined_tables.table import JoinedTable
     from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.engine.store.base import Store
@@ -43,7 +43,7 @@ class Job:
     environment: Environment
     description: dict[str, Any]
     """What makes this job another one than others."""
-    joined: JoinedValues = field(default_factory=JoinedValues)
+    joined: JoinedValues | None = None
     """The columns from outside the index, one row a judged pair."""
 
     def observe(self) -> Environment:
@@ -79,7 +79,7 @@ def plan(
     check_index(index)
     _check_judgments(judgments)
     params = typed_params(judgments, featureset)
-    joined = join_judged(tables, judgments.queries, featureset.feature_names)
+    joined = _joined(tables, judgments, featureset)
     try:
         environment = observe(engine, store, featureset.name, index)
     except EngineRefusal as refusal:
@@ -92,7 +92,7 @@ def plan(
         "featureset": {"name": featureset.name, "hash": featureset.hash},
         "index": {"name": index, "indices": environment.indices},
         "engine": environment.engine,
-        **({KEY: joined.accounts} if tables else {}),
+        **({KEY: joined.accounts} if joined else {}),
     }
     return Job(
         engine,
@@ -107,6 +107,16 @@ def plan(
         description,
         joined,
     )
+
+
+def _joined(
+    tables: Sequence[JoinedTable], judgments: Judgments, featureset: FeatureSet
+) -> JoinedValues | None:
+    if not tables:
+        return None
+    from owpc_ltr.data.joined_tables.judged import join_judged
+
+    return join_judged(tables, judgments.queries, featureset.feature_names)
 
 
 def _check_judgments(judgments: Judgments) -> None:

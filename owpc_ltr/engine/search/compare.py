@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.data.joined_tables.served import JoinedColumns, columns_for, refuse_unused
-from owpc_ltr.data.joined_tables.table import JoinedTable
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.http.responses import hits_of, strange
 from owpc_ltr.engine.search.client_rerank import live_search, prepare
@@ -20,6 +19,9 @@ from owpc_ltr.interop.plain_engine.form import plain_form
 from owpc_ltr.interop.stored_model import StoredModel
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.names import check_index
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.joined_tables.table import JoinedTable
 
 _PATIENCE = 10.0
 _TITLES = ("title", "name", "qualified_name", "label", "headline", "subject")

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.data.joined_tables.served import JoinedColumns, columns_for
-from owpc_ltr.data.joined_tables.table import JoinedTable
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.http.responses import hits_of, strange
 from owpc_ltr.engine.http.workers import Workers
@@ -24,6 +23,9 @@ from owpc_ltr.interop.joined_features import joined_sources
 from owpc_ltr.interop.stored_model import StoredModel
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.models.score_range import ScoreInterval
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.joined_tables.table import JoinedTable
 
 _PATIENCE = 30.0
 
