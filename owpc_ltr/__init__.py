@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from owpc_ltr.api.plugins import plugins
     from owpc_ltr.api.training import read_costs, select, train, train_reranker
     from owpc_ltr.data.dataset import RankingDataset, make_dataset
+    from owpc_ltr.data.joined_tables.reading import read_joined_tables
     from owpc_ltr.data.parquet import save_dataset
     from owpc_ltr.errors import OwpcLtrError, OwpcLtrWarning
     from owpc_ltr.host.hookspecs import hookimpl
@@ -50,6 +51,7 @@ __all__ = [
     "read_costs",
     "read_dataset",
     "read_folds",
+    "read_joined_tables",
     "read_judgments",
     "read_run",
     "risk_bounds",
@@ -85,6 +87,7 @@ _HOMES = {
     "read_costs": "owpc_ltr.api.training",
     "read_dataset": "owpc_ltr.api.datasets",
     "read_folds": "owpc_ltr.api.datasets",
+    "read_joined_tables": "owpc_ltr.data.joined_tables.reading",
     "read_judgments": "owpc_ltr.api.judgments",
     "read_run": "owpc_ltr.api.datasets",
     "risk_bounds": "owpc_ltr.api.models",

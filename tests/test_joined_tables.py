@@ -130,6 +130,14 @@ def test_a_file_of_many_row_groups_is_as_the_frame_that_it_was_written_from(tmp_
     assert popular.source.keys == ("document_id",)
 
 
+def test_tables_that_were_read_are_not_read_again() -> None:
+    tables = read_joined_tables([frame({"doc_id": ["a"], "x": [1]})])
+    again = read_joined_tables([*tables, frame({"doc_id": ["a"], "y": [1]})])
+    assert again[0] is tables[0]
+    assert read_joined_tables(tables[0]) == tables
+    assert [table.source.file for table in again] == ["frame 1", "frame 2"]
+
+
 def test_the_digest_of_a_frame_is_of_what_it_says_however_it_is_cut() -> None:
     columns = {"doc_id": [str(n) for n in range(10)], "x": np.arange(10.0)}
     whole = frame(columns)

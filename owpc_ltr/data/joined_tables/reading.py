@@ -31,6 +31,7 @@ _DATASET = b"owpc_ltr"  # in the metadata of what `save_dataset` writes
 def read_joined_tables(given: Any) -> tuple[JoinedTable, ...]:
     """The tables of Parquet files and data frames: one, or a list of them; None for none.
 
+    Tables that were read already stay as they are, so that who searches often reads them once.
     Raises BadInput, naming the file, the row (from 1) and the value of what cannot be joined, and
     for a column that two tables have.
     """
