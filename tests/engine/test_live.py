@@ -14,6 +14,7 @@ from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
 from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, Shape
 
 from owpc_ltr.engine.http.client import Engine, connect
+from owpc_ltr.engine.http.identity import About
 from owpc_ltr.engine.indexing import create_index, drop_index, index_documents
 from owpc_ltr.engine.search.client_rerank import LiveResult, live_search, prepare
 from owpc_ltr.engine.search.request import SearchRequest
@@ -72,7 +73,9 @@ class Scripted:
         fault = self.faults.pop(0) if self.faults else None
         if isinstance(fault, Exception):
             raise fault
-        hits = [self._hit(*item, "rescore" in given["body"]) for item in self.rows.items()]
+        body = given["body"]
+        logged = "rescore" in body or "constant_score" in body["query"]
+        hits = [self._hit(*item, logged) for item in self.rows.items()]
         answer = {
             "took": 3,
             "timed_out": False,
@@ -95,9 +98,13 @@ class Scripted:
         return hit
 
 
+OLD = About("opensearch", "2.19.6", "a cluster", "u")
+
+
 def search(engine: Scripted, model: ReorderingModel | None = None, **options: Any) -> LiveResult:
     kinds: dict[str, Any] = {"plugin-free": PluginFreeStore, "ltr-plugin": LtrPluginStore}
-    store: Store = kinds[engine.style](engine)
+    about = {"about": options.pop("about")} if "about" in options else {}
+    store: Store = kinds[engine.style](engine, **about)
     options = {"featureset": FEATURESET, "deadline": 60.0, **options}
     shown = {name: options.pop(name) for name in ("size", "window") if name in options}
     request = SearchRequest("docs", QUERY, PARAMS, **shown)
@@ -142,6 +149,35 @@ def test_where_the_request_fails_a_plain_one_gives_the_engines_order(fault: Any)
     assert [hit.document_id for hit in result.hits] == ["a", "b", "c"]
     assert [hit.score for hit in result.hits] == [3.0, 2.0, 1.0]
     assert "rescore" not in engine.asked[1][1]["body"]
+
+
+def test_an_engine_that_cannot_do_both_in_one_is_asked_for_the_features_of_the_hits() -> None:
+    engine, once = Scripted(), Scripted()
+    result, wanted = search(engine, size=2, about=OLD), search(once, size=2)
+    assert (result.reordered, result.reason, result.took) == (True, "", 6)
+    assert [(hit.document_id, hit.score) for hit in result.hits] == [
+        (hit.document_id, hit.score) for hit in wanted.hits
+    ]
+    first, second = (given["body"] for _, given in engine.asked)
+    assert "rescore" not in first
+    (ids,) = second["query"]["constant_score"]["filter"]["bool"]["filter"]
+    assert ids == {"ids": {"values": ["a", "b", "c"]}}
+    assert second["size"] == 3
+    assert engine.asked[1][1]["deadline"] <= engine.asked[0][1]["deadline"]
+
+
+def test_a_hit_that_goes_away_between_two_searches_leaves_the_engines_order() -> None:
+    def lose(answer: Any) -> Any:
+        answer["hits"]["hits"].pop()
+        return answer
+
+    result = search(Scripted(faults=[None, lose]), about=OLD)
+    assert not result.reordered
+    assert "document 'c' went away" in result.reason
+    assert [hit.document_id for hit in result.hits] == ["a", "b", "c"]
+    nothing = Scripted(rows={})
+    assert search(nothing, about=OLD).reordered
+    assert len(nothing.asked) == 1
 
 
 def test_where_the_plain_search_fails_too_the_fault_is_raised() -> None:

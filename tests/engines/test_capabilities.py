@@ -18,11 +18,15 @@ from owpc_ltr.engine.deployment.aliases import Aliases
 from owpc_ltr.engine.deployment.drift import verify
 from owpc_ltr.engine.http.client import Engine, EngineRefusal
 from owpc_ltr.engine.node.release import OPENSEARCH, Release
+from owpc_ltr.engine.search.client_rerank import live_search
+from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.store.base import Search
 from owpc_ltr.engine.store.choose import choose_store
-from owpc_ltr.engine.store.needs import most_clauses
+from owpc_ltr.engine.store.needs import NoWindowScores, most_clauses
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
-from owpc_ltr.errors import Refused, UsageError
+from owpc_ltr.errors import UsageError
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.reordering import ReorderingModel
 from tests.engine.deployed import put
 from tests.engine.documents import PARAMS, QUERIES, Docs, featureset_of, fill, hits_of, logged
 from tests.engine.small_cluster import Small, linear, small_cluster
@@ -113,16 +117,25 @@ def test_features_come_back_with_the_search_of_an_application(
 ) -> None:
     """window and features in one request"""
     store, featureset = choose_store(docs.engine, "plugin-free"), featureset_of(PLAIN)
+    whole = dict(zip(docs.ids, logged(docs, store, featureset).tolist(), strict=True))
+    model = LinearModel(featureset.feature_names, np.linspace(-1, 1, len(PLAIN)))
+    request = SearchRequest(docs.index, {"match_all": {}}, PARAMS, 50, 50)
+    ranker = ReorderingModel(model, "", None)
+    found = live_search(
+        docs.engine, store, request, ranker, featureset=featureset, deadline=60.0, source=False
+    )
+    assert found.reordered, found.reason
+    rows = np.array([whole[hit.document_id] for hit in found.hits], np.float32)
+    assert [hit.score for hit in found.hits] == pytest.approx(model.score(rows), rel=1e-6)
     if release.engine == OPENSEARCH and release.numbers < (3, 2):
-        record_property("figure", "refused (from 3.2)")
-        with pytest.raises(Refused, match="inside a rescorer"):
+        record_property("figure", "in two (from 3.2 in one)")
+        with pytest.raises(NoWindowScores, match="inside a rescorer"):
             store.window_log(featureset, PARAMS, 50)
         return
     own = {"query": {"match_all": {}}, "size": 50, "_source": False}
     added = store.window_log(featureset, PARAMS, 50)
     together = hits_of(docs, Search({**own, **added.body}, added.params))
     assert [hit["_id"] for hit in together] == [hit["_id"] for hit in hits_of(docs, Search(own))]
-    whole = dict(zip(docs.ids, logged(docs, store, featureset).tolist(), strict=True))
     for hit in together:
         assert store.features_of(featureset, hit) == pytest.approx(whole[hit["_id"]], nan_ok=True)
 

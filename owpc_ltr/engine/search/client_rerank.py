@@ -1,4 +1,4 @@
-"""Live reranking by the client: one request for a window of hits and features, reordered here.
+"""Live reranking by the client: a window of hits with their features, reordered here.
 
     request = SearchRequest("movies", query, {"keywords": "insidious 2"})
     result = live_search(engine, store, request, ranker)
@@ -23,10 +23,13 @@ from owpc_ltr.data.joined_tables.served import JoinedColumns, ValuesOf, columns_
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.store.base import Search, Store
+from owpc_ltr.engine.store.needs import NoWindowScores
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.interop.joined_features import index_features, joined_sources
 from owpc_ltr.models.reordering import ReorderingModel
+
+_LEAST = 0.001
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ def live_search(
         check_featureset(ranker, featureset, joined)
     try:
         own = featureset or find_featureset(store, ranker)
-        answer = _ask(engine, name, _with_features(store, own, params, body, ranker), deadline)
+        answer = _with_features(engine, store, own, request, _all_fields(body, ranker), deadline)
     except OwpcLtrError as fault:
         answer = _ask(engine, name, Search(body), deadline)
         return _result(answer, None, str(fault), size, started)
@@ -137,20 +140,62 @@ def check_featureset(
         )
 
 
-def _with_features(
-    store: Store,
-    featureset: FeatureSet,
-    params: dict[str, Any],
-    body: dict[str, Any],
-    ranker: ReorderingModel,
-) -> Search:
-    """The search, with the features and the fields that the ranker needs."""
+def _all_fields(body: dict[str, Any], ranker: ReorderingModel) -> dict[str, Any]:
+    """The body of a search, asking for the fields that the ranker needs too."""
     needed = [name for name in ranker.field_names if name != IDS]
     source = body["_source"]
-    if needed and source is not True:
-        body = {**body, "_source": sorted({*(source or ()), *needed})}
-    added = store.window_log(featureset, params, body["size"])
-    return Search({**body, **added.body}, added.params)
+    if not needed or source is True:
+        return body
+    return {**body, "_source": sorted({*(source or ()), *needed})}
+
+
+def _with_features(
+    engine: Engine,
+    store: Store,
+    featureset: FeatureSet,
+    request: SearchRequest,
+    body: dict[str, Any],
+    deadline: float,
+) -> dict[str, Any]:
+    """The answer of a search, whose hits bring their features.
+
+    They come with it, or by a second search where the engine cannot do both in one.
+    """
+    try:
+        added = store.window_log(featureset, request.params, body["size"])
+    except NoWindowScores:
+        return _in_two(engine, store, featureset, request, body, deadline)
+    search = Search({**body, **added.body}, added.params)
+    return _ask(engine, request.index, search, deadline)
+
+
+def _in_two(
+    engine: Engine,
+    store: Store,
+    featureset: FeatureSet,
+    request: SearchRequest,
+    body: dict[str, Any],
+    deadline: float,
+) -> dict[str, Any]:
+    """The answer of a search, and its hits' features by another. Refused where a hit is gone."""
+    started = time.monotonic()
+    answer = _ask(engine, request.index, Search(body), deadline)
+    hits = answer["hits"]["hits"]
+    if not hits:
+        return answer
+    search = store.log_search(featureset, request.params, [hit["_id"] for hit in hits])
+    left = max(deadline - (time.monotonic() - started), _LEAST)
+    logged = _ask(engine, request.index, search, left)
+    features = {_place(hit): hit for hit in logged["hits"]["hits"]}
+    for hit in hits:
+        if _place(hit) not in features:
+            raise Refused(f"document '{hit['_id']}' went away while it was reranked: search again")
+        hit["matched_queries"] = features[_place(hit)].get("matched_queries", {})
+    return {**answer, "took": answer["took"] + logged["took"]}
+
+
+def _place(hit: dict[str, Any]) -> tuple[Any, Any]:
+    return hit.get("_index"), hit["_id"]
 
 
 def _ask(engine: Engine, index: str, search: Search, deadline: float) -> dict[str, Any]:

@@ -37,8 +37,12 @@ def check_engine(about: About) -> None:
         )
 
 
+class NoWindowScores(Refused):
+    """The engine returns no scores of queries named inside a rescorer."""
+
+
 def check_window_scores(about: About) -> None:
-    """Refuse an engine that returns no scores of queries named inside a rescorer.
+    """Raise NoWindowScores for an engine that returns no scores of queries named in a rescorer.
 
     Every feature would seem missing: OpenSearch does so before 3.2, without a word.
     """
@@ -47,7 +51,7 @@ def check_window_scores(about: About) -> None:
     except UsageError:
         return
     if about.distribution == "opensearch" and numbers < (3, 2):
-        raise Refused(
+        raise NoWindowScores(
             f"OpenSearch {about.version} returns no scores of queries named inside a rescorer, by "
             "which features come with a search: that needs OpenSearch 3.2 or Elasticsearch 8.8 or "
             "later; upgrade it, or use a linear model, which needs none"

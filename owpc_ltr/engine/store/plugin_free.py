@@ -160,7 +160,7 @@ class PluginFreeStore:
     def window_log(self, featureset: FeatureSet, params: dict[str, Any], window: int) -> Search:
         """Every feature as a named query of a rescorer that changes no score.
 
-        Refused for an engine that is known to return nothing of it.
+        Raises NoWindowScores for an engine that is known to return nothing of it.
         """
         if self._about is not None:
             check_window_scores(self._about)
