@@ -14,13 +14,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Labels, Matrix, Vector
+from owpc_ltr.data.arrow_numbers import arrow_of
 from owpc_ltr.data.consistency import (
     check_lengths,
     check_not_negative,
     check_shapes,
     check_values,
 )
-from owpc_ltr.data.frames import is_frame, numbers_of, table_of, text_ids
+from owpc_ltr.data.frame_kinds import is_frame
+from owpc_ltr.data.frames import numbers_of, table_of, text_ids
 from owpc_ltr.data.grouping import group_rows
 from owpc_ltr.data.matrix import feature_matrix, vector
 from owpc_ltr.data.splits import DatasetSplits, HashSplit, Origin, split_queries
@@ -188,7 +190,7 @@ class RankingDataset:
             features=self.features[rows],
             labels=self.labels[rows],
             offsets=offsets,
-            query_ids=self.query_ids.take(pa.array(queries)),
+            query_ids=self.query_ids.take(arrow_of(queries)),
             document_ids=_take(self.document_ids, rows),
             comments=_take(self.comments, rows),
             document_fields=(
@@ -311,4 +313,4 @@ def _check_rows(name: str, count: int, rows: int, given: Any = None) -> None:
 
 
 def _take(array: pa.StringArray | None, rows: NDArray[np.int64]) -> pa.StringArray | None:
-    return None if array is None else array.take(pa.array(rows))
+    return None if array is None else array.take(arrow_of(rows))

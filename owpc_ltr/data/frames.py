@@ -5,7 +5,6 @@ pandas, polars, Arrow and DuckDB all speak it, so that none of them is needed he
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from owpc_ltr.data.frame_kinds import is_pandas
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.text import shown
 
@@ -21,22 +21,10 @@ _ROWS = 1 << 16
 """Rows converted at a time, so that a column's copy stays small."""
 
 
-def is_frame(values: Any) -> bool:
-    """Whether the values are a table with named columns."""
-    pandas = sys.modules.get("pandas")
-    if pandas is not None and isinstance(values, pandas.Series):
-        return False
-    return (
-        _is_pandas(values)
-        or hasattr(values, "column_names")
-        or (hasattr(values, "__arrow_c_stream__") and hasattr(values, "columns"))
-    )
-
-
 def table_of(frame: Any) -> pa.Table:
     """A data frame as an Arrow table, copied only where its library must."""
     try:
-        if _is_pandas(frame):
+        if is_pandas(frame):
             # By the stream an index would become a column, and then a feature.
             return pa.Table.from_pandas(frame, preserve_index=False)
         if isinstance(frame, pa.Table | pa.RecordBatch) or hasattr(frame, "__arrow_c_stream__"):
@@ -100,11 +88,6 @@ def refuse_overflow(rounded: NDArray[Any], values: NDArray[Any], where: str, fir
             f"{where} {first + row + 1}: {values[row]} is beyond float32: scale it down, or leave "
             "it out"
         )
-
-
-def _is_pandas(values: Any) -> bool:
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(values, pandas.DataFrame)
 
 
 def _numeric(column: pa.ChunkedArray, name: str, instead: str) -> pa.ChunkedArray:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from owpc_ltr.data.arrow_numbers import numbers_in
 from owpc_ltr.data.dataset import RankingDataset
 
 _FEWEST_QUERIES = 20
@@ -145,7 +146,7 @@ def _of_the_document(data: RankingDataset) -> NDArray[np.bool_]:
     unknown = np.zeros(data.n_features, np.bool_)
     if data.document_ids is None:
         return unknown
-    codes = data.document_ids.dictionary_encode().indices.to_numpy()
+    codes = numbers_in(data.document_ids.dictionary_encode().indices)
     order = np.argsort(codes, kind="stable")
     again = np.flatnonzero(codes[order][1:] == codes[order][:-1])
     if len(again) < _FEWEST_QUERIES:

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix
+from owpc_ltr.compiling import compiled
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.expressions import expression_variables
 from owpc_ltr.features.feature_set import DERIVED, FeatureSet
@@ -124,7 +124,7 @@ def _ranklib(seen: NDArray[np.float32], model: Parsed) -> Scores:
     return network.score(seen[:, list(model.columns)]).astype(np.float32)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _linear(features: Any, weights: Any) -> Any:
     scores = np.zeros(features.shape[0], dtype=np.float32)
     for row in range(features.shape[0]):

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.compiling import compiled
 from owpc_ltr.features.score_kinds import ScoreKind, score_kind
 from owpc_ltr.interop.emulator import Scores, emulate, rejection_reason
 from owpc_ltr.interop.engine_versions import ServingProfile
@@ -112,7 +112,7 @@ def _of_kind(stored: StoredModel, kind: ScoreKind) -> tuple[str, ...]:
     return tuple(f.name for f in stored.featureset.features if score_kind(f) is kind)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _compare_orders(old: Vector, new: Vector, cuts: Any) -> Any:
     """Kendall's tau-b of each query (NaN where an order is all ties), and whether it changed."""
     taus = np.full(len(cuts) - 1, np.nan)

@@ -2,6 +2,9 @@
 
 More BLAS threads than free cores wait for each other, and make the small products of a fit tens of
 times slower; and the number of threads changes the last bits of a sum.
+
+Only libraries that are loaded already are held to it: plugins that call scipy's import it at their
+top, for they are loaded before a fit begins.
 """
 
 from __future__ import annotations

@@ -10,28 +10,18 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from llvmlite import ir
-from numba import cfunc, njit, types
-from numba.extending import intrinsic
 
+from owpc_ltr.compiling import compiled, intrinsic
 from owpc_ltr.errors import PluginError
 from owpc_ltr.kernels.returned import check_price
 
 if TYPE_CHECKING:
     from owpc_ltr.arrays import Labels, Vector
     from owpc_ltr.protocols import Loss
-
-
-from typing import TYPE_CHECKING, ClassVar
-
-_SCORES = types.float64[::1]
-_LABELS = types.float32[::1]
-_ARGUMENTS = (_SCORES, _LABELS, _LABELS, _SCORES, _SCORES, _SCORES)
-_SIGNATURE = types.float64(*_ARGUMENTS)
 
 
 class Kernel:
@@ -51,7 +41,9 @@ class Kernel:
 
     @cached_property
     def _compiled(self) -> Any:
-        return cfunc(_SIGNATURE, cache=True)(self.function)
+        from numba import cfunc, types
+
+        return cfunc(types.float64(*_argument_types()), cache=True)(self.function)
 
     @property
     def address(self) -> int:
@@ -59,12 +51,19 @@ class Kernel:
         return int(self._compiled.address)
 
 
+def _argument_types() -> tuple[Any, ...]:
+    from numba import types
+
+    scores, labels = types.float64[::1], types.float32[::1]
+    return scores, labels, labels, scores, scores, scores
+
+
 def kernel(function: Callable[..., float]) -> Kernel:
     """Make a per-query function in numba's subset of Python a `Kernel` (decorator)."""
     return Kernel(function)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def call_kernel(
     _typing: Any,
     _address: Any,
@@ -76,17 +75,19 @@ def call_kernel(
     _curvature: Any,
 ) -> Any:
     """Call the kernel at an address, from compiled code: (address, *arrays) → value."""
+    from llvmlite import ir
+    from numba import types
 
     def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        types_ = [context.get_value_type(argument) for argument in _ARGUMENTS]
+        types_ = [context.get_value_type(argument) for argument in _argument_types()]
         function_type = ir.FunctionType(ir.DoubleType(), types_)
         function = builder.inttoptr(arguments[0], function_type.as_pointer())
         return builder.call(function, arguments[1:])
 
-    return types.float64(types.intp, *_ARGUMENTS), codegen
+    return types.float64(types.intp, *_argument_types()), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _call_back(
     _typing: Any,
     _address: Any,
@@ -96,6 +97,9 @@ def _call_back(
     _length: Any,
     _gradient: Any,
 ) -> Any:
+    from llvmlite import ir
+    from numba import types
+
     pointer = types.voidptr
 
     def codegen(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
@@ -200,21 +204,17 @@ def _view(address: int, dtype: Any, length: int) -> Any:
     return np.frombuffer(memory, dtype=dtype)
 
 
-@lru_cache(maxsize=1)
-def _one_query() -> Any:
-    @njit(nogil=True)  # type: ignore[untyped-decorator]
-    def call(
-        address: int,
-        scores: Any,
-        labels: Any,
-        weights: Any,
-        parameters: Any,
-        gradient: Any,
-        curvature: Any,
-    ) -> Any:
-        return call_kernel(address, scores, labels, weights, parameters, gradient, curvature)
-
-    return call
+@compiled
+def _one_query(
+    address: int,
+    scores: Any,
+    labels: Any,
+    weights: Any,
+    parameters: Any,
+    gradient: Any,
+    curvature: Any,
+) -> Any:
+    return call_kernel(address, scores, labels, weights, parameters, gradient, curvature)
 
 
 def evaluate_query(
@@ -228,9 +228,7 @@ def evaluate_query(
     gradient = np.zeros(len(scores))
     curvature = np.zeros(len(scores) if loss.has_curvature else 0)
     weights = np.ascontiguousarray(weights, dtype=np.float32)
-    value = _one_query()(
-        loss.address, scores, labels, weights, loss.parameters, gradient, curvature
-    )
+    value = _one_query(loss.address, scores, labels, weights, loss.parameters, gradient, curvature)
     loss.raise_failure()
     return float(value), gradient, curvature
 

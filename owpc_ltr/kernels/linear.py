@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.compiling import compiled
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.kernels.kernel import BoundLoss, call_kernel
 
@@ -21,7 +21,7 @@ _BLOCKS = 16
 _CELLS_FOR_THREADS = 8_000_000
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})  # type: ignore[untyped-decorator]
+@compiled(fastmath={"reassoc", "contract", "nsz"})
 def score_rows(features: Any, weights: Any, scores: Any) -> None:
     """Write `features @ weights` (float32 rows, float64 sums) into `scores`."""
     for row in range(features.shape[0]):
@@ -31,7 +31,7 @@ def score_rows(features: Any, weights: Any, scores: Any) -> None:
         scores[row] = total
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})  # type: ignore[untyped-decorator]
+@compiled(fastmath={"contract"})
 def add_rows(features: Any, coefficients: Any, total: Any) -> None:
     """Add `coefficients @ features` to `total`; rows of coefficient zero are not read."""
     # Two rows at a time: half as many reads and writes of the total.
@@ -51,7 +51,7 @@ def add_rows(features: Any, coefficients: Any, total: Any) -> None:
             total[column] += coefficients[first] * features[first, column]
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _risk_of_block(
     address: int,
     parameters: Any,
@@ -87,7 +87,7 @@ def _risk_of_block(
     return risk
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _values_of_block(
     address: int,
     parameters: Any,
@@ -115,7 +115,7 @@ def _values_of_block(
         )
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _loss_of_block(
     address: int,
     parameters: Any,

@@ -10,8 +10,8 @@ import math
 from typing import Any, Literal
 
 import numpy as np
-from numba import njit
 
+from owpc_ltr.compiling import compiled
 from owpc_ltr.kernels.sorting import sort_ascending
 
 Inner = Literal["hinge", "squared-hinge", "logistic"]
@@ -22,7 +22,7 @@ HINGE, SQUARED_HINGE, LOGISTIC = 0, 1, 2
 _FEW = 16  # upper documents: up to here, each lower one is compared with all of them
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def add_pairs(
     inner: int,
     margin: float,
@@ -92,7 +92,7 @@ def add_pairs(
     return value
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _sums_below(scores: Any, upper: Any, zero: float, shares: Any) -> tuple[Any, Any, Any]:
     """Heights e = s − zero; Σ share, Σ share e, Σ share e² of the k lowest; zeros of that size."""
     n = len(upper)
@@ -108,7 +108,7 @@ def _sums_below(scores: Any, upper: Any, zero: float, shares: Any) -> tuple[Any,
     return heights, below, reached
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _add_logistic(
     scores: Any, upper: Any, lower: Any, shares: Any, gradient: Any, curvature: Any
 ) -> float:
@@ -130,7 +130,7 @@ def _add_logistic(
     return value
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def logistic(difference: float) -> tuple[float, float]:
     """log(1 + exp(−t)) and −(its derivative) 1 / (1 + exp(t)), for any t but NaN."""
     small = math.exp(-abs(difference))
@@ -145,7 +145,7 @@ def logistic(difference: float) -> tuple[float, float]:
     return cost - difference, 1.0 / (1.0 + small)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def has_nan(scores: Any) -> bool:
     """Whether a score is not a number: then no order, and no loss, is defined."""
     found = False
@@ -154,7 +154,7 @@ def has_nan(scores: Any) -> bool:
     return found
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def next_grade(labels: Any, weights: Any, grade: float) -> float:
     """The smallest label above `grade` among documents of positive weight; inf without one."""
     found = np.inf
@@ -165,14 +165,14 @@ def next_grade(labels: Any, weights: Any, grade: float) -> float:
     return found
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def lowest_grade(labels: Any, weights: Any) -> float:
     """The smallest label among documents of positive weight; inf without one."""
     grade: float = next_grade(labels, weights, -np.inf)
     return grade
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def grades_of(labels: Any, weights: Any) -> Any:
     """The different labels among documents of positive weight, lowest first."""
     grades = np.empty(len(labels))
@@ -185,7 +185,7 @@ def grades_of(labels: Any, weights: Any) -> Any:
     return grades[:count]
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def documents_of(labels: Any, weights: Any, grade: float) -> Any:
     """The numbers of the documents of a grade, of positive weight."""
     documents = np.empty(len(labels), dtype=np.int64)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from owpc_ltr.compiling import compiled
 
 _SHORT = 8  # documents: up to here, insertion sort is the fastest
 _MIDDLING = 64  # up to here, comparing each with each, many at once
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def sort_ascending(scores: Any, documents: Any) -> None:
     """Sort document numbers by their scores, lowest first; equal scores keep their order."""
     if _SHORT < len(documents) <= _MIDDLING:
@@ -22,7 +23,7 @@ def sort_ascending(scores: Any, documents: Any) -> None:
     _insert(scores, documents, 0, len(documents))
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _sort_by_counting(scores: Any, documents: Any) -> None:
     """Each document goes to the place that equals the number of those before it.
 
@@ -41,7 +42,7 @@ def _sort_by_counting(scores: Any, documents: Any) -> None:
         ties[before] += 1
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _sort_roughly(scores: Any, documents: Any) -> None:
     """Scatter the documents into as many buckets of equal width as there are documents.
 
@@ -84,14 +85,14 @@ def _sort_roughly(scores: Any, documents: Any) -> None:
             start = starts[bucket]
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _sort_by_comparison(scores: Any, documents: Any, start: int, end: int) -> None:
     part = documents[start:end].copy()
     order = np.argsort(scores[part], kind="mergesort")
     documents[start:end] = part[order]
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _insert(scores: Any, documents: Any, start: int, end: int) -> None:
     for k in range(start + 1, end):
         document = documents[k]

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from owpc_ltr.arrays import Vector
+from owpc_ltr.compiling import compiled
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.kernels.linear import query_blocks, run_blocks
 from owpc_ltr.kernels.sorting import sort_ascending
@@ -97,7 +97,7 @@ class SteppedMetric:
         return values
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _evaluate(
     conventions: Any,
     tables: Any,

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-
+from owpc_ltr.compiling import compiled
 from owpc_ltr.kernels.sorting import sort_ascending
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def order_ties(keys: Any, by: Any, ranked: Any) -> None:
     """Sort the documents of each tied run by another number, lowest first."""
     first = 0
@@ -25,7 +24,7 @@ def order_ties(keys: Any, by: Any, ranked: Any) -> None:
             first = place
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def cut_into_runs(merge: bool, keys: Any, ranked: Any, runs: Any) -> int:
     """Write the place where each run begins, and the end of the last; how many were written.
 
@@ -40,7 +39,7 @@ def cut_into_runs(merge: bool, keys: Any, ranked: Any, runs: Any) -> int:
     return written + 1
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _run_sum(worth: Any, ranked: Any, first: int, last: int) -> float:
     total = 0.0
     for place in range(first, last):
@@ -48,7 +47,7 @@ def _run_sum(worth: Any, ranked: Any, first: int, last: int) -> float:
     return total
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def discounted_gain(gain: Any, ranked: Any, runs: Any, cutoff: int, tables: Any) -> float:
     """DCG; `tables` are the discounts of the places, and their running sums from 0."""
     discount, running = tables
@@ -66,7 +65,7 @@ def discounted_gain(gain: Any, ranked: Any, runs: Any, cutoff: int, tables: Any)
     return total
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def relevant_found(relevant: Any, ranked: Any, runs: Any, cutoff: int) -> float:
     """How many relevant documents are expected within the cutoff."""
     total = 0.0
@@ -79,7 +78,7 @@ def relevant_found(relevant: Any, ranked: Any, runs: Any, cutoff: int) -> float:
     return total
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def sum_of_precisions(relevant: Any, ranked: Any, runs: Any, cutoff: int, tables: Any) -> float:
     """Precision summed over relevant documents; `tables` are 1/rank, and its running sums."""
     reciprocal, running = tables
@@ -99,7 +98,7 @@ def sum_of_precisions(relevant: Any, ranked: Any, runs: Any, cutoff: int, tables
     return total
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def reciprocal_of_first(relevant: Any, ranked: Any, runs: Any, cutoff: int) -> float:
     """1/rank of the first relevant document, 0 beyond the cutoff."""
     for r in range(len(runs) - 1):
@@ -113,7 +112,7 @@ def reciprocal_of_first(relevant: Any, ranked: Any, runs: Any, cutoff: int) -> f
     return 0.0
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _expected_reciprocal(hits: float, size: int, above: int, cutoff: int) -> float:
     """The mean over all orders of a run of 1/rank of its first relevant document."""
     if hits == size:

@@ -7,10 +7,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix
+from owpc_ltr.compiling import compiled
 from owpc_ltr.errors import BadInput
 
 DEEPEST = 64
@@ -92,7 +92,7 @@ class Forest:
         return nodes
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _add_outputs(features: Any, roots: Any, nodes: Any, value: Any, scores: Any) -> None:
     """Add every tree's output to `scores`, trees in order, in the precision of `scores`.
 

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 
 from owpc_ltr import hookimpl
+from owpc_ltr.compiling import compiled
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
 from owpc_ltr.kernels.pairs import has_nan
 from owpc_ltr.kernels.sorting import sort_ascending
@@ -70,7 +70,7 @@ class AveragePrecision(KernelLoss):
     smooth: ClassVar[bool] = False
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _copies(scores: Any, labels: Any, weights: Any, relevant: bool) -> Any:
     """The relevant (or the other) documents, best score first, each as often as its weight."""
     documents = np.empty(len(scores), dtype=np.int64)
@@ -90,7 +90,7 @@ def _copies(scores: Any, labels: Any, weights: Any, relevant: bool) -> Any:
     return copies
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _best_places(scores: Any, upper: Any, lower: Any) -> tuple[Any, float]:
     """How many relevant documents stay above each irrelevant one in the best π; its value."""
     n_upper, n_lower = len(upper), len(lower)
@@ -123,7 +123,7 @@ def _best_places(scores: Any, upper: Any, lower: Any) -> tuple[Any, float]:
     return places, _value(scores, upper, lower, places)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _gain(scores: Any, upper: Any, lower: Any, i: int, j: int) -> float:
     """δ_j(i), both counted from 1."""
     loss = j / (i + j) - (j - 1.0) / (i + j - 1.0)
@@ -132,7 +132,7 @@ def _gain(scores: Any, upper: Any, lower: Any, i: int, j: int) -> float:
     return gain
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _value(scores: Any, upper: Any, lower: Any, places: Any) -> float:
     """Σ over relevant i of (what c_i irrelevant ones above it cost), c_i rising with i."""
     value, above, total = 0.0, 0, 0.0
@@ -146,7 +146,7 @@ def _value(scores: Any, upper: Any, lower: Any, places: Any) -> float:
     return value
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _add_shared(scores: Any, copies: Any, slopes: Any, sign: float, gradient: Any) -> None:
     """Add the slopes of sorted copies to their documents; equal scores share theirs."""
     start = 0

@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numba import njit
 
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
+from owpc_ltr.compiling import compiled
 from owpc_ltr.host.literals import choice_number
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
@@ -103,7 +103,7 @@ class Bregman(KernelLoss):
         return np.array([choice_number(self, "psi"), scale])
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _ideal_dcg(labels: Any, weights: Any) -> float:
     """Σ (2^label − 1) / log2(1 + rank), best labels first, each as often as its weight."""
     order = np.argsort(-labels)
@@ -124,7 +124,7 @@ def _ideal_dcg(labels: Any, weights: Any) -> float:
     return total
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _cross_entropy(
     c: float, scores: Any, shares: Any, weights: Any, gradient: Any, curvature: Any
 ) -> float:
@@ -143,7 +143,7 @@ def _cross_entropy(
     return max(value, 0.0)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _norm(
     p: float, c: float, scores: Any, shares: Any, weights: Any, gradient: Any, curvature: Any
 ) -> float:

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numba import njit
 
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
+from owpc_ltr.compiling import compiled
 from owpc_ltr.host.literals import choice_number
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
@@ -101,13 +101,13 @@ class LambdaRank(KernelLoss):
         return np.array([measure, self.truncation, pair, self.margin, self.alpha])
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _ranks_that_count(parameters: Any) -> int:
     """How many of the first ranks matter; 0 for all. NDCG sees none beyond its truncation."""
     return int(parameters[1]) if int(parameters[0]) == _NDCG else 0
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _rank(scores: Any, labels: Any, weights: Any, top: int) -> Any:
     """Documents of positive weight, best score first; among equal scores low labels first.
 
@@ -131,7 +131,7 @@ def _rank(scores: Any, labels: Any, weights: Any, top: int) -> Any:
     return present
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _goes_before(one: int, other: int, scores: Any, labels: Any) -> bool:
     if scores[one] != scores[other]:
         return bool(scores[one] > scores[other])
@@ -140,7 +140,7 @@ def _goes_before(one: int, other: int, scores: Any, labels: Any) -> bool:
     return one < other
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _forces(query: Any, parameters: Any, slopes: Any, bends: Any) -> float:
     """Forces of all pairs on `query`: its scores, labels and weights, best score first."""
     measure, labels = int(parameters[0]), query[1]
@@ -160,7 +160,7 @@ def _forces(query: Any, parameters: Any, slopes: Any, bends: Any) -> float:
     return value
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _add_force(
     i: int, j: int, size: float, query: Any, parameters: Any, slopes: Any, bends: Any
 ) -> float:
@@ -182,7 +182,7 @@ def _add_force(
     return value
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _margin_cost(x: float, margin: float) -> tuple[float, float, float]:
     """Burges (2006) eqs 7–9 plus ½δ² (so that it ends at 0), λ (eqs 4–6), and a curvature.
 
@@ -196,7 +196,7 @@ def _margin_cost(x: float, margin: float) -> tuple[float, float, float]:
     return 0.0, 0.0, 0.0
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _ndcg_forces(query: Any, parameters: Any, slopes: Any, bends: Any) -> float:
     """|Δ| = |gain_i − gain_j| |discount_i − discount_j| / ideal; ranks from 0 here."""
     labels = query[1]
@@ -220,7 +220,7 @@ def _ndcg_forces(query: Any, parameters: Any, slopes: Any, bends: Any) -> float:
     return value
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _error_forces(query: Any, parameters: Any, slopes: Any, bends: Any) -> float:
     """|Δ| = pairs put right when the better of two takes the upper place, over all pairs.
 
@@ -248,7 +248,7 @@ def _error_forces(query: Any, parameters: Any, slopes: Any, bends: Any) -> float
     return value
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _binary_forces(relevant: Any, query: Any, parameters: Any, slopes: Any, bends: Any) -> float:
     """Forces between each relevant and each irrelevant document, |Δ| in constant time."""
     measure, n = int(parameters[0]), len(relevant)

@@ -19,10 +19,10 @@ from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numba import njit
 
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
+from owpc_ltr.compiling import compiled
 from owpc_ltr.host.literals import choice_number
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
@@ -139,7 +139,7 @@ def _table(generator: Generator, length: int = 16384) -> Vector:
     return np.zeros(0)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _weight_of(labels: Any, weights: Any, grade: float) -> float:
     total = 0.0
     for document in range(len(labels)):
@@ -148,7 +148,7 @@ def _weight_of(labels: Any, weights: Any, grade: float) -> float:
     return total
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _add_level(
     scores: Any,
     labels: Any,
@@ -193,7 +193,7 @@ def _add_level(
     return value
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _order_shares(
     generator: int,
     scores: Any,
@@ -237,7 +237,7 @@ def _order_shares(
         before, end = after, start
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _cumulated(
     generator: int, t: float, n: float, p: float, table: Any, beyond: tuple[float, float]
 ) -> tuple[float, tuple[float, float]]:
@@ -256,7 +256,7 @@ def _cumulated(
     return total + (t - whole) * _generator(generator, whole + 1.0), (last, total)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _generator(generator: int, j: float) -> float:
     return 1.0 / j if generator == _INVERSE else 1.0 / math.log(j + 1.0)
 

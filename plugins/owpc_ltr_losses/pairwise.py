@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numba import njit
 
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
+from owpc_ltr.compiling import compiled
 from owpc_ltr.host.literals import choice_number
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
@@ -98,7 +98,7 @@ class Pairwise(KernelLoss):
         return np.array([inner, self.margin, normalise])
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _split(labels: Any, weights: Any, grade: float, documents: Any, shares: Any) -> int:
     """Put the documents of this grade first; all shares become the weights; how many."""
     count = 0
@@ -110,7 +110,7 @@ def _split(labels: Any, weights: Any, grade: float, documents: Any, shares: Any)
     return count
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _lower_of(labels: Any, weights: Any, grade: float, documents: Any, start: int) -> Any:
     """The documents of lower grade, written to `documents` from `start` on."""
     end = start
@@ -121,7 +121,7 @@ def _lower_of(labels: Any, weights: Any, grade: float, documents: Any, start: in
     return documents[start:end]
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _count_pairs(labels: Any, weights: Any, lowest: float) -> tuple[float, float]:
     """Weight of all pairs of different grade, and of all documents above the lowest grade."""
     below, pairs, relevant = 0.0, 0.0, 0.0

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numba import njit
 
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
+from owpc_ltr.compiling import compiled
 from owpc_ltr.host.literals import choice_number
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
@@ -80,7 +80,7 @@ class PositionSensitive(KernelLoss):
         return np.array([choice_number(self, "normalise")])
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _weight_of_pairs(labels: Any, weights: Any, grades: Any) -> float:
     below, pairs = 0.0, 0.0
     for grade in grades:

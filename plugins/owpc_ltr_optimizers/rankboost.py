@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.compiling import compiled
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import Refused
 from owpc_ltr.host.settings import check_settings
@@ -185,7 +185,7 @@ def _encode(features: Matrix) -> tuple[list[NDArray[np.float32]], NDArray[np.uin
     return cuts, codes
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _weigh_pairs(
     scores: Any,
     labels: Any,
@@ -224,7 +224,7 @@ def _weigh_pairs(
     return total
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _best_cuts(codes: Any, counts: Any, force: Any, first: int, last: int, found: Any) -> None:
     """For each feature the largest |r|, its threshold, and whether missing values reach it."""
     sums = np.empty(256)

@@ -4,9 +4,6 @@ A token's digits, up to 19 of them, are an integer that a float64 power of ten s
 roundings, so the float64 is within 2⁻⁵⁰ of the truth. Where everything that near rounds to one
 float32, that is the answer; else (one token in about 10⁷, and the subnormal ones) the token is
 left to `nearest_float32`, which is exact.
-
-numba's cache of a caller looks at the caller's own file: after a change here, or in `strings.py`,
-touch `kernel.py`.
 """
 
 from __future__ import annotations
@@ -15,11 +12,9 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.extending import intrinsic
 
 from owpc_ltr.arrays import Vector
+from owpc_ltr.compiling import compiled, intrinsic
 
 READ, BAD, TOO_LARGE, UNSURE = 0, 1, 2, 3
 """How reading a token went; `UNSURE` leaves the value to `nearest_float32`."""
@@ -36,13 +31,13 @@ def powers_of_ten() -> Vector:
     return np.array([float(f"1e{exponent}") for exponent in exponents])
 
 
-@njit(cache=True, nogil=True, forceinline=True)  # type: ignore[untyped-decorator]
+@compiled(forceinline=True)
 def byte_at(text: Any, at: int) -> Any:
     """The byte at `at`, which is not negative: an unsigned index needs no look from the end."""
     return text[np.uint64(at)]
 
 
-@njit(cache=True, nogil=True, forceinline=True)  # type: ignore[untyped-decorator]
+@compiled(forceinline=True)
 def read_decimal(text: Any, at: int, powers: Any) -> tuple[float, int, int]:
     """The number at `text[at]`: its float32 value (as float64), where it ends, how it went.
 
@@ -89,7 +84,7 @@ def read_decimal(text: Any, at: int, powers: Any) -> tuple[float, int, int]:
     return -value if negative else value, at, status
 
 
-@njit(cache=True, nogil=True, forceinline=True)  # type: ignore[untyped-decorator]
+@compiled(forceinline=True)
 def _eight_digits(text: Any, at: int) -> tuple[Any, int]:
     """What the digits at the start of 8 bytes are worth as an integer, and how many they are.
 
@@ -111,9 +106,11 @@ def _eight_digits(text: Any, at: int) -> tuple[Any, int]:
     return word, count
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _word_at(_typing: Any, text: Any, _at: Any) -> Any:
     """The 8 bytes from a place on, the first one lowest, as every machine with numba has them."""
+    from llvmlite import ir
+    from numba import types
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
@@ -124,9 +121,11 @@ def _word_at(_typing: Any, text: Any, _at: Any) -> Any:
     return types.uint64(text, types.intp), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _trailing_zeros(_typing: Any, _word: Any) -> Any:
     """How many bits are 0 below the lowest 1 of a word that is not 0."""
+    from llvmlite import ir
+    from numba import types
 
     def codegen(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
@@ -134,7 +133,7 @@ def _trailing_zeros(_typing: Any, _word: Any) -> Any:
     return types.uint64(types.uint64), codegen
 
 
-@njit(cache=True, nogil=True, forceinline=True)  # type: ignore[untyped-decorator]
+@compiled(forceinline=True)
 def _scaled(mantissa: Any, exponent: int, powers: Any) -> tuple[float, int]:
     value = np.float64(mantissa)
     if mantissa == 0 or (exponent == 0 and mantissa < 2**24):
@@ -151,7 +150,7 @@ def _scaled(mantissa: Any, exponent: int, powers: Any) -> tuple[float, int]:
     return np.float64(low), READ
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _leading_digits(text: Any, begin: int, end: int) -> tuple[Any, int]:
     """The first 19 significant digits, and the power of ten that they count."""
     mantissa = np.uint64(0)
@@ -171,7 +170,7 @@ def _leading_digits(text: Any, begin: int, end: int) -> tuple[Any, int]:
     return mantissa, exponent
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _read_exponent(text: Any, at: int) -> tuple[int, int]:
     """The exponent at `at` and where it ends (negative where there is none)."""
     negative = byte_at(text, at) == 45

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from owpc_ltr.compiling import compiled
 from owpc_ltr.data.letor.codes import (
     BAD_FEATURE,
     BAD_LABEL,
@@ -48,7 +48,7 @@ from owpc_ltr.data.letor.strings import begin_query, keep_comment, keep_id
 _TAB, _NEWLINE, _RETURN, _BLANK, _HASH, _COLON = 9, 10, 13, 32, 35, 58
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def read_lines(
     text: Any,
     state: Any,
@@ -109,21 +109,21 @@ def read_lines(
     return DONE
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _is_bare(text: Any, at: int) -> bool:
     """Whether a line holds no document: it is empty, or a comment."""
     byte = byte_at(text, at)
     return byte in (_HASH, _NEWLINE) or (byte == _RETURN and byte_at(text, at + 1) == _NEWLINE)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _next_line(text: Any, at: int) -> int:
     while byte_at(text, at) != _NEWLINE:
         at += 1
     return at + 1
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _read_label(
     text: Any, at: int, row: int, labels: Any, unsure: Any, pending: int, powers: Any
 ) -> tuple[int, int, int]:
@@ -143,7 +143,7 @@ def _read_label(
     return 0, at, pending
 
 
-@njit(cache=True, nogil=True, forceinline=True)  # type: ignore[untyped-decorator]
+@compiled(forceinline=True)
 def _read_features(
     text: Any, at: int, row: int, features: Any, unsure: Any, pending: int, powers: Any
 ) -> tuple[int, int, int, int]:
@@ -185,7 +185,7 @@ def _read_features(
     return 0, at, last, pending
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _skip_comment(text: Any, name: int, at: int) -> tuple[int, int, int, int]:
     """The error, where the comment begins (or the bad byte is) and ends, and the next line."""
     begin = at
@@ -207,19 +207,19 @@ def _skip_comment(text: Any, name: int, at: int) -> tuple[int, int, int, int]:
     return 0, begin, end, at + 1
 
 
-@njit(cache=True, nogil=True, forceinline=True)  # type: ignore[untyped-decorator]
+@compiled(forceinline=True)
 def _skip_blanks(text: Any, at: int) -> int:
     while byte_at(text, at) == _BLANK or byte_at(text, at) == _TAB:
         at += 1
     return at
 
 
-@njit(cache=True, nogil=True, forceinline=True)  # type: ignore[untyped-decorator]
+@compiled(forceinline=True)
 def _ends_token(byte: int) -> bool:
     return byte in (_BLANK, _TAB, _NEWLINE, _RETURN, _HASH)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _count_row(state: Any, last: int, pending: int, at: int) -> None:
     state[WIDTH] = max(state[WIDTH], last)
     state[UNSURE_TOKENS] = pending
@@ -228,13 +228,13 @@ def _count_row(state: Any, last: int, pending: int, at: int) -> None:
     state[POSITION] = at
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _fail(state: Any, token: int, error: int) -> int:
     state[POSITION] = token
     return error
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _note(unsure: Any, count: int, row: int, column: int, begin: int, end: int) -> None:
     unsure[count, 0] = row
     unsure[count, 1] = column
@@ -242,7 +242,7 @@ def _note(unsure: Any, count: int, row: int, column: int, begin: int, end: int) 
     unsure[count, 3] = end
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _skip_query(text: Any, at: int) -> tuple[int, int]:
     """The error (0: none) of the `qid:` token at `at`, and where the token ends."""
     # `and` stops at the first byte that differs, so before passing a line end.
@@ -268,7 +268,7 @@ def _skip_query(text: Any, at: int) -> tuple[int, int]:
     return 0, at
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _equal(text: Any, at: int, query: Any, length: int) -> bool:
     for offset in range(length):  # noqa: SIM110 - compiled
         if byte_at(text, at + offset) != query[offset]:
@@ -276,7 +276,7 @@ def _equal(text: Any, at: int, query: Any, length: int) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True, forceinline=True)  # type: ignore[untyped-decorator]
+@compiled(forceinline=True)
 def _read_index(text: Any, at: int) -> Any:
     index: Any = 0
     digit = np.uint8(byte_at(text, at) - 48)
@@ -287,7 +287,7 @@ def _read_index(text: Any, at: int) -> Any:
     return index, at
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _misplaced(index: int, last: int) -> int:
     if index == 0:
         return INDEX_ZERO
@@ -296,7 +296,7 @@ def _misplaced(index: int, last: int) -> int:
     return INDEX_TWICE if index == last else INDEX_FALLS
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _is_null(text: Any, at: int) -> Any:
     return (
         byte_at(text, at) == 78

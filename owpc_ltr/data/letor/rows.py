@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import pyarrow as pa
-from numba import njit
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Labels, Matrix
+from owpc_ltr.compiling import compiled
 from owpc_ltr.data.letor.codes import LARGEST_INDEX
 from owpc_ltr.errors import BadInput
 
@@ -79,6 +78,8 @@ class Rows:
         self._hold(rows)
 
     def _fits(self, capacity: int, width: int) -> bool:
+        import psutil
+
         free: int = psutil.virtual_memory().available
         return (capacity * width - self._cells.size) * 4 < free
 
@@ -134,7 +135,7 @@ class Strings:
         return pa.StringArray.from_buffers(len(ends), *buffers)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _lay_out(cells: Any, rows: int, old: int, new: int) -> None:
     """Change, in place, the width of the rows of a row-major matrix from `old` to `new`.
 

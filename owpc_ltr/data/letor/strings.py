@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-
+from owpc_ltr.compiling import compiled
 from owpc_ltr.data.letor.codes import (
     COMMENT_BYTES,
     ID_BYTES,
@@ -22,7 +21,7 @@ from owpc_ltr.data.letor.codes import (
 _TAB, _BLANK, _EQUALS = 9, 32, 61
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def begin_query(
     text: Any, name: int, length: int, state: Any, query: Any, queries: Any, begun: Any
 ) -> None:
@@ -41,7 +40,7 @@ def begin_query(
     state[ROW_OF_QUERY] = 0
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def keep_comment(
     text: Any, begin: int, end: int, state: Any, comment_ends: Any, comments: Any
 ) -> None:
@@ -54,7 +53,7 @@ def keep_comment(
     comment_ends[state[ROW]] = state[TOTAL_COMMENT_BYTES] + used
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def keep_id(text: Any, begin: int, end: int, state: Any, id_ends: Any, ids: Any) -> None:
     """Keep the id of `docid = X …` or `X …`; the row number in the query where there is none."""
     used = state[ID_BYTES]
@@ -77,7 +76,7 @@ def keep_id(text: Any, begin: int, end: int, state: Any, id_ends: Any, ids: Any)
     id_ends[state[ROW]] = state[TOTAL_ID_BYTES] + used
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def find_id(text: Any, begin: int, end: int) -> Any:
     """Where the document id lies in the comment `text[begin:end]`; empty where there is none."""
     begin, stop = _word(text, begin, end)
@@ -94,7 +93,7 @@ def find_id(text: Any, begin: int, end: int) -> Any:
     return begin, stop
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _word(text: Any, at: int, end: int) -> tuple[int, int]:
     while at < end and (text[at] == _BLANK or text[at] == _TAB):
         at += 1

@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba import njit
+from numpy.typing import NDArray
 
+from owpc_ltr.compiling import compiled, is_small
+from owpc_ltr.data.arrow_numbers import numbers_in
 from owpc_ltr.data.dataset import RankingDataset
 
 
 def digest_of(dataset: RankingDataset) -> tuple[str, bool]:
     """The hex digest of everything that a dataset file holds; whether a feature is infinite."""
-    sums = np.zeros(dataset.n_features, np.uint64)
-    infinite = _add_rows(dataset.features.view(np.uint32), sums)
+    sums, infinite = column_sums(dataset.features.view(np.uint32))
     fields = dataset.document_fields
     scales = dataset.feature_scales
     about = {
@@ -45,7 +46,28 @@ def digest_of(dataset: RankingDataset) -> tuple[str, bool]:
         digest.update(b"-" if part is None else b"+")
         if part is not None:
             _add(digest, part)
-    return digest.hexdigest(), bool(infinite)
+    return digest.hexdigest(), infinite
+
+
+def column_sums(bits: NDArray[np.uint32]) -> tuple[NDArray[np.uint64], bool]:
+    """Each column's sum of its bits, times an odd number a row; whether a float is infinite.
+
+    A value that changes by d changes its column's sum by d times an odd number, modulo 2⁶⁴: never
+    by nothing.
+    """
+    if is_small(bits.size):
+        infinite = (bits & np.uint32(0x7FFFFFFF)) == np.uint32(0x7F800000)
+        return row_keys(len(bits)) @ bits.astype(np.uint64), bool(infinite.any())
+    sums = np.zeros(bits.shape[1], np.uint64)
+    return sums, bool(_add_rows(bits, sums))
+
+
+def row_keys(rows: int) -> NDArray[np.uint64]:
+    """An odd number for each row: its own number, mixed as in SplitMix64 (Steele et al. 2014)."""
+    key = np.arange(1, rows + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return (key ^ (key >> np.uint64(31))) | np.uint64(1)
 
 
 def _add(digest: Any, part: Any) -> None:
@@ -69,25 +91,21 @@ def _add(digest: Any, part: Any) -> None:
         digest.update(np.diff(ends).data)
         digest.update(memoryview(part.buffers()[2] or b"")[ends[0] : ends[-1]])
     elif pa.types.is_list(kind):
-        digest.update(pc.list_value_length(part).to_numpy().data)
+        digest.update(numbers_in(pc.list_value_length(part)).data)
         _add(digest, part.flatten())
     elif pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        digest.update(np.ascontiguousarray(part.to_numpy(zero_copy_only=False)).view(np.uint8).data)
+        digest.update(numbers_in(part).view(np.uint8).data)
     else:
         digest.update(repr(part.to_pylist()).encode())
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _add_rows(bits: Any, sums: Any) -> Any:
-    """Add each row, times an odd number of its own, to the sums; how many values are infinite.
-
-    A value that changes by d changes its column's sum by d times an odd number, modulo 2⁶⁴: never
-    by nothing.
-    """
+    """Add each row, times its key, to the sums; how many values are infinite."""
     rows, width = bits.shape
     infinite = np.uint64(0)
     for row in range(rows):
-        # The row's number, mixed as in SplitMix64 (Steele, Lea & Flood 2014).
+        # As in `row_keys`, with no array of them.
         key = (np.uint64(row) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
         key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

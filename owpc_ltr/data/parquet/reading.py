@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from numba import njit
 
 from owpc_ltr.arrays import Matrix
+from owpc_ltr.compiling import compiled, is_small
+from owpc_ltr.data.arrow_numbers import arrow_of, numbers_in
 from owpc_ltr.data.consistency import infinite_value
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.parquet.digest import digest_of
@@ -87,7 +88,7 @@ class _Parts:
                 raise self._bad("it has more rows than it says: write or fetch it again")
             for name, chunks in parts.items():
                 chunks.extend(group.column(self.schema.names.index(name)).chunks)
-            _fill(features[row : row + len(group)], self._block(group))
+            transpose_into(features[row : row + len(group)], self._block(group))
             row += len(group)
         whole = {name: self._whole(name, chunks) for name, chunks in parts.items()}
         if not self.rows:
@@ -98,13 +99,13 @@ class _Parts:
 
     def _assemble(self, features: Matrix, whole: dict[str, Any]) -> RankingDataset:
         runs = pc.run_end_encode(whole["query_id"], run_end_type=pa.int64())
-        ends = runs.run_ends.to_numpy()
+        ends = numbers_in(runs.run_ends)
         offsets = np.concatenate(([0], ends)).astype(np.int64)
         for name in ("query_weight", "query_params"):
             if name in whole:
                 whole[name] = self._one_a_query(name, whole[name], offsets, runs.values)
         numbers = {
-            name: whole[name].to_numpy()
+            name: numbers_in(whole[name])
             for name in ("label", "document_weight", "query_weight")
             if name in whole
         }
@@ -146,7 +147,7 @@ class _Parts:
             for chunk in group.column(index[name]).chunks:
                 if chunk.null_count:
                     raise self._bad(f"the column {shown(name)} has nulls: NaN is a missing value")
-                block[number, at : at + len(chunk)] = chunk.to_numpy()
+                block[number, at : at + len(chunk)] = numbers_in(chunk)
                 at += len(chunk)
         return block
 
@@ -161,8 +162,8 @@ class _Parts:
 
     def _one_a_query(self, name: str, values: Any, offsets: Any, query_ids: Any) -> Any:
         """The value of each query, which all of its rows have."""
-        first = values.take(pa.array(offsets[:-1]))
-        expected = first.take(pa.array(np.repeat(np.arange(len(first)), np.diff(offsets))))
+        first = values.take(arrow_of(offsets[:-1]))
+        expected = first.take(arrow_of(np.repeat(np.arange(len(first)), np.diff(offsets))))
         row = pc.index(pc.equal(values, expected), False).as_py()
         if row >= 0:
             query = int(np.searchsorted(offsets, row, side="right")) - 1
@@ -240,9 +241,17 @@ def _is_sound(about: dict[str, Any]) -> bool:
     )
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def transpose_into(rows: Matrix, columns: Matrix) -> None:
+    """`rows[:] = columns.T`."""
+    if is_small(rows.size):
+        rows[:] = columns.T
+    else:
+        _fill(rows, columns)
+
+
+@compiled
 def _fill(rows: Any, columns: Any) -> None:
-    """`rows[:] = columns.T`, tile by tile, so that both sides stay in the cache."""
+    """The same, tile by tile, so that both sides stay in the cache."""
     count, width = rows.shape
     for row in range(0, count, _TILE):
         row_stop = min(row + _TILE, count)

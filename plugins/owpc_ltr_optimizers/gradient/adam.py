@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.compiling import compiled
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import Refused
 from owpc_ltr.kernels.kernel import BoundLoss, bind, call_kernel
@@ -179,7 +179,7 @@ def _epoch(
     return risk / total
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _walk_over(
     address: int,
     parameters: Any,
@@ -218,7 +218,7 @@ def _walk_over(
     return risk
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _adam_step(walk: Any, gradient: Any, rate: float) -> None:
     walk.steps[0] += 1
     first, second = 1.0 - 0.9 ** walk.steps[0], 1.0 - 0.999 ** walk.steps[0]
@@ -228,7 +228,7 @@ def _adam_step(walk: Any, gradient: Any, rate: float) -> None:
         walk.theta[k] -= rate * walk.mean[k] / first / (np.sqrt(walk.square[k] / second) + 1e-12)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _add_query(
     address: int,
     parameters: Any,

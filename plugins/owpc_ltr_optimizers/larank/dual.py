@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
+from owpc_ltr.compiling import compiled
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.kernels.kernel import BoundLoss, call_kernel
 from owpc_ltr.kernels.linear import add_rows, query_blocks, score_rows
@@ -84,7 +84,7 @@ def _finish(dual: Dual, target: float) -> None:
         refresh(dual)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _process_new(
     address: int,
     parameters: Any,
@@ -108,7 +108,7 @@ def _process_new(
         _optimize(group, dual, 0.0)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _tangent(
     address: int,
     parameters: Any,
@@ -149,7 +149,7 @@ def _tangent(
     return total
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _process_old(order: Any, target: float, dual: Any) -> float:
     """Re-balance kept patterns, group after group, down to the target; returns the gap left."""
     negligible = 0.3 * target / len(order)
@@ -163,7 +163,7 @@ def _process_old(order: Any, target: float, dual: Any) -> float:
     return gap
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _slack_and_support(group: int, dual: Any) -> tuple[float, float]:
     """The largest value of a group's patterns (0 is one of them), and Σ β value."""
     slack, support = 0.0, 0.0
@@ -174,7 +174,7 @@ def _slack_and_support(group: int, dual: Any) -> tuple[float, float]:
     return slack, support
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _optimize(group: int, dual: Any, negligible: float) -> float:
     """Maximise D over one group's β by steps between two patterns; the gap found there."""
     slack, support = _slack_and_support(group, dual)
@@ -221,7 +221,7 @@ def _optimize(group: int, dual: Any, negligible: float) -> float:
     return gap
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _most_violating(value: Any, beta: Any) -> tuple[int, int]:
     """Where β should grow, and where it can shrink."""
     up, down = 0, -1

@@ -14,12 +14,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from owpc_ltr.arrays import Vector
+from owpc_ltr.compiling import compiled
 
 _STEPS = 60
 
@@ -106,7 +106,7 @@ def _direction(
     return found
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _start(patterns: Any, offset: Any, old: Any, budget: float) -> Any:
     """A strictly feasible point near the given β."""
     slopes, cuts = patterns
@@ -130,14 +130,14 @@ def _start(patterns: Any, offset: Any, old: Any, budget: float) -> Any:
     return _Point(beta, eta, w, xi, z)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _gap(point: Any) -> float:
     """Primal minus dual objective: the point is feasible for both."""
     gap: float = np.dot(point.beta, point.z) + np.dot(point.eta, point.xi)
     return gap
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _moved(point: Any, direction: Any, step: float) -> Any:
     return _Point(
         point.beta + step * direction.beta,
@@ -148,7 +148,7 @@ def _moved(point: Any, direction: Any, step: float) -> Any:
     )
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _longest_step(point: Any, direction: Any) -> float:
     """How far one can go before something that must be positive is not; 1 at most."""
     step = 1.0
@@ -164,7 +164,7 @@ def _longest_step(point: Any, direction: Any) -> float:
     return step
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _reduced(point: Any, patterns: Any) -> Any:
     """The Newton system, and rows whose products sum to its matrix (less the identity).
 
@@ -191,7 +191,7 @@ def _reduced(point: Any, patterns: Any) -> Any:
     return _Newton(theta, pull, total), rows
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _right_hand_side(
     point: Any, patterns: Any, newton: Any, aim: float, bend: Any, bent: bool
 ) -> Any:
@@ -207,7 +207,7 @@ def _right_hand_side(
     return s, r, np.dot(r / newton.total, newton.pull) - np.dot(s, slopes)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _expand(point: Any, patterns: Any, newton: Any, s: Any, r: Any, w: Any) -> Any:
     """The whole direction of which the part in w is known."""
     slopes, cuts = patterns

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
+from owpc_ltr.compiling import compiled
 
 _PATTERNS = 16  # of one group at most; beyond, the two smallest are merged (still a lower bound)
 _IDLE = 8  # passes that a pattern with β = 0 is kept for
@@ -65,7 +65,7 @@ def refresh(dual: Dual) -> float:
     return float(beta @ dual.offset[used] - 0.5 * (dual.w @ dual.w))
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def keep(group: int, slope: Any, offset: float, dual: Any) -> None:
     """Add a pattern, with β = 0, to those of a group."""
     k = _room(group, dual)
@@ -77,7 +77,7 @@ def keep(group: int, slope: Any, offset: float, dual: Any) -> None:
     _fill_gram(group, k, dual)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _room(group: int, dual: Any) -> int:
     """The place of a group's next pattern; two old ones are merged where all are taken."""
     if dual.owned[group] == dual.beta.shape[1]:
@@ -88,14 +88,14 @@ def _room(group: int, dual: Any) -> int:
     return int(dual.owned[group])
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _fill_gram(group: int, k: int, dual: Any) -> None:
     slopes, gram = dual.slopes[group], dual.gram[group]
     for other in range(dual.owned[group]):
         gram[k, other] = gram[other, k] = dot(slopes[k], slopes[other])
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _merge(group: int, a: int, b: int, dual: Any) -> None:
     """Replace pattern b by the β-weighted mean of two patterns: w and D stay as they are."""
     slopes, offset, beta = dual.slopes[group], dual.offset[group], dual.beta[group]
@@ -107,7 +107,7 @@ def _merge(group: int, a: int, b: int, dual: Any) -> None:
     _fill_gram(group, b, dual)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _drop(group: int, k: int, dual: Any) -> None:
     """Forget pattern k of a group, whose β is 0; the last one takes its place."""
     last = dual.owned[group] - 1
@@ -121,7 +121,7 @@ def _drop(group: int, k: int, dual: Any) -> None:
         _fill_gram(group, k, dual)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def prune(dual: Any) -> None:
     """Forget patterns that have carried no weight for some passes."""
     for group in range(len(dual.owned)):
@@ -134,7 +134,7 @@ def prune(dual: Any) -> None:
                 k += 1
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})  # type: ignore[untyped-decorator]
+@compiled(fastmath={"reassoc", "contract", "nsz"})
 def dot(a: Any, b: Any) -> float:
     """The inner product, by vector instructions."""
     total = 0.0

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 
 from owpc_ltr.arrays import Vector
+from owpc_ltr.compiling import compiled
 from owpc_ltr.kernels.linear import run_blocks
 from owpc_ltr_rerankers.exchangeable.lists import Lists, chosen_columns, copy_rows
 from owpc_ltr_rerankers.exchangeable.sums import sums_over_others
@@ -90,7 +90,7 @@ class RBF:
         return sums
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _inner_products(
     features: Any,
     columns: Any,
@@ -108,7 +108,7 @@ def _inner_products(
         sums_over_others(rows, unit, sums[start:end])
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _similarities(
     features: Any,
     columns: Any,
@@ -138,7 +138,7 @@ def _similarities(
             sums[start + i] = total * ((count - 1) / compared) if compared > 0 else 0.0
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _similarity(x: Any, z: Any, gamma: float) -> float:
     square = 0.0
     for c in range(len(x)):
@@ -146,7 +146,7 @@ def _similarity(x: Any, z: Any, gamma: float) -> float:
     return math.exp(-gamma * square)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _hashes(rows: Any) -> Any:
     """A 64-bit hash of each row's bits (the finaliser of SplitMix64, Steele et al. 2014)."""
     bits = rows.view(np.uint64)
@@ -162,7 +162,7 @@ def _hashes(rows: Any) -> Any:
     return hashes
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _references(hashes: Any, most: int) -> tuple[Any, Any]:
     """One row of each of up to `most` different hashes, the smallest, and how many have it."""
     order = np.argsort(hashes)

@@ -8,10 +8,10 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Fields, Matrix
+from owpc_ltr.compiling import compiled
 from owpc_ltr.errors import BadInput
 from owpc_ltr.kernels.linear import query_blocks
 
@@ -66,7 +66,7 @@ def chosen_columns(pattern: str, names: tuple[str, ...]) -> NDArray[np.int64]:
     return np.array(sorted(chosen), dtype=np.int64)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def copy_rows(features: Any, columns: Any, normalise: bool, rows: Any) -> None:
     """Copy one query's columns into `rows` (float64), mapped to [0, 1] where asked for."""
     count, width = len(features), len(columns)

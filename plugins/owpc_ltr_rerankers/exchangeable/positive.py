@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
+from owpc_ltr.compiling import compiled
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr_rerankers.exchangeable.sums import exact_sum
 
@@ -77,7 +77,7 @@ def positive_base(kind: Positive, scores: Vector, offsets: NDArray[np.int64]) ->
     return PositiveBase(scores, logarithms, spreads, code)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _make_positive(kind: int, scores: Any, offsets: Any, logarithms: Any, spreads: Any) -> None:
     for query in range(len(offsets) - 1):
         own = scores[offsets[query] : offsets[query + 1]]
@@ -92,7 +92,7 @@ def _make_positive(kind: int, scores: Any, offsets: Any, logarithms: Any, spread
             logarithms[row] = z if kind == _EXP or z < _LOW else math.log(_softplus(z))
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _map_back(
     kind: int, scores: Any, logarithms: Any, spreads: Any, gains: Any, changed: Any
 ) -> None:
@@ -109,7 +109,7 @@ def _map_back(
             changed[i] = scores[i] * math.exp(gains[i])
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _mean_and_deviation(values: Any) -> tuple[float, float]:
     """Mean and standard deviation of a list, in any order; the deviation of equal values is 1."""
     count = len(values)
@@ -124,12 +124,12 @@ def _mean_and_deviation(values: Any) -> tuple[float, float]:
     return mean, largest * math.sqrt(exact_sum(away * away) / count)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _softplus(z: float) -> float:
     return max(z, 0.0) + math.log1p(math.exp(-abs(z)))
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _softplus_inverse(logarithm: float) -> float:
     """The z of log softplus(z)."""
     if logarithm < _LOW:

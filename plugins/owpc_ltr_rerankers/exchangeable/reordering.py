@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Fields, Matrix, Vector
+from owpc_ltr.compiling import compiled
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr_rerankers.exchangeable.kernels import Kernel, kernel_sums, parse_kernels
@@ -147,7 +147,7 @@ def log_factors(sums: Vector, weights: Vector, shares: Vector) -> Vector:
     return factors
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _log_factors(sums: Any, weights: Any, shares: Any, factors: Any) -> None:
     terms, kernels = weights.shape
     exponents = np.empty(terms)

@@ -13,14 +13,15 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from owpc_ltr.compiling import compiled
 
 _LARGEST_SHIFT = 1000  # 2^1000 is a float64; what is smaller than 2^-940 counts as 0
 
 _SMALLEST = 1e-280
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def shift_for(largest: float, count: int) -> int:
     """How many binary places `count` terms up to `largest` may keep within 63 bits."""
     if largest == 0.0:
@@ -33,7 +34,7 @@ def shift_for(largest: float, count: int) -> int:
     return min(62 - bits - exponent, _LARGEST_SHIFT)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def exact_sum(values: Any) -> float:
     """The sum of finite numbers, whatever their order."""
     largest = 0.0
@@ -47,7 +48,7 @@ def exact_sum(values: Any) -> float:
     return math.ldexp(float(total), -shift)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def column_sums(rows: Any, sums: Any) -> None:
     """Write the sum of each column into `sums`, whatever the order of the rows."""
     count, width = rows.shape
@@ -66,7 +67,7 @@ def column_sums(rows: Any, sums: Any) -> None:
         sums[c] = float(totals[c]) / scales[c]
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def sums_over_others(rows: Any, unit: bool, sums: Any) -> None:
     """Write Σ_{j≠i} ⟨x_i, x_j⟩ = ⟨x_i, Σ_j x_j⟩ − ⟨x_i, x_i⟩ for each row i into `sums`.
 
@@ -84,7 +85,7 @@ def sums_over_others(rows: Any, unit: bool, sums: Any) -> None:
         sums[i] = dot(rows[i], totals) - dot(rows[i], rows[i]) if count > 1 else 0.0
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def scale_to_unit(row: Any) -> None:
     """Divide a vector by its Euclidean length, in place; zero stays zero."""
     square = dot(row, row)
@@ -100,7 +101,7 @@ def scale_to_unit(row: Any) -> None:
     row *= 1.0 / math.sqrt(square)
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})  # type: ignore[untyped-decorator]
+@compiled(fastmath={"reassoc", "contract"})
 def dot(x: Any, z: Any) -> float:
     """⟨x, z⟩, added up in an order that depends on the length alone."""
     total = 0.0
