@@ -10,9 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import tenacity
+if TYPE_CHECKING:
+    import tenacity
 
 T = TypeVar("T")
 FIRST_PAUSE = 0.2
@@ -96,6 +97,29 @@ class Retrying:
         margin = min(1.0, seconds / 10)
         self.budget.count_request()
 
+        def attempted() -> T:
+            return attempt(max(end - self.clock(), 0.001))
+
+        try:
+            return attempted()
+        except TransientError as fault:
+            # What succeeds at once, as nearly all does, needs no library of retries.
+            return self._again(attempted, fault, end, margin, idempotent=idempotent)
+
+    def _again(
+        self,
+        attempted: Callable[[], T],
+        first: TransientError,
+        end: float,
+        margin: float,
+        *,
+        idempotent: bool,
+    ) -> T:
+        """What further attempts return, the `first` of which has failed."""
+        import tenacity
+
+        failed = [first]
+
         def pause(state: tenacity.RetryCallState) -> float:
             fault = state.outcome.exception() if state.outcome else None
             asked = fault.wait if isinstance(fault, TransientError) else 0.0
@@ -111,13 +135,18 @@ class Retrying:
         def is_worth_it(fault: BaseException) -> bool:
             return isinstance(fault, TransientError) and (idempotent or fault.not_executed)
 
+        def next_attempt() -> T:
+            if failed:
+                raise failed.pop()
+            return attempted()
+
         return tenacity.Retrying(
             retry=tenacity.retry_if_exception(is_worth_it),
             wait=pause,
             stop=is_over,
             sleep=self.sleep,
             reraise=True,
-        )(lambda: attempt(max(end - self.clock(), 0.001)))
+        )(next_attempt)
 
 
 def seconds_asked(retry_after: str | None) -> float:

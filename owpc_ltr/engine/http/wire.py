@@ -1,8 +1,10 @@
-"""One HTTP exchange with an engine, bounded in time and in size, over opensearch-py."""
+"""One HTTP exchange with an engine, bounded in time and in size, over urllib3."""
 
 from __future__ import annotations
 
 import http.client
+import os
+import platform
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +12,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 import urllib3
-from opensearchpy import Urllib3HttpConnection
 
 from owpc_ltr.engine.http.address import port_of, split_url
 from owpc_ltr.engine.http.aws import AwsSigner
@@ -18,6 +19,7 @@ from owpc_ltr.engine.http.connection import ConnectionSettings
 from owpc_ltr.engine.http.retry import TransientError
 from owpc_ltr.engine.http.timed_http import TimedHTTP, TimedHTTPS
 from owpc_ltr.errors import EngineUnavailable, Refused, UsageError
+from owpc_ltr.version import VERSION
 
 _CONNECT_SECONDS = 10.0
 _MOST_IN_FLIGHT = 64
@@ -42,12 +44,12 @@ class Answer:
     body: bytes
 
 
-class Wire(Urllib3HttpConnection):  # type: ignore[misc]
+class Wire:
     """Connections to one engine, safe to share between threads.
 
-    What opensearch-py leaves open is closed here: its timeout is for one read only, so that an
-    answer of one byte a second never ends; its answers have no limit in size; its logging shows
-    whole bodies.
+    Not those of opensearch-py: their timeout is for one read only, so that an answer of one byte a
+    second never ends; their answers have no limit in size; their logging shows whole bodies; and
+    the import of all its interfaces takes as long as a whole search.
     """
 
     def __init__(self, settings: ConnectionSettings) -> None:
@@ -56,23 +58,23 @@ class Wire(Urllib3HttpConnection):  # type: ignore[misc]
         credentials = settings.credentials
         by_aws = credentials is not None and credentials.aws_region is not None
         self._signer = AwsSigner(credentials) if credentials and by_aws else None
-        secure = parts.scheme == "https"
-        super().__init__(
-            host=parts.hostname,
-            port=port_of(parts),
-            use_ssl=secure,
-            url_prefix=parts.path,
-            timeout=settings.timeout,
-            pool_maxsize=_MOST_IN_FLIGHT,
-            **({"ssl_context": _context(settings)} if secure else {}),
-        )
-        self.headers["accept"] = "application/json"
+        name = parts.hostname or ""
+        shown = f"[{name}]" if ":" in name else name
+        self._host = f"{parts.scheme}://{shown}:{port_of(parts)}"
+        self._prefix = f"/{parts.path.strip('/')}" if parts.path else ""
+        self._pool = _pool(settings, name, port_of(parts), secure=parts.scheme == "https")
+        self._headers = {
+            "connection": "keep-alive",
+            "content-type": "application/json",
+            "user-agent": f"owpc-ltr/{VERSION} (Python {platform.python_version()})",
+            "accept": "application/json",
+        }
         if credentials and credentials.authorization:
-            self.headers["authorization"] = credentials.authorization
+            self._headers["authorization"] = credentials.authorization
 
-    def _create_urllib3_pool(self) -> None:
-        super()._create_urllib3_pool()
-        self.pool.ConnectionCls = TimedHTTPS if self.use_ssl else TimedHTTP
+    def close(self) -> None:
+        """End the idle connections."""
+        self._pool.close()
 
     def exchange(
         self,
@@ -87,16 +89,16 @@ class Wire(Urllib3HttpConnection):  # type: ignore[misc]
 
         Raises TransientError where trying again may help, and EngineUnavailable where it will not.
         """
-        url = self.url_prefix + path + (f"?{urlencode(params)}" if params else "")
-        headers = dict(self.headers)
+        url = self._prefix + path + (f"?{urlencode(params)}" if params else "")
+        headers = dict(self._headers)
         if body is not None:
             headers["content-type"] = content_type
         else:
             headers.pop("content-type", None)
         if self._signer is not None:
-            headers.update(self._signer.sign(method, self.host + url, body, headers))
+            headers.update(self._signer.sign(method, self._host + url, body, headers))
         try:
-            response = self.pool.urlopen(
+            response = self._pool.urlopen(
                 method,
                 url,
                 body=body,
@@ -122,7 +124,7 @@ class Wire(Urllib3HttpConnection):  # type: ignore[misc]
             content += part
             if len(content) > self._settings.largest_answer:
                 raise Refused(
-                    f"{self.host} answers with more than {self._settings.largest_answer} bytes, "
+                    f"{self._host} answers with more than {self._settings.largest_answer} bytes, "
                     "which is not read: ask for less at once"
                 )
         return bytes(content)
@@ -133,27 +135,41 @@ class Wire(Urllib3HttpConnection):  # type: ignore[misc]
         if ssl_fault in _PLAIN:
             address = self._settings.url.partition("://")[2]
             return EngineUnavailable(
-                f"no secure connection to {self.host}: it speaks plain http, without TLS; use "
+                f"no secure connection to {self._host}: it speaks plain http, without TLS; use "
                 f"http://{address}"
             )
         if ssl_fault is not None:
             return EngineUnavailable(
-                f"no secure connection to {self.host}: {ssl_fault}; give the CA's certificate by "
+                f"no secure connection to {self._host}: {ssl_fault}; give the CA's certificate by "
                 "OWPC_LTR_CA, or check the address"
             )
         if isinstance(error, urllib3.exceptions.LocationValueError):
-            return UsageError(f"{self.host} is no address of an engine: write it as https://HOST")
+            return UsageError(f"{self._host} is no address of an engine: write it as https://HOST")
         for kinds, why, unreachable in _PASSING:
             if isinstance(error, kinds):
                 return TransientError(_reason(error) or why, unreachable=unreachable)
         return TransientError(f"the connection broke ({_name(error)})")
 
 
+def _pool(
+    settings: ConnectionSettings, host: str, port: int, *, secure: bool
+) -> urllib3.HTTPConnectionPool:
+    given: dict[str, Any] = {"timeout": settings.timeout, "maxsize": _MOST_IN_FLIGHT}
+    pool: urllib3.HTTPConnectionPool
+    if secure:
+        pool = urllib3.HTTPSConnectionPool(host, port, ssl_context=_context(settings), **given)
+        pool.ConnectionCls = TimedHTTPS
+    else:
+        pool = urllib3.HTTPConnectionPool(host, port, **given)
+        pool.ConnectionCls = TimedHTTP
+    return pool
+
+
 def _context(settings: ConnectionSettings) -> ssl.SSLContext:
     try:
         trusted = str(settings.ca) if settings.ca else None
         context = ssl.create_default_context(cafile=trusted)
-        usual = Urllib3HttpConnection.default_ca_certs()
+        usual = _usual_authorities()
         if trusted is None and usual:
             context.load_verify_locations(usual)
     except (OSError, ssl.SSLError) as error:
@@ -164,6 +180,18 @@ def _context(settings: ConnectionSettings) -> ssl.SSLContext:
         # It is said once a run, in our own words.
         urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
     return context
+
+
+def _usual_authorities() -> str | None:
+    """Where the environment, or certifi, has the certificates of authorities."""
+    usual = os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")
+    if usual:
+        return usual
+    try:
+        import certifi
+    except ImportError:
+        return None
+    return certifi.where()
 
 
 def _ssl_fault(error: Exception) -> str | None:
