@@ -73,8 +73,6 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Search without and with a model, both rankings side by side."""
-    from owpc_ltr.api.datasets import write_ranking
-
     both = place.connect().search(
         keywords,
         index=index,
@@ -85,6 +83,8 @@ def search(
         **question.asked(),
     )
     if run is not None:
+        from owpc_ltr.api.datasets import write_ranking
+
         write_ranking(query_id or "1", [(hit.document_id, hit.score) for hit in both.after], run)
     name = both.model or str(ranking.reranker)
     if as_json:

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.arrays import Fields
-from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import BadInput
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from owpc_ltr.data.dataset import RankingDataset
 
 IDS = "_id"
 """Under this name rerankers find the document ids."""
@@ -87,6 +89,8 @@ def _read(
 
 
 def _column(path: Path, name: str, values: list[Any]) -> pa.Array:
+    import pyarrow as pa
+
     try:
         return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:

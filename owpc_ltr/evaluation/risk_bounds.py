@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
@@ -81,6 +80,8 @@ class Sizes:
 
 def sizes_of(model: LinearModel, data: RankingDataset) -> Sizes:
     """Measure a sample. Raises BadInput where no query has an order."""
+    from scipy.special import gammaln
+
     weights, _ = model.folded()
     lengths = np.diff(data.offsets)
     relevant = np.add.reduceat((data.labels > 0).astype(np.int64), data.offsets[:-1])

@@ -211,7 +211,7 @@ def load(files: Iterable[Path | str] = ()) -> Registry:
         except Exception as error:
             raise PluginError(f"plugin {path} failed to load: {_one_line(error)}") from error
     found = sorted(entry_points(group=hookspecs.PROJECT), key=lambda entry: entry.name)
-    return Registry(plugins, entries=[_entry(point) for point in found])
+    return Registry(plugins, entries=_entries(found))
 
 
 @functools.cache
@@ -236,10 +236,17 @@ def class_of(kind: str, plugin: type[T] | str) -> type[T]:
     return plugin
 
 
-def _entry(point: EntryPoint) -> Entry:
-    distribution = point.dist
-    source = f"{distribution.name} {distribution.version}" if distribution else point.value
-    shipped = distribution is not None and distribution.name == SHIPPED
+def _entries(points: list[EntryPoint]) -> list[Entry]:
+    # A distribution parses its whole metadata for each question.
+    distributions = {id(point.dist): point.dist for point in points if point.dist is not None}
+    known = {key: (one.name, one.version) for key, one in distributions.items()}
+    return [_entry(point, known.get(id(point.dist))) for point in points]
+
+
+def _entry(point: EntryPoint, distribution: tuple[str, str] | None) -> Entry:
+    """An entry point of a distribution, which has a name and a version."""
+    source = " ".join(distribution) if distribution else point.value
+    shipped = distribution is not None and distribution[0] == SHIPPED
     kind = PACKAGES.get(point.value.partition(".")[0]) if shipped else None
     return Entry(point.name, source, shipped, point.load, kind)
 

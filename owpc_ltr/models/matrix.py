@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from owpc_ltr.data.frames import is_frame, numbers_of, table_of
+from owpc_ltr.data.frame_kinds import is_frame
 from owpc_ltr.data.matrix import float_array
 from owpc_ltr.errors import BadInput
 from owpc_ltr.protocols import Ranker
@@ -23,6 +23,8 @@ def model_matrix(model: Ranker, features: Any) -> NDArray[Any]:
     if isinstance(features, np.ndarray) and features.dtype.kind == "f":
         matrix: NDArray[Any] = features
     elif is_frame(features):
+        from owpc_ltr.data.frames import numbers_of, table_of
+
         instead = "give the numbers that the model was trained on"
         return numbers_of(table_of(features), names, np.float64, instead)
     else:

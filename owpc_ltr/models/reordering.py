@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Fields, Vector
-from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.document_fields import fields_of
-from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.host.registry import load as load_plugins
-from owpc_ltr.host.settings import configure
 from owpc_ltr.models.linear import (
     DAMAGES,
     REORDERING,
@@ -31,6 +27,10 @@ from owpc_ltr.models.linear import (
 from owpc_ltr.models.matrix import model_matrix
 from owpc_ltr.models.record import checked_record
 from owpc_ltr.protocols import Model, Reordering, Reranker
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.runs import TrecRun
 
 FEATURE = "feature:"
 
@@ -111,6 +111,9 @@ def load_ranker(path: Path | str, plugins: Iterable[Path | str] = ()) -> Model |
         raise BadInput(f"{path} is a damaged model file: {error}") from error
     reordering: Reordering | None = None
     if learned is not None:
+        from owpc_ltr.host.registry import load as load_plugins
+        from owpc_ltr.host.settings import configure
+
         reranker: Reranker = configure(load_plugins(plugins).find("reranker", name), {})
         try:
             reordering = reranker.load(learned)
@@ -125,6 +128,8 @@ def load_ranker(path: Path | str, plugins: Iterable[Path | str] = ()) -> Model |
 
 def dataset_scores(ranker: Model | ReorderingModel | TrecRun, data: RankingDataset) -> Vector:
     """A ranker's scores of all documents of a dataset: list by list where it sees whole lists."""
+    from owpc_ltr.data.runs import TrecRun
+
     if isinstance(ranker, TrecRun):
         return ranker.score_dataset(data)
     if isinstance(ranker, ReorderingModel):

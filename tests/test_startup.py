@@ -1,0 +1,115 @@
+"""What each command imports, so that none pays for what another needs; no clock is asked."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from owpc_ltr.data.dataset import make_dataset
+from owpc_ltr.data.parquet import save_dataset
+from owpc_ltr.models.linear import LinearModel, save_model
+from tests.imported import HEAVY, Imported, imported_by
+
+ROOT = Path(__file__).resolve().parents[1]
+NEVER_AT_THE_TOP = {"numba", "llvmlite", "xgboost", "opensearchpy", "tenacity", "pandas", "sklearn"}
+"""What every file imports inside the functions that need it."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a linear model and the data that it scores."""
+    rng = np.random.default_rng(3)
+    features = rng.normal(size=(60, 3)).astype(np.float32)
+    queries = np.repeat([f"q{n}" for n in range(6)], 10)
+    data = make_dataset(features, rng.integers(0, 3, 60), queries)
+    save_dataset(data, tmp_path / "data.parquet")
+    save_model(LinearModel(data.feature_names, np.ones(3)), tmp_path / "model.json")
+    return tmp_path
+
+
+def run(folder: Path, *words: str) -> Imported:
+    environ = {**os.environ, "XDG_CONFIG_HOME": str(folder), "OWPC_LTR_HOME": str(folder / "home")}
+    return imported_by(*words, folder=folder, environ=environ)
+
+
+def test_help_imports_nothing_but_the_command_line(folder: Path) -> None:
+    for words in (("--help",), ("--version",), ("train", "--help"), ("models", "--help")):
+        told = run(folder, *words)
+        assert told.code == 0
+        # The library of the command line parses with it, once there is something to parse.
+        assert told.heavy(allowed=() if words == ("--help",) else {"pydantic"}) == []
+        assert len(told.modules) <= 360
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("evaluate", "none.json", "none.parquet"),
+        ("train", "none.parquet", "--out", "m.json"),
+        ("select", "none.parquet"),
+        ("export", "none.json", "--target", "opensearch", "--out", "m.json"),
+        ("log-features", "none.tsv", "--featureset", "f", "--out", "d.parquet"),
+    ],
+)
+def test_a_missing_file_is_told_before_anything_is_imported_to_read_it(
+    folder: Path, words: tuple[str, ...]
+) -> None:
+    told = run(folder, *words)
+    assert told.code in {2, 3}
+    # The library of the command line parses with it.
+    assert told.heavy(allowed={"pydantic"}) == []
+    assert len(told.modules) <= 400
+
+
+def test_evaluating_a_linear_model_compiles_nothing(folder: Path) -> None:
+    told = run(folder, "evaluate", "model.json", "data.parquet", "--queries", "all")
+    assert told.code == 0, told.err
+    assert told.heavy(allowed={"pydantic", "numpy", "pyarrow", "pluggy"}) == []
+    assert "pyarrow.dataset" not in told.modules
+    assert len(told.modules) <= 800
+
+
+def test_a_cluster_that_is_not_there_is_told_without_what_its_answers_need(folder: Path) -> None:
+    told = run(folder, "models", "list", "--url", "http://127.0.0.1:9")
+    assert told.code == 4
+    # Trying again takes its library.
+    allowed = {"pydantic", "urllib3", "tenacity", "asyncio"}
+    assert told.heavy(allowed) == []
+    assert len(told.modules) <= 600
+
+
+def tops(source: str) -> Iterator[str]:
+    """The libraries that a module imports when it is imported itself."""
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module.partition(".")[0]
+
+
+def test_no_file_imports_a_slow_library_at_its_top() -> None:
+    found = {
+        str(path.relative_to(ROOT)): slow
+        for folder in ("owpc_ltr", "plugins")
+        for path in (ROOT / folder).rglob("*.py")
+        if (slow := NEVER_AT_THE_TOP & set(tops(path.read_text())))
+    }
+    assert found == {}
+
+
+def test_an_import_at_the_top_would_be_seen() -> None:
+    seen = tops("import os, numba.core\nfrom xgboost import train\ndef f():\n    import pandas")
+    assert NEVER_AT_THE_TOP & set(seen) == {"numba", "xgboost"}
+
+
+def test_a_heavy_library_would_be_seen(folder: Path) -> None:
+    """A plugin file that imports one at its top is what the lists above must tell."""
+    (folder / "slow.py").write_text("import scipy\n")
+    told = run(folder, "plugins", "--plugin", "slow.py")
+    assert "scipy" in told.heavy()
+    assert set(told.heavy()) <= set(HEAVY)
