@@ -18,6 +18,8 @@ from tests.imported import HEAVY, Imported, imported_by
 ROOT = Path(__file__).resolve().parents[1]
 NEVER_AT_THE_TOP = {"numba", "llvmlite", "xgboost", "opensearchpy", "tenacity", "pandas", "sklearn"}
 """What every file imports inside the functions that need it."""
+WITH_NUMBA = {"owpc_ltr/compiling/cache.py"}
+"""What extends classes of numba's, and is itself imported where it is needed."""
 
 
 @pytest.fixture
@@ -99,7 +101,7 @@ def test_no_file_imports_a_slow_library_at_its_top() -> None:
         for path in (ROOT / folder).rglob("*.py")
         if (slow := NEVER_AT_THE_TOP & set(tops(path.read_text())))
     }
-    assert found == {}
+    assert found == dict.fromkeys(WITH_NUMBA, {"numba"})
 
 
 def test_an_import_at_the_top_would_be_seen() -> None:

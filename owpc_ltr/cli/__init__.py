@@ -52,7 +52,7 @@ def _run(stops: Stops) -> int:
     try:
         from owpc_ltr.cli.app import app
 
-        with _warnings_told():
+        with _warnings_told(), _compiling_told():
             code: object = app(standalone_mode=False)
     except BaseException as error:  # noqa: BLE001 - the one place that tells whatever is left
         if isinstance(error, Stopped) or (stops.number and not isinstance(error, OwpcLtrError)):
@@ -82,6 +82,30 @@ def _warnings_told() -> Iterator[None]:
                 shown(message, category, *place, **more)
 
         warnings.showwarning = tell
+        yield
+
+
+@contextmanager
+def _compiling_told() -> Iterator[None]:
+    """That loops are compiled, and take a while, is said on a terminal, in one line."""
+    from owpc_ltr.api.compiling import compiling_told
+
+    def slow() -> None:
+        if sys.stderr.isatty():
+            print(
+                "compiling what this needs, once: it takes some seconds now, and none the next "
+                "time; owpc-ltr warm-up does it all ahead",
+                file=sys.stderr,
+            )
+
+    def lost() -> None:
+        print(
+            "warning: what was compiled could not be kept, and will be compiled again: no folder "
+            "for it can be written; set NUMBA_CACHE_DIR to one that can",
+            file=sys.stderr,
+        )
+
+    with compiling_told(slow, lost):
         yield
 
 

@@ -27,6 +27,7 @@ from owpc_ltr.cli.stops import Interrupted
 from owpc_ltr.cli.train import train
 from owpc_ltr.cli.upload import upload
 from owpc_ltr.cli.verify import verify
+from owpc_ltr.cli.warm_up import warm_up
 from owpc_ltr.version import VERSION
 
 
@@ -61,11 +62,11 @@ _ROAD = [
     *("demo", "engine", "index", "featureset", "judge", "log-features"),
     *("train", "select", "evaluate", "average", "import", "export", "doctor"),
     *("upload", "verify", "search", "rescore-body", "profile", "models"),
-    *("plugins", "check", "bounds"),
+    *("plugins", "check", "bounds", "warm-up"),
 ]
 for command in (
     demo, index, log_features, train, select, evaluate, average, doctor, upload, verify, search,
-    rescore_body, profile, plugins, check, bounds,
+    rescore_body, profile, plugins, check, bounds, warm_up,
 ):  # fmt: skip
     app.command()(command)
 app.command("import")(import_model)

@@ -9,8 +9,9 @@ command that computes nothing does not pay for it. Where NumPy comes to the very
 inputs (`is_small`) are left to it, and need no compiled code at all.
 """
 
+from owpc_ltr.compiling.address import compiled_address
 from owpc_ltr.compiling.function import Compiled, compiled
 from owpc_ltr.compiling.intrinsic import Intrinsic, intrinsic
 from owpc_ltr.compiling.small import is_small
 
-__all__ = ["Compiled", "Intrinsic", "compiled", "intrinsic", "is_small"]
+__all__ = ["Compiled", "Intrinsic", "compiled", "compiled_address", "intrinsic", "is_small"]

@@ -22,7 +22,7 @@ class Compiled:
         """Wrap `function`; `options` are numba's own. Nothing is imported or compiled yet."""
         functools.update_wrapper(self, function)
         self.function = function
-        self._options = options
+        self.options = options
         self._dispatcher: Any = None
 
     def __call__(self, *arguments: Any) -> Any:
@@ -41,7 +41,12 @@ class Compiled:
     def _make(self) -> Any:
         from numba import njit
 
-        return njit(cache=True, nogil=True, **self._options)(self.function)
+        from owpc_ltr.compiling.cache import KernelCache
+
+        # What numba makes for functions that are values themselves is made by `Kernel` alone.
+        dispatcher = njit(nogil=True, no_cfunc_wrapper=True, **self.options)(self.function)
+        dispatcher._cache = KernelCache(self.function, self.options)
+        return dispatcher
 
     @property
     def _numba_type_(self) -> Any:

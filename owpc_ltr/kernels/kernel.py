@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from owpc_ltr.compiling import compiled, intrinsic
+from owpc_ltr.compiling import compiled, compiled_address, intrinsic
 from owpc_ltr.errors import PluginError
 from owpc_ltr.kernels.returned import check_price
 
@@ -41,9 +41,9 @@ class Kernel:
 
     @cached_property
     def _compiled(self) -> Any:
-        from numba import cfunc, types
+        from numba import types
 
-        return cfunc(types.float64(*_argument_types()), cache=True)(self.function)
+        return compiled_address(self.function, types.float64(*_argument_types()))
 
     @property
     def address(self) -> int:
