@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 from numpy.typing import NDArray
+
+from owpc_ltr.compiling import compiled
 
 Hashes = NDArray[np.uint64]
 
@@ -37,7 +38,7 @@ def _buffers(column: pa.StringArray) -> tuple[NDArray[np.int32], NDArray[np.uint
     return used, data
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _add_texts(offsets: Any, content: Any, hashes: Any) -> None:
     """Mix a text into each row's number: FNV-1a, then the finaliser of SplitMix64."""
     for row in range(len(hashes)):

@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from owpc_ltr.arrays import Matrix
-from owpc_ltr.data.frames import is_frame, table_of, text_ids
+from owpc_ltr.data.frame_kinds import is_frame
+from owpc_ltr.data.frames import table_of, text_ids
 from owpc_ltr.data.joined_tables.roles import Columns, columns_of, refuse_taken
 from owpc_ltr.data.joined_tables.source import JoinedSource
 from owpc_ltr.data.joined_tables.table import JoinedTable, make_table, row_hashes
