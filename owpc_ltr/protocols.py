@@ -288,8 +288,8 @@ class JudgmentReader(Protocol):
     def precedence(self) -> int:
         """When the reader is asked, lowest first: 0 for a format that none other can look like.
 
-        Of the shipped ones, parquet has 0, ranklib 40, qrels 50, tsv 90 and csv 100: it takes
-        what is left, so that readers above it are never asked.
+        Of the shipped ones, parquet has 0, jsonl 30, ranklib 40, qrels 50, tsv 90 and csv 100: it
+        takes what is left, so that readers above it are never asked.
         """
         ...
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
@@ -56,10 +57,24 @@ def parquet(rows: Sequence[Judged]) -> bytes:
     return bytes(file.getvalue())
 
 
+def jsonl(rows: Sequence[Judged]) -> bytes:
+    lines = (
+        {
+            "qid": row.query_id,
+            "query": row.query,
+            "document_id": row.document_id,
+            "grade": row.grade,
+        }
+        for row in rows
+    )
+    return "".join(f"{json.dumps(line)}\n" for line in lines).encode()
+
+
 WRITERS: Mapping[str, Callable[[Sequence[Judged]], bytes]] = {
     "csv": lambda rows: table(rows, ","),
     "tsv": lambda rows: table(rows, "\t"),
     "qrels": qrels,
     "ranklib": ranklib,
     "parquet": parquet,
+    "jsonl": jsonl,
 }

@@ -25,7 +25,8 @@ LIARS = [
      "\n\n    def as_dict", "is not exchangeable"),
     ("success", "1.0 - missed, np.nan", "missed, np.nan", ""),
     ("json_lines", "return head.lstrip().startswith", "return not head.startswith", "taken for"),
-    ("json_lines", 'json.dumps(query | one)}\\n"', 'json.dumps(query)}\\n"', "must read its own"),
+    ("json_lines", 'judged = {"query_id": "q1", "query": "rambo", ', 'judged = {"query_id": "q1", ',
+     "must read its own"),
     ("weights_csv", "float(weight) for", "2 * float(weight) for", "scores a document"),
 ]  # fmt: skip
 
@@ -104,8 +105,8 @@ def test_with_settings_a_plugin_is_checked_as_they_say(run: Run) -> None:
 def test_a_reader_that_can_write_its_format_is_checked_on_hard_files(run: Run) -> None:
     write = (
         "    def write(self, rows):\n"
-        "        keys = [dict(query_id=r.query_id, query=r.query, doc_id=r.document_id,\n"
-        "                     grade=r.grade) for r in rows]\n"
+        "        keys = [dict(query_id=r.query_id, query=r.query,\n"
+        "                     judged=[[r.document_id, r.grade]]) for r in rows]\n"
         "        return ''.join(f'{json.dumps(one)}\\n' for one in keys).encode()\n\n"
     )
     text = TEXTS["json_lines"]

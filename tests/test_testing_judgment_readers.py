@@ -216,7 +216,7 @@ def test_a_strangers_reader_is_asked_like_ours(tmp_path: Path) -> None:
 def test_an_unknown_format_is_answered_with_the_installed_ones() -> None:
     with pytest.raises(
         UsageError,
-        match=r"^there is no format 'json': use csv, tsv, qrels, ranklib, bars, parquet$",
+        match=r"^there is no format 'json': use csv, tsv, qrels, ranklib, jsonl, bars, parquet$",
     ):
         read_judgments("a", format="json", registry=with_bars())
 

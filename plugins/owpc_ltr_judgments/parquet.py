@@ -1,8 +1,9 @@
 """Judgment lists as columns: Parquet, and Arrow's IPC files (Feather).
 
 Columns have the roles that a CSV header gives them. Ids are text or whole numbers, grades numbers
-of any kind; further columns are parameters of the query, written as Arrow writes CSV, and a null
-is no parameter. Errors name the row, from 1.
+of any kind; further columns are parameters of the query. Numbers, true and false, lists (a query's
+vector) and objects keep their types; dates and decimals are text, as Arrow writes them into CSV. A
+null is no parameter. Errors name the row, from 1.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, ClassVar
 
 from owpc_ltr import hookimpl
 from owpc_ltr.data.judgments import JudgmentLines
+from owpc_ltr.data.judgments.arrow_values import is_json_type, typed_values
 from owpc_ltr.data.judgments.roles import find_roles, lines_by_role
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.text import open_bytes, read_bytes, shown
@@ -124,7 +126,7 @@ def _open(path: Path) -> tuple[Any, Iterator[Any]]:
 
 
 def _converted(path: Path, name: str, role: str | None, column: Any) -> Any:
-    """The column as its role needs it: text, or numbers where it holds grades."""
+    """The column as its role needs it: text, numbers where it holds grades, typed parameters."""
     import pyarrow as pa
 
     kind = column.type
@@ -140,6 +142,8 @@ def _converted(path: Path, name: str, role: str | None, column: Any) -> Any:
         exotic = pa.types.is_decimal(kind) or pa.types.is_float16(kind) or pa.types.is_null(kind)
         return column.cast(pa.float64()) if exotic else column
     text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    if role is None and not text and not pa.types.is_null(kind) and is_json_type(kind):
+        return typed_values(column)
     return column if text else column.cast(pa.string())
 
 
@@ -157,4 +161,7 @@ def _fitting(role: str | None, kind: Any) -> tuple[bool, str]:
     if role is not None:
         return text or whole, "text or whole numbers"
     dated = types.is_date(kind) or types.is_time(kind) or types.is_timestamp(kind)
-    return text or number or dated or types.is_boolean(kind), "text, numbers, dates or true/false"
+    typed = is_json_type(kind)
+    return text or number or dated or typed, (
+        "text, numbers, dates or true/false, or lists and objects of text, numbers and true/false"
+    )

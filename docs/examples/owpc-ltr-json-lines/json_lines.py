@@ -1,6 +1,6 @@
-"""Judgments as JSON lines: what a stranger writes to add a format of judgment lists.
+"""Judgments as JSON lines, several a line: what a stranger writes to add a format.
 
-{"query_id": "q1", "query": "rambo", "doc_id": "7555", "grade": 4}
+{"query_id": "q1", "query": "rambo", "judged": [["7555", 4], ["1370", 0.5]]}
 """
 
 import json
@@ -15,29 +15,30 @@ from owpc_ltr.errors import BadInput
 from owpc_ltr.files.text import read_text, shown
 from owpc_ltr.protocols import JudgmentReader
 
-_KEYS = ("query_id", "query", "doc_id", "grade")
+_FORM = '{"query_id": …, "query": …, "judged": [[document, grade], …]}'
 
 
 @dataclass(frozen=True)
 class JsonLines:
-    """One object a line, with query_id, query, doc_id and grade; texts and numbers both do."""
+    """One object a line, with query_id, query, and the documents judged for it, with grades."""
 
     name: ClassVar[str] = "json-lines"
     precedence: ClassVar[int] = 10
 
     def recognises(self, _path: Path, head: bytes) -> bool:
-        """Whether the first line that is not blank begins an object."""
-        return head.lstrip().startswith(b'{"')
+        """Whether the first line that is not blank begins an object, and has `judged` in it."""
+        return head.lstrip().startswith(b'{"') and b'"judged"' in head.lstrip().split(b"\n")[0]
 
     def read(self, path: Path, topics: Mapping[str, str] | None = None) -> JudgmentLines:
         """The judgments. Raises BadInput for a line that is no such object."""
         numbers: list[int] = []
-        rows: list[list[str]] = []
+        rows: list[tuple[str, str, str, str]] = []
         # Unicode has more line ends than one, which may stand inside a text.
         for number, line in enumerate(read_text(path).split("\n"), 1):
             if line.strip():
-                numbers.append(number)
-                rows.append(_row(line, f"{path}, line {number}"))
+                found = _judged(line, f"{path}, line {number}")
+                numbers += [number] * len(found)
+                rows += found
         if not rows:
             raise BadInput(f"cannot read {path}: it has no judgment")
         ids, texts, documents, grades = (list(column) for column in zip(*rows, strict=True))
@@ -50,28 +51,29 @@ class JsonLines:
 
     def example(self) -> bytes:
         """Two judgments of one query."""
-        query = {"query_id": "q1", "query": "rambo"}
-        judged = ({"doc_id": "7555", "grade": 4}, {"doc_id": "1370", "grade": 0.5})
-        return "".join(f"{json.dumps(query | one)}\n" for one in judged).encode()
+        judged = {"query_id": "q1", "query": "rambo", "judged": [["7555", 4], ["1370", 0.5]]}
+        return f"{json.dumps(judged)}\n".encode()
 
 
-def _row(line: str, where: str) -> list[str]:
+def _judged(line: str, where: str) -> list[tuple[str, str, str, str]]:
+    """Query id, query, document id and grade of each judgment in a line."""
     try:
         content = json.loads(line)
-    except ValueError:
-        content = None
-    if not isinstance(content, dict) or not set(_KEYS) <= set(content):
-        keys = ", ".join(_KEYS)
-        raise BadInput(f"cannot read {where}: {shown(line)} is not an object with {keys}")
-    return [_text(content[key], f"{where}: {key}") for key in _KEYS]
+        query, text = content["query_id"], content["query"]
+        return [
+            (_text(query), _text(text), _text(document), _text(grade))
+            for document, grade in content["judged"]
+        ]
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadInput(f"cannot read {where}: {shown(line)} is not {_FORM}") from error
 
 
-def _text(value: Any, where: str) -> str:
+def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):
         return repr(value)
-    raise BadInput(f"cannot read {where} is {value!r}, neither text nor a number")
+    raise TypeError(f"{value!r} is neither text nor a number")
 
 
 @hookimpl

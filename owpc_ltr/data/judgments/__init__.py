@@ -5,10 +5,11 @@ The formats are plugins, which `owpc_ltr.api.judgments.read_judgments` chooses f
 - types: Judgments, JudgedQuery; lines: judgments as they stand in a file; grouping: by query
 - head: what a file begins with, by which its format is told
 - roles: what a named column says; tables: delimited text; topics: the queries' texts
-- columns: one value a judgment, in memory; writing: TSV and qrels
+- columns: one value a judgment, in memory; typed: those that are no text; writing: TSV and qrels
 """
 
 from owpc_ltr.data.judgments.lines import JudgmentLines
+from owpc_ltr.data.judgments.typed import TypedColumn
 from owpc_ltr.data.judgments.types import Duplicates, JudgedQuery, Judgments
 from owpc_ltr.data.judgments.writing import write_judgments, write_qrels
 
@@ -17,6 +18,7 @@ __all__ = [
     "JudgedQuery",
     "JudgmentLines",
     "Judgments",
+    "TypedColumn",
     "write_judgments",
     "write_qrels",
 ]

@@ -5,11 +5,15 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from owpc_ltr.data.judgments.roles import SHOWN
+from owpc_ltr.data.judgments.typed import declared, no_json
 from owpc_ltr.data.judgments.types import JudgedQuery
 from owpc_ltr.errors import BadInput
+from owpc_ltr.files.json_values import read_json_value
 from owpc_ltr.files.text import read_text, shown
 
 _TEXTS = ("query", "keywords", "query_text")
@@ -22,9 +26,10 @@ _OF_DOCUMENTS = frozenset(
 def read_queries(path: Path) -> list[JudgedQuery]:
     """The queries of a file, in order, each once and without documents.
 
-    A table's header names `query` (keywords) and maybe `query_id`; further columns are parameters,
-    but for those of judged documents. Without a header each line is a query, or an id, a tab and a
-    query. Raises BadInput, naming the line, for an empty query and for an id with two texts.
+    A table's header names `query` (keywords) and maybe `query_id`; further columns are parameters
+    (JSON where the name ends in `:json`), but for those of judged documents. Without a header each
+    line is a query, or an id, a tab and a query. Raises BadInput, naming the line, for an empty
+    query, for an id with two texts, and for cells that are no JSON.
     """
     text = read_text(path)
     head = text.lstrip("\r\n").partition("\n")[0]
@@ -47,7 +52,7 @@ def read_queries(path: Path) -> list[JudgedQuery]:
     return list(found.values())
 
 
-def _lines(text: str) -> list[tuple[int, str, dict[str, str]]]:
+def _lines(text: str) -> list[tuple[int, str, dict[str, Any]]]:
     rows = []
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip():
@@ -58,7 +63,7 @@ def _lines(text: str) -> list[tuple[int, str, dict[str, str]]]:
     return rows
 
 
-def _table(text: str, mark: str, path: Path) -> list[tuple[int, str, dict[str, str]]]:
+def _table(text: str, mark: str, path: Path) -> list[tuple[int, str, dict[str, Any]]]:
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
     names = {name: name.strip().lower() for name in reader.fieldnames or ()}
     by_role = {lowered: name for name, lowered in names.items()}
@@ -75,12 +80,23 @@ def _table(text: str, mark: str, path: Path) -> list[tuple[int, str, dict[str, s
                 )
             words = row[said]
             further = {name.strip(): row[name] for name in names if name not in own and row[name]}
-            shown_only = {
-                name: v for name, v in further.items() if not name.startswith("document:")
-            }
-            rows.append(
-                (reader.line_num, row[called], {"keywords": words, "query": words, **shown_only})
-            )
+            params = {"keywords": words, "query": words}
+            for name, cell in further.items():
+                if not name.startswith(SHOWN):
+                    params |= _param(name, cell, f"{path}, line {reader.line_num}")
+            rows.append((reader.line_num, row[called], params))
     except csv.Error as error:
         raise BadInput(f"cannot read {path}, line {reader.line_num}: {error}") from error
     return rows
+
+
+def _param(name: str, cell: str, place: str) -> dict[str, Any]:
+    """A cell as the parameter that it is, if it is any."""
+    stem = declared(name)
+    if stem is None:
+        return {name: cell}
+    try:
+        value = read_json_value(cell)
+    except ValueError as error:
+        raise BadInput(f"cannot read {place}: {no_json(name, cell, error)}") from error
+    return {} if value in (None, "") else {stem: value}

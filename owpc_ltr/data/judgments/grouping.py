@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
 from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.data.judgments.columns import Numbers, encode
 from owpc_ltr.data.judgments.lines import JudgmentLines
+from owpc_ltr.data.judgments.typed import TypedColumn
 from owpc_ltr.data.judgments.types import Duplicates, JudgedQuery, Judgments
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.text import shown
@@ -38,6 +41,7 @@ def group_judgments(lines: JudgmentLines, duplicates: Duplicates = "refuse") -> 
 
 def _group(lines: JudgmentLines, grades: Vector, duplicates: Duplicates) -> list[JudgedQuery]:
     lines.check_ids()
+    lines.check_params()
     codes, queries = encode(lines.query_ids)
     _refuse_two_values(lines, codes, queries)
     rows, grades = _settle_duplicates(lines, codes, grades, duplicates)
@@ -51,7 +55,7 @@ def _group(lines: JudgmentLines, grades: Vector, duplicates: Duplicates) -> list
     return [
         JudgedQuery(
             query_id,
-            {name: values[number] for name, values in params.items() if values[number]},
+            {name: values[number] for name, values in params.items() if _said(values[number])},
             documents[begin:end],
             labels[begin:end],
         )
@@ -68,16 +72,26 @@ def _refuse_two_values(lines: JudgmentLines, queries: Numbers, names: list[str])
         if any(column is other for other in checked):
             continue
         checked.append(column)
-        codes, values = encode(column)
+        codes = column.codes if isinstance(column, TypedColumn) else encode(column)[0]
         other = np.flatnonzero(codes != codes[first][queries])
         if len(other):
             row, before = int(other[0]), int(first[queries[other[0]]])
+            one, another = _told(column, row), _told(column, before)
             raise lines.bad(
                 row,
-                f"query {shown(names[queries[row]])} has {name} {shown(values[codes[row]])}, and "
-                f"{shown(values[codes[before]])} on {lines.place} {lines.numbers[before]}: give it "
-                "one; what differs by document is no column for a judgment list",
+                f"query {shown(names[queries[row]])} has {name} {one}, and {another} on "
+                f"{lines.place} {lines.numbers[before]}: give it one; what differs by "
+                "document is no column for a judgment list",
             )
+
+
+def _said(value: Any) -> bool:
+    """Whether a parameter has a value: 0, false and an empty list are some."""
+    return value is not None and value != ""
+
+
+def _told(column: Any, row: int) -> str:
+    return shown(column.told(row) if isinstance(column, TypedColumn) else column[row].as_py())
 
 
 def _settle_duplicates(

@@ -14,7 +14,9 @@ import pyarrow.compute as pc
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.invisible import INVISIBLE, why_unseen
 from owpc_ltr.data.judgments.columns import Column, encode, grade_column, is_text, text_column
+from owpc_ltr.data.judgments.typed import TypedColumn
 from owpc_ltr.errors import BadInput
+from owpc_ltr.files.json_values import not_finite
 from owpc_ltr.files.text import shown
 
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
@@ -27,9 +29,10 @@ class JudgmentLines:
     """One entry a judgment, in the order of the file: lists of text, or Arrow columns.
 
     `numbers` are those of the lines (or whatever else `place` calls them), from 1. `grades` may
-    be Arrow's numbers. `params` holds, by name, the columns that say something of the query; ''
-    is no value. A negative grade is a fault, or marks spam and counts as 0. `notes` say what
-    reading passed over. Columns are kept as Arrow's, without a copy of those that are.
+    be Arrow's numbers. `params` holds, by name, the columns that say something of the query, as
+    texts, where '' is no value, or as a `TypedColumn`. A negative grade is a fault, or marks spam
+    and counts as 0. `notes` say what reading passed over. Columns are kept as Arrow's, without a
+    copy of those that are.
     """
 
     path: Path
@@ -45,7 +48,7 @@ class JudgmentLines:
     def __post_init__(self) -> None:
         """Make columns of the lists. Raises ValueError where they differ in length."""
         # Both names of the query's text mostly hold one list, which becomes one column.
-        columns = {id(values): text_column(values) for values in self.params.values()}
+        columns = {id(values): _param_column(values) for values in self.params.values()}
         params = {name: columns[id(values)] for name, values in self.params.items()}
         object.__setattr__(self, "params", params)
         object.__setattr__(self, "query_ids", text_column(self.query_ids))
@@ -58,7 +61,7 @@ class JudgmentLines:
 
     def bad(self, row: int, what: str) -> BadInput:
         """The error that names the line of a judgment."""
-        return BadInput(f"cannot read {self.path}, {self.place} {self.numbers[row]}: {what}")
+        return bad_line(self.path, self.place, self.numbers[row], what)
 
     def check_ids(self) -> None:
         """Refuse ids that are empty, or that would not be found as they stand."""
@@ -106,6 +109,15 @@ class JudgmentLines:
                 "documents out, or shift all grades",
             )
 
+    def check_params(self) -> None:
+        """Refuse numbers that JSON does not have."""
+        for name, column in self.params.items():
+            for code, value in enumerate(column.values if isinstance(column, TypedColumn) else ()):
+                number = not_finite(value)
+                if number is not None:
+                    row = int(np.argmax(column.codes == code))
+                    raise self.bad(row, no_number(name, number))
+
     def grade(self, row: int) -> str:
         """A grade as the file has it, or would have it in text."""
         return _text(self.grades, row)
@@ -119,6 +131,23 @@ class JudgmentLines:
         codes, texts = encode(self.params["query"])
         blank = np.array([not text.strip() for text in texts], bool)
         return int(np.argmax(blank[codes])) if blank.any() else None
+
+
+def bad_line(path: Path, place: str, number: int, what: str) -> BadInput:
+    """The error that names a line of a file."""
+    return BadInput(f"cannot read {path}, {place} {number}: {what}")
+
+
+def no_number(name: str, number: float) -> str:
+    """What is wrong with a parameter that holds NaN or infinity."""
+    return (
+        f"the parameter {shown(name)} holds {number}, which is no finite number: mend it, or leave "
+        "it empty"
+    )
+
+
+def _param_column(values: Column | TypedColumn) -> Column | TypedColumn:
+    return values if isinstance(values, TypedColumn) else text_column(values)
 
 
 def _text(column: Column, row: int) -> str:

@@ -1,12 +1,14 @@
-"""What the named columns of a judgment list say: query id, query, document id, grade."""
+"""What the named columns of a judgment list say: query, document, grade, parameters."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from owpc_ltr.data.judgments.columns import Column, decode, encode, text_column
-from owpc_ltr.data.judgments.lines import JudgmentLines
+from owpc_ltr.data.judgments.lines import JudgmentLines, bad_line
+from owpc_ltr.data.judgments.typed import TypedColumn, declared, json_column
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.text import shown
 
@@ -23,23 +25,31 @@ SHOWN = "document:"
 
 
 def find_roles(
-    names: Sequence[str], path: Path, with_topics: bool, where: str = "the first line"
+    names: Sequence[str],
+    path: Path | str,
+    with_topics: bool,
+    where: str = "the first line",
+    column: str = "column",
 ) -> dict[str, int]:
-    """Which column has which role. Raises BadInput, saying what was found, where one lacks."""
+    """Which column has which role. Raises BadInput, saying what was found, where one lacks.
+
+    `path` may have a line beside it; `where` and `column` are what messages call header and column.
+    """
     lowered = [name.lower() for name in names]
     found = ", ".join(shown(name) for name in names[:12])
     for name in lowered:
         if not name or lowered.count(name) > 1:
+            what = "an empty name" if not name else "two of"
             raise BadInput(
-                f"cannot read {path}: its header has {'an empty name' if not name else 'two of'} "
-                f"{shown(name)}: name each column, once"
+                f"cannot read {path}: {'its header' if column == 'column' else 'it'} has {what} "
+                f"{shown(name)}: name each {column}, once"
             )
     columns: dict[str, int] = {}
     for role, known in ROLES.items():
         present = [name for name in known if name in lowered]
         if len(present) > 1 and present[:2] != ["query", "keywords"]:
             raise BadInput(
-                f"cannot read {path}: the columns {' and '.join(map(shown, present))} both name "
+                f"cannot read {path}: the {column}s {' and '.join(map(shown, present))} both name "
                 f"the {role}: take one out"
             )
         if present:
@@ -49,7 +59,7 @@ def find_roles(
         lacking.insert(0, "query")
     if lacking:
         raise BadInput(
-            f"cannot read {path}: no column is called {' or '.join(map(shown, lacking))}: found "
+            f"cannot read {path}: no {column} is called {' or '.join(map(shown, lacking))}: found "
             f"{found}; {where} must name query_id, query, doc_id, grade"
         )
     return columns
@@ -59,7 +69,7 @@ def lines_by_role(
     path: Path,
     numbers: Sequence[int],
     names: Sequence[str],
-    values: Sequence[Sequence[str] | Column],
+    values: Sequence[Sequence[str] | Column | TypedColumn],
     roles: Mapping[str, int],
     topics: Mapping[str, str] | None,
     place: str = "line",
@@ -67,7 +77,8 @@ def lines_by_role(
     """The judgments of columns whose roles are known.
 
     Without a query id, the query's text is its id; without a text, `topics` has it by id. All
-    further columns are parameters of the query. Raises BadInput for a query without a text.
+    further columns are parameters of the query: text, or JSON where the name ends in `:json`.
+    Raises BadInput for a query without a text, and for cells that are no JSON.
     """
     query_ids = text_column(values[roles.get("query_id", roles.get("query", 0))])
     texts = (
@@ -76,18 +87,26 @@ def lines_by_role(
         else look_up_texts(query_ids, topics or {})
     )
     used = set(roles.values())
-    further = {
-        name: values[i]
-        for i, name in enumerate(names)
-        if i not in used and not name.startswith(SHOWN)
-    }
+    params: dict[str, Any] = {"keywords": texts, "query": texts}
+    for i, name in enumerate(names):
+        if i in used or name.startswith(SHOWN):
+            continue
+        param, column = name, values[i]
+        stem = declared(name)
+        if stem is not None:
+            param = _free(path, name, stem, params, names)
+            if not isinstance(column, TypedColumn):
+                column = json_column(
+                    column, name, lambda row, what: bad_line(path, place, numbers[row], what)
+                )
+        params[param] = column
     lines = JudgmentLines(
         path,
         numbers,
         query_ids,
         values[roles["doc_id"]],
         values[roles["grade"]],
-        {"keywords": texts, "query": texts, **further},
+        params,
         place,
     )
     row = lines.row_without_text()
@@ -95,6 +114,17 @@ def lines_by_role(
         why = "the query is empty" if "query" in roles else "the topics do not have the query"
         raise lines.bad(row, f"{why} of query id {shown(lines.query_id(row))}")
     return lines
+
+
+def _free(path: Path, name: str, stem: str, params: Mapping[str, Any], names: Sequence[str]) -> str:
+    """What a declared column's parameter is called. Raises BadInput where another is so called."""
+    if not stem or stem in params or stem in names:
+        what = f"the parameter {shown(stem)} has another column too" if stem else "it has no name"
+        raise BadInput(
+            f"cannot read {path}: the column {shown(name)} declares JSON, and {what}: name each "
+            "parameter once, as vector:json"
+        )
+    return stem
 
 
 def look_up_texts(query_ids: Sequence[str] | Column, topics: Mapping[str, str]) -> Column:

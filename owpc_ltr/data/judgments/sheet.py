@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from owpc_ltr.data.judgments.roles import SHOWN
+from owpc_ltr.data.judgments.typed import table_column
 from owpc_ltr.data.judgments.types import JudgedQuery
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.output import write_output
@@ -27,13 +28,15 @@ def write_sheet(
 ) -> None:
     """Write the documents of queries, with what is `shown` of each by its id, to be graded."""
     own = ("query_id", "query", "keywords")
-    further = list(dict.fromkeys(n for q in queries for n in q.params if n not in own))
-    header = ["query_id", "query", *further, "doc_id", *(f"{SHOWN}{name}" for name in fields)]
+    names = dict.fromkeys(name for query in queries for name in query.params if name not in own)
+    further = [table_column(name, [query.params.get(name) for query in queries]) for name in names]
+    called = [name for name, _ in further]
+    header = ["query_id", "query", *called, "doc_id", *(f"{SHOWN}{name}" for name in fields)]
     out = io.StringIO(newline="")
     rows = csv.writer(out, lineterminator="\n")
     rows.writerow([*header, "grade"])
-    for query in queries:
-        said = [query.params.get(name, "") for name in ("query", *further)]
+    for number, query in enumerate(queries):
+        said = [query.params.get("query", ""), *(cells[number] for _, cells in further)]
         if any("\r" in part for part in said):
             raise BadInput(f"cannot write {path}: query '{query.query_id}' has a line break in it")
         for document in query.document_ids:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from owpc_ltr.arrays import Labels
 
@@ -16,12 +16,12 @@ class JudgedQuery:
     """A query and its judged documents.
 
     `params` is what its feature templates may name: `keywords` and `query`, both the query's
-    text, and every further column of the list. `grades` is float32, one for each document, 0 for
-    irrelevant.
+    text, and every further column of the list, as text or as a JSON value. `grades` is float32,
+    one for each document, 0 for irrelevant.
     """
 
     query_id: str
-    params: dict[str, str]
+    params: dict[str, Any]
     document_ids: list[str]
     grades: Labels
 

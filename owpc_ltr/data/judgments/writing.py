@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from owpc_ltr.data.judgments.typed import table_column
 from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.output import write_output
@@ -19,15 +20,19 @@ _FIRST = ("query_id", "query", "doc_id", "grade")
 def write_judgments(judgments: Judgments, path: Path | str) -> None:
     """Write a TSV that reads back equal: query_id, query, doc_id, grade, further parameters.
 
+    Parameters that are not all text stand in columns of JSON, whose names end in `:json`.
     Raises BadInput for a query without a text, and a parameter named as one of these columns.
     """
-    further = _further(judgments)
+    further = [
+        table_column(name, [query.params.get(name) for query in judgments.queries])
+        for name in _further(judgments)
+    ]
     out = io.StringIO(newline="")
     plain = csv.writer(out, delimiter="\t", lineterminator="\n")
     quoted = csv.writer(out, delimiter="\t", lineterminator="\n", quoting=csv.QUOTE_ALL)
-    plain.writerow([*_FIRST, *further])
-    for query in judgments.queries:
-        text, *values = (query.params.get(name, "") for name in ("query", *further))
+    plain.writerow([*_FIRST, *(name for name, _ in further)])
+    for number, query in enumerate(judgments.queries):
+        text, values = query.params.get("query", ""), [cells[number] for _, cells in further]
         if not text.strip():
             raise BadInput(f"cannot write {path}: query {shown(query.query_id)} has no text")
         # The plain writer does not quote a lone carriage return, which would end the line.

@@ -223,4 +223,4 @@ def _known(value: float) -> float | None:
 
 def _keywords(query: JudgedQuery) -> str:
     params = query.params
-    return str(params.get("keywords", params.get("query", ", ".join(params.values()))))
+    return str(params.get("keywords", params.get("query", ", ".join(map(str, params.values())))))

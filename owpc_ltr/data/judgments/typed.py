@@ -1,0 +1,115 @@
+"""Parameters that are no text: numbers, true and false, lists and objects, as JSON has them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from owpc_ltr.data.judgments.columns import Column, Numbers, encode, text_column
+from owpc_ltr.errors import BadInput
+from owpc_ltr.files.json_values import json_text, read_json_value
+from owpc_ltr.files.text import shown
+
+JSON = ":json"
+"""How a column's name ends whose cells are JSON: the parameter is called what is before it."""
+
+Refuse = Callable[[int, str], BadInput]
+"""Makes the error that names the line of a judgment, counted from 0, and says what is wrong."""
+
+
+@dataclass(frozen=True, eq=False)
+class TypedColumn:
+    """One JSON value a judgment; None is no value.
+
+    `values` are the different ones and `codes` number them, so that a query's vector is held and
+    compared once, however many judgments the query has. Two codes of a query are two values.
+    """
+
+    codes: Numbers
+    values: Sequence[Any]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def take(self, rows: Any) -> TypedColumn:
+        """The values of these judgments; `rows` are Arrow's or NumPy's numbers."""
+        return TypedColumn(self.codes[np.asarray(rows)], self.values)
+
+    def to_pylist(self) -> list[Any]:
+        """Every judgment's value."""
+        return [self.values[code] for code in self.codes.tolist()]
+
+    def told(self, row: int) -> str:
+        """A judgment's value as JSON, for messages."""
+        value = self.values[int(self.codes[row])]
+        return "" if value is None else json_text(value)
+
+
+def json_column(cells: Sequence[str] | Column, name: str, refuse: Refuse) -> TypedColumn:
+    """The values of cells in JSON, each different cell read once; an empty cell is no value.
+
+    Raises what `refuse` makes, for the first line whose cell is no JSON.
+    """
+    codes, texts = encode(text_column(cells))
+    values: list[Any] = []
+    known: dict[str, int] = {}
+    merged = np.empty(len(texts), np.int64)
+    for number, text in enumerate(texts):
+        value = None
+        if text.strip():
+            try:
+                value = read_json_value(text)
+            except ValueError as error:
+                row = int(np.flatnonzero(codes == number)[0])
+                raise refuse(row, no_json(name, text, error)) from error
+        # Numbers and lists may be written in several ways, and are one value.
+        key = json.dumps(value, sort_keys=True)
+        merged[number] = known.setdefault(key, len(values))
+        if merged[number] == len(values):
+            values.append(value)
+    return TypedColumn(merged[codes], values)
+
+
+def table_column(name: str, values: Sequence[Any]) -> tuple[str, list[str]]:
+    """How a table holds a parameter: the column's name, and its cells; None is an empty one.
+
+    >>> table_column("vector", [[0.5, 1], None])
+    ('vector:json', ['[0.5,1]', ''])
+    """
+    if all(value is None or isinstance(value, str) for value in values):
+        return name, [value or "" for value in values]
+    return f"{name}{JSON}", ["" if value is None else json_text(value) for value in values]
+
+
+def whole_numbers(values: Sequence[Any]) -> list[Any]:
+    """Floats that are whole as integers: tables with blanks have no other way to hold these.
+
+    >>> whole_numbers([2010.0, 0.5, None, 1e300])
+    [2010, 0.5, None, 1e+300]
+    """
+    return [
+        int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15
+        else value
+        for value in values
+    ]  # fmt: skip
+
+
+def declared(name: str) -> str | None:
+    """The parameter that a column's name declares to be JSON, if it does so.
+
+    >>> declared("vector:json"), declared("vector")
+    ('vector', None)
+    """
+    return name[: -len(JSON)].strip() if name.lower().endswith(JSON) else None
+
+
+def no_json(name: str, text: str, error: ValueError) -> str:
+    """What is wrong with a cell that is declared to be JSON."""
+    return (
+        f"the cell {shown(text)} of the column {shown(name)} is not JSON ({error}): write 0.5, "
+        'true, [0.1, 0.2], {"a": 1} or "text", or leave it empty'
+    )

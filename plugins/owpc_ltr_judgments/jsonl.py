@@ -1,0 +1,184 @@
+"""Judgment lists as JSON lines: one object a judgment, whose parameters have JSON's types.
+
+    {"query_id": "q1", "query": "red shoe", "document_id": "17", "grade": 2, "vector": [0.1, 0.7]}
+
+Keys have the names that csv knows: `query_id` (qid), `query` (keywords, query_text), `doc_id`
+(document_id, docid), `grade` (label, relevance, rating). All further keys are parameters of the
+query: numbers, true or false, lists (a query vector), objects, texts; dates are texts, and null is
+no value. A key that a line does not have says nothing: what another line of the query says holds,
+so that a long vector can stand once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from owpc_ltr import hookimpl
+from owpc_ltr.data.judgments import JudgmentLines, TypedColumn
+from owpc_ltr.data.judgments.columns import Column, decode
+from owpc_ltr.data.judgments.head import first_lines
+from owpc_ltr.data.judgments.roles import SHOWN, find_roles, lines_by_role
+from owpc_ltr.errors import BadInput
+from owpc_ltr.files.json_values import kind_of, read_json_value
+from owpc_ltr.files.text import read_text, shown
+from owpc_ltr.protocols import JudgmentReader
+
+_ROLES = ("query_id", "query", "doc_id", "grade")
+_UNSAID = -1
+
+
+@dataclass(frozen=True)
+class Jsonl:
+    """One JSON object a judgment; keys beside those that csv knows are parameters of any type."""
+
+    name: ClassVar[str] = "jsonl"
+    precedence: ClassVar[int] = 30
+
+    def recognises(self, _path: Path, head: bytes) -> bool:
+        """Whether the first line that is not blank begins an object."""
+        return any(line.startswith("{") for line in first_lines(head)[:1])
+
+    def read(self, path: Path, topics: Mapping[str, str] | None = None) -> JudgmentLines:
+        """The judgments. Raises BadInput for a line that is no object with the keys of one."""
+        found = _Found(path, topics)
+        # Unicode has more line ends than one, which may stand inside a text.
+        for number, line in enumerate(read_text(path).split("\n"), 1):
+            if line.strip():
+                found.add(number, line)
+        return found.judgments()
+
+    def example(self) -> bytes:
+        """Two judgments of one query, which has a vector."""
+        return (
+            b'{"query_id": "q1", "query": "rambo", "doc_id": "7555", "grade": 4, '
+            b'"vector": [0.5, -1]}\n{"query_id": "q1", "query": "rambo", "doc_id": "1370", '
+            b'"grade": 0.5}\n'
+        )
+
+
+@hookimpl
+def ltr_judgment_readers() -> list[type[JudgmentReader]]:
+    """Offer the format `jsonl`."""
+    return [Jsonl]
+
+
+@dataclass
+class _Found:
+    """What the lines have said so far."""
+
+    path: Path
+    topics: Mapping[str, str] | None
+    numbers: list[int] = field(default_factory=list)
+    texts: dict[str, list[str]] = field(default_factory=lambda: {role: [] for role in _ROLES})
+    """By role; the query's id is its text where it has no other."""
+    queries: dict[str, int] = field(default_factory=dict)
+    query_of: list[int] = field(default_factory=list)
+    params: dict[str, _Param] = field(default_factory=dict)
+    layouts: dict[tuple[str, ...], dict[str, str]] = field(default_factory=dict)
+    """By the keys of a line: which of them has which role."""
+
+    def add(self, number: int, line: str) -> None:
+        """Take in one line."""
+        place = f"{self.path}, line {number}"
+        try:
+            content = read_json_value(line)
+        except ValueError as error:
+            raise BadInput(f"cannot read {place}: {shown(line)} is not JSON ({error})") from error
+        if not isinstance(content, dict):
+            raise BadInput(
+                f"cannot read {place}: {shown(line)} is {kind_of(content)}, not an object: write "
+                '{"query": …, "doc_id": …, "grade": …}'
+            )
+        keys = tuple(content)
+        roles = self.layouts.get(keys)
+        if roles is None:
+            roles = self.layouts[keys] = self._roles(keys, place)
+        row = len(self.numbers)
+        self.numbers.append(number)
+        found = ((role, content.pop(key)) for role, key in roles.items())
+        said = {role: _text(value, role, place) for role, value in found if value is not None}
+        said["query_id"] = said.get("query_id", said.get("query", ""))
+        for role in _ROLES:
+            self.texts[role].append(said.get(role, ""))
+        query = self.queries.setdefault(said["query_id"], len(self.queries))
+        self.query_of.append(query)
+        for name, value in content.items():
+            if not name.startswith(SHOWN):
+                self.params.setdefault(name, _Param()).add(row, query, value)
+
+    def judgments(self) -> JudgmentLines:
+        """All of it. Raises BadInput where there is none, or a query has no text."""
+        if not self.numbers:
+            raise BadInput(f"cannot read {self.path}: it has no judgment")
+        queries = np.array(self.query_of, np.int64)
+        columns: dict[str, Any] = dict(self.texts)
+        if self.topics is not None and not any(self.texts["query"]):
+            del columns["query"]
+        roles = {role: place for place, role in enumerate(columns)}
+        for name, param in self.params.items():
+            columns[name] = param.column(queries)
+        return lines_by_role(
+            self.path, self.numbers, list(columns), list(columns.values()), roles, self.topics
+        )
+
+    def _roles(self, keys: tuple[str, ...], place: str) -> dict[str, str]:
+        found = find_roles(keys, place, self.topics is not None, "each line", "key")
+        return {role: keys[position] for role, position in found.items()}
+
+
+@dataclass
+class _Param:
+    """The values of one parameter, each held once a query."""
+
+    values: list[Any] = field(default_factory=lambda: [None])
+    rows: list[int] = field(default_factory=list)
+    codes: list[int] = field(default_factory=list)
+    latest: dict[int, int] = field(default_factory=dict)
+
+    def add(self, row: int, query: int, value: Any) -> None:
+        """Take in what a line says; most lines say what the query's last one did."""
+        code = self.latest.get(query, _UNSAID)
+        if value is None:
+            code = 0
+        elif code == _UNSAID or not _same(self.values[code], value):
+            code = len(self.values)
+            self.values.append(value)
+        self.latest[query] = code
+        self.rows.append(row)
+        self.codes.append(code)
+
+    def column(self, queries: Any) -> TypedColumn | Column:
+        """A value a judgment: where its line says none, what another of the query does."""
+        codes = np.full(len(queries), _UNSAID, np.int64)
+        codes[self.rows] = self.codes
+        first = np.zeros(queries.max() + 1, np.int64)
+        # In reverse, so that the first line of a query is the last to be written.
+        first[queries[self.rows[::-1]]] = self.codes[::-1]
+        codes = np.where(codes == _UNSAID, first[queries], codes)
+        if all(isinstance(value, str) for value in self.values[1:]):
+            return decode(codes, ["", *self.values[1:]])
+        return TypedColumn(codes, self.values)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are one: True is no 1, though Python thinks so."""
+    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
+
+
+def _text(value: Any, role: str, place: str) -> str:
+    """An id, a query or a grade as it stands in the line."""
+    if isinstance(value, str):
+        return value
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or (isinstance(value, float) and role != "grade"):
+        wanted = "a number" if role == "grade" else "text or a whole number"
+        raise BadInput(
+            f"cannot read {place}: the {role} is {kind_of(value)}, {shown(repr(value))}, and must "
+            f"be {wanted}"
+        )
+    return repr(value)
