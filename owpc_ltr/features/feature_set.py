@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from owpc_ltr.errors import BadInput
+from owpc_ltr.features.mustache import json_variables, text_variables
+from owpc_ltr.features.template_trees import strings
 
 MUSTACHE = "mustache"
 DERIVED = "derived_expression"
@@ -72,6 +74,26 @@ class FeatureSet:
         return tuple(sorted({name for feature in self.features for name in feature.params}))
 
     @cached_property
+    def text_params(self) -> dict[str, str]:
+        """The variables that a template inserts as text, each with the first feature that does."""
+        found: dict[str, str] = {}
+        for feature in self._mustache():
+            for text in strings(feature.template):
+                for name in sorted(text_variables(text)):
+                    found.setdefault(name, feature.name)
+        return found
+
+    @cached_property
+    def json_params(self) -> dict[str, str]:
+        """The variables that a template inserts as JSON, each with the first feature that does."""
+        found: dict[str, str] = {}
+        for feature in self._mustache():
+            if isinstance(feature.template, str):
+                for name in sorted(json_variables(feature.template)):
+                    found.setdefault(name, feature.name)
+        return found
+
+    @cached_property
     def hash(self) -> str:
         """Hex SHA-256 of the features in canonical JSON: what a model was trained on."""
         content = [
@@ -79,6 +101,9 @@ class FeatureSet:
         ]
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()
+
+    def _mustache(self) -> Iterator[Feature]:
+        return (feature for feature in self.features if feature.template_language == MUSTACHE)
 
     def to_body(self) -> dict[str, Any]:
         """The set as a request stores it, and as `load_featureset` reads it."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 from owpc_ltr.errors import BadInput
@@ -16,7 +15,10 @@ from owpc_ltr.features.feature_set import (
     Feature,
     FeatureSet,
 )
+from owpc_ltr.features.inserted import refuse_structures
 from owpc_ltr.features.mustache import compiled, json_variables, variables
+from owpc_ltr.features.search_parts import refuse_search_parts
+from owpc_ltr.features.template_trees import query_of, strings
 
 DEEPEST = 100
 """Levels of objects and lists in a template; engines take 20 to 30 queries within each other."""
@@ -66,19 +68,6 @@ def check_depth(template: Any, where: str) -> None:
         raise BadInput(f"{where} is nested deeper than {DEEPEST} levels: simplify its query")
 
 
-def strings(tree: Any) -> Iterator[str]:
-    """Every string of a query, keys included: wherever a tag can stand."""
-    if isinstance(tree, str):
-        yield tree
-    elif isinstance(tree, dict):
-        for key, value in tree.items():
-            yield key
-            yield from strings(value)
-    elif isinstance(tree, list):
-        for part in tree:
-            yield from strings(part)
-
-
 def _parts(tree: Any) -> list[Any]:
     parts = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
     return [part for part in parts if isinstance(part, dict | list)]
@@ -110,6 +99,7 @@ def _lint_template(feature: Feature, where: str) -> None:
             raise BadInput(
                 f"{where}: toJson inside a string gives no JSON: write the whole template as text"
             )
+    refuse_search_parts(query_of(feature.template), where)
     undeclared = sorted(used - set(feature.params))
     if undeclared:
         raise BadInput(
@@ -142,3 +132,7 @@ def _lint_validation(featureset: FeatureSet, place: str) -> None:
             f"{place}: validation has no value for '{lacking[0]}', which a template needs: add it "
             "to validation.params"
         )
+    try:
+        refuse_structures(featureset, featureset.validation["params"])
+    except BadInput as error:
+        raise BadInput(f"{place}: validation: {error}") from error

@@ -26,7 +26,8 @@ _REFUSED = {
 }
 _TAG = re.compile(r"\{\{\s*([#^/!]?)\s*([^{}]*?)\s*\}\}")
 _NAME = re.compile(r"\.|[A-Za-z0-9_-]+(\.(?!size\b)[A-Za-z_][A-Za-z0-9_-]*)*")
-_TO_JSON = re.compile(r"\{\{\s*#\s*toJson\s*\}\}\s*([A-Za-z0-9_-]+)\s*\{\{\s*/\s*toJson\s*\}\}")
+TO_JSON = re.compile(r"\{\{\s*#\s*toJson\s*\}\}\s*([A-Za-z0-9_-]+)\s*\{\{\s*/\s*toJson\s*\}\}")
+_PLAIN = re.compile(r"\{\{\s*([A-Za-z0-9_-]+)\s*\}\}")
 _LISTED = "\0toJson "
 """Prefix of the inner name under which a parameter's JSON is found; no tag can spell it."""
 
@@ -38,8 +39,8 @@ def variables(template: str) -> set[str]:
     ['keywords', 'place', 'tags']
     """
     _refuse(template)
-    names = {match[1] for match in _TO_JSON.finditer(template)}
-    for sigil, name in _tags(_TO_JSON.sub("", template)):
+    names = {match[1] for match in TO_JSON.finditer(template)}
+    for sigil, name in _tags(TO_JSON.sub("", template)):
         if sigil != "!" and name != ".":
             names.add(name.partition(".")[0])
     return names
@@ -47,7 +48,16 @@ def variables(template: str) -> set[str]:
 
 def json_variables(template: str) -> set[str]:
     """The parameters that a template inserts as JSON: only lists and objects are safe there."""
-    return {match[1] for match in _TO_JSON.finditer(template)}
+    return {match[1] for match in TO_JSON.finditer(template)}
+
+
+def text_variables(template: str) -> set[str]:
+    """The parameters that a template inserts as text, where a list would read `{0=a, 1=b}`.
+
+    >>> sorted(text_variables("{{q}} {{#tags}}{{.}}{{/tags}} {{#toJson}}v{{/toJson}} {{at.lat}}"))
+    ['q']
+    """
+    return set(_PLAIN.findall(TO_JSON.sub("", template)))
 
 
 def compiled(template: str, escape: Callable[[str], str]) -> Text:
@@ -60,13 +70,13 @@ def compiled(template: str, escape: Callable[[str], str]) -> Text:
     """
     variables(template)
     lists = json_variables(template)
-    tags = list(_tags(_TO_JSON.sub("", template)))
+    tags = list(_tags(TO_JSON.sub("", template)))
     if not lists and all(not sigil and "." not in name for sigil, name in tags):
         pieces = _pieces(template)
         return lambda params: "".join(
             text if name is None else escape(java_text(params.get(name))) for text, name in pieces
         )
-    parsed = pystache.parse(_TO_JSON.sub(lambda m: "{{{" + _LISTED + m[1] + "}}}", template))
+    parsed = pystache.parse(TO_JSON.sub(lambda m: "{{{" + _LISTED + m[1] + "}}}", template))
     renderer = pystache.Renderer(escape=escape, missing_tags="ignore")
     renderer.str_coerce = java_text
 

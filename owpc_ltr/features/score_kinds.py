@@ -1,7 +1,7 @@
 """ScoreKind: what a feature's score is made of, as the structure of its query says.
 
 Text scores are BM25's, which engines have changed by a factor; constants, fields' values and
-distances stay. What is a sum of both moves too, but by no factor.
+distances stay, those of vectors among them. What is a sum of both moves too, but by no factor.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from owpc_ltr.features.feature_set import MUSTACHE, Feature
+from owpc_ltr.features.template_trees import query_of
 
 
 class ScoreKind(StrEnum):
@@ -27,10 +28,10 @@ class ScoreKind(StrEnum):
 
 
 def score_kind(feature: Feature) -> ScoreKind:
-    """The kind of a feature's score; of a derived, scripted or text template it is not known."""
-    if feature.template_language != MUSTACHE or not isinstance(feature.template, dict):
+    """The kind of a feature's score; what is derived, scripted or has sections is not known."""
+    if feature.template_language != MUSTACHE:
         return ScoreKind.unknown
-    return _kind(feature.template)
+    return _kind(query_of(feature.template))
 
 
 # A term of a keyword is scored by BM25, one of a number is not; query strings parse to anything.
@@ -45,6 +46,9 @@ _CONSTANT = frozenset(
         *("match_all", "match_none", "constant_score", "exists", "ids", "terms", "terms_set"),
         *("range", "distance_feature", "rank_feature", "knn", "intervals", "geo_distance"),
         *("geo_bounding_box", "geo_polygon", "geo_shape", "type"),
+        # Similarities of vectors, dense or of weighted tokens, whatever filters them.
+        *("neural", "neural_sparse", "semantic", "sparse_vector", "text_expansion"),
+        "weighted_tokens",
     )
 )
 _OF_TERMS = frozenset(("prefix", "wildcard", "regexp"))

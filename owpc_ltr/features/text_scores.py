@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from owpc_ltr.features.feature_set import MUSTACHE, FeatureSet
+from owpc_ltr.features.template_trees import query_of
 
 _MATCHING = frozenset(
     {
@@ -20,8 +21,14 @@ def text_scores(featureset: FeatureSet) -> tuple[str, ...]:
     return tuple(
         feature.name
         for feature in featureset.features
-        if feature.template_language == MUSTACHE and _matches(feature.template)
+        if feature.template_language == MUSTACHE and _matches(_tree(feature.template))
     )
+
+
+def _tree(template: Any) -> Any:
+    """The query as an object, where it is known without parameters."""
+    tree = query_of(template)
+    return template if tree is None else tree
 
 
 def _matches(template: Any) -> bool:

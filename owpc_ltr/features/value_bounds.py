@@ -31,7 +31,10 @@ def highest_value(feature: Feature) -> float:
 
 
 def never_negative(feature: Feature) -> bool:
-    """Whether no value is below 0: so it is with what queries score, but not with scripts."""
+    """Whether no value is below 0: so it is with what queries score, but not with scripts.
+
+    Similarities of vectors too: engines shift or bend cosines and inner products to 0 and up.
+    """
     return feature.template_language == MUSTACHE
 
 

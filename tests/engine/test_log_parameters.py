@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -16,9 +18,12 @@ EXPRESSION = Feature("age", ("year",), "year * 2", "derived_expression")
 SCRIPT = Feature("old", ("year",), {"params": {"year": "year"}}, "script_feature")
 
 
-def typed(*features: Feature, **params: str) -> dict[str, object]:
-    judged = Judgments([JudgedQuery("q7", {"words": "10", **params}, ["d"], GRADE)])
-    (found,) = typed_params(judged, FeatureSet("movies", features))
+def judged(**params: Any) -> Judgments:
+    return Judgments([JudgedQuery("q7", {"words": "10", **params}, ["d"], GRADE)])
+
+
+def typed(*features: Feature, **params: Any) -> dict[str, object]:
+    (found,) = typed_params(judged(**params), FeatureSet("movies", features))
     return found
 
 
@@ -47,6 +52,19 @@ def test_what_is_no_finite_number_stays_text_for_a_script_and_is_refused_for_an_
             f"query 'q7' has year='{text}', which a derived_expression of 'movies' needs as a "
             "number"
         )
+
+
+@pytest.mark.parametrize("number", [2001, 1.5, 0])
+def test_a_number_stays_one_for_templates_and_for_what_computes(number: float) -> None:
+    for features in ([TEXT], [TEXT, EXPRESSION], [TEXT, SCRIPT]):
+        assert typed(*features, year=number)["year"] is number
+
+
+@pytest.mark.parametrize("value", [[1.5], {"a": 1}, True])
+def test_what_is_no_number_is_refused_for_an_expression_by_its_value(value: Any) -> None:
+    with pytest.raises(BadInput, match=r"^query 'q7' has year='.*', which a derived_expression"):
+        typed(EXPRESSION, year=value)
+    assert typed(SCRIPT, year=value)["year"] == value
 
 
 def test_a_parameter_that_no_query_has_is_named_with_those_there_are() -> None:

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.features.inserted import refuse_structures
+from owpc_ltr.files.json_values import json_text
+from owpc_ltr.files.text import shown
 
 if TYPE_CHECKING:
     from owpc_ltr.data.judgments import Judgments
@@ -18,10 +21,11 @@ _WHOLE = re.compile(r"[+-]?[0-9]+")
 def typed_params(judgments: Judgments, featureset: FeatureSet) -> list[dict[str, Any]]:
     """Per query, its parameters as they are sent and kept in the dataset.
 
-    They stay text, as they stand in the judgments: a mustache template puts them into JSON
-    strings, and the engine reads "2010" as a number where the field is one. Only what a
-    `derived_expression` or a `script_feature` names is sent as a number, because their
-    variables are no text. Raises UsageError naming every variable that the judgments lack.
+    They stay what they are in the judgments: a mustache template puts texts into JSON strings,
+    and the engine reads "2010" as a number where the field is one. Only what a
+    `derived_expression` or a `script_feature` names is sent as a number even if it is text,
+    because their variables are none. Raises UsageError naming every variable that the judgments
+    lack, BadInput for a list that a feature inserts as text.
     """
     present: set[str] = set().union(*(query.params for query in judgments.queries))
     lacking = sorted(set(featureset.params) - present)
@@ -48,7 +52,7 @@ def _numbers(featureset: FeatureSet) -> dict[str, bool]:
 
 
 def _typed(
-    query_id: str, params: dict[str, str], featureset: FeatureSet, numbers: dict[str, bool]
+    query_id: str, params: dict[str, Any], featureset: FeatureSet, numbers: dict[str, bool]
 ) -> dict[str, Any]:
     lacking = [name for name in featureset.params if name not in params]
     if lacking:
@@ -56,6 +60,10 @@ def _typed(
             f"query '{query_id}' has no {_quoted(lacking)}, which the feature set "
             f"'{featureset.name}' needs"
         )
+    try:
+        refuse_structures(featureset, params)
+    except BadInput as error:
+        raise BadInput(f"query '{query_id}': {error}") from error
     typed: dict[str, Any] = dict(params)
     for name, needed in numbers.items():
         number = _number(params[name])
@@ -63,13 +71,17 @@ def _typed(
             typed[name] = number
         elif needed:
             raise BadInput(
-                f"query '{query_id}' has {name}='{params[name]}', which a derived_expression of "
-                f"'{featureset.name}' needs as a number"
+                f"query '{query_id}' has {name}={_shown(params[name])}, which a "
+                f"derived_expression of '{featureset.name}' needs as a number"
             )
     return typed
 
 
-def _number(text: str) -> float | int | None:
+def _number(text: Any) -> float | int | None:
+    if isinstance(text, bool | list | dict):
+        return None
+    if isinstance(text, int | float):
+        return text
     if _WHOLE.fullmatch(text.strip()):
         return int(text)
     try:
@@ -77,6 +89,10 @@ def _number(text: str) -> float | int | None:
     except ValueError:
         return None
     return number if math.isfinite(number) else None
+
+
+def _shown(value: Any) -> str:
+    return shown(value if isinstance(value, str) else json_text(value))
 
 
 def _quoted(names: list[str]) -> str:

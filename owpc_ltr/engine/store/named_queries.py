@@ -17,8 +17,12 @@ _LEAVES = frozenset(
         *("match", "match_all", "match_phrase", "match_phrase_prefix", "match_bool_prefix"),
         *("multi_match", "combined_fields", "query_string", "simple_query_string", "term"),
         *("terms", "prefix", "wildcard", "regexp", "fuzzy", "range", "exists", "rank_feature"),
+        *("knn", "neural", "semantic"),
     )
 )
+_OF_TOKENS = frozenset(("sparse_vector", "neural_sparse", "text_expansion", "weighted_tokens"))
+"""Queries of which every token is a leaf."""
+_TOKENS = frozenset(("query_vector", "query_tokens", "tokens"))
 
 
 def named(query: Query, name: str) -> Query:
@@ -103,9 +107,21 @@ def _leaves(tree: Any) -> int:
             if key in _LEAVES and isinstance(value, dict):
                 fields = value.get("fields")
                 count += len(fields) if isinstance(fields, list) and fields else 1
+            elif key in _OF_TOKENS and isinstance(value, dict):
+                count += _tokens(value)
             else:
                 count += _leaves(value)
     return count
+
+
+def _tokens(query: Query) -> int:
+    """How many tokens a sparse query has at least: those it was given, else one."""
+    for holder in (query, *query.values()):
+        if isinstance(holder, dict):
+            for key in _TOKENS & holder.keys():
+                if isinstance(holder[key], dict | list) and holder[key]:
+                    return len(holder[key])
+    return 1
 
 
 def _has_name(tree: Any) -> bool:

@@ -14,32 +14,42 @@ from owpc_ltr.engine.store.named_queries import check_names
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.expressions import compile_expression, expression_variables
 from owpc_ltr.features.feature_set import DERIVED, MUSTACHE, Feature, FeatureSet
-from owpc_ltr.features.lint import check_depth, strings
-from owpc_ltr.features.mustache import compiled, json_escape, json_variables, variables
+from owpc_ltr.features.inserted import refuse_structures, what_it_inserts
+from owpc_ltr.features.lint import check_depth
+from owpc_ltr.features.mustache import TO_JSON, compiled, json_escape, text_variables, variables
+from owpc_ltr.features.template_trees import strings
+from owpc_ltr.files.json_values import is_structure
 
 Params = Mapping[str, Any]
 Build = Callable[[Params], Any]
 
 
 def render(template: Any, params: Params) -> dict[str, Any]:
-    """The query of a template: an object with tags in its strings, or mustache text.
+    """A part of an application's search: an object with tags in its strings, or mustache text.
 
-    Values reach the query as text inside its strings only (or, by toJson, as lists and objects),
-    so that no value can change the query's structure. Raises BadInput naming a variable without
-    a value.
+    Values reach it as text inside its strings only (or, by toJson, as lists and objects), so that
+    no value can change its structure. A string that is nothing but a toJson becomes the value.
+    Raises BadInput naming a variable without a value, and a list that would be inserted as text.
 
     >>> render({"match": {"title": "{{keywords}}"}}, {"keywords": 'the "thing"'})
     {'match': {'title': 'the "thing"'}}
     """
-    return compile_template(template)(params)
+    for name in sorted(set().union(*map(text_variables, strings(template))) & params.keys()):
+        if is_structure(params[name]):
+            raise BadInput(f"the query {what_it_inserts(name, params[name])}")
+    return compile_template(template, whole=True)(params)
 
 
-def compile_template(template: Any) -> Callable[[Params], dict[str, Any]]:
-    """A function that renders the template. Raises BadInput for a template that is refused."""
+def compile_template(template: Any, *, whole: bool = False) -> Callable[[Params], dict[str, Any]]:
+    """A function that renders the template. Raises BadInput for a template that is refused.
+
+    With `whole`, a string that is nothing but a toJson becomes the value; to the LTR plugin, which
+    renders features as text, it is a string still.
+    """
     check_depth(template, "the template")
     text = isinstance(template, str)
     needed = set().union(*(variables(part) for part in strings(template)))
-    build = _from_text(template) if text else _from_object(template)
+    build = _from_text(template) if text else _from_object(template, whole)
 
     def query(params: Params) -> dict[str, Any]:
         lacking = sorted(needed - params.keys())
@@ -117,10 +127,10 @@ def compile_featureset(featureset: FeatureSet, only: Collection[str] | None = No
 
 
 def check_params(featureset: FeatureSet, params: Params) -> dict[str, Any]:
-    """The params that the set declares. BadInput where one is missing or unsafe.
+    """The params that the set declares. BadInput where one is missing or unsafe, or no text.
 
     The plugin inserts a toJson parameter that is text as it is, quotes and all: text could then
-    become a query, so that only lists and objects may be given.
+    become a query, so that only lists and objects may be given. As text these would be nonsense.
     """
     lacking = [name for name in featureset.params if name not in params]
     if lacking:
@@ -128,14 +138,13 @@ def check_params(featureset: FeatureSet, params: Params) -> dict[str, Any]:
             f"the feature set '{featureset.name}' needs '{lacking[0]}', which was not given: give "
             f"{', '.join(featureset.params)}"
         )
-    for feature in featureset.features:
-        if feature.template_language == MUSTACHE and isinstance(feature.template, str):
-            for name in json_variables(feature.template) & params.keys():
-                if not isinstance(params[name], list | tuple | dict):
-                    raise BadInput(
-                        f"feature '{feature.name}' inserts '{name}' as JSON: it must be a list or "
-                        f"an object, not {params[name]!r}"
-                    )
+    for name, feature in featureset.json_params.items():
+        if name in params and not is_structure(params[name]):
+            raise BadInput(
+                f"feature '{feature}' inserts '{name}' as JSON: it must be a list or an object, "
+                f"not {params[name]!r}"
+            )
+    refuse_structures(featureset, params)
     return {name: params[name] for name in featureset.params}
 
 
@@ -184,14 +193,17 @@ def _from_text(template: str) -> Build:
     return build
 
 
-def _from_object(tree: Any) -> Build:
+def _from_object(tree: Any, whole: bool) -> Build:
     """Build the tree anew only where a string in it has a tag."""
     if not any("{{" in text for text in strings(tree)):
         return lambda _: tree
     if isinstance(tree, str):
+        alone = TO_JSON.fullmatch(tree.strip()) if whole else None
+        if alone is not None:
+            return lambda params: params[alone[1]]
         return compiled(tree, str)
     if isinstance(tree, list):
-        parts = [_from_object(part) for part in tree]
+        parts = [_from_object(part, whole) for part in tree]
         return lambda params: [part(params) for part in parts]
-    items = [(_from_object(key), _from_object(value)) for key, value in tree.items()]
+    items = [(_from_object(key, False), _from_object(value, whole)) for key, value in tree.items()]
     return lambda params: {key(params): value(params) for key, value in items}

@@ -1,0 +1,28 @@
+"""Parameters that a template inserts as text, where lists and objects have no place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from owpc_ltr.errors import BadInput
+from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.files.json_values import is_structure, kind_of
+
+
+def refuse_structures(featureset: FeatureSet, params: Mapping[str, Any]) -> None:
+    """Raise BadInput for a list or an object that a feature would insert as text.
+
+    An engine would take a list for the text `{0=a, 1=b}`, and say nothing.
+    """
+    for name, feature in featureset.text_params.items():
+        if is_structure(params.get(name)):
+            raise BadInput(f"feature '{feature}' {what_it_inserts(name, params[name])}")
+
+
+def what_it_inserts(name: str, value: Any) -> str:
+    """What is wrong with inserting a list or an object as text, and what to write."""
+    return (
+        f"inserts '{name}' as text, and it is {kind_of(value)}: give a text or a number, or write "
+        f"{{{{#toJson}}}}{name}{{{{/toJson}}}} where a list belongs"
+    )
