@@ -71,7 +71,7 @@ def test_parameters_fill_the_words_and_the_features() -> None:
     """Without a word to the cluster, which is not there."""
     asked = Question(param=["tag=a=b", "n=1"], size=3, window=7).asked() | {"query": QUERY}
     filled = NOWHERE.request("red shoe", index="docs", **asked)
-    assert filled.params == {"keywords": "red shoe", "query": "red shoe", "tag": "a=b", "n": "1"}
+    assert filled.params == {"keywords": "red shoe", "query": "red shoe", "tag": "a=b", "n": 1}
     assert (filled.size, filled.window) == (3, 7)
     assert filled.filled == {"match": {"t": "red shoe"}}
 

@@ -311,10 +311,13 @@ class Cluster:
     ) -> SearchRequest:
         """What a search asks for: the keywords in `query`, else in all text fields.
 
-        `query` has `{{keywords}}` where the user's words go. It may be a file, and the whole body
-        of a search, with filters, aggregations, highlighting …; its `size` holds unless given.
-        `query_id` is what joined tables may know the query as.
+        `params` are further parameters of the query and of features: texts, numbers, lists (a
+        query's vector, which may be an array) … `query` has `{{keywords}}` where the user's words
+        go. It may be a file, and the whole body of a search, with filters, aggregations,
+        highlighting …; its `size` holds unless given. `query_id` is what joined tables may know
+        the query as.
         """
+        from owpc_ltr.api.parameters import plain_params
         from owpc_ltr.engine.search.request import COLLAPSE, SearchRequest
         from owpc_ltr.engine.store.needs import check_collapse
 
@@ -323,7 +326,7 @@ class Cluster:
             check_collapse(self.engine.about())
         own = rest.pop("size", 10)
         shown = own if size is None else size
-        filled = {"keywords": keywords, "query": keywords, **(params or {})}
+        filled = {"keywords": keywords, "query": keywords, **plain_params(params)}
         return SearchRequest(index, template, filled, shown, window, rest, query_id)
 
     def search(
@@ -414,6 +417,7 @@ class Cluster:
         keywords: Sequence[str] = (),
         *,
         queries: Path | str | None = None,
+        params: Mapping[str, Any] | None = None,
         model: str | None = None,
         featureset: str | None = None,
         index: str | None = None,
@@ -425,16 +429,19 @@ class Cluster:
     ) -> Profile:
         """What features, windows and a model cost in the live query, in milliseconds.
 
-        Asked with each of `keywords`, and with the judged `queries` of a file. With a model it is
+        Asked with each of `keywords`, and with the judged `queries` of a file, which may have
+        `params` of their own; else these hold. With a model it is
         rescored; without, the features of the window come back.
         """
         from owpc_ltr.api.judgments import read_judgments
+        from owpc_ltr.api.parameters import plain_params
         from owpc_ltr.engine.search.profile import profile
         from owpc_ltr.errors import UsageError
 
-        typed: list[dict[str, Any]] = [{"keywords": text, "query": text} for text in keywords]
+        given = plain_params(params)
+        typed = [{"keywords": text, "query": text, **given} for text in keywords]
         if queries is not None:
-            typed += [query.params for query in read_judgments(queries).queries]
+            typed += [{**given, **query.params} for query in read_judgments(queries).queries]
         if not typed:
             raise UsageError("there is no query to profile with: give --keywords or --queries")
         if model is None and featureset is None:
@@ -520,6 +527,7 @@ class Cluster:
         fields: Sequence[str] = (),
         judged: Judgments | Path | str | None = None,
         query: Mapping[str, Any] | Path | str | None = None,
+        params: Mapping[str, Any] | None = None,
         window: int = 100,
         in_flight: int = 4,
         seed: int = 0,
@@ -531,9 +539,10 @@ class Cluster:
         `rankers` are queries (objects, or files in JSON), uploaded names, which rescore `query`,
         and TREC runs. With `out` they are written as a CSV whose `grade` column is to be filled,
         with `fields` of each document. What `judged` has already is left out, and counted. `join`
-        has the tables, as for `log_features`, of features that are in no index.
+        has the tables, as for `log_features`, of features that are in no index. `params` are those
+        of queries that have none of their own.
         """
-        from owpc_ltr.api.live import judged_queries
+        from owpc_ltr.api.live import judged_queries, with_params
         from owpc_ltr.api.pooling import pool_plan
         from owpc_ltr.data.judgments.asked import read_queries
         from owpc_ltr.data.judgments.sheet import write_sheet
@@ -544,6 +553,7 @@ class Cluster:
             files = (queries, judged, query, *rankers)
             output_file(out, [one for one in files if isinstance(one, Path | str)])
         asked = read_queries(Path(queries)) if isinstance(queries, Path | str) else list(queries)
+        asked = with_params(asked, params)
         known = judged_queries(judged) if judged is not None else []
         where = the_index(self.engine, index)
         place = (self.engine, self.store, self.models)

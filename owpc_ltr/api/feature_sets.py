@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace as with_changes
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,6 +40,7 @@ class FeatureSets:
         unless `allow_unmapped`: an engine would say nothing, and answer that nothing matches.
         """
         from owpc_ltr.api.defaults import the_index
+        from owpc_ltr.api.parameters import plain_params
         from owpc_ltr.engine.store.trial import put_tried, trial_params
         from owpc_ltr.engine.store.unmapped import refuse_unmapped
         from owpc_ltr.features.feature_set import FeatureSet
@@ -51,7 +51,7 @@ class FeatureSets:
         elif name is not None:
             featureset = with_changes(featureset, name=name)
         where = the_index(self._engine, index)
-        tried = trial_params(featureset, keywords, params or {})
+        tried = trial_params(featureset, keywords, plain_params(params))
         if not allow_unmapped:
             refuse_unmapped(self._engine, featureset, where, tried.values)
         validation = {"index": where, "params": tried.values}
@@ -70,29 +70,3 @@ class FeatureSets:
     def delete(self, name: str) -> None:
         """Take out a feature set; models keep their own copy of it."""
         self._store().delete_featureset(name)
-
-
-def named_params(texts: Iterable[str]) -> dict[str, Any]:
-    """Parameters by name from texts as `year=1979`, `keywords=alien` or `tags=["a", "b"]`.
-
-    >>> named_params(["year=1979", "words=the thing", 'tags=["a", "b"]', 'quoted="1979"'])
-    {'year': 1979, 'words': 'the thing', 'tags': ['a', 'b'], 'quoted': '1979'}
-    """
-    return dict(map(_named_param, texts))
-
-
-def _named_param(text: str) -> tuple[str, Any]:
-    from owpc_ltr.errors import UsageError
-
-    name, sign, value = text.partition("=")
-    if not name or not sign:
-        raise UsageError(f"--param {text!r} has no value: write NAME=VALUE, as year=1979")
-    try:
-        decoded = json.loads(value, parse_constant=_no_number)
-    except (ValueError, RecursionError):
-        return name, value
-    return name, value if decoded is None else decoded
-
-
-def _no_number(word: str) -> None:
-    raise ValueError(f"{word} is a word")

@@ -31,7 +31,8 @@ class LiveProof:
     `judgments` may be a file (its queries' texts in `topics`), what was read, or a dataset; `query`
     has `{{keywords}}` where the user's words go, and may be a file; left out, all text fields are
     searched. The best `window` documents are rescored. `queries`: `auto` takes those that a model
-    was not trained with, where it knows them; or `all`, `train`, `validation`, `test`.
+    was not trained with, where it knows them; or `all`, `train`, `validation`, `test`. `params` are
+    those of queries that have none of their own.
     """
 
     judgments: Judgments | RankingDataset | Path | str
@@ -41,6 +42,7 @@ class LiveProof:
     topics: Path | str | None = None
     in_flight: int = 4
     progress: Progress | None = None
+    params: Mapping[str, Any] | None = None
 
     def question(
         self,
@@ -53,7 +55,7 @@ class LiveProof:
         """What is asked of an index. Raises UsageError where a query lacks a parameter."""
         from owpc_ltr.engine.search.live_evaluation import LiveQuestion
 
-        judged = judged_queries(self.judgments, self.topics)
+        judged = with_params(judged_queries(self.judgments, self.topics), self.params)
         if featureset is not None:
             judged = typed_queries(judged, featureset)
         return LiveQuestion(index, query, judged, metrics, self.window, self.in_flight, seed)
@@ -104,6 +106,18 @@ def judged_queries(
     ]
 
 
+def with_params(
+    queries: Sequence[JudgedQuery], params: Mapping[str, Any] | None
+) -> list[JudgedQuery]:
+    """The queries, those without a parameter of their own having the one that is given."""
+    from owpc_ltr.api.parameters import plain_params
+
+    given = plain_params(params)
+    if not given:
+        return list(queries)
+    return [replace(query, params={**given, **query.params}) for query in queries]
+
+
 def check_live(
     engine: Engine,
     store: Store,
@@ -132,5 +146,5 @@ def typed_queries(judged: Sequence[JudgedQuery], featureset: FeatureSet) -> list
     from owpc_ltr.data.judgments.types import Judgments
     from owpc_ltr.engine.feature_log.parameters import typed_params
 
-    params: list[Mapping[str, Any]] = list(typed_params(Judgments(list(judged)), featureset))
-    return [replace(q, params=dict(typed)) for q, typed in zip(judged, params, strict=True)]
+    params = typed_params(Judgments(list(judged)), featureset)
+    return [replace(q, params=typed) for q, typed in zip(judged, params, strict=True)]

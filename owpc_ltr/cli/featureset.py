@@ -10,7 +10,7 @@ import typer
 from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.files import A_FEATURE_SET
 from owpc_ltr.cli.groups import grouped
-from owpc_ltr.cli.options import Index, Json
+from owpc_ltr.cli.options import Index, Json, Params
 from owpc_ltr.cli.output import print_json, print_table
 
 app = typer.Typer(
@@ -35,13 +35,7 @@ def push(
     keywords: Annotated[
         str, typer.Option(help="The query to try every feature with before it is stored.")
     ] = "test",
-    param: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A parameter to try with, NAME=VALUE: a number, a list or true as in JSON, else "
-            "text; may be repeated."
-        ),
-    ] = None,
+    param: Params = None,
     allow_unmapped: Annotated[
         bool,
         typer.Option(
@@ -56,7 +50,7 @@ def push(
     as_json: Json = False,
 ) -> None:
     """Store a feature set, every feature tried on the index first."""
-    from owpc_ltr.api.feature_sets import named_params
+    from owpc_ltr.api.parameters import named_params
 
     cluster = place.connect()
     featureset = cluster.featuresets.push(

@@ -11,7 +11,7 @@ from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.files import Reads, Writes
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.live import LiveQuery, LiveWindow
-from owpc_ltr.cli.options import Index, Join, Json, Seed
+from owpc_ltr.cli.options import Index, Join, Json, Params, Seed
 from owpc_ltr.cli.output import print_json, progress
 
 app = typer.Typer(help="Which documents to judge next.", no_args_is_help=True)
@@ -48,6 +48,7 @@ def pool(
     ] = None,
     query: LiveQuery = None,
     window: LiveWindow = 100,
+    param: Params = None,
     in_flight: Annotated[int, typer.Option(help="Searches under way at the same time.")] = 4,
     join: Join = None,
     seed: Seed = 0,
@@ -62,11 +63,13 @@ def pool(
     ranker. Once its `grade` column is filled, log-features reads it; --query is what uploaded names
     rescore.
     """
+    from owpc_ltr.api.parameters import named_params
+
     with progress() as show:
         found = place.connect().pool(
             queries, _listed(rankers), out, index=index, depth=depth, fields=_listed(fields),
-            judged=judged, query=query, window=window, in_flight=in_flight, seed=seed,
-            join=join, progress=show,
+            judged=judged, query=query, params=named_params(param or ()), window=window,
+            in_flight=in_flight, seed=seed, join=join, progress=show,
         )  # fmt: skip
     counts = {
         "queries": len(found.queries), "documents": found.n_documents,

@@ -10,6 +10,7 @@ import typer
 
 from owpc_ltr.cli.cluster import ClusterOptions
 from owpc_ltr.cli.files import Reads
+from owpc_ltr.cli.options import Params
 from owpc_ltr.cli.output import warn
 from owpc_ltr.errors import UsageError
 
@@ -49,21 +50,26 @@ class LiveOptions:
     query: LiveQuery = None
     window: LiveWindow = 100
     in_flight: Annotated[int, typer.Option(help="Searches under way at the same time.")] = 4
+    param: Params = None
 
     def proof(self, queries: str, show: Progress) -> LiveProof:
         """What is asked. Raises UsageError where it is not said which queries."""
         from owpc_ltr.api.live import LiveProof
+        from owpc_ltr.api.parameters import named_params
 
         if self.judgments is None:
             raise UsageError("--live asks judged queries: give them with --judgments FILE")
         return LiveProof(
-            self.judgments, self.query, self.window, queries, self.topics, self.in_flight, show
-        )
+            self.judgments, self.query, self.window, queries, self.topics, self.in_flight, show,
+            named_params(self.param or ()),
+        )  # fmt: skip
 
     def refuse_without_live(self) -> None:
         """Refuse judgments that would not be asked."""
         if self.judgments is not None and not self.live:
             raise UsageError("--judgments are asked live: add --live, or leave them out")
+        if self.param and not self.live:
+            raise UsageError("--param is asked live: add --live, or leave it out")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -47,6 +47,14 @@ Metrics = Annotated[
     typer.Option("--metric", help="As ndcg@10, map, mrr, precision@5; may be repeated."),
 ]
 ModelFile = Annotated[Path, Writes(), typer.Option(help="Where the model goes (JSON).")]
+Params = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--param",
+        help="A parameter of the features, NAME=VALUE: a number, a list or true as in JSON, else "
+        "text; NAME=@FILE for what a file holds as JSON; may be repeated.",
+    ),
+]
 PluginFiles = Annotated[
     list[Path] | None,
     A_PLUGIN,

@@ -12,7 +12,7 @@ import typer
 from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.files import Reads
 from owpc_ltr.cli.groups import grouped
-from owpc_ltr.cli.options import Index, Json, Seed
+from owpc_ltr.cli.options import Index, Json, Params, Seed
 from owpc_ltr.cli.output import print_json, print_table, progress
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Profiled:
 
 @dataclass(frozen=True)
 class Typed:
-    """What users type: words that are given, or those of judged queries."""
+    """What users type: words that are given, or those of judged queries, and what goes with it."""
 
     queries: Annotated[
         Path | None,
@@ -43,6 +43,7 @@ class Typed:
     keywords: Annotated[
         list[str] | None, typer.Option(help="What a user types; may be repeated.")
     ] = None
+    param: Params = None
 
 
 @grouped
@@ -71,10 +72,13 @@ def profile(
     With a model it is rescored; without, the features of the window come back. Quartiles of a cost
     on both sides of 0 say that it is not told from noise.
     """
+    from owpc_ltr.api.parameters import named_params
+
     with progress() as show:
         found = place.connect().profile(
             typed.keywords or (),
             queries=typed.queries,
+            params=named_params(typed.param or ()),
             model=profiled.model,
             featureset=profiled.featureset,
             index=index,

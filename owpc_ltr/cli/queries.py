@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from owpc_ltr.cli.files import Reads
-from owpc_ltr.errors import UsageError
+from owpc_ltr.cli.options import Params
 
 
 @dataclass(frozen=True)
@@ -31,25 +30,15 @@ class Question:
             "user's words go; default: all text fields.",
         ),
     ] = None
-    param: Annotated[
-        list[str] | None, typer.Option(help="A further parameter of the features, NAME=VALUE.")
-    ] = None
+    param: Params = None
 
     def asked(self) -> dict[str, Any]:
         """Everything but the keywords, as searches take it."""
+        from owpc_ltr.api.parameters import named_params
+
         return {
             "query": self.query,
-            "params": _named(self.param or ()),
+            "params": named_params(self.param or ()),
             "size": self.size,
             "window": self.window,
         }
-
-
-def _named(texts: Iterable[str]) -> dict[str, str]:
-    params = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not (name and equals):
-            raise UsageError(f"cannot read the parameter '{text}': write it as NAME=VALUE")
-        params[name] = value
-    return params

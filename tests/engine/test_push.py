@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from owpc_ltr.api.feature_sets import FeatureSets, named_params
+from owpc_ltr.api.feature_sets import FeatureSets
+from owpc_ltr.api.parameters import named_params, plain_params
 from owpc_ltr.engine.http.client import Engine, EngineRefusal
 from owpc_ltr.engine.http.connection import ConnectionSettings
 from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
@@ -228,7 +230,8 @@ def test_a_parameter_that_no_template_names_is_refused(place: Place) -> None:
     [
         ("p=3", 3), ("p=2.5", 2.5), ("p=true", True), ('p=["a"]', ["a"]), ('p={"a": 1}', {"a": 1}),
         ("p=the thing", "the thing"), ('p="3"', "3"), ("p=", ""), ("p=null", "null"),
-        ("p=NaN", "NaN"), ("p=a=b", "a=b"), ("p=[1", "[1"),
+        ("p=NaN", "NaN"), ("p=a=b", "a=b"), ("p=[1", "[1"), ("p=1e999", "1e999"),
+        ("p=[0.5, -1]", [0.5, -1]), ("p=007", "007"), ('p="@me"', "@me"), ("p=a@b", "a@b"),
     ],
 )  # fmt: skip
 def test_values_are_json_where_they_can_be(text: str, value: Any) -> None:
@@ -239,6 +242,45 @@ def test_values_are_json_where_they_can_be(text: str, value: Any) -> None:
 def test_a_parameter_without_a_name_or_value_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="NAME=VALUE"):
         named_params([text])
+
+
+def test_a_file_holds_a_value_that_is_too_long_to_type(tmp_path: Path) -> None:
+    vector = [0.5 * number for number in range(768)]
+    (tmp_path / "v.json").write_text(json.dumps(vector))
+    assert named_params([f"v=@{tmp_path / 'v.json'}", "k=3"]) == {"v": vector, "k": 3}
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("[1, 2", "v.json, which --param v names: it is not JSON (expecting ',' delimiter at"),
+        ("[NaN]", "it is not JSON (NaN is no finite number)"),
+        ("null", "v.json, which --param v names, holds null, which is no value"),
+        (None, "no such file or directory; check the name; where @ begins the text itself, write"),
+    ],
+)
+def test_a_file_that_holds_no_value_is_named(
+    content: str | None, told: str, tmp_path: Path
+) -> None:
+    if content is not None:
+        (tmp_path / "v.json").write_text(content)
+    with pytest.raises(BadInput) as refused:
+        named_params([f"v=@{tmp_path / 'v.json'}"])
+    assert told in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_name_that_is_given_twice_is_refused() -> None:
+    with pytest.raises(UsageError, match="--param p is given twice"):
+        named_params(["p=1", "p=2"])
+
+
+def test_parameters_from_python_may_be_arrays_and_are_finite() -> None:
+    given = {"v": np.array([0.5, 1], np.float32), "n": np.int64(3), "t": "x", "l": [1, [2]]}
+    assert plain_params(given) == {"v": [0.5, 1.0], "n": 3, "t": "x", "l": [1, [2]]}
+    for bad in (float("nan"), [1.0, float("inf")], {"a": [float("nan")]}, np.array([np.nan])):
+        with pytest.raises(BadInput, match=r"the parameter 'v' holds (nan|inf), which is no"):
+            plain_params({"v": bad})
 
 
 def test_the_command_says_it_in_one_line_and_takes_values(place: Place, run: Run) -> None:
