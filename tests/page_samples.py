@@ -14,12 +14,15 @@ from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.letor import write_letor
 
 ROOT = Path(__file__).parents[1]
-NEEDS_NODE = {"movies", "demo-files"}
+NEEDS_NODE = {"movies", "demo-files", "vectors"}
 """Samples whose pages speak to a cluster."""
 
 _WORDS = ["insidious", "chapter", "steel", "river", "garden", "winter", "night", "harbour"]
 _TEXT = {"type": "text", "analyzer": "english"}
 _QUERIES, _JUDGED, _MOVIES = 220, 20, 300
+_COLOURS = ["red", "blue", "green", "black", "white"]
+_THINGS = ["shoe", "hat", "coat", "glove", "scarf", "sock"]
+_PRODUCTS, _DIMENSIONS = 150, 4
 
 
 def movies(folder: Path) -> None:
@@ -76,11 +79,58 @@ def dataset(folder: Path) -> None:
     write_letor(_judged(11, queries=120), folder / "data.txt")
 
 
+def vectors(folder: Path) -> None:
+    """Products with a vector of four numbers, and judged queries that have one of their own.
+
+    Liked is mostly what is near, whatever its words; some products have no vector.
+    """
+    products, judged = products_and_judgments()
+    for name, lines in (("products", products), ("judgments", judged)):
+        text = "".join(f"{json.dumps(line)}\n" for line in lines)
+        (folder / f"{name}.jsonl").write_text(text)
+    fields = {f"v{number}": {"type": "float"} for number in range(_DIMENSIONS)}
+    mappings = {"properties": {"title": {"type": "text"}, "text": {"type": "text"}, **fields}}
+    (folder / "settings.json").write_text(json.dumps({"mappings": mappings}))
+
+
+def products_and_judgments() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The products, a field for each of their vectors' numbers, and the judgments."""
+    rng = np.random.default_rng(11)
+    where = rng.normal(size=(_PRODUCTS, _DIMENSIONS)).round(3)
+    products: list[dict[str, Any]] = [
+        {
+            "id": f"p{number}",
+            "title": f"{rng.choice(_COLOURS)} {rng.choice(_THINGS)}",
+            "text": " ".join(rng.choice([*_COLOURS, *_THINGS], 6)),
+            **({f"v{i}": float(x) for i, x in enumerate(where[number])} if number % 9 else {}),
+        }
+        for number in range(_PRODUCTS)
+    ]
+    judged: list[dict[str, Any]] = []
+    for number in range(60):
+        vector = rng.normal(size=_DIMENSIONS).round(3)
+        near = where @ vector / np.linalg.norm(where, axis=1) / np.linalg.norm(vector)
+        near += rng.normal(scale=0.4, size=_PRODUCTS)  # people do not agree
+        words = f"{rng.choice(_COLOURS)} {rng.choice(_THINGS)}"
+        for place, index in enumerate(rng.choice(_PRODUCTS, 15, replace=False).tolist()):
+            has = bool(index % 9)
+            fits = int(products[index]["title"].split()[1] == words.split()[1])
+            judgment = {
+                "query_id": f"q{number}",
+                "query": words,
+                "doc_id": f"p{index}",
+                "grade": int(has and near[index] > 0.3) + int(has and near[index] > 0) * fits,
+            }
+            judged.append(judgment | ({} if place else {"vector": vector.tolist()}))
+    return products, judged
+
+
 SAMPLES: dict[str, Callable[[Path], None]] = {
     "movies": movies,
     "demo-files": demo_files,
     "letor": letor,
     "dataset": dataset,
+    "vectors": vectors,
 }
 
 

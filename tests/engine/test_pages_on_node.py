@@ -28,7 +28,7 @@ def empty_node(session_node: SessionNode) -> Iterator[str]:
     """
     yield session_node.status.url
     engine = Engine(ConnectionSettings(session_node.status.url))
-    for name in ("movies", "python-docs", "owpc-ltr-store", "owpc-ltr-pointers"):
+    for name in ("movies", "python-docs", "products", "owpc-ltr-store", "owpc-ltr-pointers"):
         with contextlib.suppress(EngineRefusal):
             # A name that was made anew is an alias, and it is its index that is taken away.
             for index in engine.request("GET", f"/{name}"):

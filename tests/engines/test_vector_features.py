@@ -1,0 +1,49 @@
+"""Features of vectors by an engine's own vector search, exact and by a graph, as the page shows."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.node.release import ELASTICSEARCH, Release
+from tests.engine.vector_road import (
+    DIMENSIONS,
+    Road,
+    check_cosines,
+    check_serving,
+    check_values,
+    featureset_of_page,
+    vector_road,
+)
+
+
+@pytest.fixture(scope="module")
+def road(
+    other_engine: Engine, release: Release, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Road]:
+    if release.engine != ELASTICSEARCH or release.numbers < (8, 15):
+        pytest.skip(f"{release} has no knn query with k, or none without a plugin")
+    vector = {"type": "dense_vector", "dims": DIMENSIONS, "index": True, "similarity": "cosine"}
+    fields = {
+        "flat": {**vector, "index_options": {"type": "flat"}},
+        "graph": {**vector, "index_options": {"type": "hnsw"}},
+    }
+    featureset = featureset_of_page("products-elasticsearch.json")
+    folder: Path = tmp_path_factory.mktemp("vectors")
+    with vector_road(other_engine, uuid.uuid4().hex[:8], featureset, fields, folder) as made:
+        yield made
+
+
+def test_every_value_is_its_querys_own_and_missing_where_that_does_not_return(road: Road) -> None:
+    missing = check_values(road)
+    assert missing["nearest"] > missing["cosine"] > 0
+    # Elasticsearch scores a cosine as half of one more.
+    check_cosines(road, 1, scale=0.5)
+
+
+def test_a_model_of_them_serves_as_it_was_trained(road: Road) -> None:
+    check_serving(road)
