@@ -243,6 +243,32 @@ HOSTILE: list[tuple[str, Callable[[pa.Table], pa.Table], str]] = [
 ]
 
 
+def test_long_parameters_are_read_once_a_query_and_written_in_smaller_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A vector of many numbers stands on every row: as text, rows of it would fill the memory."""
+    count, size = 30, 20
+    vectors = np.random.default_rng(5).random((count, 200)).tolist()
+    data = make_dataset(
+        np.ones((count * size, 1)),
+        np.zeros(count * size),
+        np.repeat([f"q{number}" for number in range(count)], size),
+        query_params=pa.array([json.dumps({"vector": vector}) for vector in vectors]),
+    )
+    save_dataset(data, tmp_path / "whole")
+    monkeypatch.setattr(saving_module, "_BYTES", 400_000)
+    save_dataset(data, tmp_path / "groups")
+    groups = pq.ParquetFile(tmp_path / "groups").num_row_groups
+    assert pq.ParquetFile(tmp_path / "whole").num_row_groups == 1 < groups < count * size
+    for name in ("whole", "groups"):
+        before = pa.total_allocated_bytes()
+        back = load_dataset(tmp_path / name)
+        assert same(back, data)
+        assert back.query_params is not None
+        kept = pa.total_allocated_bytes() - before
+        assert kept < 2 * back.query_params.nbytes + 100_000 < size * back.query_params.nbytes / 4
+
+
 @pytest.mark.parametrize(
     ("change", "message"), [case[1:] for case in HOSTILE], ids=[case[0] for case in HOSTILE]
 )

@@ -26,6 +26,7 @@ from owpc_ltr.files.regular import open_regular
 from owpc_ltr.files.text import shown
 
 _TILE = 32
+_ENCODED = "query_params"
 
 
 def load_dataset(path: Path | str) -> RankingDataset:
@@ -38,6 +39,14 @@ def load_dataset(path: Path | str) -> RankingDataset:
     with open_regular(path) as file:
         try:
             parquet = pq.ParquetFile(file, page_checksum_verification=True)
+            if pa.field(_ENCODED, pa.string()) in list(parquet.schema_arrow):
+                # A query's parameters, which may be long vectors, stand on each of its rows.
+                parquet = pq.ParquetFile(
+                    file,
+                    metadata=parquet.metadata,
+                    page_checksum_verification=True,
+                    read_dictionary=[_ENCODED],
+                )
             return _checked(path, _Parts(path, parquet))
         except (pa.ArrowException, OSError, MemoryError, UnicodeError) as error:
             if getattr(error, "errno", None) == errno.EIO:
@@ -153,7 +162,8 @@ class _Parts:
 
     def _whole(self, name: str, chunks: list[Any]) -> Any:
         """All values of a column that is no feature."""
-        whole = pa.concat_arrays(chunks) if chunks else pa.array([], self.schema.field(name).type)
+        whole = pa.chunked_array(chunks, self.schema.field(name).type)
+        whole = whole.unify_dictionaries().combine_chunks()
         whole.validate(full=True)
         if name in COLUMNS and whole.null_count:
             row = pc.index(pc.is_null(whole), True).as_py()
@@ -162,6 +172,9 @@ class _Parts:
 
     def _one_a_query(self, name: str, values: Any, offsets: Any, query_ids: Any) -> Any:
         """The value of each query, which all of its rows have."""
+        if pa.types.is_dictionary(values.type):
+            codes = self._one_a_query(name, values.indices, offsets, query_ids)
+            return values.dictionary.take(codes)
         first = values.take(arrow_of(offsets[:-1]))
         expected = first.take(arrow_of(np.repeat(np.arange(len(first)), np.diff(offsets))))
         row = pc.index(pc.equal(values, expected), False).as_py()
@@ -208,11 +221,11 @@ class _Parts:
             if len(indices) != 1:
                 count = "no" if not indices else "more than one"
                 raise self._bad(f"it has {count} column {shown(name)}")
-            if kind is not None and self.schema.field(indices[0]).type != kind:
-                raise self._bad(
-                    f"the column {shown(name)} is {self.schema.field(indices[0]).type}, and must "
-                    f"be {kind}"
-                )
+            found = self.schema.field(indices[0]).type
+            if name == _ENCODED and pa.types.is_dictionary(found):
+                found = found.value_type
+            if kind is not None and found != kind:
+                raise self._bad(f"the column {shown(name)} is {found}, and must be {kind}")
 
     def _bad(self, what: str) -> BadInput:
         return BadInput(f"cannot read {self.path}: {what}")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from owpc_ltr.data.consistency import infinite_value
@@ -19,6 +20,7 @@ from owpc_ltr.files.output import open_output
 from owpc_ltr.files.text import shown
 
 _ROWS = 1 << 16
+_BYTES = 1 << 28
 
 
 def save_dataset(dataset: RankingDataset, path: Path | str) -> None:
@@ -59,8 +61,9 @@ def save_dataset(dataset: RankingDataset, path: Path | str) -> None:
             write_page_checksum=True,
         ) as writer,
     ):
-        for start in range(0, dataset.n_documents, _ROWS):
-            part = slice(start, start + _ROWS)
+        size = _rows_of_a_group(dataset)
+        for start in range(0, dataset.n_documents, size):
+            part = slice(start, start + size)
             queries = pa.array(rows[part])
             arrays = [
                 values.take(queries) if name in PER_QUERY else values[part]
@@ -68,7 +71,15 @@ def save_dataset(dataset: RankingDataset, path: Path | str) -> None:
             ]
             values = np.ascontiguousarray(dataset.features[part].T)
             arrays += [pa.array(column) for column in values]
-            writer.write_table(pa.table(arrays, schema=schema), row_group_size=_ROWS)
+            writer.write_table(pa.table(arrays, schema=schema), row_group_size=size)
+
+
+def _rows_of_a_group(dataset: RankingDataset) -> int:
+    """Rows that are written at a time: fewer where a query's parameters, on each row, are long."""
+    if dataset.query_params is None or not len(dataset.query_params):
+        return _ROWS
+    longest = pc.max(pc.binary_length(dataset.query_params)).as_py() or 1
+    return max(1, min(_ROWS, _BYTES // longest))
 
 
 def _kept(dataset: RankingDataset) -> dict[str, Any]:
