@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
+from owpc_ltr.engine.feature_log.assembly import fingerprint
 from owpc_ltr.engine.feature_log.parameters import typed_params
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
@@ -79,3 +80,8 @@ def test_a_query_without_a_parameter_that_others_have_is_named() -> None:
     ]
     with pytest.raises(BadInput, match="query 'q2' has no 'year', which the feature set 'movies'"):
         typed_params(Judgments(queries), FeatureSet("movies", (TEXT, EXPRESSION)))
+
+
+def test_a_number_and_its_text_make_two_logs() -> None:
+    found = {fingerprint(judged(year=year)) for year in (1, "1", [1], True)}
+    assert len(found) == 4
