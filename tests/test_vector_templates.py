@@ -16,7 +16,7 @@ from owpc_ltr.engine.store.templates import check_params, compile_featureset, re
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.features.loading import load_featureset
-from owpc_ltr.features.mustache import compiled
+from owpc_ltr.features.mustache import compiled, json_escape
 from owpc_ltr.features.score_kinds import ScoreKind, score_kind
 from owpc_ltr.features.template_trees import query_of
 from owpc_ltr.features.text_scores import text_scores
@@ -176,6 +176,29 @@ def test_a_list_that_would_be_text_is_refused_by_feature_and_parameter(value: An
         render(TEXT, params)
     with pytest.raises(BadInput, match="the feature set: validation: feature 'title' inserts"):
         load_featureset(as_text(FeatureSet("s", SET.features, {"index": "i", "params": params})))
+
+
+@pytest.mark.parametrize("value", ["[1.0]", 3, True])
+def test_what_is_no_list_is_refused_by_feature_and_parameter_before_a_log_begins(
+    value: Any,
+) -> None:
+    with pytest.raises(
+        BadInput, match=r"^query 'q7': feature 'f' inserts 'vector' as JSON: it must"
+    ):
+        typed_params(judged(vector=value, keywords="red"), SET)
+
+
+@given(TREES.filter(lambda tree: isinstance(tree, list | dict)), st.text())
+def test_a_template_without_sections_is_filled_as_with_one(value: Any, text: str) -> None:
+    """By pieces, and by the library of mustache."""
+    template = (
+        '{"a": {{#toJson}}vector{{/toJson}}, "b": "{{ q }}", "c": [{{#toJson}} vector {{/toJson}}]}'
+    )
+    section = "{{^nothing}}" + template + "{{/nothing}}"
+    params = {"vector": value, "q": text, "nothing": []}
+    filled = compiled(template, json_escape)(params)
+    assert filled == compiled(section, json_escape)(params)
+    assert json.loads(filled) == {"a": value, "b": text, "c": [value]}
 
 
 @pytest.mark.parametrize("value", [3, 0.5, True, "text"])

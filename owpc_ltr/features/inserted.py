@@ -1,4 +1,4 @@
-"""Parameters that a template inserts as text, where lists and objects have no place."""
+"""Parameters as templates can insert them: lists and objects by toJson, all else as text."""
 
 from __future__ import annotations
 
@@ -8,6 +8,21 @@ from typing import Any
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.files.json_values import is_structure, kind_of
+
+
+def refuse_unfit(featureset: FeatureSet, params: Mapping[str, Any]) -> None:
+    """Raise BadInput for a parameter that a feature cannot insert, naming both.
+
+    The plugin inserts a toJson parameter that is text as it is, quotes and all: text could then
+    become a query, so that only lists and objects may be given.
+    """
+    for name, feature in featureset.json_params.items():
+        if name in params and not is_structure(params[name]):
+            raise BadInput(
+                f"feature '{feature}' inserts '{name}' as JSON: it must be a list or an object, "
+                f"not {params[name]!r}"
+            )
+    refuse_structures(featureset, params)
 
 
 def refuse_structures(featureset: FeatureSet, params: Mapping[str, Any]) -> None:

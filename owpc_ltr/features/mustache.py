@@ -28,6 +28,7 @@ _TAG = re.compile(r"\{\{\s*([#^/!]?)\s*([^{}]*?)\s*\}\}")
 _NAME = re.compile(r"\.|[A-Za-z0-9_-]+(\.(?!size\b)[A-Za-z_][A-Za-z0-9_-]*)*")
 TO_JSON = re.compile(r"\{\{\s*#\s*toJson\s*\}\}\s*([A-Za-z0-9_-]+)\s*\{\{\s*/\s*toJson\s*\}\}")
 _PLAIN = re.compile(r"\{\{\s*([A-Za-z0-9_-]+)\s*\}\}")
+_LIST_OR_TAG = re.compile(f"{TO_JSON.pattern}|{_TAG.pattern}")
 _LISTED = "\0toJson "
 """Prefix of the inner name under which a parameter's JSON is found; no tag can spell it."""
 
@@ -71,11 +72,18 @@ def compiled(template: str, escape: Callable[[str], str]) -> Text:
     variables(template)
     lists = json_variables(template)
     tags = list(_tags(TO_JSON.sub("", template)))
-    if not lists and all(not sigil and "." not in name for sigil, name in tags):
+    if all(not sigil and "." not in name for sigil, name in tags):
         pieces = _pieces(template)
-        return lambda params: "".join(
-            text if name is None else escape(java_text(params.get(name))) for text, name in pieces
-        )
+
+        def fill(params: Mapping[str, Any]) -> str:
+            return "".join(
+                text if name is None
+                else _as_json(name, params.get(name)) if listed
+                else escape(java_text(params.get(name)))
+                for text, name, listed in pieces
+            )  # fmt: skip
+
+        return fill
     parsed = pystache.parse(TO_JSON.sub(lambda m: "{{{" + _LISTED + m[1] + "}}}", template))
     renderer = pystache.Renderer(escape=escape, missing_tags="ignore")
     renderer.str_coerce = java_text
@@ -151,16 +159,15 @@ def _tags(template: str) -> Iterator[tuple[str, str]]:
         raise BadInput(f"the section '{open_sections[-1]}' is not closed: write its end too")
 
 
-def _pieces(template: str) -> list[tuple[str, str | None]]:
-    """Literal text and names of variables, in order."""
-    pieces: list[tuple[str, str | None]] = []
+def _pieces(template: str) -> list[tuple[str, str | None, bool]]:
+    """Literal text and names of variables, in order, and which of these are inserted as JSON."""
+    pieces: list[tuple[str, str | None, bool]] = []
     end = 0
-    for match in _TAG.finditer(template):
-        pieces.append((template[end : match.start()], None))
-        if match[1] != "!":
-            pieces.append(("", match[2]))
+    for match in _LIST_OR_TAG.finditer(template):
+        pieces.append((template[end : match.start()], None, False))
+        pieces.append(("", match[1] or match[3], bool(match[1])))
         end = match.end()
-    return [*pieces, (template[end:], None)]
+    return [*pieces, (template[end:], None, False)]
 
 
 def _wrapped(value: Any) -> Any:

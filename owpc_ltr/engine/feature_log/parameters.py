@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.features.inserted import refuse_structures
+from owpc_ltr.features.inserted import refuse_unfit
 from owpc_ltr.files.json_values import json_text
 from owpc_ltr.files.text import shown
 
@@ -61,7 +61,7 @@ def _typed(
             f"'{featureset.name}' needs"
         )
     try:
-        refuse_structures(featureset, params)
+        refuse_unfit(featureset, params)
     except BadInput as error:
         raise BadInput(f"query '{query_id}': {error}") from error
     typed: dict[str, Any] = dict(params)

@@ -14,7 +14,7 @@ from owpc_ltr.engine.store.named_queries import check_names
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.expressions import compile_expression, expression_variables
 from owpc_ltr.features.feature_set import DERIVED, MUSTACHE, Feature, FeatureSet
-from owpc_ltr.features.inserted import refuse_structures, what_it_inserts
+from owpc_ltr.features.inserted import refuse_unfit, what_it_inserts
 from owpc_ltr.features.lint import check_depth
 from owpc_ltr.features.mustache import TO_JSON, compiled, json_escape, text_variables, variables
 from owpc_ltr.features.template_trees import strings
@@ -127,24 +127,14 @@ def compile_featureset(featureset: FeatureSet, only: Collection[str] | None = No
 
 
 def check_params(featureset: FeatureSet, params: Params) -> dict[str, Any]:
-    """The params that the set declares. BadInput where one is missing or unsafe, or no text.
-
-    The plugin inserts a toJson parameter that is text as it is, quotes and all: text could then
-    become a query, so that only lists and objects may be given. As text these would be nonsense.
-    """
+    """The params that the set declares. BadInput where one is missing or unsafe, or no text."""
     lacking = [name for name in featureset.params if name not in params]
     if lacking:
         raise BadInput(
             f"the feature set '{featureset.name}' needs '{lacking[0]}', which was not given: give "
             f"{', '.join(featureset.params)}"
         )
-    for name, feature in featureset.json_params.items():
-        if name in params and not is_structure(params[name]):
-            raise BadInput(
-                f"feature '{feature}' inserts '{name}' as JSON: it must be a list or an object, "
-                f"not {params[name]!r}"
-            )
-    refuse_structures(featureset, params)
+    refuse_unfit(featureset, params)
     return {name: params[name] for name in featureset.params}
 
 
