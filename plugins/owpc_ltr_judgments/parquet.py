@@ -87,12 +87,13 @@ def _table(path: Path) -> tuple[Any, list[str]]:
     try:
         schema, found = _open(path)
         for batch in found:
+            # First of all: the size of a list is read from its offsets.
+            batch.validate(full=True)
             size += batch.nbytes
             if size > _LARGEST:
                 raise BadInput(
                     f"cannot read {path}: it is larger than {_LARGEST >> 20} MiB; cut it"
                 )
-            batch.validate(full=True)
             batches.append(batch)
         return pa.Table.from_batches(batches, schema), schema.names
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:

@@ -304,7 +304,8 @@ def test_damage_is_an_error_of_one_line_or_does_no_harm(
     data: st.DataObject, form: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "a"
-    write(pa.table(TABLE), path, form)
+    typed = {"vector": [[0.5, 1.0], None, [0.5, 1.0]], "place": [{"t": ["a"]}, None, {"t": ["a"]}]}
+    write(pa.table(TABLE | typed), path, form)
     content = bytearray(path.read_bytes())
     for _ in range(data.draw(st.integers(1, 3))):
         content[data.draw(st.integers(8, len(content) - 1))] = data.draw(st.integers(0, 255))
@@ -345,3 +346,21 @@ def test_columns_of_text_are_not_copied(tmp_path: Path) -> None:
     lines = Parquet().read(tmp_path / "a")
     assert len(lines.document_ids) == many
     assert pa.total_allocated_bytes() - before < table.nbytes / 20
+
+
+def test_lists_whose_offsets_are_gone_are_refused_before_their_size_is_asked(
+    tmp_path: Path,
+) -> None:
+    """Arrow reads the size of a list from its offsets; without these it ended the process."""
+    path = tmp_path / "a"
+    lists = {"vector": [[0.5], None, [0.5]], "place": [{"t": ["a"]}, None, {"t": ["a"]}]}
+    write(pa.table(TABLE | lists), path, "arrow")
+    content = path.read_bytes()
+    refused = 0
+    for place in range(len(content) - 700, len(content) - 10):
+        path.write_bytes(content[:place] + b"\3" + content[place + 1 :])
+        try:
+            read_judgments(path)
+        except BadInput:
+            refused += 1
+    assert refused > 100
