@@ -11,8 +11,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import pystache
-
 from owpc_ltr.errors import BadInput
 
 Text = Callable[[Mapping[str, Any]], str]
@@ -84,6 +82,9 @@ def compiled(template: str, escape: Callable[[str], str]) -> Text:
             )  # fmt: skip
 
         return fill
+    # Few templates have sections, and feature sets are read where none is filled.
+    import pystache
+
     parsed = pystache.parse(TO_JSON.sub(lambda m: "{{{" + _LISTED + m[1] + "}}}", template))
     renderer = pystache.Renderer(escape=escape, missing_tags="ignore")
     renderer.str_coerce = java_text
