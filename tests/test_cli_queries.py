@@ -12,7 +12,7 @@ from owpc_ltr.api.cluster import Cluster
 from owpc_ltr.cli.queries import Question
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.http.connection import ConnectionSettings
-from owpc_ltr.engine.search.request import CARRIED, REFUSED, SearchRequest, request_body
+from owpc_ltr.engine.search.request import CARRIED, COLLAPSE, REFUSED, SearchRequest, request_body
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.errors import UsageError
 from owpc_ltr.interop.export import export_linear
@@ -33,7 +33,7 @@ def request(folder: Path, content: dict[str, Any], **asked: Any) -> SearchReques
     return NOWHERE.request("red", index="docs", query=path, **asked)
 
 
-@pytest.mark.parametrize("key", sorted(CARRIED - {"size"}))
+@pytest.mark.parametrize("key", sorted(CARRIED - {"size", COLLAPSE}))
 def test_what_stands_beside_the_query_is_carried(key: str, tmp_path: Path) -> None:
     part: Any = 20 if key == "from" else {"of": ["{{keywords}}"]}
     asked = request(tmp_path, {"query": QUERY, key: part})
