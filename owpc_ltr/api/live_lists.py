@@ -1,0 +1,169 @@
+"""LiveLists: what users get from a whole index, measured, checked and pooled for judging."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from owpc_ltr.api.defaults import the_featureset, the_index
+from owpc_ltr.api.place import Place, Progress, tables_of
+
+if TYPE_CHECKING:
+    from owpc_ltr.api.live import LiveProof, Tried
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
+    from owpc_ltr.engine.search.judgment_pool import Pooled
+    from owpc_ltr.engine.search.live_evaluation import LiveEvaluation
+    from owpc_ltr.models.reordering import ReorderingModel
+    from owpc_ltr.protocols import Model
+
+
+class LiveLists(Place):
+    """The lists of a cluster as users get them."""
+
+    def evaluate_live(
+        self,
+        model: Model | ReorderingModel | Path | str,
+        proof: LiveProof,
+        metrics: Sequence[Any] | str = ("ndcg@10", "map", "mrr"),
+        *,
+        index: str | None = None,
+        featureset: str | None = None,
+        join: Any = None,
+        seed: int = 0,
+    ) -> LiveEvaluation:
+        """What users get from the whole index with a model, against the query alone.
+
+        `model` is an uploaded name, or a model or its file, which is in the cluster only meanwhile.
+        Unless `proof` says otherwise, the queries that it was trained with are left out, as far as
+        its record knows them. `join` has the tables, as for `log_features`, of features that are in
+        no index. Raises UsageError for a metric that cannot be measured live.
+        """
+        from dataclasses import replace
+
+        from owpc_ltr.engine.search.live_evaluation import evaluate_live
+        from owpc_ltr.engine.search.serving import query_alone
+        from owpc_ltr.evaluation.held_out import held_out_caution, queries_of_side
+        from owpc_ltr.evaluation.judgment_checks import live_findings
+        from owpc_ltr.metrics import Metric, parse_metric
+
+        asked = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
+        parsed = [one if isinstance(one, Metric) else parse_metric(one) for one in asked]
+        with self._tried(model, index, featureset, join) as tried:
+            where, query = tried.index, self.template(tried.index, proof.query)[0]
+            question = proof.question(where, query, parsed, tried.featureset, seed)
+            ids = [one.query_id for one in question.queries]
+            chosen, side = queries_of_side(tried.record, ids, proof.queries)
+            kept = replace(question, queries=[question.queries[n] for n in chosen.tolist()])
+            before = query_alone(self.engine, self.store)
+            found = evaluate_live(kept, before, tried.serve, proof.progress)
+        doubts = live_findings(found.recall, found.judged, kept.window, found.n_queries)
+        cautions = held_out_caution(tried.record, side, "the model")
+        return replace(found, side=side, warnings=(*cautions, *doubts))
+
+    def check_judgments(
+        self,
+        judgments: Judgments | RankingDataset | Path | str,
+        *,
+        index: str | None = None,
+        query: Mapping[str, Any] | Path | str | None = None,
+        window: int = 100,
+        progress: Progress | None = None,
+    ) -> list[str]:
+        """What looks harmful in judgments when the engine is asked some of their queries."""
+        from owpc_ltr.api.live import check_live, judged_queries
+
+        where = the_index(self.engine, index)
+        judged = judged_queries(judgments)
+        template = self.template(where, query)[0]
+        return check_live(self.engine, self.store, where, template, judged, window, progress)
+
+    def pool(
+        self,
+        queries: Sequence[JudgedQuery] | Path | str,
+        rankers: Sequence[Path | str | Mapping[str, Any]],
+        out: Path | str | None = None,
+        *,
+        index: str | None = None,
+        depth: int = 20,
+        fields: Sequence[str] = (),
+        judged: Judgments | Path | str | None = None,
+        query: Mapping[str, Any] | Path | str | None = None,
+        params: Mapping[str, Any] | None = None,
+        window: int = 100,
+        in_flight: int = 4,
+        seed: int = 0,
+        join: Any = None,
+        progress: Progress | None = None,
+    ) -> Pooled:
+        """The documents to judge next: what rankers bring to the top, in a drawn order.
+
+        `rankers` are queries (objects, or files in JSON), uploaded names, which rescore `query`,
+        and TREC runs. With `out` they are written as a CSV whose `grade` column is to be filled,
+        with `fields` of each document. What `judged` has already is left out, and counted. `join`
+        has the tables, as for `log_features`, of features that are in no index. `params` are those
+        of queries that have none of their own.
+        """
+        from owpc_ltr.api.live import judged_queries, with_params
+        from owpc_ltr.api.pooling import pool_plan
+        from owpc_ltr.data.judgments.asked import read_queries
+        from owpc_ltr.data.judgments.sheet import write_sheet
+        from owpc_ltr.engine.search.judgment_pool import pool
+        from owpc_ltr.files.output import output_file
+
+        if out is not None:
+            files = (queries, judged, query, *rankers)
+            output_file(out, [one for one in files if isinstance(one, Path | str)])
+        asked = read_queries(Path(queries)) if isinstance(queries, Path | str) else list(queries)
+        asked = with_params(asked, params)
+        known = judged_queries(judged) if judged is not None else []
+        where = the_index(self.engine, index)
+        place = (self.engine, self.store, self.models)
+        plan = pool_plan(
+            *place, rankers, where, lambda: self.template(where, query)[0],
+            tables=tables_of(join),
+            depth=depth, fields=fields, window=window, seed=seed, in_flight=in_flight,
+        )  # fmt: skip
+        done = {one.query_id: frozenset(one.document_ids) for one in known}
+        found = pool(self.engine, plan, asked, done, progress)
+        if out is not None:
+            write_sheet(found.queries, fields, found.shown, Path(out))
+        return found
+
+    @contextmanager
+    def _tried(
+        self,
+        model: Model | ReorderingModel | Path | str,
+        index: str | None,
+        featureset: str | None,
+        join: Any,
+    ) -> Iterator[Tried]:
+        """A model that serves searches: one of the cluster by its name, or another on trial."""
+        from owpc_ltr.api.live import Tried
+        from owpc_ltr.data.joined_tables.served import refuse_unused
+        from owpc_ltr.engine.deployment.trial import on_trial
+        from owpc_ltr.engine.search.serving import with_stored
+        from owpc_ltr.interop.client_scored import joined_in
+        from owpc_ltr.interop.joined_features import joined_sources
+        from owpc_ltr.models.reordering import ReorderingModel, load_ranker
+
+        if isinstance(model, str) and not Path(model).is_file():
+            name = self.models.resolve(model)
+            stored, certificate = self.store.get_model(name), self.models.certificate(name)
+            known = (certificate.record, certificate.interval) if certificate else ({}, None)
+            tables = tables_of(join)
+            refuse_unused(joined_in(stored), tables, f"the model '{name}'")
+            serve = with_stored(self.engine, self.store, stored, known[1], tables)
+            yield Tried(serve, self.index_of(name, index), stored.featureset, known[0])
+            return
+        ranker = load_ranker(Path(model)) if isinstance(model, Path | str) else model
+        own = None
+        if featureset is not None or not isinstance(ranker, ReorderingModel):
+            wanted = ranker.record.get("featureset_hash")
+            own = self.store.get_featureset(the_featureset(self.store, featureset, wanted))
+        tables = tables_of(join)
+        refuse_unused(joined_sources(ranker), tables, "the model")
+        with on_trial(self.engine, self.store, ranker, own, tables) as serve:
+            yield Tried(serve, the_index(self.engine, index), own, ranker.record)
