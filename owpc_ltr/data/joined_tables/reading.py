@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -21,7 +19,8 @@ from owpc_ltr.data.joined_tables.roles import Columns, columns_of, refuse_taken
 from owpc_ltr.data.joined_tables.source import JoinedSource
 from owpc_ltr.data.joined_tables.table import JoinedTable, make_table, row_hashes
 from owpc_ltr.data.joined_tables.texts import Texts
-from owpc_ltr.errors import BadInput, DiskFault
+from owpc_ltr.data.parquet.damaged import reading_parquet
+from owpc_ltr.errors import BadInput
 from owpc_ltr.files.regular import open_regular
 from owpc_ltr.files.text import shown
 
@@ -59,30 +58,22 @@ def _read(source: Any, number: int) -> JoinedTable:
 
 
 def _from_file(path: Path) -> JoinedTable:
-    with open_regular(path) as file:
-        try:
-            digest = _file_digest(file)
-            # What was digested is what is read, should another file take the name meanwhile.
-            # A large table is read as it is decoded, not held beside that.
-            parquet = pq.ParquetFile(
-                file, page_checksum_verification=True, buffer_size=1 << 20, pre_buffer=False
-            )
-            if _DATASET in (parquet.schema_arrow.metadata or {}):
-                raise BadInput(
-                    f"cannot join {path}: it is a dataset of owpc-ltr, with labels: give a table "
-                    "of keys and numbers"
-                )
-            return _from_batches(
-                path.name, digest, parquet.schema_arrow, parquet.metadata.num_rows,
-                parquet.iter_batches(_ROWS),
-            )  # fmt: skip
-        except (pa.ArrowException, OSError, MemoryError, UnicodeError) as error:
-            if getattr(error, "errno", None) == errno.EIO:
-                raise DiskFault(f"cannot read {path}: {os.strerror(errno.EIO)}") from error
-            why = (str(error).splitlines() or [type(error).__name__])[0].split(".")[0].lower()
+    with open_regular(path) as file, reading_parquet(path):
+        digest = _file_digest(file)
+        # What was digested is what is read, should another file take the name meanwhile. A large
+        # table is read as it is decoded, not held beside that.
+        parquet = pq.ParquetFile(
+            file, page_checksum_verification=True, buffer_size=1 << 20, pre_buffer=False
+        )
+        if _DATASET in (parquet.schema_arrow.metadata or {}):
             raise BadInput(
-                f"cannot read {path}: it is no whole Parquet file ({why}): write or fetch it again"
-            ) from error
+                f"cannot join {path}: it is a dataset of owpc-ltr, with labels: give a table of "
+                "keys and numbers"
+            )
+        return _from_batches(
+            path.name, digest, parquet.schema_arrow, parquet.metadata.num_rows,
+            parquet.iter_batches(_ROWS),
+        )  # fmt: skip
 
 
 def _from_batches(

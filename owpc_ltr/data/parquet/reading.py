@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,9 +17,10 @@ from owpc_ltr.compiling import compiled, is_small
 from owpc_ltr.data.arrow_numbers import arrow_of, numbers_in
 from owpc_ltr.data.consistency import infinite_value
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.parquet.damaged import reading_parquet
 from owpc_ltr.data.parquet.digest import digest_of
 from owpc_ltr.data.parquet.schema import COLUMNS, FORMAT, KEY, NEEDED
-from owpc_ltr.errors import BadInput, DiskFault
+from owpc_ltr.errors import BadInput
 from owpc_ltr.files.regular import open_regular
 from owpc_ltr.files.text import shown
 
@@ -36,25 +35,17 @@ def load_dataset(path: Path | str) -> RankingDataset:
     was written: pages have checksums, and the whole has a digest (see `digest.py`).
     """
     path = Path(path)
-    with open_regular(path) as file:
-        try:
-            parquet = pq.ParquetFile(file, page_checksum_verification=True)
-            if pa.field(_ENCODED, pa.string()) in list(parquet.schema_arrow):
-                # A query's parameters, which may be long vectors, stand on each of its rows.
-                parquet = pq.ParquetFile(
-                    file,
-                    metadata=parquet.metadata,
-                    page_checksum_verification=True,
-                    read_dictionary=[_ENCODED],
-                )
-            return _checked(path, _Parts(path, parquet))
-        except (pa.ArrowException, OSError, MemoryError, UnicodeError) as error:
-            if getattr(error, "errno", None) == errno.EIO:
-                raise DiskFault(f"cannot read {path}: {os.strerror(errno.EIO)}") from error
-            why = (str(error).splitlines() or [type(error).__name__])[0].split(".")[0].lower()
-            raise BadInput(
-                f"cannot read {path}: it is no whole Parquet file ({why}): write or fetch it again"
-            ) from error
+    with open_regular(path) as file, reading_parquet(path):
+        parquet = pq.ParquetFile(file, page_checksum_verification=True)
+        if pa.field(_ENCODED, pa.string()) in list(parquet.schema_arrow):
+            # A query's parameters, which may be long vectors, stand on each of its rows.
+            parquet = pq.ParquetFile(
+                file,
+                metadata=parquet.metadata,
+                page_checksum_verification=True,
+                read_dictionary=[_ENCODED],
+            )
+        return _checked(path, _Parts(path, parquet))
 
 
 def _checked(path: Path, parts: _Parts) -> RankingDataset:
