@@ -120,7 +120,7 @@ def _print_both(both: BeforeAndAfter, name: str) -> None:
     if both.form:
         typer.echo(f"the engine scored the window: {both.form}")
     if both.scored_by == "client":
-        typer.echo("the client scored the window: this cluster cannot run such a model")
+        typer.echo("the client scored the window")
     if both.reason:
         warn(f"this is the engine's own order: {both.reason}")
 
