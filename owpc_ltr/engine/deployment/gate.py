@@ -81,8 +81,8 @@ class NotBetter(Refused):
             f"no gain in {result.metric} over '{result.over}' is shown: "
             f"{found.mean_difference:+.4f} with a 95 % interval of [{found.low:+.4f}, "
             f"{found.high:+.4f}] on {found.n_queries} held-out queries (p = "
-            f"{found.p_permutation:.3g}; gains below {found.detectable:.4f} go unseen with so "
-            "few): nothing was uploaded"
+            f"{found.p_permutation:.3g}; so many show a gain of {found.detectable:.4f} four times "
+            "in five): nothing was uploaded"
         )
 
 

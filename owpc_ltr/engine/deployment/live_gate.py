@@ -82,8 +82,8 @@ class NotBetterLive(NotBetter):
             f"no live gain in {result.metric} over '{result.over}' is shown: "
             f"{found.mean_b:.4f} → {found.mean_a:.4f}, {found.mean_difference:+.4f} with a 95 % "
             f"interval of [{found.low:+.4f}, {found.high:+.4f}] on {found.n_queries} queries, and "
-            f"{apart:+.4f} with unjudged documents left out (p = {found.p_permutation:.3g}; gains "
-            f"below {found.detectable:.4f} go unseen with so few): nothing was uploaded",
+            f"{apart:+.4f} with unjudged documents left out (p = {found.p_permutation:.3g}; so "
+            f"many show a gain of {found.detectable:.4f} four times in five): nothing was uploaded",
         )
 
 
