@@ -10,23 +10,27 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.demo import cheaper
 from owpc_ltr.demo.contest import METRICS, by_kind, hold_contest, rows_of, verdict
 from owpc_ltr.demo.corpus import index_body
 from owpc_ltr.demo.judged import DemoQuery
 from owpc_ltr.demo.lambdamart import fit_lambdamart
 from owpc_ltr.demo.live import WINDOW, Live, search_live
-from owpc_ltr.demo.main_job import run_demo
+from owpc_ltr.demo.main_job import run_demo, what_next
+from owpc_ltr.demo.narration import Silent
 from owpc_ltr.demo.preparing import featureset_file
 from owpc_ltr.demo.tuned_bm25 import MultiMatch, field_columns, tune, untuned
-from owpc_ltr.demo.walk import DemoOptions
+from owpc_ltr.demo.walk import DemoOptions, Walk
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
-from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.features.loading import load_featureset
 from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.models.linear import LinearModel
 
 
 @pytest.fixture
@@ -243,3 +247,28 @@ def _fields(query: Any) -> list[str]:
             else:
                 found += _fields(value)
     return found
+
+
+def test_where_few_queries_show_no_gain_the_demo_goes_on_with_all_features(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refuse(*_given: object) -> None:
+        raise Refused("there is no gain to keep a share of")
+
+    for name, put in (("_costs", lambda *_: []), ("_validation", lambda *_: 1.0)):
+        monkeypatch.setattr(cheaper, name, put)
+    monkeypatch.setattr(cheaper, "_selected", refuse)
+    featureset = load_featureset(featureset_file())
+    model = LinearModel(featureset.feature_names, np.ones(len(featureset.features)))
+    params = pa.array(['{"keywords": "a"}'])
+    told: list[str] = []
+    narrator = Silent()
+    monkeypatch.setattr(narrator, "line", lambda text="": told.append(text), raising=False)
+    walk: Any = Walk(DemoOptions(folder=tmp_path), narrator)
+    cluster: Any = SimpleNamespace(featureset=featureset)
+    sides: Any = SimpleNamespace(validation=SimpleNamespace(query_params=params))
+    found = cheaper.train_cheaper(walk, cluster, sides, model, MultiMatch({"name": 1.0}))
+    assert found is model
+    assert told == ["there is no gain to keep a share of"]
+    assert "cheaper" not in walk.figures
+    assert not any("owpc-fewer" in line for line in what_next(walk.options, "http://127.0.0.1"))

@@ -10,6 +10,7 @@ import numpy as np
 from owpc_ltr.demo.live import WINDOW
 from owpc_ltr.demo.tuned_bm25 import MultiMatch, field_columns
 from owpc_ltr.demo.walk import INDEX, SELECT, Cluster, Walk
+from owpc_ltr.errors import Refused
 from owpc_ltr.interop.export import export_linear
 from owpc_ltr.metrics import parse_metric
 
@@ -33,7 +34,8 @@ def train_cheaper(
 ) -> LinearModel:
     """The cheapest linear model that keeps most of the gain over tuned BM25, as a file.
 
-    Features are timed in the live query, and left out one by one, by validation queries.
+    Features are timed in the live query, and left out one by one, by validation queries. Where
+    these show no gain it is the model itself.
     """
     from owpc_ltr.engine.search.latency import Subject
     from owpc_ltr.models.linear import LinearModel, save_model
@@ -44,7 +46,12 @@ def train_cheaper(
         subject = Subject(INDEX, baseline.query(), cluster.featureset, stored)
         asked = [json.loads(text) for text in _params(sides.validation)]
         costs = _costs(walk, cluster, subject, asked)
-        selected = _selected(walk, sides, costs, _validation(sides, cluster, baseline))
+        rival = _validation(sides, cluster, baseline)
+        try:
+            selected = _selected(walk, sides, costs, rival)
+        except Refused as no_gain:
+            walk.narrator.line(str(no_gain))
+            return model
         fewer = selected.trained.model
         assert isinstance(fewer, LinearModel)  # noqa: S101 - told to the type checker
         save_model(fewer, walk.options.file("-owpc-fewer.json"))

@@ -88,11 +88,12 @@ def what_next(options: DemoOptions, url: str) -> list[str]:
     fewer = options.file("-owpc-fewer.json")
     there = f"--index {INDEX} --model {MODEL} --query {options.file('-bm25.json')} --url {url}"
     command = _command()
+    cheaper = f"{command} upload {fewer} --index {INDEX} --name {MODEL} --url {url}"
     return [
         f'{command} search "split a string into lines" {there} --title qualified_name',
         f'{command} rescore-body "split a string into lines" {there}',
         f"{command} evaluate {model} {data} --metric ndcg@10 --metric map --against feature:text",
-        f"{command} upload {fewer} --index {INDEX} --name {MODEL} --url {url}",
+        *([cheaper] if fewer.exists() else []),
         f"{command} train {data} --loss pairwise --optimizer larank --out pairwise.json",
         f"{command} engine stop --port {options.port}",
     ]

@@ -46,14 +46,14 @@ def test_the_demo_goes_all_the_way_and_its_figures_can_be_had_again(
 ) -> None:
     heard = Listening()
     (tmp_path / "demo").mkdir()
-    walk = Walk(DemoOptions(folder=tmp_path / "demo", queries=300), heard)
+    walk = Walk(DemoOptions(folder=tmp_path / "demo", queries=200), heard)
     engine = connect(node_url)
     walk.figures["seconds"]["node"] = 0.0
     go_on_with(walk, engine)
 
     figures = walk.figures
     assert heard.steps == [(number, STEPS) for number in range(2, STEPS + 1)]
-    assert figures["pairs"] > 10_000
+    assert figures["pairs"] > 5_000
     assert figures["upload"]["parity"]["largest_difference"] <= 1e-5
     assert 0.3 < figures["pool_recall"] < 1.0
     assert set(figures["contest"]["rankers"]) == {
@@ -98,7 +98,7 @@ def test_the_demo_goes_all_the_way_and_its_figures_can_be_had_again(
 def test_the_demos_files_are_those_that_it_walks_with(node_url: str, tmp_path: Path) -> None:
     engine = connect(node_url)
     heard = Listening()
-    files = write_files(engine, tmp_path, 300, heard)
+    files = write_files(engine, tmp_path, 100, heard)
     lines = files.corpus.read_text().splitlines()
     assert len(lines) == files.documents == len(read_corpus())
     assert [json.loads(line)["id"] for line in lines] == [one.id for one in read_corpus()]
