@@ -279,7 +279,9 @@ def test_a_signal_that_is_swallowed_is_not_lost(environ: dict[str, str]) -> None
 def stops() -> Iterator[Stops]:
     """Signals as a command has them, and afterwards as they were."""
     before = {number: signal.getsignal(number) for number in SIGNALS}
-    yield Stops()
+    made = Stops()
+    yield made
+    made.end()
     for number, handler in before.items():
         signal.signal(number, handler)
 
@@ -298,6 +300,20 @@ def test_a_step_that_must_not_be_repeated_is_finished_in_spite_of_a_first_signal
     assert stops.exit_code == 143
     with pytest.raises(Stopped):
         os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_stop_where_nothing_can_catch_it_is_told_at_the_end(environ: dict[str, str]) -> None:
+    """As while an object is taken away, of which the interpreter prints a traceback."""
+    before = (
+        "import owpc_ltr.api.plugins as api\nimport os, signal\nreal = api.plugins\n"
+        "class Leaving:\n"
+        "    def __del__(self):\n        os.kill(os.getpid(), signal.SIGTERM)\n"
+        "def leave(*asked):\n    Leaving()\n    return real(*asked)\n"
+        "api.plugins = leave"
+    )
+    ended = driven(before, ["plugins"], environ)
+    assert ended.returncode == 143
+    assert one_line(ended.stderr) == "owpc-ltr: stopped, and finished all the same\n"
 
 
 def test_once_a_step_is_finished_signals_end_the_command_again(stops: Stops) -> None:

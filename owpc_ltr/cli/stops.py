@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -44,6 +45,8 @@ class Stops:
         ]
         for number in self._heard:
             signal.signal(number, self._stop)
+        self._hook = sys.unraisablehook
+        sys.unraisablehook = self._tell_unraisable
 
     def end(self) -> None:
         """The command has its result: from now on a signal ends the process, and nothing is told.
@@ -51,6 +54,7 @@ class Stops:
         What runs when the interpreter ends cannot be stopped by an exception.
         """
         self._over = True
+        sys.unraisablehook = self._hook
         for number in self._heard:
             signal.signal(number, signal.SIG_DFL)
 
@@ -58,6 +62,11 @@ class Stops:
     def exit_code(self) -> int:
         """As shells have it: 128 and the number of the signal."""
         return 128 + (self.number or 0)
+
+    def _tell_unraisable(self, unraisable: sys.UnraisableHookArgs) -> None:
+        """What is raised where nothing can catch it; a stop there is told at the command's end."""
+        if not isinstance(unraisable.exc_value, Stopped):
+            self._hook(unraisable)
 
     def _stop(self, number: int, _frame: FrameType | None) -> None:
         if self._over:

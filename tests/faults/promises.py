@@ -38,9 +38,15 @@ def broken(
     """
     state, printed, file = made(stage, world, ended)
     signalled = ended.code > _SIGNALLED and ended.code not in SILENT
-    if signalled and not ended.err and file == clean.published:
-        # A signal between the result and the end of the process finds nothing to tell.
-        return _differences("ended without a word, and", state, clean.after)
+    if signalled and not ended.err:
+        # Before anything was begun, or between the result and the end, there is nothing to tell.
+        done = not stage.out or file == clean.published
+        begun = not _same(state, clean.before) or (bool(stage.out) and file != OLD)
+        if begun:
+            where = "ended without a word, and"
+            problems = [] if done else [f"{where} another file"]
+            return problems + _differences(where, state, clean.after)
+        return []
     # What is ended by a signal that cannot be caught says nothing.
     problems = [] if ended.code in SILENT else ended.faults()
     if str(ended.code) not in expected.split("|"):
@@ -55,7 +61,8 @@ def broken(
         if stage.out and file != OLD and not (published and file == clean.published):
             problems.append("a failed command has replaced the file")
         problems += _between(clean, state, ended, cut_off=cut_off)
-        if stage.once and _same(state, clean.after) and not (cut_off or unsure):
+        told = "finished all the same" in ended.line
+        if stage.once and _same(state, clean.after) and not (cut_off or unsure or told):
             problems.append(f"it is done, and said to have failed: {ended.line}")
     return problems + list(_litter(stage, world, hidden=ended.code not in SILENT and not cut_off))
 

@@ -128,6 +128,12 @@ def test_a_long_list_is_compared_with_a_sample_that_does_not_depend_on_its_order
     )
 
 
+@pytest.mark.parametrize("documents", [-1, 1, 10**9 + 1, 10**30])
+def test_a_sample_that_compiled_code_cannot_count_is_refused(documents: int) -> None:
+    with pytest.raises(ValueError, match=f"2 to 1000000000, not {documents}"):
+        Shape("rbf", rbf_documents=documents)
+
+
 @given(seed=st.integers(0, 10**6), m=st.integers(1, 40), copies=st.booleans())
 @settings(max_examples=60, deadline=None)
 @pytest.mark.parametrize("positive", ["exp", "softplus"])

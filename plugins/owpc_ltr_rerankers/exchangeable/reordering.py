@@ -21,6 +21,10 @@ KernelSums = Literal["raw", "mean"]
 Normalise = Literal["query", "none"]
 
 
+_MOST_DOCUMENTS = 1_000_000_000
+"""More than any list has, and what compiled code can count to."""
+
+
 @dataclass(frozen=True)
 class Shape:
     """What is summed over a list, and how the base is made positive: all but the weights."""
@@ -36,8 +40,10 @@ class Shape:
         check_settings(self)
         if not 0 < self.gamma < math.inf:
             raise ValueError(f"gamma must be positive and finite, not {self.gamma}")
-        if self.rbf_documents < 2:
-            raise ValueError(f"rbf_documents must be 2 or more, not {self.rbf_documents}")
+        if not 2 <= self.rbf_documents <= _MOST_DOCUMENTS:
+            raise ValueError(
+                f"rbf_documents must be 2 to {_MOST_DOCUMENTS}, not {self.rbf_documents}"
+            )
         self.parsed()
 
     def parsed(self) -> tuple[Kernel, ...]:
