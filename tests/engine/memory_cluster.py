@@ -291,6 +291,9 @@ def score_of(query: Any, document: str) -> float:
     """A score that is a function of what is asked of which document, and nothing else."""
     if query == {"match_all": {}}:
         return 1.0
+    if query.keys() == {"bool"} and query["bool"].keys() == {"should"}:
+        parts = [clause["function_score"] for clause in query["bool"]["should"]]
+        return sum(float(p["weight"]) * score_of(p["query"], document) for p in parts)
     text = re.sub(r"\s+", " ", json.dumps(query, sort_keys=True))
     return float(np.float32(zlib.crc32(f"{text}\0{document}".encode()) / 2**29))
 

@@ -129,7 +129,7 @@ def derived_from(featureset: FeatureSet) -> dict[str, list[str]]:
 def computed(store: Store, subject: Subject) -> tuple[str, ...]:
     """The features that the engine computes for this subject, in order.
 
-    Without the plugin a feature of weight 0 is left out of the chain of rescorers.
+    Without the plugin a feature of weight 0 is left out of the rescorers.
     """
     names = tuple(f.name for f in subject.featureset.features if f.template_language != DERIVED)
     if subject.model is None or store.kind == "ltr-plugin":

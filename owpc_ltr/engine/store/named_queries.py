@@ -1,9 +1,9 @@
-"""Features as named queries, and linear models as a chain of rescorers."""
+"""Features as named queries, and linear models as a few rescorers that are sums of them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from owpc_ltr.errors import BadInput, Refused
@@ -23,6 +23,9 @@ _LEAVES = frozenset(
 _OF_TOKENS = frozenset(("sparse_vector", "neural_sparse", "text_expansion", "weighted_tokens"))
 """Queries of which every token is a leaf."""
 _TOKENS = frozenset(("query_vector", "query_tokens", "tokens"))
+
+_TOGETHER = 32
+"""Clauses of one sum: with as many words each, what every engine takes in a search."""
 
 
 def named(query: Query, name: str) -> Query:
@@ -48,19 +51,23 @@ def count_clauses(queries: list[Query]) -> int:
     return sum(_leaves(query) for query in queries)
 
 
-def linear_chain(model: LinearModel, queries: Mapping[str, Query], window: int) -> list[Query]:
-    """Rescorers whose sum is the model's score; each adds weight × score where its query matches.
+def linear_rescorers(model: LinearModel, queries: Mapping[str, Query], window: int) -> list[Query]:
+    """Rescorers whose sum is the model's score: weight × score of each query that matches.
 
-    The first replaces the score of the search itself (`query_weight` 0). Features of weight 0
-    are left out, features that ask the same are asked once, and normalisers folded in: what they
-    leave is a constant first step.
+    The first replaces the score of the search itself (`query_weight` 0). What adds and what takes
+    away stand apart, for a sum of clauses has no negative score: each is a sum of few rescorers,
+    which costs the engine less than a rescorer a feature. Features of weight 0 are left out,
+    features that ask the same are asked once, and normalisers folded in: what they leave is a
+    constant first step.
     """
     weights, intercept = model.folded()
-    steps: list[tuple[Query, float]] = []
     asked = _asked_once(model.feature_names, weights.tolist(), queries)
+    steps: list[tuple[Query, float]] = []
     if intercept != 0.0 or not asked:
         steps.append(({"match_all": {}}, intercept))
-    steps += [(scoring(query), weight) for query, weight in asked]
+    for sign in (1.0, -1.0):
+        part = [(scoring(query), sign * weight) for query, weight in asked if sign * weight > 0]
+        steps += [(_sum(group), sign) for group in _groups(part)]
     return [
         {
             "window_size": window,
@@ -73,6 +80,31 @@ def linear_chain(model: LinearModel, queries: Mapping[str, Query], window: int) 
         }
         for position, (query, weight) in enumerate(steps)
     ]
+
+
+def _groups(part: Sequence[tuple[Query, float]]) -> Iterator[list[tuple[Query, float]]]:
+    """Queries that are asked together: an engine counts the clauses of a sum, a word a clause."""
+    group: list[tuple[Query, float]] = []
+    leaves = 0
+    for query, weight in part:
+        own = _leaves(query)
+        if group and leaves + own > _TOGETHER:
+            yield group
+            group, leaves = [], 0
+        group.append((query, weight))
+        leaves += own
+    if group:
+        yield group
+
+
+def _sum(group: Sequence[tuple[Query, float]]) -> Query:
+    """The sum of scores times their weights, for the documents that any of the queries matches."""
+    clauses = [
+        # Not by a boost, which a function_score whose boost_mode is replace would lose.
+        {"function_score": {"query": query, "weight": weight, "boost_mode": "multiply"}}
+        for query, weight in group
+    ]
+    return {"bool": {"should": clauses}}
 
 
 def _asked_once(

@@ -1,8 +1,8 @@
 """The store of clusters without the LTR plugin: feature sets and models in an index of ours.
 
 Features are named queries of one search, whose scores the engine returns; linear models are a
-chain of rescorers. Both give what the plugin would, bit for bit or in the last one. Other models
-that fit are one rescorer of scripts over the features' queries.
+few rescorers, sums of them. Both give what the plugin would, bit for bit or in the last one. Other
+models that fit are one rescorer of scripts over the features' queries.
 """
 
 from __future__ import annotations
@@ -24,7 +24,12 @@ from owpc_ltr.engine.store.base import (
 )
 from owpc_ltr.engine.store.documents import keep_featureset, keep_model
 from owpc_ltr.engine.store.index import StoreIndex
-from owpc_ltr.engine.store.named_queries import check_clauses, count_clauses, linear_chain, named
+from owpc_ltr.engine.store.named_queries import (
+    check_clauses,
+    count_clauses,
+    linear_rescorers,
+    named,
+)
 from owpc_ltr.engine.store.needs import USUAL_CLAUSES, check_window_scores, most_clauses
 from owpc_ltr.engine.store.templates import CompiledSet, check_params, compile_featureset
 from owpc_ltr.errors import Refused
@@ -174,7 +179,7 @@ class PluginFreeStore:
     def rescore(
         self, model: StoredModel, params: dict[str, Any], window: int
     ) -> list[dict[str, Any]]:
-        """A chain of rescorers, one a feature with a weight, whose scores add up to the model's.
+        """A few rescorers, sums over features with a weight, that add up to the model's score.
 
         Sums are float32, like every score in an engine. A model that is no linear one is a single
         rescorer, whose scores are higher than the model's by a constant (see `PlainForm`). Raises
@@ -190,7 +195,7 @@ class PluginFreeStore:
         weighed = {n for n, w in zip(linear.feature_names, linear.weights, strict=True) if w}
         queries = self._queries(model, params, weighed)
         self._check_clauses(list(queries.values()), model.featureset.name)
-        return linear_chain(linear, queries, check_window(window))
+        return linear_rescorers(linear, queries, check_window(window))
 
     def _queries(
         self, model: StoredModel, params: dict[str, Any], names: set[str]
