@@ -4,9 +4,9 @@
 
 Every query is asked in all ways in turn, in a new order each time: medians and 95th percentiles of
 one run, by our clock, and what each adds to the search alone. A model is asked in each form that it
-has: linear as a chain of rescorers and, for comparison, as one rescorer of all features; trees as
-tables and additive models as curves inside the engine; and any but linear ones scored by the client
-too, which gets the features of the window.
+has: linear as a few rescorers and, for comparison, as a chain of one a feature; trees as tables and
+additive models as curves inside the engine; and any but linear ones scored by the client too, which
+gets the features of the window.
 """
 
 from __future__ import annotations
@@ -22,13 +22,11 @@ from owpc_ltr.api.cluster import connect
 from owpc_ltr.api.judgments import read_judgments
 from owpc_ltr.engine.search.request import SearchRequest, default_query
 from owpc_ltr.engine.search.serving import Serve, Served, query_alone, with_stored
-from owpc_ltr.engine.store.base import replacing_rescore
 from owpc_ltr.engine.store.templates import compile_featureset
 from owpc_ltr.errors import Refused
 from owpc_ltr.interop.client_scored import store_for_client
 from owpc_ltr.interop.export import export_linear
 from owpc_ltr.interop.plain_engine.form import plain_form, store_plain
-from owpc_ltr.interop.plain_engine.scripts import lowest, scripted, summed
 from owpc_ltr.interop.stored_model import StoredModel
 from owpc_ltr.models.linear import LinearModel, load_model
 
@@ -47,7 +45,9 @@ def main() -> None:
             ways[what] = with_stored(engine, store, stored)
         model = load_model(path)
         if isinstance(model, LinearModel):
-            ways[f"{Path(path).stem}: linear, one rescorer"] = in_one(engine, featureset, model)
+            ways[f"{Path(path).stem}: linear, a rescorer a feature"] = chained(
+                engine, featureset, model
+            )
     query = default_query(engine, given.index)
     asked = read_judgments(given.queries).queries
     chosen = np.random.default_rng(0).permutation(len(asked))[: given.repeat + WARM_UP]
@@ -62,7 +62,7 @@ def forms(path: Path, featureset: Any) -> list[tuple[str, StoredModel]]:
     """The forms that a model can have in a plain store."""
     model = load_model(path)
     if isinstance(model, LinearModel):
-        return [(f"{path.stem}: linear, chain", export_linear(model, featureset, "m"))]
+        return [(f"{path.stem}: linear, few rescorers", export_linear(model, featureset, "m"))]
     found = [(f"{path.stem}: client-scored", store_for_client(model, featureset, "m"))]
     try:
         stored = store_plain(model, featureset, "m")
@@ -73,32 +73,26 @@ def forms(path: Path, featureset: Any) -> list[tuple[str, StoredModel]]:
     return [(f"{path.stem}: {words}", stored), *found]
 
 
-def in_one(engine: Any, featureset: Any, model: LinearModel) -> Serve:
-    """A linear model as a single rescorer: a sum of clauses, in which no score may be negative.
-
-    What takes something away is lifted by twice the most that training saw of it.
-    """
+def chained(engine: Any, featureset: Any, model: LinearModel) -> Serve:
+    """A linear model as a chain of rescorers, one a feature with a weight."""
     weights, _ = model.folded()
-    most = 2 * np.maximum(np.array(model.record["feature_ranges"][1], dtype=float), 1.0)
-    used = [place for place in range(len(weights)) if weights[place]]
-    compiled = compile_featureset(featureset, {model.feature_names[place] for place in used})
-    lifted = "Math.max(0.0, params.lift - params.weight * _score)"
-
-    def clause(query: dict[str, Any], place: int) -> dict[str, Any]:
-        if weights[place] > 0:
-            return {"bool": {"must": [query], "boost": float(weights[place])}}
-        weight = float(-weights[place])
-        return scripted(summed([query]), lifted, weight=weight, lift=weight * float(most[place]))
+    weighed = {name: float(w) for name, w in zip(model.feature_names, weights, strict=True) if w}
+    compiled = compile_featureset(featureset, set(weighed))
 
     def serve(request: SearchRequest) -> Served:
-        queries = {part.name: part.query(request.params) for part in compiled.queries}
-        clauses = [clause(queries[model.feature_names[place]], place) for place in used]
-        body = {
-            "query": request.filled,
-            "size": max(request.size, request.window),
-            "_source": False,
-            "rescore": replacing_rescore(summed([*clauses, lowest(2.0**-20)]), request.window),
-        }
+        steps = [
+            {
+                "window_size": request.window,
+                "query": {
+                    "rescore_query": part.query(request.params),
+                    "query_weight": 1.0 if place else 0.0,
+                    "rescore_query_weight": weighed[part.name],
+                },
+            }
+            for place, part in enumerate(compiled.queries)
+        ]
+        size = max(request.size, request.window)
+        body = {"query": request.filled, "size": size, "_source": False, "rescore": steps}
         answer = engine.request("POST", f"/{request.index}/_search", body=body)
         return Served(tuple(hit["_id"] for hit in answer["hits"]["hits"]), answer["took"])
 
