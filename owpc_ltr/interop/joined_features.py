@@ -15,7 +15,6 @@ from owpc_ltr.data.joined_tables.source import (
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.models.features_used import features_used, without_last_columns
 from owpc_ltr.models.linear import with_record
-from owpc_ltr.models.parity_samples import packed, unpacked
 from owpc_ltr.protocols import Model, Ranker
 
 LEFT_OUT = "joined_left_out"
@@ -68,6 +67,8 @@ def without_joined(
     """Samples of so many features without the last, joined ones."""
     if not joined:
         return list(samples)
+    from owpc_ltr.models.parity_samples import packed
+
     return [
         {**sample, "features": packed(matrix[:, : features - joined])}
         if (matrix := _features(sample, features)) is not None
@@ -89,4 +90,6 @@ def _record(model: Model, names: Sequence[str]) -> dict[str, Any]:
 def _features(sample: dict[str, Any], width: int) -> Any:
     if "features" not in sample:
         return None
+    from owpc_ltr.models.parity_samples import unpacked
+
     return unpacked(sample["features"], len(sample["document_ids"]), width)

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from owpc_ltr.data.judgments.types import JudgedQuery
 from owpc_ltr.errors import UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from owpc_ltr.data.judgments.types import JudgedQuery
 
 QUERY_ID, QUERY, DOCUMENT_ID = "query_id", "query", "document_id"
 
@@ -40,6 +43,8 @@ class AskedPairs:
         """
         if name == DOCUMENT_ID:
             return self.documents
+        import pyarrow as pa
+
         values = self.query_ids if name == QUERY_ID else self.texts
         if None in values:
             raise UsageError(_lacking(name, table, self.query_ids[values.index(None)]))
@@ -47,11 +52,15 @@ class AskedPairs:
 
     @cached_property
     def _queries(self) -> pa.Array:
+        import pyarrow as pa
+
         return pa.array(np.repeat(np.arange(len(self.sizes)), self.sizes))
 
 
 def judged_pairs(queries: Sequence[JudgedQuery]) -> AskedPairs:
     """All judged pairs, in order."""
+    import pyarrow as pa
+
     return AskedPairs(
         [query.query_id for query in queries],
         [text_of(query.params) for query in queries],
@@ -64,6 +73,8 @@ def pairs_of(
     query_id: str | None, params: Mapping[str, Any], documents: Sequence[str]
 ) -> AskedPairs:
     """The pairs of one query."""
+    import pyarrow as pa
+
     return AskedPairs(
         [query_id],
         [text_of(params)],
