@@ -55,10 +55,9 @@ def linear_rescorers(model: LinearModel, queries: Mapping[str, Query], window: i
     """Rescorers whose sum is the model's score: weight × score of each query that matches.
 
     The first replaces the score of the search itself (`query_weight` 0). What adds and what takes
-    away stand apart, for a sum of clauses has no negative score: each is a sum of few rescorers,
-    which costs the engine less than a rescorer a feature. Features of weight 0 are left out,
-    features that ask the same are asked once, and normalisers folded in: what they leave is a
-    constant first step.
+    away stand apart, for a sum of clauses has no negative score. Features of weight 0 are left
+    out, features that ask the same are asked once, and normalisers folded in: what they leave is
+    a constant first step.
     """
     weights, intercept = model.folded()
     asked = _asked_once(model.feature_names, weights.tolist(), queries)
