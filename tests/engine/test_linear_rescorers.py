@@ -10,8 +10,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.http.connection import ConnectionSettings
 from owpc_ltr.engine.store.named_queries import count_clauses, linear_rescorers
+from owpc_ltr.engine.store.plugin_free import PluginFreeStore
+from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.features.scoring import scoring
+from owpc_ltr.interop.export import export_linear
 from owpc_ltr.models.linear import LinearModel
 
 ASKED: list[dict[str, Any]] = [
@@ -75,3 +80,20 @@ def terms_of(clauses: list[dict[str, Any]]) -> list[tuple[str, float]]:
         for clause in clauses
         for part in (one["function_score"] for one in clause["rescore_query"]["bool"]["should"])
     ]
+
+
+def test_a_model_asks_for_its_own_features_whichever_was_asked_before() -> None:
+    """What is kept ready of one model serves no other of the same set."""
+    features = tuple(
+        Feature(name, ("keywords",), {"match": {name: "{{keywords}}"}}) for name in ("a", "b")
+    )
+    featureset = FeatureSet("two", features)
+    store = PluginFreeStore(Engine(ConnectionSettings("http://127.0.0.1:1")))
+    for _ in range(2):
+        for weights, asked in (([1.0, 0.0], {"a"}), ([0.0, 2.0], {"b"}), ([1.0, 2.0], {"a", "b"})):
+            model = LinearModel(featureset.feature_names, np.array(weights))
+            stored = export_linear(model, featureset, "m")
+            for words in ("one", "another"):
+                clauses = store.rescore(stored, {"keywords": words}, 10)
+                told = json.dumps(clauses)
+                assert {name for name in "ab" if f'"{name}": "{words}"' in told} == asked

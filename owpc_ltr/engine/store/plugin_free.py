@@ -56,6 +56,7 @@ class PluginFreeStore:
         self.name = name
         self._index = StoreIndex(engine, name)
         self._compiled: CompiledSet | None = None
+        self._compiled_part: tuple[frozenset[str], CompiledSet] | None = None
 
     def prepare(self) -> None:
         """Make the index if it is not there yet. Refused where the name is somebody else's."""
@@ -202,7 +203,7 @@ class PluginFreeStore:
     ) -> dict[str, dict[str, Any]]:
         """The queries of these features of a model, by name."""
         given = check_params(model.featureset, params)
-        compiled = compile_featureset(model.featureset, names)
+        compiled = self._compile_part(model.featureset, frozenset(names))
         if compiled.derived:
             raise Refused(
                 f"feature '{compiled.derived[0].name}' is derived from others, which only the LTR "
@@ -235,6 +236,13 @@ class PluginFreeStore:
         if last is None or last.featureset is not featureset:
             last = self._compiled = compile_featureset(featureset)
         return last
+
+    def _compile_part(self, featureset: FeatureSet, names: frozenset[str]) -> CompiledSet:
+        """The same for some features of a set: those that a model looks at."""
+        last = self._compiled_part
+        if last is None or last[0] != names or last[1].featureset is not featureset:
+            last = self._compiled_part = names, compile_featureset(featureset, names)
+        return last[1]
 
     def _try(self, compiled: CompiledSet, validation: dict[str, Any]) -> None:
         """Search with each template by itself, then with all, as logging will."""
