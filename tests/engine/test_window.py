@@ -14,9 +14,10 @@ from owpc_ltr.engine.deployment.immutable import immutable_name
 from owpc_ltr.engine.http.refusals import EngineRefusal
 from owpc_ltr.engine.search.request import SearchRequest, request_body
 from owpc_ltr.engine.search.window import FLOOR, KEEP, lift, window_safe
+from owpc_ltr.engine.store.named_queries import linear_rescorers
 from owpc_ltr.interop.export import export_linear
 from owpc_ltr.interop.stored_model import StoredModel
-from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.score_range import UNKNOWN, ScoreInterval, score_interval
 from tests.engine.small_cluster import FEATURESET, Small, node_with, small_cluster
 
@@ -183,6 +184,40 @@ def test_a_lift_comes_first_and_where_none_is_needed_or_known_there_is_none() ->
     assert [each["query"]["query_weight"] for each in positive] == [KEEP, 0]
     assert window_safe(clauses, UNKNOWN) == clauses
     assert clauses[0]["query"]["query_weight"] == 0
+
+
+@pytest.mark.parametrize(
+    ("shift", "weights", "seen", "least"),
+    [
+        # Normalisers leave an intercept of +30: what was seen takes 40 away, and the model 10.
+        (15.0, [-1.0, -1.0], [20.0, 20.0], 40.0),
+        # What was hardly or never seen may still be 1.
+        (0.0, [-5.0, -5.0], [0.0, 0.1], 10.0),
+        (0.0, [-2.0, 3.0], [4.0, 1.0], 8.0),
+    ],
+)
+def test_no_score_that_was_reckoned_with_is_held(
+    shift: float, weights: list[float], seen: list[float], least: float
+) -> None:
+    names = ("a", "b")
+    normalisers = {name: Normaliser("standard", shift, 1.0) for name in names} if shift else {}
+    model = LinearModel(names, np.array(weights), normalisers)
+    interval = score_interval(model, (), np.array([[0.0, 0.0], seen]))
+    assert not interval.proven
+    queries = {name: {"match": {name: "x"}} for name in names}
+    clauses = window_safe(linear_rescorers(model, queries, 10), interval)
+    scripts = [
+        each["query"]["rescore_query"]["script_score"]["script"]["params"]["most"]
+        for each in clauses
+        if "script_score" in each["query"]["rescore_query"]
+    ]
+    assert len(scripts) == 1
+    assert scripts[0] >= least
+    # However far a sum goes, the window is lifted above it.
+    offset = clauses[0]["query"]["rescore_query_weight"]
+    assert clauses[0]["query"]["rescore_query"] == {"match_all": {}}
+    intercept = model.folded()[1]
+    assert offset + min(intercept, 0.0) - scripts[0] >= FLOOR
 
 
 def test_what_the_plugin_scores_is_held_at_the_lower_end_where_that_is_not_proven() -> None:

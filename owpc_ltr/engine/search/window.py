@@ -42,7 +42,10 @@ def window_safe(clauses: list[Clause], interval: ScoreInterval) -> list[Clause]:
         return _lifted(clauses, lift(interval.low))
     if "sltr" in _query(clauses[0]):
         return [_held_above(clauses[0], interval.low), *clauses[1:]]
-    held = [_held_below(clause, interval.low) for clause in clauses]
+    # An intercept that adds is in the lower end already: terms may take that much more away.
+    added = sum(_weight(each) for each in clauses if _query(each) == {"match_all": {}})
+    taken = max(added, 0.0) - interval.low
+    held = [_held_below(clause, taken) for clause in clauses]
     # Of each the lowest that it can add; the others add 0 or more.
     lows = [_weight(clause) * most for clause, most in held if _weight(clause) < 0]
     slack = len(held) * 2.0**-23 * -sum(lows)
@@ -81,8 +84,8 @@ def _held_above(clause: Clause, low: float) -> Clause:
     return _with_query(clause, query, query_weight=KEEP, score_mode="total")
 
 
-def _held_below(clause: Clause, low: float) -> tuple[Clause, float]:
-    """A feature's score up to the most that the interval reckons with; and that.
+def _held_below(clause: Clause, taken: float) -> tuple[Clause, float]:
+    """A sum up to the most that the interval reckons to be `taken` away; and that.
 
     Only what takes something away is held. What was never seen may still be 1, as the score of
     many a query is.
@@ -90,8 +93,14 @@ def _held_below(clause: Clause, low: float) -> tuple[Clause, float]:
     query, weight = _query(clause), _weight(clause)
     if weight >= 0 or query == {"match_all": {}}:
         return clause, 1.0
-    most = max(low / weight, 1.0)
+    most = max(taken / -weight, _of_ones(query))
     return _with_query(clause, _scripted(query, _MOST, {"most": most})), most
+
+
+def _of_ones(query: dict[str, Any]) -> float:
+    """What a sum of weighted queries is where each of them scores 1; any other query itself."""
+    parts = query.get("bool", {}).get("should", ())
+    return sum(float(part["function_score"]["weight"]) for part in parts) or 1.0
 
 
 def _scripted(query: dict[str, Any], source: str, params: dict[str, float]) -> dict[str, Any]:
