@@ -139,6 +139,9 @@ def test_a_gain_is_over_the_feature_that_is_named(both: Both) -> None:
     other = Costs({"strong": 5.0, "copy": 2.0}, 0.0, keep_gain=0.6, over=whole - 0.1)
     record = train_at_cost(training, LINEAR, RUN, validation, other).trained.model.record
     assert record["feature_cost"]["gain"] == pytest.approx(0.1)
+    nothing = Costs({"strong": 5.0, "copy": 2.0}, 0.0, keep_gain=0.6, over=0)
+    record = train_at_cost(training, LINEAR, RUN, validation, nothing).trained.model.record
+    assert record["feature_cost"]["gain"] == pytest.approx(whole)
 
 
 def test_where_there_is_no_gain_no_share_of_it_can_be_kept(both: Both) -> None:

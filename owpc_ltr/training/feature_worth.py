@@ -115,7 +115,7 @@ def _rival(
     over: str | float | None, metric: Metric, validation: RankingDataset
 ) -> tuple[str, float]:
     """What a gain is over, in words, and its metric."""
-    if isinstance(over, float):
+    if isinstance(over, int | float):
         return "the ranker that it is over", signed(over, metric)
     # A feature that is missing counts 0, as in the engine.
     columns = np.nan_to_num(validation.features, nan=0.0)
