@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import FeatureSet, parse_featureset
+from owpc_ltr.files.json_values import each_once
 from owpc_ltr.files.regular import read_regular
 
 _LARGEST_FILE = 50_000_000
@@ -25,7 +25,7 @@ def load_featureset(source: Path | str, name: str | None = None) -> FeatureSet:
         source = Path(source)
     place, text = _read(source)
     try:
-        content = json.loads(text, object_pairs_hook=_no_duplicates)
+        content = json.loads(text, object_pairs_hook=each_once)
     except RecursionError as error:
         raise BadInput(f"{place} is no feature set: it is nested too deep") from error
     except json.JSONDecodeError as error:
@@ -50,12 +50,3 @@ def _read(source: Path | str) -> tuple[str, str]:
         return str(source), raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise BadInput(f"{source} is not UTF-8 text: not a feature set") from error
-
-
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    content = dict(pairs)
-    if len(content) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key '{twice}' stands twice in one object: leave one of them")
-    return content

@@ -18,7 +18,7 @@ def read_json_value(text: str) -> Any:
     """
     try:
         value = json.loads(
-            text, parse_float=_finite, parse_constant=_finite, object_pairs_hook=_each_once
+            text, parse_float=_finite, parse_constant=_finite, object_pairs_hook=each_once
         )
     except json.JSONDecodeError as error:
         raise ValueError(f"{error.msg.lower()} at character {error.pos + 1}") from error
@@ -28,6 +28,19 @@ def read_json_value(text: str) -> Any:
     if "\\u" in text and _half_a_pair(value):
         raise ValueError("half a surrogate pair stands in it, which is no character")
     return value
+
+
+def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object (for `object_pairs_hook`). Raises ValueError for a key that stands twice in it."""
+    content = dict(pairs)
+    if len(content) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                shown = "".join(c if c.isprintable() else "?" for c in key[:60])
+                raise ValueError(f"the key '{shown}' stands twice in one object: leave one of them")
+            seen.add(key)
+    return content
 
 
 def json_text(value: Any) -> str:
@@ -83,12 +96,3 @@ def _finite(word: str) -> float:
     if not math.isfinite(number):
         raise ValueError(f"{word[:40]} is no finite number")
     return number
-
-
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    content = dict(pairs)
-    if len(content) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key '{twice[:40]}' stands twice in one object")
-    return content

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput
+from owpc_ltr.files.json_values import each_once
 
 LARGEST_FILE = 50_000_000
 DEEPEST_NESTING = 200
@@ -25,7 +26,7 @@ def parse_json(content: bytes | str, where: str) -> Any:
     if _nesting(raw) > DEEPEST_NESTING:
         raise BadInput(f"{where} is nested deeper than {DEEPEST_NESTING} levels: not a model")
     try:
-        return json.loads(raw, object_pairs_hook=_without_duplicates, parse_constant=_no_constant)
+        return json.loads(raw, object_pairs_hook=each_once, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{where} is not valid JSON: {error}") from error
 
@@ -117,15 +118,6 @@ def _nesting(raw: bytes) -> int:
     closed = (bare == ord("}")) | (bare == ord("]"))
     steps = opened.astype(np.int8) - closed.astype(np.int8)
     return int(np.cumsum(steps, dtype=np.int64).max(initial=0))
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    content = dict(pairs)
-    if len(content) != len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise ValueError(f"the key '{shown(twice)}' stands twice in one object")
-    return content
 
 
 def _no_constant(name: str) -> NoReturn:

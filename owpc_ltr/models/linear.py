@@ -13,6 +13,7 @@ import numpy as np
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.finite_json import finite_json
+from owpc_ltr.files.json_values import each_once
 from owpc_ltr.files.output import write_output
 from owpc_ltr.files.regular import read_regular
 from owpc_ltr.files.strict_json import a_json, shown, take_numbers, take_strings
@@ -203,7 +204,7 @@ def read_content(path: Path) -> dict[str, Any]:
     """The JSON object of a model file, of any kind. Raises BadInput naming the file."""
     try:
         raw = read_regular(path, _LARGEST_FILE, "cannot read the model", "a model file")
-        content = json.loads(raw, object_pairs_hook=_no_duplicates)
+        content = json.loads(raw, object_pairs_hook=each_once)
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{path} is not a model file: {error}") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
@@ -241,10 +242,3 @@ DAMAGES = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, 
 def damaged(path: Path, error: Exception) -> BadInput:
     """The error for such a file."""
     return BadInput(f"{path} is a damaged model file: {type(error).__name__} {error}")
-
-
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    content = dict(pairs)
-    if len(content) != len(pairs):
-        raise ValueError("a key stands twice in one object")
-    return content
