@@ -13,8 +13,9 @@ from owpc_ltr.engine.deployment.upload import Uploaded
 from owpc_ltr.engine.feature_log import LogReport
 from owpc_ltr.engine.node import NodeStatus, Report
 from owpc_ltr.engine.search.compare import BeforeAndAfter, Hit
+from owpc_ltr.engine.search.feature_latency import FeatureCost
 from owpc_ltr.engine.search.judgment_pool import Pooled
-from owpc_ltr.engine.search.latency import FeatureCost, Samples
+from owpc_ltr.engine.search.latency import Samples
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveMeasured
 from owpc_ltr.engine.search.profile import Profile
 from owpc_ltr.engine.search.request import SearchRequest

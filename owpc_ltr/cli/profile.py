@@ -57,7 +57,7 @@ def profile(
         Reads(),
         typer.Option(help="Your application's query (JSON), with {{keywords}}; as for search."),
     ] = None,
-    repeat: Annotated[int, typer.Option(min=1, help="Searches of each way of asking.")] = 30,
+    repeat: Annotated[int, typer.Option(min=1, help="Queries that are asked in every way.")] = 30,
     window: Annotated[
         int, typer.Option(min=1, help="The window in which features are timed.")
     ] = 100,
@@ -67,10 +67,11 @@ def profile(
 ) -> None:
     """Time what features, windows and a model cost in a search.
 
-    The live query is timed with all features, without each, with each alone, and by window.
+    The live query is timed without features, with all, with groups of them that tell what each
+    costs, and by window.
 
-    With a model it is rescored; without, the features of the window come back. Quartiles of a cost
-    on both sides of 0 say that it is not told from noise.
+    With a model it is rescored; without, the features of the window come back. A cost whose
+    interval lies on both sides of 0 is not told from noise.
     """
     from owpc_ltr.api.parameters import named_params
 
@@ -100,13 +101,12 @@ def profile(
 
 def _print_costs(costs: Sequence[FeatureCost], whole: dict[str, Samples]) -> None:
     print_table(
-        ["FEATURE", "COSTS MS", "QUARTILES", "ALONE MS", "BY THE ENGINE'S CLOCK"],
+        ["FEATURE", "COSTS MS", "95 %", "BY THE ENGINE'S CLOCK"],
         [
-            (cost.feature, cost.without, f"[{cost.low:+.2f}, {cost.high:+.2f}]", cost.alone,
-             cost.took)
+            (cost.feature, cost.milliseconds, f"[{cost.low:+.2f}, {cost.high:+.2f}]", cost.took)
             for cost in costs
         ],
-    )  # fmt: skip
+    )
     for name, words in (("all", "with all features"), ("none", "without any")):
         times = whole[name].as_dict()
         typer.echo(f"{words}: {times['wall_median_ms']:.2f} ms (95 %: {times['wall_p95_ms']:.2f})")

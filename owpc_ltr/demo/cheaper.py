@@ -17,7 +17,8 @@ from owpc_ltr.metrics import parse_metric
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.splits import DatasetSplits
-    from owpc_ltr.engine.search.latency import FeatureCost, Subject
+    from owpc_ltr.engine.search.feature_latency import FeatureCost
+    from owpc_ltr.engine.search.latency import Subject
     from owpc_ltr.models.linear import LinearModel
     from owpc_ltr.training.feature_selection import Selected
 
@@ -85,7 +86,7 @@ def _params(data: RankingDataset) -> list[str]:
 def _costs(
     walk: Walk, cluster: Cluster, subject: Subject, asked: list[dict[str, Any]]
 ) -> list[FeatureCost]:
-    from owpc_ltr.engine.search.latency import feature_costs
+    from owpc_ltr.engine.search.feature_latency import feature_costs
 
     with walk.narrator.working() as show:
         found, _ = feature_costs(
@@ -119,7 +120,7 @@ def _selected(
         registry.find("loss", "owpc"), registry.find("optimizer", "larank"),
         walk.figures["owpc"]["settings"], {}, SELECT,
     )  # fmt: skip
-    weighed = {cost.feature: cost.without for cost in costs}
+    weighed = {cost.feature: cost.milliseconds for cost in costs}
     with walk.narrator.working() as show:
         run = Run(seed=walk.options.seed, threads=walk.options.threads, progress=show)
         wanted = Costs(weighed, 0.0, keep_gain=KEPT, over=rival)

@@ -29,7 +29,7 @@ def read_costs(
 
 def _profiled(features: list[Any], path: Path) -> dict[str, Any]:
     try:
-        return {str(feature["feature"]): feature["without"] for feature in features}
+        return {str(feature["feature"]): feature["milliseconds"] for feature in features}
     except (KeyError, TypeError) as error:
         raise BadInput(f"{path} is not what profile --json prints: {error}") from error
 

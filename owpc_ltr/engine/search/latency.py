@@ -1,4 +1,4 @@
-"""Latency: what features, windows and models cost in the live query, by two clocks.
+"""Latency: what windows and models cost in the live query, by two clocks.
 
 Every way of asking is timed on the same queries in turn, in a new order each time, after a warm-up:
 what else a machine does meanwhile then falls on all of them alike, and differences are paired.
@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.engine.http.client import Engine
@@ -20,15 +21,14 @@ from owpc_ltr.engine.search.request import check_query, rescore_clauses
 from owpc_ltr.engine.store.base import Search, Store
 from owpc_ltr.engine.store.templates import render
 from owpc_ltr.errors import UsageError
-from owpc_ltr.features.expressions import expression_variables
-from owpc_ltr.features.feature_set import DERIVED, FeatureSet
+from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.interop.export import import_linear
 from owpc_ltr.interop.stored_model import StoredModel
 from owpc_ltr.names import check_index
 
 WINDOWS = (10, 50, 100, 200, 500, 1000)
 _SHOWN = 10
-_WARM_UP = 3
+WARM_UP = 3
 _WARM_UP_NEW = 10
 Params = dict[str, Any]
 Ask = Callable[[Params], Search]
@@ -65,80 +65,6 @@ class Samples:
         }
 
 
-@dataclass(frozen=True)
-class FeatureCost:
-    """What a feature costs, in milliseconds by our clock.
-
-    `without` is the median over repeats of (all features − all but this one), between the
-    quartiles `low` and `high`: where they lie on both sides of 0 the cost is not told from noise.
-    `alone` is the median of (this feature only − no feature). `took` is the mean of the former by
-    the engine's clock.
-    """
-
-    feature: str
-    without: float
-    low: float
-    high: float
-    alone: float
-    took: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """The cost as JSON."""
-        return asdict(self)
-
-
-def feature_costs(
-    engine: Engine,
-    store: Store,
-    subject: Subject,
-    queries: Sequence[Params],
-    *,
-    repeat: int = 30,
-    window: int = 100,
-    seed: int = 0,
-    progress: Callable[[float], None] | None = None,
-) -> tuple[list[FeatureCost], dict[str, Samples]]:
-    """The cost of each feature, dearest first, and the samples of `all` features and of `none`."""
-    names = computed(store, subject)
-    if not names:
-        raise UsageError("there is no feature that the engine computes: nothing to profile")
-    ways: dict[str, Ask] = {
-        "none": _plain(store, subject, window),
-        "all": _ask(store, subject, window),
-    }
-    for name in names:
-        others = tuple(other for other in names if other != name)
-        ways[f"without {name}"] = _ask(store, subject, window, others)
-        ways[f"alone {name}"] = _ask(store, subject, window, (name,))
-    samples = timed(engine, subject.index, ways, queries, repeat, seed, progress)
-    costs = [_cost(name, samples) for name in names]
-    kept = {name: samples[name] for name in ("none", "all")}
-    return sorted(costs, key=lambda cost: -cost.without), kept
-
-
-def derived_from(featureset: FeatureSet) -> dict[str, list[str]]:
-    """The features that each derived one comes from: they cost its time."""
-    names = set(featureset.feature_names)
-    return {
-        feature.name: sorted(expression_variables(str(feature.template)) & names)
-        for feature in featureset.features
-        if feature.template_language == DERIVED
-    }
-
-
-def computed(store: Store, subject: Subject) -> tuple[str, ...]:
-    """The features that the engine computes for this subject, in order.
-
-    Without the plugin a feature of weight 0 is left out of the rescorers.
-    """
-    names = tuple(f.name for f in subject.featureset.features if f.template_language != DERIVED)
-    if subject.model is None or store.kind == "ltr-plugin":
-        return names
-    linear = import_linear(subject.model)
-    weighed = dict(zip(linear.feature_names, linear.weights, strict=True))
-    return tuple(name for name in names if weighed.get(name))
-
-
 def window_latencies(
     engine: Engine,
     store: Store,
@@ -151,7 +77,7 @@ def window_latencies(
     progress: Callable[[float], None] | None = None,
 ) -> dict[int, Samples]:
     """The latency of the live query for each size of the window."""
-    ways = {str(window): _ask(store, subject, window) for window in windows}
+    ways = {str(window): ask_with(store, subject, window) for window in windows}
     samples = timed(engine, subject.index, ways, queries, repeat, seed, progress)
     return {window: samples[str(window)] for window in windows}
 
@@ -184,8 +110,8 @@ def model_latencies(
 ) -> dict[str, Samples]:
     """The latency of one live query with each of several models, and with `none`."""
     first = next(iter(subjects.values()))
-    ways = {"none": _plain(store, first, window)}
-    ways |= {name: _ask(store, subject, window) for name, subject in subjects.items()}
+    ways = {"none": plain(store, first, window)}
+    ways |= {name: ask_with(store, subject, window) for name, subject in subjects.items()}
     # A node compiles what is new to it while it runs: the first searches are slower than all later.
     timed(engine, first.index, ways, queries, _WARM_UP_NEW, seed)
     return timed(engine, first.index, ways, queries, repeat, seed)
@@ -201,26 +127,41 @@ def timed(
     progress: Callable[[float], None] | None = None,
 ) -> dict[str, Samples]:
     """Ask one query a repeat in every way, in random order; a warm-up is not counted."""
+    check_turns(queries, repeat)
+    order = np.random.default_rng(seed)
+    asks = list(ways.values())
+    for params in queries[:WARM_UP]:
+        one_turn(engine, index, asks, params, order)
+    turns = np.empty((repeat, 2, len(asks)))
+    for turn in range(repeat):
+        turns[turn] = one_turn(engine, index, asks, queries[turn % len(queries)], order)
+        if progress is not None:
+            progress((turn + 1) / repeat)
+    return {name: Samples(*turns[:, :, place].T) for place, name in enumerate(ways)}
+
+
+def check_turns(queries: Sequence[Params], repeat: int) -> None:
+    """Raise UsageError where there is nothing to ask, or no time to ask it."""
     if not queries:
         raise UsageError("there is no query to profile with: give --keywords or --queries")
     if repeat < 1:
         raise UsageError(f"--repeat is 1 or more, not {repeat}")
+
+
+def one_turn(
+    engine: Engine, index: str, asks: Sequence[Ask], params: Params, order: np.random.Generator
+) -> NDArray[np.float64]:
+    """One query asked once in each way, in random order: milliseconds by our clock, and `took`.
+
+    The result is (2, ways).
+    """
     path = f"/{check_index(index)}/_search"
-    order = np.random.default_rng(seed)
-    names = list(ways)
-    wall, took = (np.empty((len(names), repeat)) for _ in range(2))
-    for params in queries[:_WARM_UP]:
-        for ask in ways.values():
-            _search(engine, path, ask(params))
-    for turn in range(repeat):
-        params = queries[turn % len(queries)]
-        # Made before the clock starts: rendering templates is not the engine's work.
-        searches = [ask(params) for ask in ways.values()]
-        for place in order.permutation(len(names)):
-            wall[place, turn], took[place, turn] = _search(engine, path, searches[place])
-        if progress is not None:
-            progress((turn + 1) / repeat)
-    return {name: Samples(wall[place], took[place]) for place, name in enumerate(names)}
+    # Made before the clock starts: rendering templates is not the engine's work.
+    searches = [ask(params) for ask in asks]
+    passed = np.empty((2, len(asks)))
+    for place in order.permutation(len(asks)):
+        passed[:, place] = _search(engine, path, searches[place])
+    return passed
 
 
 def _search(engine: Engine, path: str, search: Search) -> tuple[float, float]:
@@ -232,7 +173,7 @@ def _search(engine: Engine, path: str, search: Search) -> tuple[float, float]:
     return passed, Part(whole, "the timed search")["took"].number
 
 
-def _plain(store: Store, subject: Subject, window: int) -> Ask:
+def plain(store: Store, subject: Subject, window: int) -> Ask:
     """The application's query by itself, which counts its hits where that with features does."""
     check_query(subject.query)
     logs = subject.model is None
@@ -246,9 +187,11 @@ def _plain(store: Store, subject: Subject, window: int) -> Ask:
     return ask
 
 
-def _ask(store: Store, subject: Subject, window: int, names: tuple[str, ...] | None = None) -> Ask:
+def ask_with(
+    store: Store, subject: Subject, window: int, names: tuple[str, ...] | None = None
+) -> Ask:
     """The live query with the features of these names only (None: with all)."""
-    plain = _plain(store, subject, window)
+    bare = plain(store, subject, window)
     model = subject.model
     window = window if model is None else max(window, _SHOWN)
     cut = None if names is None or store.kind == "ltr-plugin" else set(names)
@@ -257,7 +200,7 @@ def _ask(store: Store, subject: Subject, window: int, names: tuple[str, ...] | N
         model = _only_weights(model, cut)
 
     def ask(params: Params) -> Search:
-        base = plain(params)
+        base = bare(params)
         if model is None:
             added = store.window_log(featureset, _needed(featureset, params), window)
         else:
@@ -295,16 +238,3 @@ def _activate(rescore: list[dict[str, Any]], names: Sequence[str]) -> None:
 
 def _needed(featureset: FeatureSet, params: Params) -> Params:
     return {name: params[name] for name in featureset.params if name in params}
-
-
-def _cost(name: str, samples: Mapping[str, Samples]) -> FeatureCost:
-    whole, rest = samples["all"], samples[f"without {name}"]
-    low, middle, high = np.percentile(whole.wall - rest.wall, (25, 50, 75))
-    return FeatureCost(
-        name,
-        float(middle),
-        float(low),
-        float(high),
-        float(np.median(samples[f"alone {name}"].wall - samples["none"].wall)),
-        float((whole.took - rest.took).mean()),
-    )

@@ -8,14 +8,8 @@ from typing import Any
 
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.search.capacity import Capacity, capacity
-from owpc_ltr.engine.search.latency import (
-    FeatureCost,
-    Samples,
-    Subject,
-    derived_from,
-    feature_costs,
-    window_latencies,
-)
+from owpc_ltr.engine.search.feature_latency import FeatureCost, derived_from, feature_costs
+from owpc_ltr.engine.search.latency import Samples, Subject, window_latencies
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.interop.client_scored import is_client_scored
@@ -64,7 +58,7 @@ def profile(
     seed: int,
     progress: Callable[[str, float | None], None],
 ) -> Profile:
-    """Time the query with all features, without each, with each alone, and by window."""
+    """Time the query without and with all features, with groups of them, and by window."""
     # Without the plugin the client may score: the engine gives the features. Of a model that runs
     # by scripts, which read several features at once, those features are what can be told apart.
     runs = model is not None and not is_client_scored(model)
