@@ -22,6 +22,7 @@ from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel, load_model
 from owpc_ltr.protocols import Run
+from owpc_ltr.training import feature_selection
 from owpc_ltr.training.feature_selection import train_at_cost
 from owpc_ltr.training.feature_worth import Costs
 from owpc_ltr.training.train import Plan, train
@@ -82,6 +83,35 @@ def test_a_dear_feature_gives_way_to_its_cheap_copy(both: Both) -> None:
     assert "copy" in train_at_cost(training, LINEAR, RUN, validation, dear).kept
     other = Costs({"copy": 100.0}, 0.01)
     assert "copy" not in train_at_cost(training, LINEAR, RUN, validation, other).kept
+
+
+def test_each_feature_that_goes_is_the_one_that_others_best_stand_in_for(
+    both: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By training without each; the model of all of them does not tell it."""
+    training, validation = both
+    costs = Costs({"strong": 4.0, "weak": 1.0, "noise": 0.5}, 0.02)
+    path = train_at_cost(training, LINEAR, RUN, validation, costs).path
+    left = frozenset(NAMES)
+    for step in path[1:]:
+        worth = {name: worth_of(left - {name}, both, costs) for name in sorted(left)}
+        assert worth[step.dropped or ""] == pytest.approx(max(worth.values()), abs=1e-12)
+        left -= {step.dropped or ""}
+    monkeypatch.setattr(feature_selection, "_TRIED", 1)
+    assert train_at_cost(training, LINEAR, RUN, validation, costs).path != path
+
+
+def worth_of(names: frozenset[str], both: Both, costs: Costs) -> float:
+    """The worth of a model of these features alone, trained anew."""
+    blanked = [
+        replace(side, features=np.where([n in names for n in NAMES], side.features, np.float32(0)))
+        for side in both
+    ]
+    model = train(blanked[0], LINEAR, RUN, blanked[1]).model
+    value = parse_metric("ndcg@10").mean(
+        model.score(blanked[1].features), both[1].labels, both[1].offsets
+    )
+    return value - costs.price * costs.of(names)
 
 
 def test_without_a_price_no_quality_is_given_up(both: Both) -> None:
@@ -220,7 +250,10 @@ def run(
 
 def test_train_takes_what_profile_printed(both: Both, run: Callable[..., Any]) -> None:
     save_dataset(both[0], Path("d.parquet"))
-    printed = {"features": [{"feature": "strong", "without": 100.0, "low": 1.0}], "derived": {}}
+    printed = {
+        "features": [{"feature": "strong", "milliseconds": 100.0, "low": 1.0}],
+        "derived": {},
+    }
     Path("profile.json").write_text(json.dumps(printed))
     Path("plain.json").write_text('{"strong": 100}')
     Path("bad.json").write_text('{"strong": "much"}')

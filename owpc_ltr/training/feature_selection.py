@@ -1,9 +1,12 @@
 """Feature selection: how much quality is worth the time that features cost in each search.
 
 Backward elimination: train with all features, take out the one whose loss is least for what it
-costs, train again, down to one. Of the models on this path, that with the best validation metric
-less the price of its features is kept; or the cheapest that keeps a share of the gain. The path was
-chosen on the validation queries, so that their metric flatters a little: measure on others.
+costs, train again, down to one. The loss is first told by the model as it is, for all features; the
+few that look best are then trained without, one at a time, for others may stand in for them (of
+trees, which take long to train, the best one only). Of the models on this path, that with the best
+validation metric less the price of its features is kept; or the cheapest that keeps a share of the
+gain. The path was chosen on the validation queries, so that their metric flatters a little: measure
+on others.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from owpc_ltr.protocols import Model, Run
 from owpc_ltr.training.feature_worth import Aim, Costs, aim_of, signed
 from owpc_ltr.training.train import Plan, Trained, train
 
+_TRIED = 5
 _OF_THE_DATA = ("fingerprint", "feature_ranges", "source")
 
 
@@ -75,28 +79,10 @@ def train_at_cost(
     strange = sorted(named - set(data.feature_names))
     if strange:
         raise BadInput(f"the costs name '{strange[0]}', which is no feature of the data")
-    metric = parse_metric(plan.select)
-    in_use = frozenset(data.feature_names)
     trained = train(data, plan, run, validation, source)
-    aim = aim_of(costs, metric, trained.model, validation)
+    aim = aim_of(costs, parse_metric(plan.select), trained.model, validation)
     plan = replace(plan, settings={**plan.settings, **trained.settings}, grid={})
-    found: list[tuple[Step, Trained, frozenset[str]]] = []
-    dropped: str | None = None
-    while True:
-        # A feature that the model does not use is free to go.
-        in_use &= _used(trained.model)
-        value = metric.mean(
-            trained.model.score(validation.features), validation.labels, validation.offsets
-        )
-        milliseconds = costs.of(in_use)
-        worth = aim.worth(signed(value, metric), milliseconds)
-        step = Step(dropped, len(in_use), milliseconds, value, worth)
-        found.append((step, trained, in_use))
-        if len(in_use) <= 1:
-            break
-        dropped = _cheapest_loss(trained.model, validation, in_use, metric, costs, aim.price)
-        in_use -= {dropped}
-        trained = _train_on(data, plan, run, validation, in_use, source)
+    found = _path(data, plan, run, validation, costs, aim, trained, source)
     path = tuple(step for step, _, _ in found)
     _, trained, in_use = found[aim.best([(step.worth, step.milliseconds) for step in path])]
     kept = tuple(name for name in data.feature_names if name in in_use)
@@ -104,28 +90,58 @@ def train_at_cost(
     return Selected(_recorded(trained, whole, aim, kept, path), kept, path)
 
 
-def _cheapest_loss(
-    model: Model,
+def _path(
+    data: RankingDataset,
+    plan: Plan,
+    run: Run,
     validation: RankingDataset,
-    in_use: frozenset[str],
-    metric: Metric,
     costs: Costs,
-    price: float,
-) -> str:
-    """The feature without whose values this model is worth most; before it is trained again."""
+    aim: Aim,
+    trained: Trained,
+    source: Mapping[str, Any] | None,
+) -> list[tuple[Step, Trained, frozenset[str]]]:
+    """The models on the way from all features to one: each as a step, and its features."""
+    metric = parse_metric(plan.select)
+    found: list[tuple[Step, Trained, frozenset[str]]] = []
+    dropped: str | None = None
+    in_use = frozenset(data.feature_names)
+    while True:
+        # A feature that the model does not use is free to go.
+        in_use &= _used(trained.model)
+        value, milliseconds = _value(trained.model, validation, metric), costs.of(in_use)
+        worth = aim.worth(signed(value, metric), milliseconds)
+        found.append((Step(dropped, len(in_use), milliseconds, value, worth), trained, in_use))
+        if len(in_use) <= 1:
+            return found
+        saved = {name: milliseconds - costs.of(in_use - {name}) for name in in_use}
+        prices = {name: aim.price * saved[name] for name in sorted(in_use)}
+        tried: dict[str, tuple[float, Trained]] = {}
+        for name in _spared(trained.model, validation, metric, prices):
+            other = _train_on(data, plan, run, validation, in_use - {name}, source)
+            worth = signed(_value(other.model, validation, metric), metric) + prices[name]
+            tried[name] = worth, other
+        dropped = max(tried, key=lambda name: tried[name][0])
+        in_use, trained = in_use - {dropped}, tried[dropped][1]
+
+
+def _spared(
+    model: Model, validation: RankingDataset, metric: Metric, prices: Mapping[str, float]
+) -> list[str]:
+    """The features without whose values this model is worth most, before it is trained again."""
     features = validation.features.copy()
-    best, chosen = -np.inf, min(in_use)
-    for column, name in enumerate(validation.feature_names):
-        if name not in in_use:
-            continue
+    worth = {}
+    for name, price in prices.items():
+        column = validation.feature_names.index(name)
         features[:, column] = np.nan
         value = metric.mean(model.score(features), validation.labels, validation.offsets)
         features[:, column] = validation.features[:, column]
-        saved = costs.of(in_use) - costs.of(in_use - {name})
-        worth = signed(value, metric) + price * saved
-        if worth > best:
-            best, chosen = worth, name
-    return chosen
+        worth[name] = signed(value, metric) + price
+    tried = 1 if isinstance(model, TreeModel) else _TRIED
+    return sorted(worth, key=worth.__getitem__, reverse=True)[:tried]
+
+
+def _value(model: Model, data: RankingDataset, metric: Metric) -> float:
+    return metric.mean(model.score(data.features), data.labels, data.offsets)
 
 
 def _train_on(
