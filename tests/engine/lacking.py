@@ -13,6 +13,7 @@ _LACKED = (
     (re.compile(r"no handler found for uri \[/_reindex"), "no reindexing"),
     (re.compile(r"failed to find (global )?analyzer \[english\]|analyzer \[english\] has not"),
      "no english analysis"),
+    (re.compile(r"unknown (query|field) \[rank_feature\]"), "no rank features"),
 )  # fmt: skip
 
 
