@@ -223,20 +223,27 @@ def test_a_file_that_is_not_there_is_named() -> None:
         load([Path("nowhere.py")])
 
 
+@pytest.fixture(scope="module")
+def installed_examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Real installations of all of them, in a folder of their own."""
+    folder = tmp_path_factory.mktemp("installed")
+    options = ["--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
+    pip = [sys.executable, "-m", "pip", "install", *options, "--target", str(folder)]
+    subprocess.run([*pip, *map(str, EXAMPLES)], check=True)
+    return folder
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 def test_an_example_distribution_is_found_once_it_is_installed(
-    tmp_path: Path, example: Path
+    installed_examples: Path, example: Path
 ) -> None:
-    """A real installation, into a folder of its own, found by a fresh interpreter."""
-    options = ["--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
-    pip = [sys.executable, "-m", "pip", "install", *options, "--target", str(tmp_path)]
-    subprocess.run([*pip, str(example)], check=True)
+    """By a fresh interpreter."""
     name = example.name.removeprefix("owpc-ltr-")
     listing = subprocess.run(
         [sys.executable, "-m", "owpc_ltr", "plugins", name],
         check=True,
         capture_output=True,
         text=True,
-        env={"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        env={"PYTHONPATH": str(installed_examples), "PATH": "/usr/bin:/bin"},
     ).stdout
     assert f"{name}, of {example.name} 0.1.0: " in listing

@@ -284,7 +284,7 @@ LINES = _cases(
         ("list", b"[1]\n", "line 1: not a JSON object"),
         ("cut", b'{"a": 1}\n{"a"', "line 2: not JSON"),
         ("not UTF-8", b'{"a": "\xff"}\n', "line 1: not JSON"),
-        ("gz bomb", _bomb(b'{"a": 1}\n'), "decompression bomb"),
+        ("gz bomb", _bomb(b'{"a": "' + b"0" * 100_000 + b'"}\n'), "decompression bomb"),
         ("UTF-16", '{"a": 1}'.encode("utf-16"), "UTF-16"),
     ],
 )
