@@ -62,24 +62,27 @@ def _centre(x: Vector, offsets: Vector, slopes: Vector, C: float, mu: float) -> 
     flat = np.append(np.ones(slopes.shape[1]), 0.0)
     linear = np.append(np.zeros(slopes.shape[1]), C)
 
-    def barrier(x: Vector) -> float:
-        slack = rows @ x - offsets
-        if slack.min() <= 0:
-            return np.inf
-        return float(0.5 * (flat * x) @ x + linear @ x - mu * np.log(slack).sum())
-
     for _ in range(50):
         slack = rows @ x - offsets
-        slope = flat * x + linear - mu * (rows.T @ (1 / slack))
+        pull = flat * x + linear
+        slope = pull - mu * (rows.T @ (1 / slack))
         bend = np.diag(flat) + mu * (rows.T / slack**2) @ rows
         step = -np.linalg.lstsq(bend, slope)[0]
         fall = float(slope @ step)
         if fall >= -1e-10 * mu:
             break
-        length, here = 1.0, barrier(x)
-        while barrier(x + length * step) > here + 0.1 * length * fall and length > 1e-12:
+        # Within the slack from the first length on. Of the barrier the change is reckoned: near the
+        # minimum its values are alike to the last digits.
+        shares = rows @ step / slack
+        length = 0.99 / max(-float(shares.min()), 0.99)
+        along = float(pull @ step), float(0.5 * (flat * step) @ step)
+        while (
+            length * (along[0] + length * along[1]) - mu * float(np.log1p(length * shares).sum())
+            > 0.1 * length * fall
+        ) and length > 1e-12:
             length /= 2
-        if length <= 1e-12:
+        further = x + length * step
+        if length <= 1e-12 or (rows @ further <= offsets).any():
             break
-        x = x + length * step
+        x = further
     return x
