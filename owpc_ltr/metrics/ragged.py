@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from owpc_ltr.compiling import is_small
+from owpc_ltr.metrics.sorted_queries import ordered_down
+
 if TYPE_CHECKING:
     from owpc_ltr.arrays import Vector
 
@@ -19,6 +22,8 @@ IntVector = NDArray[np.int64]
 """Positions and counts, one-dimensional."""
 
 _CELLS = 1 << 20
+_CELLS_A_SCORE = 16
+"""How many numbers NumPy is done with in the time in which it sorts one score."""
 
 
 def rectangles(starts: IntVector, lengths: IntVector) -> Iterator[tuple[IntVector, IntVector]]:
@@ -42,6 +47,8 @@ def rectangles(starts: IntVector, lengths: IntVector) -> Iterator[tuple[IntVecto
 
 def best_first(scores: NDArray[Any], offsets: IntVector) -> IntVector:
     """Positions of the documents, each query's by decreasing score, equal ones as they stand."""
+    if not is_small(_CELLS_A_SCORE * len(scores)):
+        return ordered_down(np.asarray(scores, dtype=np.float64), offsets)
     order = np.empty(len(scores), dtype=np.int64)
     for _, positions in rectangles(offsets[:-1], np.diff(offsets)):
         # Stable, so that the order of equal scores is the same on every machine.
@@ -52,10 +59,7 @@ def best_first(scores: NDArray[Any], offsets: IntVector) -> IntVector:
 
 def sorted_down(values: NDArray[Any], offsets: IntVector) -> NDArray[Any]:
     """The values themselves, each query's in decreasing order."""
-    ordered = np.empty_like(values)
-    for _, positions in rectangles(offsets[:-1], np.diff(offsets)):
-        ordered[positions] = -np.sort(-values[positions], axis=1)
-    return ordered
+    return values[best_first(values, offsets)]
 
 
 def counts_by_query(counts: NDArray[Any], offsets: IntVector) -> IntVector:
