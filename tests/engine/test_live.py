@@ -67,6 +67,10 @@ class Scripted:
     style: str = "plugin-free"
     faults: list[Any] = field(default_factory=list)
     asked: list[Any] = field(default_factory=list)
+    version: str = "3.8.0"
+
+    def about(self) -> About:
+        return About("opensearch", self.version, "a cluster", "u")
 
     def request(self, method: str, path: str, **given: Any) -> Any:
         self.asked.append((path, given))
@@ -98,13 +102,12 @@ class Scripted:
         return hit
 
 
-OLD = About("opensearch", "2.19.6", "a cluster", "u")
+OLD = "2.19.6"
 
 
 def search(engine: Scripted, model: ReorderingModel | None = None, **options: Any) -> LiveResult:
     kinds: dict[str, Any] = {"plugin-free": PluginFreeStore, "ltr-plugin": LtrPluginStore}
-    about = {"about": options.pop("about")} if "about" in options else {}
-    store: Store = kinds[engine.style](engine, **about)
+    store: Store = kinds[engine.style](engine)
     options = {"featureset": FEATURESET, "deadline": 60.0, **options}
     shown = {name: options.pop(name) for name in ("size", "window") if name in options}
     request = SearchRequest("docs", QUERY, PARAMS, **shown)
@@ -152,8 +155,8 @@ def test_where_the_request_fails_a_plain_one_gives_the_engines_order(fault: Any)
 
 
 def test_an_engine_that_cannot_do_both_in_one_is_asked_for_the_features_of_the_hits() -> None:
-    engine, once = Scripted(), Scripted()
-    result, wanted = search(engine, size=2, about=OLD), search(once, size=2)
+    engine, once = Scripted(version=OLD), Scripted()
+    result, wanted = search(engine, size=2), search(once, size=2)
     assert (result.reordered, result.reason, result.took) == (True, "", 6)
     assert [(hit.document_id, hit.score) for hit in result.hits] == [
         (hit.document_id, hit.score) for hit in wanted.hits
@@ -171,12 +174,12 @@ def test_a_hit_that_goes_away_between_two_searches_leaves_the_engines_order() ->
         answer["hits"]["hits"].pop()
         return answer
 
-    result = search(Scripted(faults=[None, lose]), about=OLD)
+    result = search(Scripted(version=OLD, faults=[None, lose]))
     assert not result.reordered
     assert "document 'c' went away" in result.reason
     assert [hit.document_id for hit in result.hits] == ["a", "b", "c"]
-    nothing = Scripted(rows={})
-    assert search(nothing, about=OLD).reordered
+    nothing = Scripted(version=OLD, rows={})
+    assert search(nothing).reordered
     assert len(nothing.asked) == 1
 
 

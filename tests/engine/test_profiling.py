@@ -59,6 +59,9 @@ class Clocked:
     answers: dict[str, Any] = field(default_factory=dict)
     shards: ClassVar[dict[str, int]] = {"total": 1, "successful": 1, "failed": 0}
 
+    def about(self) -> About:
+        return About("opensearch", "3.8.0", "c", "u")
+
     def request(self, method: str, path: str, **given: Any) -> Any:
         if path in self.answers:
             return self.answers[path]
@@ -210,7 +213,6 @@ def test_the_engines_cache_is_read_as_the_plugin_tells_it(limit: str, wanted: in
         "/_nodes/stats/jvm": {"nodes": {"n": {"jvm": {"mem": {"heap_max_in_bytes": 500_000}}}}},
         "/_ltr/_cachestats": {"all": {"models": {"ram": 567683, "count": 43}}},
     }
-    engine.about = lambda: About("opensearch", "3.8.0", "c", "u")
     model = StoredModel("m", "model/linear", WEIGHTS, FEATURESET)
     found = capacity(engine, LtrPluginStore(engine), FEATURESET, model, PARAMS[0])
     assert found.cache_bytes == wanted
@@ -259,7 +261,8 @@ def test_a_real_node_is_profiled_for_people_and_machines(
     judged.write_text("query,docid,rating\nalpha beta,d1,1\ngamma zeta,d2,0\n")
     words = ("--featureset", "dear", "--queries", str(judged), "--repeat", "4", "--json")
     code, out, err = profile(small, monkeypatch, capsys, *words)
-    assert (code, err) == (0, "")
+    assert err == ""
+    assert code == 0
     told = json.loads(out)
     assert {cost["feature"] for cost in told["features"]} == {"title", "body", "size", "fuzzy"}
     costs = [cost["milliseconds"] for cost in told["features"]]

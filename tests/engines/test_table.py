@@ -71,6 +71,11 @@ def test_every_engine_can_be_started_and_every_file_is_there() -> None:
         ("script_lang not supported [painless] (illegal_argument_exception, 400)", "no scripts"),
         ("no handler found for uri [/a/_update_by_query?refresh=true]", "no reindexing"),
         ("the analyzer [english] has not been configured", "no english analysis"),
+        (
+            "by which features come: that needs OpenSearch 3.2 or Elasticsearch 8.8 or later",
+            "no scores of a window",
+        ),
+        ("unknown query [rank_feature]", "no rank features"),
         ("no handler found for uri [/a/_search]", None),
         ("script_lang not supported [python]", None),
         ("assert 1 == 2", None),

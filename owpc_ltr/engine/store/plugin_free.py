@@ -166,10 +166,11 @@ class PluginFreeStore:
     def window_log(self, featureset: FeatureSet, params: dict[str, Any], window: int) -> Search:
         """Every feature as a named query of a rescorer that changes no score.
 
-        Raises NoWindowScores for an engine that is known to return nothing of it.
+        Raises NoWindowScores for an engine that returns nothing of it.
         """
-        if self._about is not None:
-            check_window_scores(self._about)
+        if self._about is None:
+            self._about = self._engine.about()
+        check_window_scores(self._about)
         queries = self._named(featureset, params)
         body = {
             "rescore": silent_rescore({"bool": {"should": queries}}, window),
