@@ -18,7 +18,7 @@ from tests.imported import HEAVY, Imported, imported_by
 ROOT = Path(__file__).resolve().parents[1]
 NEVER_AT_THE_TOP = {"numba", "llvmlite", "xgboost", "opensearchpy", "tenacity", "pandas", "sklearn"}
 """What every file imports inside the functions that need it."""
-WITH_NUMBA = {"owpc_ltr/compiling/cache.py"}
+WITH_NUMBA = {f"owpc_ltr/compiling/{name}.py" for name in ("cache", "shelf", "shipped")}
 """What extends classes of numba's, and is itself imported where it is needed."""
 
 

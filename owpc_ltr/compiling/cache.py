@@ -1,23 +1,26 @@
-"""Where compiled code is kept: beside its source, else in the user's cache, else in memory alone.
+"""Where compiled code is: shipped, beside its source, in the user's cache, else in memory alone.
 
 This file extends classes of numba's, and is imported with it.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from numba.core import config
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, _Cache, _CacheLocator
+from numba.core.caching import _Cache, _CacheLocator
 
+from owpc_ltr.compiling.shelf import Shelf
+from owpc_ltr.compiling.shipped import ShippedShelf, shipped_folder
 from owpc_ltr.compiling.stamp import stamp_of
 from owpc_ltr.compiling.work import WORK
 
 
 class KernelCache(_Cache):  # type: ignore[misc]
-    """The code of one function, looked for in every folder and written to the first that takes it.
+    """The code of one function: shipped, or in the first folder that has it, or that takes it.
 
     What an administrator has compiled into an installation that others cannot write is found. A
     folder that takes nothing, or is full, costs the next process time, and ends nothing.
@@ -26,7 +29,16 @@ class KernelCache(_Cache):  # type: ignore[misc]
     def __init__(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
         stamp = stamp_of(function, options)
         self._name = f"{function.__module__}.{function.__qualname__}"
-        self._shelves = [_Shelf(function, folder, stamp) for folder in folders_of(function)]
+        self._shelves: list[Shelf] = []
+        self._shipped: list[Shelf] = []
+        building = os.environ.get("OWPC_LTR_SHIP_TO")
+        if building:
+            self._shelves = [ShippedShelf(function, Path(building), stamp)]
+            return
+        shipped = shipped_folder()
+        if shipped is not None:
+            self._shipped = [ShippedShelf(function, shipped, stamp)]
+        self._shelves = [Shelf(function, folder, stamp) for folder in folders_of(function)]
 
     @property
     def cache_path(self) -> str:
@@ -35,7 +47,7 @@ class KernelCache(_Cache):  # type: ignore[misc]
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """What was compiled for a signature before; None where it must be compiled now."""
-        for shelf in self._shelves:
+        for shelf in self._shipped + self._shelves:
             try:
                 found = shelf.load_overload(sig, target_context)
             except OSError:
@@ -61,12 +73,12 @@ class KernelCache(_Cache):  # type: ignore[misc]
 
     def enable(self) -> None:
         """Look into the folders."""
-        for shelf in self._shelves:
+        for shelf in self._shipped + self._shelves:
             shelf.enable()
 
     def disable(self) -> None:
         """Compile anew, and keep nothing."""
-        for shelf in self._shelves:
+        for shelf in self._shipped + self._shelves:
             shelf.disable()
 
     def flush(self) -> None:
@@ -87,42 +99,3 @@ def folders_of(function: Callable[..., Any]) -> Iterator[Path]:
     from platformdirs import user_cache_path
 
     yield user_cache_path("owpc-ltr") / "compiled" / inside
-
-
-class _Shelf(FunctionCache):  # type: ignore[misc]
-    """The code of one function in one folder, as long as its stamp is the same."""
-
-    def __init__(self, function: Callable[..., Any], folder: Path, stamp: str) -> None:
-        place = _Place(function, folder, stamp)
-        self._impl_class = lambda written: _AtPlace(written, place)
-        super().__init__(function)
-
-
-class _AtPlace(CompileResultCacheImpl):  # type: ignore[misc]
-    def __init__(self, function: Callable[..., Any], place: _Place) -> None:
-        self._locator_classes = [place]
-        super().__init__(function)
-
-
-class _Place(_CacheLocator):  # type: ignore[misc]
-    """A folder, which is made only when something is to be kept in it."""
-
-    def __init__(self, function: Callable[..., Any], folder: Path, stamp: str) -> None:
-        self._folder, self._stamp = folder, stamp
-        self._py_file = function.__code__.co_filename
-
-    def from_function(self, *_function: Any) -> _Place:
-        """Itself: it is of one function."""
-        return self
-
-    def get_cache_path(self) -> str:
-        """The folder."""
-        return str(self._folder)
-
-    def get_source_stamp(self) -> str:
-        """What the code depends on, wherever it is written."""
-        return self._stamp
-
-    def get_disambiguator(self) -> str:
-        """Nothing: the names of functions tell them apart, and lines move."""
-        return ""
