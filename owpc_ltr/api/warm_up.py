@@ -23,11 +23,13 @@ Job = tuple[str, Callable[[], object]]
 class WarmedUp:
     """What was compiled, of which kind of work (`jobs`), for how long, and where it is kept.
 
-    What was there already is not made again. `failures` are of plugins that could not do a small
-    job; whatever they need is compiled when they can.
+    What was there already is not made again; the code of `shipped` functions came with the package.
+    `failures` are of plugins that could not do a small job; whatever they need is compiled when
+    they can.
     """
 
     made: tuple[Made, ...]
+    shipped: int
     jobs: tuple[str, ...]
     seconds: float
     folders: tuple[str, ...]
@@ -42,6 +44,7 @@ class WarmedUp:
 def warm_up(*, plugins: Sequence[Path | str] = (), progress: Progress | None = None) -> WarmedUp:
     """Compile what reading, training, evaluating and every plugin need, and keep it on disk.
 
+    What a platform wheel brought compiled is used, unless OWPC_LTR_SHIPPED is set and empty.
     For images and CI, or before a first job that is not to wait. It is kept beside the sources
     where they can be written, else in the user's cache; NUMBA_CACHE_DIR names another folder.
     """
@@ -51,7 +54,7 @@ def warm_up(*, plugins: Sequence[Path | str] = (), progress: Progress | None = N
 
     made: list[Made] = []
     failures: list[str] = []
-    before = WORK.seconds
+    before, shipped = WORK.seconds, WORK.shipped
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore", OwpcLtrWarning)
         jobs = list(_jobs(load(map(Path, plugins)), Path(folder), plugins))
@@ -65,7 +68,8 @@ def warm_up(*, plugins: Sequence[Path | str] = (), progress: Progress | None = N
                     failures.append(f"{name}: {type(error).__name__}: {error}")
     folders = tuple(sorted({one.kept for one in made if one.kept}))
     names = tuple(name for name, _ in jobs)
-    return WarmedUp(tuple(made), names, WORK.seconds - before, folders, tuple(failures))
+    shipped, seconds = WORK.shipped - shipped, WORK.seconds - before
+    return WarmedUp(tuple(made), shipped, names, seconds, folders, tuple(failures))
 
 
 def _jobs(registry: Registry, folder: Path, plugins: Sequence[Path | str]) -> Iterator[Job]:

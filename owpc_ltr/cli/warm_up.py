@@ -13,7 +13,9 @@ def warm_up(plugin: PluginFiles = None, as_json: Json = False) -> None:
 
     What reading, training, evaluating and every installed plugin need is compiled once, and kept
     beside the sources where they can be written, else in the user's cache; NUMBA_CACHE_DIR names
-    another folder. What is there already is not made again.
+    another folder. What is there already is not made again, nor what a platform
+    wheel brought compiled; with OWPC_LTR_SHIPPED set and empty, that is compiled
+    for this very processor.
     """
     from owpc_ltr.api.warm_up import warm_up as compile_all
 
@@ -21,11 +23,15 @@ def warm_up(plugin: PluginFiles = None, as_json: Json = False) -> None:
         done = compile_all(plugins=plugin or (), progress=show)
     if as_json:
         made = [one._asdict() for one in done.made]
-        content = {"jobs": done.jobs, "folders": done.folders, "failures": done.failures}
-        print_json({"compiled": made, "seconds": done.seconds, "kept": done.kept, **content})
+        content: dict[str, object] = {"jobs": done.jobs, "folders": done.folders}
+        content["failures"] = done.failures
+        content |= {"shipped": done.shipped, "seconds": done.seconds, "kept": done.kept}
+        print_json({"compiled": made, **content})
         return
     for failure in done.failures:
         warn(failure)
+    if done.shipped:
+        typer.echo(f"{done.shipped} functions came compiled with the package")
     if not done.made:
         typer.echo(f"everything is compiled already, for {len(done.jobs)} kinds of work")
         return
