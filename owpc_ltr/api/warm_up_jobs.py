@@ -1,0 +1,162 @@
+"""Small jobs of every kind of work that compiles, so small that compiling is all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.host.registry import Registry
+
+Job = tuple[str, Callable[[], object]]
+
+
+def warm_up_jobs(registry: Registry, folder: Path, plugins: Sequence[Path | str]) -> Iterator[Job]:
+    """Each kind of work, by its name."""
+    from owpc_ltr.api.evaluation import evaluate
+    from owpc_ltr.api.training import train, train_reranker
+    from owpc_ltr.testing.samples import sample_dataset
+
+    data, validation = sample_dataset(grades=2), sample_dataset(grades=2, seed=1)
+    common: dict[str, Any] = {"validation": validation, "plugins": plugins}
+    yield "LETOR text", partial(_read_text, data, folder)
+    yield "large Parquet files", _read_large
+    yield "joined tables", _join
+    yield "engines' arithmetic", _emulate
+    yield "losses in NumPy", _price_in_numpy
+    for loss in registry.all("loss"):
+        yield f"loss {loss.name}", partial(_price, loss.cls)
+
+    def fit(optimizer: str) -> None:
+        evaluate(train(data, optimizer=optimizer, **common), validation, queries="all")
+
+    def reorder(reranker: str) -> None:
+        train_reranker(data, f"feature:{data.feature_names[0]}", reranker=reranker, **common)
+
+    for optimizer in registry.all("optimizer"):
+        yield f"optimizer {optimizer.name}", partial(fit, optimizer.name)
+        other_ways = partial(_other_ways, optimizer.cls, registry, data)
+        yield f"optimizer {optimizer.name}, other ways", other_ways
+    for reranker in registry.all("reranker"):
+        yield f"reranker {reranker.name}", partial(reorder, reranker.name)
+
+
+def _other_ways(optimizer: Any, registry: Registry, data: RankingDataset) -> None:
+    """The optimizer with a loss of each kind of claims, and with each choice of its settings."""
+    from owpc_ltr.host.literals import choices_of
+
+    losses = _losses_of_each_kind(registry)
+    for loss in losses:
+        _minimise(optimizer, {}, loss, data)
+    for setting, choices in choices_of(optimizer).items():
+        for loss, choice in product(losses[:1], choices):
+            _minimise(optimizer, {setting: choice}, loss, data)
+
+
+def _losses_of_each_kind(registry: Registry) -> list[Any]:
+    kinds: dict[tuple[bool, bool, bool], Any] = {}
+    for loss in registry.all("loss"):
+        try:
+            made = loss.cls()
+            kinds.setdefault((made.convex, made.conservative, made.smooth), made)
+        except Exception:  # noqa: BLE001, S112 - a stranger's; its own job tells of it
+            continue
+    return list(kinds.values())
+
+
+def _minimise(
+    optimizer: type[Any], settings: dict[str, Any], loss: Any, data: RankingDataset
+) -> None:
+    """What goes together; what does not is refused, and needs no code."""
+    from owpc_ltr.errors import OwpcLtrError
+    from owpc_ltr.protocols import Run
+
+    try:
+        made = optimizer(**settings)
+    except ValueError:
+        return
+    if made.needs_convex and not loss.convex:
+        return
+    try:
+        found = made.minimise(loss, data, Run())
+        found.model.score(data.features)
+    except OwpcLtrError:
+        return
+
+
+def _read_text(data: RankingDataset, folder: Path) -> None:
+    """Text whose rows become wider, and more than were expected."""
+    from owpc_ltr.data.letor import read_letor
+    from owpc_ltr.data.letor.writing import write_letor
+
+    path = folder / "data.txt"
+    write_letor(data, path)
+    wide = "".join(f"1 qid:wide{n} 1:0.5 {n + 9}:-1e-3 # docid = d{n}\n" for n in range(8))
+    path.write_text(path.read_text() + wide)
+    read_letor(path, block=512)
+
+
+def _read_large() -> None:
+    """What is compiled for files that NumPy would take long for."""
+    import numpy as np
+
+    from owpc_ltr.data.parquet.digest import column_sums
+    from owpc_ltr.data.parquet.reading import transpose_into
+
+    rows = np.zeros((2049, 1024), np.float32)
+    transpose_into(rows, np.zeros((1024, 2049), np.float32))
+    column_sums(rows.view(np.uint32))
+
+
+def _join() -> None:
+    import pyarrow as pa
+
+    from owpc_ltr.data.joined_tables.keys import hashed
+
+    hashed([pa.array(["a query"])], 0)
+
+
+def _emulate() -> None:
+    """A linear model as two versions of an engine score it."""
+    import numpy as np
+
+    from owpc_ltr.features.feature_set import Feature, FeatureSet
+    from owpc_ltr.interop.engine_versions import serving_profile
+    from owpc_ltr.interop.stored_model import StoredModel
+    from owpc_ltr.interop.upgrade import upgrade_effect
+
+    features = FeatureSet("f", (Feature("a", (), {"match_all": {}}),))
+    stored = StoredModel("m", "model/linear", {"a": 1.0}, features)
+    before, after = (serving_profile("opensearch", version) for version in ("3.2.0", "3.8.0"))
+    upgrade_effect(stored, np.ones((2, 1), np.float32), before, after)
+
+
+def _price_in_numpy() -> None:
+    """A stranger's loss, which is called back."""
+    import numpy as np
+
+    class Squares:
+        name = "squares"
+
+        def value_and_gradient(self, scores: Any, _labels: Any, _weights: Any) -> Any:
+            return float(scores @ scores), 2 * scores
+
+    _price_of(Squares(), np.zeros(2))
+
+
+def _price(loss: type[Any]) -> None:
+    from owpc_ltr.testing.samples import sample_queries
+
+    _price_of(loss(), sample_queries()[0].points[0])
+
+
+def _price_of(loss: Any, scores: Any) -> None:
+    import numpy as np
+
+    from owpc_ltr.kernels.kernel import bind, evaluate_query
+
+    evaluate_query(bind(loss), scores, np.arange(len(scores), dtype=np.float32))
