@@ -179,6 +179,16 @@ def test_shipped_code_whose_callee_has_changed_in_another_file_is_not_used(
     )
 
 
+def test_shipped_code_with_an_intrinsic_that_has_changed_is_not_used(
+    installed: Path, values: list[str]
+) -> None:
+    caller = installed / "folder" / "caller.py"
+    caller.write_text(CALLER.replace("ir.DoubleType(), 0.5", "ir.DoubleType(), 1.0"))
+    found = ran(installed)
+    assert (found.made, found.shipped) == (["folder.caller.total"], 2)
+    assert float.fromhex(found.values[0]) == pytest.approx(2 * float.fromhex(values[0]), rel=1e-12)
+
+
 @pytest.mark.parametrize(
     "other",
     [

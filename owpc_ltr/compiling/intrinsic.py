@@ -17,11 +17,11 @@ class Intrinsic:
     def __init__(self, definition: Callable[..., Any]) -> None:
         """Wrap the definition; nothing is imported yet."""
         functools.update_wrapper(self, definition)
-        self._definition = definition
+        self.definition = definition
 
     def __call__(self, *_arguments: Any) -> Any:
         """Raise TypeError: there is nothing for the interpreter to call."""
-        raise TypeError(f"{self._definition.__name__} is for compiled functions to call")
+        raise TypeError(f"{self.definition.__name__} is for compiled functions to call")
 
     @functools.cached_property
     def _numba_type_(self) -> Any:
@@ -29,7 +29,7 @@ class Intrinsic:
         from numba.core.registry import cpu_target
         from numba.extending import intrinsic as make
 
-        self._made = make(self._definition)
+        self._made = make(self.definition)
         # numba knows its intrinsics by a list of new ones, which it has to read.
         cpu_target.typing_context.refresh()
         return cpu_target.typing_context.resolve_value_type(self._made)

@@ -45,8 +45,8 @@ def _lines(function: Any, seen: set[int]) -> Iterator[str]:
 
 
 def plain_function(value: Any) -> Any:
-    """The Python function within a compiled one, ours or numba's own; None for what is none."""
-    for name in ("function", "py_func", "_defn"):
+    """The Python function within a compiled one or an intrinsic, ours or numba's; else None."""
+    for name in ("function", "py_func", "definition", "_defn"):
         inner = getattr(value, name, None)
         if isinstance(inner, FunctionType):
             return inner
