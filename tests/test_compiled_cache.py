@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from owpc_ltr.api.warm_up import warm_up
 from owpc_ltr.compiling import Compiled, compiled, work
 from owpc_ltr.compiling.stamp import stamp_of
 from owpc_ltr.compiling.work import Listener, Made, Work
@@ -44,6 +43,7 @@ with WORK.listening(Listener(made=made.append)):
     value = most(1.0)
 print(json.dumps([value, sorted(one.name for one in made), WORK.kept]))
 """
+ROOT = Path(__file__).resolve().parents[1]
 BOTH = ["folder.callee.more", "folder.caller.most"]
 
 
@@ -208,5 +208,11 @@ def test_a_warm_up_does_a_job_for_every_plugin_that_computes(
     assert told["failures"] == []
     computing = {"loss", "optimizer", "reranker"}
     assert {f"{p.kind} {p.name}" for p in load().all() if p.kind in computing} <= set(told["jobs"])
-    # All of it is there now.
-    assert warm_up().made == ()
+    # All of it is there now, but for what settings of a reranker ask for, and what tests call.
+    reached = [sys.executable, "-m", "tests.reached"]
+    again = subprocess.run(reached, cwd=ROOT, capture_output=True, text=True, check=True)
+    told = json.loads(again.stdout)
+    assert told["made"] == []
+    similarity = "owpc_ltr_rerankers.exchangeable.feature_kernels."
+    left = [name for name in told["left"] if not name.startswith(similarity)]
+    assert left == ["owpc_ltr.kernels.linear._values_of_block"]

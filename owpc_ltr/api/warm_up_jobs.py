@@ -25,6 +25,7 @@ def warm_up_jobs(registry: Registry, folder: Path, plugins: Sequence[Path | str]
     common: dict[str, Any] = {"validation": validation, "plugins": plugins}
     yield "LETOR text", partial(_read_text, data, folder)
     yield "large Parquet files", _read_large
+    yield "large rankings", _rank_large
     yield "joined tables", _join
     yield "engines' arithmetic", _emulate
     yield "losses in NumPy", _price_in_numpy
@@ -110,6 +111,14 @@ def _read_large() -> None:
     rows = np.zeros((2049, 1024), np.float32)
     transpose_into(rows, np.zeros((1024, 2049), np.float32))
     column_sums(rows.view(np.uint32))
+
+
+def _rank_large() -> None:
+    import numpy as np
+
+    from owpc_ltr.metrics.sorted_queries import ordered_down
+
+    ordered_down(np.arange(2.0), np.array([0, 2]))
 
 
 def _join() -> None:
