@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.joined_tables.source import as_joined, joined_features, sources_in
 from owpc_ltr.errors import BadInput
 
 
-def join_datasets(parts: Sequence[RankingDataset], names: Sequence[str]) -> RankingDataset:
+def join_datasets(
+    parts: Sequence[RankingDataset], names: Sequence[str], features: Matrix | None = None
+) -> RankingDataset:
     """The queries of all parts, in their order; `names` are the parts' own, for errors.
 
-    Weights that a part lacks are 1. Raises BadInput, naming both parts, where they have other
-    features or feature sets, share a query, or only one knows its documents or parameters.
+    `features` is the parts' matrix where it is in one piece already. Weights that a part lacks are
+    1. Raises BadInput, naming both parts, where they have other features or feature sets, share a
+    query, or only one knows its documents or parameters.
     """
     if len(parts) == 1:
         return parts[0]
     for part, name in zip(parts[1:], names[1:], strict=True):
-        _check_alike(parts[0], names[0], part, name)
+        check_alike(parts[0], names[0], part, name)
     _refuse_shared_queries(parts, names)
     rows = np.cumsum([0, *(part.n_documents for part in parts)])
     starts = [part.offsets[:-1] + first for part, first in zip(parts, rows, strict=False)]
     scales = [part.feature_scales for part in parts]
     return RankingDataset(
-        features=np.concatenate([part.features for part in parts]),
+        features=(
+            np.concatenate([part.features for part in parts]) if features is None else features
+        ),
         labels=np.concatenate([part.labels for part in parts]),
         offsets=np.append(np.concatenate(starts), rows[-1]),
         query_ids=pa.concat_arrays([part.query_ids for part in parts]),
@@ -41,12 +47,13 @@ def join_datasets(parts: Sequence[RankingDataset], names: Sequence[str]) -> Rank
         comments=_comments(parts),
         feature_scales=scales[0] if _all_same(scales) else None,
         document_fields=_fields(parts),
-        manifest=_joined(parts),
+        manifest=joined_manifest(parts),
         notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
     )
 
 
-def _check_alike(one: RankingDataset, name: str, other: RankingDataset, other_name: str) -> None:
+def check_alike(one: RankingDataset, name: str, other: RankingDataset, other_name: str) -> None:
+    """Refuse parts of other features, or of which only one knows something. Raises BadInput."""
     if one.feature_names != other.feature_names:
         raise BadInput(
             f"{name} and {other_name} have other features: {_difference(one, other)}; read files "
@@ -98,7 +105,7 @@ def _refuse_shared_queries(parts: Sequence[RankingDataset], names: Sequence[str]
         place |= dict.fromkeys(queries, name)
 
 
-def _joined(parts: Sequence[RankingDataset]) -> dict[str, Any] | None:
+def joined_manifest(parts: Iterable[RankingDataset]) -> dict[str, Any] | None:
     """Where joined columns are from, each table once; the rest of a manifest is of one log."""
     sources = dict.fromkeys(one for part in parts for one in sources_in(part.manifest))
     return as_joined(tuple(sources)) or None

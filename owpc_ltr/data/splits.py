@@ -77,7 +77,11 @@ class HashSplit:
 
     def sides_of(self, query_ids: Iterable[str]) -> NDArray[np.str_]:
         """The same for queries of which only the ids are known."""
-        position = _positions(query_ids, self.salt)
+        position = positions_of(query_ids, self.salt)
+        return self.sides_at(position)
+
+    def sides_at(self, position: NDArray[np.float64]) -> NDArray[np.str_]:
+        """The same for queries of which only the numbers in [0, 1) are known."""
         return np.where(
             position < self.test,
             "test",
@@ -196,7 +200,20 @@ def with_validation(
 
 def query_positions(data: JudgedQueries, salt: str) -> NDArray[np.float64]:
     """A number in [0, 1) for each query, from the hash of its id."""
-    return _positions(data.query_ids.to_pylist(), salt)
+    return positions_of(data.query_ids.to_pylist(), salt)
+
+
+def positions_of(query_ids: Iterable[str], salt: str) -> NDArray[np.float64]:
+    """The same for queries of which only the ids are known."""
+    return hashes_of(query_ids, salt) / 2**64
+
+
+def hashes_of(query_ids: Iterable[str], salt: str) -> NDArray[np.uint64]:
+    """The hash of each id, of which the position is the share of all hashes below it."""
+    digests = (
+        hashlib.blake2b(f"{salt}\0{query}".encode(), digest_size=8).digest() for query in query_ids
+    )
+    return np.frombuffer(b"".join(digests), ">u8").astype(np.uint64)
 
 
 def fold_of_queries(data: JudgedQueries, folds: int, salt: str) -> NDArray[np.int64]:
@@ -211,10 +228,3 @@ def fold_of_queries(data: JudgedQueries, folds: int, salt: str) -> NDArray[np.in
 
 def _named(name: str | None) -> dict[str, Any]:
     return {} if name is None else {"data": name}
-
-
-def _positions(query_ids: Iterable[str], salt: str) -> NDArray[np.float64]:
-    digests = (
-        hashlib.blake2b(f"{salt}\0{query}".encode(), digest_size=8).digest() for query in query_ids
-    )
-    return np.array([int.from_bytes(digest, "big") / 2**64 for digest in digests])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.compiling import compiled, is_small
@@ -19,7 +21,7 @@ from owpc_ltr.data.consistency import infinite_value
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.parquet.damaged import reading_parquet
 from owpc_ltr.data.parquet.digest import digest_of
-from owpc_ltr.data.parquet.schema import COLUMNS, FORMAT, KEY, NEEDED
+from owpc_ltr.data.parquet.schema import COLUMNS, FORMAT, KEY, LEARNABLE, NEEDED
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.regular import open_regular
 from owpc_ltr.files.text import shown
@@ -28,13 +30,42 @@ _TILE = 32
 _ENCODED = "query_params"
 
 
-def load_dataset(path: Path | str) -> RankingDataset:
+def load_dataset(path: Path | str, digest: str | None = None) -> RankingDataset:
     """Read what `save_dataset` wrote; the matrix is filled a row group at a time.
 
     Raises BadInput where the file is cut, is not Parquet, is not such a dataset, or is not as it
-    was written: pages have checksums, and the whole has a digest (see `digest.py`).
+    was written: pages have checksums, and the whole has a digest (see `digest.py`), which is to
+    be `digest` where that is known.
     """
     path = Path(path)
+    with _opened(path) as parquet:
+        return _checked(path, _Parts(path, parquet), digest)
+
+
+def load_learnable(path: Path, digest: str) -> RankingDataset:
+    """What is learned from in a file that was read before: features, labels, weights, query ids.
+
+    Pages have checksums; the digest is compared with that in the file, and not reckoned again.
+    """
+    with _opened(path) as parquet:
+        parts = _Parts(path, parquet, LEARNABLE)
+        if parts.about.get("digest") != digest:
+            raise _changed(path)
+        return parts.dataset()
+
+
+def load_queries(path: Path, digest: str) -> tuple[pa.StringArray, NDArray[np.int64]]:
+    """The query ids of a file, and how many documents each has; nothing else is read."""
+    with _opened(path) as parquet:
+        if _Parts(path, parquet).about.get("digest") != digest:
+            raise _changed(path)
+        column = parquet.read(columns=["query_id"]).column("query_id").combine_chunks()
+        runs = pc.run_end_encode(column, run_end_type=pa.int64())
+        return runs.values, np.diff(numbers_in(runs.run_ends), prepend=0)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[pq.ParquetFile]:
     with open_regular(path) as file, reading_parquet(path):
         parquet = pq.ParquetFile(file, page_checksum_verification=True)
         if pa.field(_ENCODED, pa.string()) in list(parquet.schema_arrow):
@@ -45,30 +76,36 @@ def load_dataset(path: Path | str) -> RankingDataset:
                 page_checksum_verification=True,
                 read_dictionary=[_ENCODED],
             )
-        return _checked(path, _Parts(path, parquet))
+        yield parquet
 
 
-def _checked(path: Path, parts: _Parts) -> RankingDataset:
+def _checked(path: Path, parts: _Parts, expected: str | None) -> RankingDataset:
     """The dataset, as it was written. Raises BadInput."""
     dataset = parts.dataset()
     digest, infinite = digest_of(dataset)
     # Files of before had no digest.
-    if digest != parts.about.get("digest", digest):
-        raise BadInput(
-            f"cannot read {path}: it is not as it was written (its digest is another): fetch or "
-            "write it again; what was changed on purpose, save anew from its columns: "
-            "owpc_ltr.from_frame, owpc_ltr.save_dataset"
-        )
+    if digest != parts.about.get("digest", digest) or expected not in {None, digest}:
+        raise _changed(path)
     if infinite:
         raise BadInput(f"cannot read {path}: {infinite_value(dataset)}")
     return dataset
 
 
-class _Parts:
-    """The columns of an open file, checked before any is read."""
+def _changed(path: Path) -> BadInput:
+    return BadInput(
+        f"cannot read {path}: it is not as it was written (its digest is another): fetch or "
+        "write it again; what was changed on purpose, save anew from its columns: "
+        "owpc_ltr.from_frame, owpc_ltr.save_dataset"
+    )
 
-    def __init__(self, path: Path, parquet: pq.ParquetFile) -> None:
-        self.path = path
+
+class _Parts:
+    """The columns of an open file, checked before any is read; `only` these beside the features."""
+
+    def __init__(
+        self, path: Path, parquet: pq.ParquetFile, only: tuple[str, ...] | None = None
+    ) -> None:
+        self.path, self.only = path, only
         self.parquet = parquet
         self.schema = parquet.schema_arrow
         self.about = self._about()
@@ -76,18 +113,21 @@ class _Parts:
         self.columns: list[str] = self.about["columns"]
         self.fields: dict[str, str] = self.about["document_fields"] or {}
         self._check()
+        if only is not None:
+            self.fields = {}
 
     def dataset(self) -> RankingDataset:
         """Everything, read. Raises BadInput where values do not fit together."""
         features = np.empty((self.rows, len(self.columns)), np.float32)
-        kept = [*(name for name in COLUMNS if name in self.schema.names), *self.fields.values()]
+        known = [name for name in COLUMNS if self.only is None or name in self.only]
+        kept = [*(name for name in known if name in self.schema.names), *self.fields.values()]
         parts: dict[str, list[Any]] = {name: [] for name in kept}
         row = 0
         for group in self._groups():
             if row + len(group) > self.rows:
                 raise self._bad("it has more rows than it says: write or fetch it again")
             for name, chunks in parts.items():
-                chunks.extend(group.column(self.schema.names.index(name)).chunks)
+                chunks.extend(group.column(group.schema.names.index(name)).chunks)
             transpose_into(features[row : row + len(group)], self._block(group))
             row += len(group)
         whole = {name: self._whole(name, chunks) for name, chunks in parts.items()}
@@ -126,7 +166,7 @@ class _Parts:
                 feature_scales=None if scales is None else np.array(scales, np.float64),
                 document_fields=(
                     None
-                    if self.about["document_fields"] is None
+                    if self.only is not None or self.about["document_fields"] is None
                     else {name: whole[column] for name, column in self.fields.items()}
                 ),
                 manifest=self.about["manifest"],
@@ -135,13 +175,14 @@ class _Parts:
             raise self._bad(str(error)) from error
 
     def _groups(self) -> Iterator[pa.Table]:
+        columns = None if self.only is None else [*self.only, *self.columns]
         for group in range(self.parquet.num_row_groups):
-            yield self.parquet.read_row_group(group)
+            yield self.parquet.read_row_group(group, columns=columns)
 
     def _block(self, group: pa.Table) -> Matrix:
         """The features of a row group, one row a feature."""
         block = np.empty((len(self.columns), len(group)), np.float32)
-        index = {name: position for position, name in enumerate(self.schema.names)}
+        index = {name: position for position, name in enumerate(group.schema.names)}
         for number, name in enumerate(self.columns):
             at = 0
             for chunk in group.column(index[name]).chunks:

@@ -15,3 +15,4 @@ COLUMNS = {
 }
 NEEDED = ("query_id", "label")
 PER_QUERY = ("query_id", "query_weight", "query_params")
+LEARNABLE = ("query_id", "label", "document_weight", "query_weight")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,22 +30,34 @@ def save_dataset(dataset: RankingDataset, path: Path | str) -> None:
     Missing values stay NaN. Raises BadInput where the manifest is no JSON, and for an infinite
     value, DiskFault where the disk fails.
     """
+    write_dataset(dataset, path)
+
+
+def write_dataset(
+    dataset: RankingDataset,
+    path: Path | str,
+    *,
+    whole_queries: bool = False,
+    reserved: tuple[str, ...] = (),
+) -> str:
+    """The same; its digest. Row groups may be of `whole_queries`, names of columns `reserved`."""
     _check_names((*dataset.feature_names, *(dataset.document_fields or {})))
     kept = _kept(dataset)
-    taken = set(COLUMNS)
+    taken = {*COLUMNS, *reserved}
     columns = _free_columns(dataset.feature_names, "feature", taken)
     # Sorted, as their names are in the metadata: their order means nothing.
     fields = dict(sorted((dataset.document_fields or {}).items()))
     field_columns = _free_columns(tuple(fields), "field", taken)
     ours = {name: COLUMNS[name] for name in kept}
     kept |= dict(zip(field_columns, fields.values(), strict=True))
+    metadata, digest = _metadata(dataset, columns, dict(zip(fields, field_columns, strict=True)))
     schema = pa.schema(
         [
             *ours.items(),
             *((name, kept[name].type) for name in field_columns),
             *((name, pa.float32()) for name in columns),
         ],
-        {KEY: _metadata(dataset, columns, dict(zip(fields, field_columns, strict=True)))},
+        {KEY: metadata},
     )
     rows = np.repeat(np.arange(dataset.n_queries), np.diff(dataset.offsets))
     with (
@@ -61,9 +74,8 @@ def save_dataset(dataset: RankingDataset, path: Path | str) -> None:
             write_page_checksum=True,
         ) as writer,
     ):
-        size = _rows_of_a_group(dataset)
-        for start in range(0, dataset.n_documents, size):
-            part = slice(start, start + size)
+        for start, stop in pairwise(_cuts(dataset, whole_queries=whole_queries)):
+            part = slice(start, stop)
             queries = pa.array(rows[part])
             arrays = [
                 values.take(queries) if name in PER_QUERY else values[part]
@@ -71,7 +83,22 @@ def save_dataset(dataset: RankingDataset, path: Path | str) -> None:
             ]
             values = np.ascontiguousarray(dataset.features[part].T)
             arrays += [pa.array(column) for column in values]
-            writer.write_table(pa.table(arrays, schema=schema), row_group_size=size)
+            writer.write_table(pa.table(arrays, schema=schema), row_group_size=stop - start)
+    return digest
+
+
+def _cuts(dataset: RankingDataset, *, whole_queries: bool) -> list[int]:
+    """Where row groups begin, and the last one ends."""
+    size, rows = _rows_of_a_group(dataset), dataset.n_documents
+    if not whole_queries:
+        return [*range(0, rows, size), rows]
+    cuts = [0]
+    while cuts[-1] < rows:
+        ends = dataset.offsets[dataset.offsets > cuts[-1]]
+        # The last query that fits, or one that is longer by itself.
+        fitting = ends[ends <= cuts[-1] + size]
+        cuts.append(int(fitting[-1] if len(fitting) else ends[0]))
+    return cuts
 
 
 def _rows_of_a_group(dataset: RankingDataset) -> int:
@@ -123,7 +150,10 @@ def _free_columns(names: tuple[str, ...], what: str, taken: set[str]) -> list[st
     return columns
 
 
-def _metadata(dataset: RankingDataset, columns: list[str], fields: dict[str, str]) -> str:
+def _metadata(
+    dataset: RankingDataset, columns: list[str], fields: dict[str, str]
+) -> tuple[str, str]:
+    """The metadata as text, and the digest in it."""
     scales = dataset.feature_scales
     about: dict[str, Any] = {
         "format": FORMAT,
@@ -142,4 +172,4 @@ def _metadata(dataset: RankingDataset, columns: list[str], fields: dict[str, str
         raise BadInput(f"cannot save the dataset: its manifest is no JSON ({error})") from error
     if infinite:
         raise BadInput(f"cannot save the dataset: {infinite_value(dataset)}")
-    return text
+    return text, about["digest"]

@@ -1,0 +1,284 @@
+"""PartitionedDataset: judged queries in a folder of parts, read one part after another."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from owpc_ltr.arrays import Vector
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.joining import join_datasets
+from owpc_ltr.data.parquet.reading import load_dataset, load_learnable, load_queries
+from owpc_ltr.data.partitioned.buckets import whole_side
+from owpc_ltr.data.partitioned.kept import MEMORY, Kept
+from owpc_ltr.data.partitioned.manifest import Manifest, Part, read_manifest
+from owpc_ltr.data.partitioned.passes import ahead
+from owpc_ltr.data.splits import SIDES, DatasetSplits, HashSplit, Origin
+from owpc_ltr.errors import BadInput, Refused
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """A part, or the `chosen` queries of it, by number."""
+
+    part: Part
+    chosen: NDArray[np.int64] | None
+    queries: int
+    documents: int
+
+
+class Files:
+    """The files of a folder: what was read of them and stays in memory."""
+
+    def __init__(self, folder: Path, memory: int) -> None:
+        self.folder, self.kept = folder, Kept(memory)
+        self._queries: dict[str, tuple[pa.StringArray, NDArray[np.int64]]] = {}
+
+    def queries(self, part: Part) -> tuple[pa.StringArray, NDArray[np.int64]]:
+        """The query ids of a part, and how many documents each has."""
+        if part.path not in self._queries:
+            self._queries[part.path] = load_queries(self.folder / part.path, part.digest)
+        return self._queries[part.path]
+
+    def whole(self, piece: Piece) -> RankingDataset:
+        """Everything in a piece, checked by its digest."""
+        part = piece.part
+        return _chosen(load_dataset(self.folder / part.path, part.digest), piece)
+
+    def learnable(self, piece: Piece, *, filled: bool) -> RankingDataset:
+        """What is learned from; it may stay in memory. `filled`: missing values are 0."""
+
+        def load() -> RankingDataset:
+            data = load_learnable(self.folder / piece.part.path, piece.part.digest)
+            data = _chosen(data, piece)
+            return data.without_missing() if filled else data
+
+        chosen = None if piece.chosen is None else piece.chosen.tobytes()
+        return self.kept.get((piece.part.path, chosen, filled), load)
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionedDataset:
+    """Judged queries in a folder, or some of them: what a RankingDataset is, a part at a time.
+
+    Iterating gives RankingDatasets of whole queries, one part after another. `manifest` is that of
+    the log that the data are from. `feature_scales` multiplies the columns, and missing values are
+    0 where it is `filled`, for optimizers of linear models.
+    """
+
+    files: Files
+    feature_names: tuple[str, ...]
+    columns: tuple[str, ...]
+    featureset_hash: str | None
+    manifest: dict[str, Any] | None
+    pieces: tuple[Piece, ...]
+    origin: Origin | None = None
+    filled: bool = False
+    feature_scales: Vector | None = None
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries."""
+        return sum(piece.queries for piece in self.pieces)
+
+    @property
+    def n_documents(self) -> int:
+        """Number of judged documents."""
+        return sum(piece.documents for piece in self.pieces)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return len(self.feature_names)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the matrix, were it in memory."""
+        return 4 * self.n_documents * self.n_features
+
+    @property
+    def memory(self) -> int:
+        """Bytes of parts that may stay in memory."""
+        return self.files.kept.budget
+
+    @cached_property
+    def scales(self) -> Vector:
+        """Feature scales; ones where none are given."""
+        return np.ones(self.n_features) if self.feature_scales is None else self.feature_scales
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hex digest of everything that decides what is learned: of the digests of the parts."""
+        pieces = [
+            [piece.part.digest, None if piece.chosen is None else piece.chosen.tolist()]
+            for piece in self.pieces
+        ]
+        return hashlib.sha256(json.dumps([self.feature_names, pieces]).encode()).hexdigest()
+
+    @cached_property
+    def query_ids(self) -> pa.StringArray:
+        """One id a query; of the files this column alone is read."""
+        return pa.concat_arrays([self._queries(piece)[0] for piece in self.pieces])
+
+    @cached_property
+    def head(self) -> RankingDataset:
+        """The first part: a sample, for queries are in it by the hash of their ids."""
+        return self.files.whole(self.pieces[0])
+
+    def __iter__(self) -> Iterator[RankingDataset]:
+        """Each part in turn, the next one being read meanwhile; checked by its digest."""
+        return ahead(self.files.whole, self.pieces)
+
+    def each(self, call: Callable[[RankingDataset], R], threads: int = 1) -> Iterator[R]:
+        """What `call` makes of each part, in order: features, labels, weights and query ids.
+
+        With one thread the next part is read meanwhile; with more, parts are worked on side by
+        side. Parts that fit stay in memory for the next time.
+        """
+        load = partial(self.files.learnable, filled=self.filled)
+        if threads == 1:
+            return map(call, ahead(load, self.pieces))
+        return ahead(lambda piece: call(load(piece)), self.pieces, threads)
+
+    def load(self) -> RankingDataset:
+        """All of it in memory. Raises Refused where there is no room."""
+        import psutil
+
+        if self.nbytes > psutil.virtual_memory().available:
+            raise Refused(
+                f"{self.files.folder} takes {self.nbytes / 1e9:.1f} GB, more than the memory that "
+                "is free: go through it in parts (owpc_ltr.open_dataset), or take a side of it"
+            )
+        features = np.empty((self.n_documents, self.n_features), np.float32)
+        parts, row = [], 0
+        for part in self:
+            rows = features[row : row + part.n_documents]
+            rows[:] = part.features
+            parts.append(replace(part, features=rows))
+            row += part.n_documents
+        names = [piece.part.path for piece in self.pieces]
+        whole = join_datasets(parts, names, features)
+        whole = replace(whole, manifest=self.manifest, origin=self.origin)
+        whole = replace(whole, feature_scales=self.feature_scales)
+        if self.filled:
+            return whole.without_missing()
+        # The same data under one name, whether in memory or not: models remember it.
+        vars(whole)["fingerprint"] = self.fingerprint
+        return whole
+
+    def select(self, queries: NDArray[np.int64]) -> PartitionedDataset:
+        """These queries, by number; in the order of the files."""
+        wanted = np.zeros(self.n_queries, dtype=bool)
+        wanted[queries] = True
+        pieces, first = [], 0
+        for piece in self.pieces:
+            pieces.append(self._narrowed(piece, wanted[first : first + piece.queries]))
+            first += piece.queries
+        return replace(self, pieces=tuple(one for one in pieces if one.queries), origin=None)
+
+    def split(
+        self, validation: float = 0.2, test: float = 0.2, salt: str = HashSplit.salt
+    ) -> DatasetSplits[PartitionedDataset]:
+        """Training, validation and test queries, by the hash of their ids, as of a RankingDataset.
+
+        Whole parts are told by the manifest; only those that a border goes through are looked at.
+        """
+        return split_parts(self, HashSplit(validation, test, salt))
+
+    def on_side(self, split: HashSplit, side: str) -> PartitionedDataset:
+        """The queries on one side of a split. Raises BadInput where there is none."""
+        pieces = []
+        for piece in self.pieces:
+            whole = whole_side(split, piece.part.positions)
+            if whole is None:
+                ids = self._queries(piece)[0].to_pylist()
+                pieces.append(self._narrowed(piece, split.sides_of(ids) == side))
+            elif whole == side:
+                pieces.append(piece)
+        left = tuple(piece for piece in pieces if piece.queries)
+        if not left:
+            raise BadInput(
+                f"no query falls on the {side} side: {self.n_queries} queries are too few for "
+                f"shares of {split.validation} (validation) and {split.test} (test)"
+            )
+        origin = Origin(self.fingerprint, split, side) if self.origin is None else None
+        return replace(self, pieces=left, origin=origin)
+
+    def with_origin(self, origin: Origin | None) -> PartitionedDataset:
+        """The same queries, said to be a side of a split."""
+        return replace(self, origin=origin)
+
+    def without_missing(self) -> PartitionedDataset:
+        """The dataset with 0 for every missing value, as an engine gives to a linear model."""
+        return replace(self, filled=True)
+
+    def __repr__(self) -> str:
+        return (
+            f"PartitionedDataset: {self.n_queries:,} queries, {self.n_documents:,} documents, "
+            f"{self.n_features:,} features, {len(self.pieces):,} parts in {self.files.folder}"
+        )
+
+    def _queries(self, piece: Piece) -> tuple[pa.StringArray, NDArray[np.int64]]:
+        ids, sizes = self.files.queries(piece.part)
+        if piece.chosen is None:
+            return ids, sizes
+        return ids.take(pa.array(piece.chosen.tolist(), pa.int64())), sizes[piece.chosen]
+
+    def _narrowed(self, piece: Piece, wanted: NDArray[np.bool_]) -> Piece:
+        """The wanted queries of a piece."""
+        if wanted.all():
+            return piece
+        if not wanted.any():
+            return Piece(piece.part, np.empty(0, np.int64), 0, 0)
+        own = np.arange(piece.part.queries) if piece.chosen is None else piece.chosen
+        sizes = self._queries(piece)[1][wanted]
+        return Piece(piece.part, own[wanted], int(wanted.sum()), int(sizes.sum()))
+
+
+def open_partitioned(folder: Path | str, memory: int = MEMORY) -> PartitionedDataset:
+    """The dataset in a folder; nothing but its manifest is read.
+
+    Parts of `memory` bytes stay in memory between passes. Raises BadInput where the folder is no
+    dataset, was not finished, or lacks a part.
+    """
+    folder = Path(folder)
+    manifest: Manifest = read_manifest(folder)
+    pieces = tuple(Piece(part, None, part.queries, part.documents) for part in manifest.parts)
+    return PartitionedDataset(
+        Files(folder, memory),
+        manifest.features,
+        manifest.columns,
+        manifest.featureset_hash,
+        manifest.source,
+        pieces,
+    )
+
+
+def split_parts(
+    data: PartitionedDataset,
+    split: HashSplit,
+    name: str | None = None,
+    wanted: tuple[str, ...] = SIDES,
+) -> DatasetSplits[PartitionedDataset]:
+    """The wanted sides of a folder; see `owpc_ltr.data.splits.split_queries`."""
+    source = {**({} if name is None else {"data": name}), "fingerprint": data.fingerprint}
+    if split.validation == split.test == 0:
+        return DatasetSplits(data, {"train": data}, source)
+    shares = {"train": 1.0, "validation": split.validation, "test": split.test}
+    parts = {side: data.on_side(split, side) for side in wanted if shares[side]}
+    return DatasetSplits(data, parts, {**source, "split": split.as_dict()})
+
+
+def _chosen(data: RankingDataset, piece: Piece) -> RankingDataset:
+    return data if piece.chosen is None else data.select(piece.chosen)

@@ -1,0 +1,209 @@
+"""The manifest of a folder of parts: which there are, what they hold; whole or absent."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from owpc_ltr.data.partitioned.buckets import MOST_BUCKETS, SALT
+from owpc_ltr.errors import BadInput, DiskFault
+from owpc_ltr.files.atomic import write_atomically
+from owpc_ltr.files.output import disk_faults
+from owpc_ltr.files.regular import read_regular
+from owpc_ltr.files.text import shown
+
+FORMAT = 1
+MANIFEST = "_manifest.json"
+UNFINISHED = "_unfinished"
+_LARGEST = 1 << 28
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file of a folder; `positions` are the first and last number of its queries' hashes."""
+
+    path: str
+    bucket: int
+    queries: int
+    documents: int
+    digest: str
+    positions: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Share:
+    """Which buckets one of several writers has: those whose number leaves `number` − 1 over."""
+
+    number: int = 1
+    of: int = 1
+
+    def has(self, bucket: int) -> bool:
+        """Whether a bucket is its own."""
+        return bucket % self.of == self.number - 1
+
+    def suffix(self) -> str:
+        """What stands in the names of its files."""
+        return "" if self.of == 1 else f"-{self.number}-of-{self.of}"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a folder holds, or what one of several writers has put there.
+
+    `document_ids`, `query_params` …: the optional columns of all parts. `source` is the manifest
+    that a dataset of one file has.
+    """
+
+    features: tuple[str, ...]
+    columns: tuple[str, ...]
+    featureset_hash: str | None
+    buckets: int
+    parts: tuple[Part, ...]
+    source: dict[str, Any] | None = None
+    share: Share = Share()
+
+    def save(self, folder: Path) -> None:
+        """Write it, as the last file of the folder."""
+        about = {**asdict(self), "format": FORMAT, "salt": SALT}
+        text = json.dumps({**about, "sha256": _digest(about)}, indent=1, sort_keys=True)
+        name = _name(self.share)
+        with disk_faults(folder / name):
+            write_atomically(folder / name, text.encode() + b"\n")
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """What a folder holds; of several writers' work, put together.
+
+    Raises BadInput where it was not finished, is no such folder, or a part of it is missing.
+    """
+    manifest = _find(folder)
+    for part in manifest.parts:
+        _check_there(folder, part)
+    return manifest
+
+
+def is_partitioned(path: Path) -> bool:
+    """Whether a path is a folder of parts, finished or not."""
+    try:
+        return path.is_dir() and (
+            any((path / name).exists() for name in (MANIFEST, UNFINISHED))
+            or any(path.glob("_manifest-*-of-*.json"))
+            or any(path.glob(f"{UNFINISHED}-*"))
+        )
+    except OSError:
+        return False
+
+
+def _find(folder: Path) -> Manifest:
+    if (folder / MANIFEST).exists():
+        return _read(folder / MANIFEST)
+    shares = [_read(path) for path in sorted(folder.glob("_manifest-*-of-*.json"))]
+    if shares:
+        return _together(folder, shares)
+    if any(folder.glob(f"{UNFINISHED}*")):
+        raise BadInput(
+            f"cannot read {folder}: it is half-written; run the command that writes it again"
+        )
+    raise BadInput(
+        f"cannot read {folder}: it is a folder without {MANIFEST}; name a dataset file, or make "
+        "such a folder with owpc-ltr partition"
+    )
+
+
+def _together(folder: Path, shares: Sequence[Manifest]) -> Manifest:
+    """The work of several writers as one. Raises BadInput where one's is not there."""
+    first = shares[0]
+    known = {manifest.share.number for manifest in shares}
+    missing = [number for number in range(1, first.share.of + 1) if number not in known]
+    for other in shares[1:]:
+        for name in ("features", "columns", "featureset_hash", "buckets", "source"):
+            if getattr(other, name) != getattr(first, name):
+                raise BadInput(
+                    f"cannot read {folder}: its parts {first.share.number} and "
+                    f"{other.share.number} of {first.share.of} are of two datasets, with other "
+                    f"{name.replace('_', ' ')}: write one of them again"
+                )
+        if other.share.of != first.share.of:
+            raise BadInput(
+                f"cannot read {folder}: it has a part of {first.share.of} and one of "
+                f"{other.share.of}: write all of them as parts of one number"
+            )
+    if missing:
+        told = ", ".join(f"{number}/{first.share.of}" for number in missing[:8])
+        more = f" and {len(missing) - 8} more" if len(missing) > 8 else ""
+        raise BadInput(
+            f"cannot read {folder}: it lacks {told}{more}: write it with --part {missing[0]}/"
+            f"{first.share.of}"
+        )
+    parts = sorted((part for one in shares for part in one.parts), key=lambda part: part.path)
+    ordered = sorted(parts, key=lambda part: part.bucket)
+    return replace(first, parts=tuple(ordered), share=Share())
+
+
+def _read(path: Path) -> Manifest:
+    try:
+        about = json.loads(read_regular(path, _LARGEST, kind="a manifest"))
+        version, digest = about["format"], about.pop("sha256")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise _damaged(path) from error
+    if version != FORMAT:
+        raise BadInput(
+            f"cannot read {path}: its format is {version!r}, and this version reads {FORMAT}: use "
+            "the version that wrote it"
+        )
+    if digest != _digest(about):
+        raise _damaged(path)
+    try:
+        return _parsed(about)
+    except (ValueError, KeyError, TypeError) as error:
+        raise _damaged(path) from error
+
+
+def _parsed(about: dict[str, Any]) -> Manifest:
+    parts = []
+    for one in about["parts"]:
+        low, high = one.pop("positions")
+        part = Part(**one, positions=(float(low), float(high)))
+        inside = Path(part.path)
+        if inside.is_absolute() or ".." in inside.parts or part.queries < 1:
+            raise ValueError(part.path)
+        parts.append(part)
+    if about["salt"] != SALT or not 1 <= about["buckets"] <= MOST_BUCKETS:
+        raise ValueError(about["salt"])
+    return Manifest(
+        tuple(about["features"]),
+        tuple(about["columns"]),
+        about["featureset_hash"],
+        about["buckets"],
+        tuple(parts),
+        about["source"],
+        Share(**about["share"]),
+    )
+
+
+def _check_there(folder: Path, part: Part) -> None:
+    try:
+        (folder / part.path).stat()
+    except FileNotFoundError as error:
+        raise BadInput(
+            f"cannot read {folder}: {shown(part.path)}, which its manifest names, is missing: "
+            "fetch or write it again"
+        ) from error
+    except OSError as error:
+        raise DiskFault(f"cannot read {folder / part.path}: {error.strerror}") from error
+
+
+def _name(share: Share) -> str:
+    return f"_manifest{share.suffix()}.json"
+
+
+def _digest(about: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
+
+
+def _damaged(path: Path) -> BadInput:
+    return BadInput(f"cannot read {path}: it is damaged: fetch or write the folder again")
