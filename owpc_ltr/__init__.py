@@ -21,11 +21,13 @@ if TYPE_CHECKING:
         save_model,
         upgrade_report,
     )
+    from owpc_ltr.api.partitions import open_dataset, partition
     from owpc_ltr.api.plugins import plugins
     from owpc_ltr.api.training import read_costs, select, train, train_reranker
     from owpc_ltr.data.dataset import RankingDataset, make_dataset
     from owpc_ltr.data.joined_tables.reading import read_joined_tables
     from owpc_ltr.data.parquet import save_dataset
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.errors import OwpcLtrError, OwpcLtrWarning
     from owpc_ltr.host.hookspecs import hookimpl
 
@@ -35,6 +37,7 @@ __all__ = [
     "OwpcLtrError",
     "OwpcLtrWarning",
     "OwpcRanker",
+    "PartitionedDataset",
     "Ranker",
     "RankingDataset",
     "__version__",
@@ -47,6 +50,8 @@ __all__ = [
     "import_model",
     "load_model",
     "make_dataset",
+    "open_dataset",
+    "partition",
     "plugins",
     "read_costs",
     "read_dataset",
@@ -72,6 +77,7 @@ _HOMES = {
     "OwpcLtrError": "owpc_ltr.errors",
     "OwpcLtrWarning": "owpc_ltr.errors",
     "OwpcRanker": "owpc_ltr.api.estimators",
+    "PartitionedDataset": "owpc_ltr.data.partitioned.dataset",
     "Ranker": "owpc_ltr.api.estimators",
     "RankingDataset": "owpc_ltr.data.dataset",
     "average": "owpc_ltr.api.models",
@@ -83,6 +89,8 @@ _HOMES = {
     "import_model": "owpc_ltr.api.models",
     "load_model": "owpc_ltr.api.models",
     "make_dataset": "owpc_ltr.data.dataset",
+    "open_dataset": "owpc_ltr.api.partitions",
+    "partition": "owpc_ltr.api.partitions",
     "plugins": "owpc_ltr.api.plugins",
     "read_costs": "owpc_ltr.api.training",
     "read_dataset": "owpc_ltr.api.datasets",

@@ -59,7 +59,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def written(data: RankingDataset, folder: Path, **how: Any) -> PartitionedDataset:
-    write_partitioned([data], folder, source=data.manifest, **how)
+    write_partitioned([data], folder, **how)
     return open_partitioned(folder)
 
 
@@ -107,7 +107,7 @@ def test_how_the_queries_come_does_not_change_a_byte(tmp_path: Path, small_parts
     written(data, tmp_path / "whole")
     cuts = np.array_split(np.arange(data.n_queries), 7)
     pieces = (data.select(cut) for cut in cuts)
-    write_partitioned(pieces, tmp_path / "pieces", source=data.manifest)
+    write_partitioned(pieces, tmp_path / "pieces")
     assert content(tmp_path / "whole") == content(tmp_path / "pieces")
 
 
@@ -421,12 +421,12 @@ def test_parts_of_several_writers_are_one_dataset(tmp_path: Path, small_parts: N
     whole = written(data, tmp_path / "whole")
     folder = tmp_path / "shared"
     for number in (3, 1):
-        write_partitioned([data], folder, source=data.manifest, share=Share(number, 3))
+        write_partitioned([data], folder, share=Share(number, 3))
     with pytest.raises(BadInput, match=r"it lacks 2/3: write it with --part 2/3"):
         open_partitioned(folder)
     with pytest.raises(UsageError, match="it holds this part of a dataset already"):
-        write_partitioned([data], folder, source=data.manifest, share=Share(3, 3))
-    write_partitioned([data], folder, source=data.manifest, share=Share(2, 3))
+        write_partitioned([data], folder, share=Share(3, 3))
+    write_partitioned([data], folder, share=Share(2, 3))
     together = open_partitioned(folder)
     assert [p.part for p in together.pieces] == [p.part for p in whole.pieces]
     assert together.fingerprint == whole.fingerprint

@@ -39,6 +39,7 @@ def read_dataset(
 ) -> RankingDataset:
     """The dataset in a file, or in several, which are joined: Parquet, or LETOR text (.gz, .xz).
 
+    A folder of parts (see `partition`) is read whole; `open_dataset` goes through it in parts.
     `n_features` is for LETOR text that leaves its last features out, `max_features` for such of
     more than 10,000, which otherwise are taken for ids. Raises BadInput, naming the
     file and the line, where one cannot be read; naming both files, where they have other features
@@ -107,6 +108,10 @@ def _read(path: Path, n_features: int | None, max_features: int | None) -> Ranki
     from owpc_ltr.data.letor import read_letor
     from owpc_ltr.data.parquet import read_dataset as read_one
 
+    if path.is_dir():
+        from owpc_ltr.data.partitioned.dataset import open_partitioned
+
+        return open_partitioned(path).load()
     if n_features is None:
         return read_one(path, max_features)
     return read_letor(path, n_features=n_features, max_features=max_features)

@@ -15,8 +15,9 @@ from owpc_ltr.data.letor.decimals import nearest_float32, powers_of_ten
 from owpc_ltr.data.letor.kernel import read_lines
 from owpc_ltr.data.letor.messages import complaint, too_wide
 from owpc_ltr.data.letor.rows import MOST_FEATURES, Rows, Strings, widest
+from owpc_ltr.data.letor.source import Source
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.text import ByteSource, line_of, open_bytes, shown
+from owpc_ltr.files.text import line_of, open_bytes, shown
 
 BLOCK = 1 << 20
 _LONGEST_LINE = 1 << 25
@@ -44,13 +45,15 @@ def read_letor(
     lines do not stand together, and where the last line has no end (the file may be cut).
     """
     path = Path(path)
-    reader = _Reader(path, n_features, max_features)
+    reader = Reader(path, n_features, max_features)
     with open_bytes(path) as source:
         reader.read(source, block)
     return reader.dataset()
 
 
-class _Reader:
+class Reader:
+    """What was read so far: of a whole text, or of one piece of whole queries."""
+
     def __init__(self, path: Path, n_features: int | None, max_features: int | None) -> None:
         self.path = path
         self.n_features = n_features
@@ -65,7 +68,7 @@ class _Reader:
         self.state = np.zeros(codes.STATE_SIZE, np.int64)
         self.state[codes.QUERY_LENGTH] = -1
 
-    def read(self, source: ByteSource, block: int) -> None:
+    def read(self, source: Source, block: int) -> None:
         """Parse everything, a block of whole lines at a time."""
         buffer = bytearray(block)
         kept = 0
@@ -89,7 +92,7 @@ class _Reader:
                 "cut; if it is whole, end it with a new line",
             )
 
-    def _parse(self, text: NDArray[np.uint8], source: ByteSource, before: int) -> None:
+    def _parse(self, text: NDArray[np.uint8], source: Source, before: int) -> None:
         """Parse a block of whole lines, which stands after `before` bytes of the source."""
         # A line takes 8 bytes or more, a token 4, and a row number fewer than twice its line.
         scratch = [np.empty(2 * len(text) + 64, np.uint8) for _ in range(3)]

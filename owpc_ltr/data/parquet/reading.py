@@ -64,6 +64,19 @@ def load_queries(path: Path, digest: str) -> tuple[pa.StringArray, NDArray[np.in
         return runs.values, np.diff(numbers_in(runs.run_ends), prepend=0)
 
 
+def stream_groups(path: Path) -> Iterator[RankingDataset]:
+    """Each row group of a file, as a dataset; a query may go on in the next one.
+
+    Pages have checksums; the digest is of the whole, and not looked at.
+    """
+    with _opened(path) as parquet:
+        for group in range(parquet.num_row_groups):
+            part = _Parts(path, parquet, groups=(group,)).dataset()
+            if np.isinf(part.features).any():
+                raise BadInput(f"cannot read {path}: {infinite_value(part)}")
+            yield part
+
+
 @contextmanager
 def _opened(path: Path) -> Iterator[pq.ParquetFile]:
     with open_regular(path) as file, reading_parquet(path):
@@ -103,13 +116,19 @@ class _Parts:
     """The columns of an open file, checked before any is read; `only` these beside the features."""
 
     def __init__(
-        self, path: Path, parquet: pq.ParquetFile, only: tuple[str, ...] | None = None
+        self,
+        path: Path,
+        parquet: pq.ParquetFile,
+        only: tuple[str, ...] | None = None,
+        groups: tuple[int, ...] | None = None,
     ) -> None:
         self.path, self.only = path, only
+        self.groups = range(parquet.num_row_groups) if groups is None else groups
         self.parquet = parquet
         self.schema = parquet.schema_arrow
         self.about = self._about()
-        self.rows: int = parquet.metadata.num_rows
+        sizes = (parquet.metadata.row_group(group).num_rows for group in self.groups)
+        self.rows: int = parquet.metadata.num_rows if groups is None else sum(sizes)
         self.columns: list[str] = self.about["columns"]
         self.fields: dict[str, str] = self.about["document_fields"] or {}
         self._check()
@@ -176,7 +195,7 @@ class _Parts:
 
     def _groups(self) -> Iterator[pa.Table]:
         columns = None if self.only is None else [*self.only, *self.columns]
-        for group in range(self.parquet.num_row_groups):
+        for group in self.groups:
             yield self.parquet.read_row_group(group, columns=columns)
 
     def _block(self, group: pa.Table) -> Matrix:

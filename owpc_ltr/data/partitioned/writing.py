@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.joining import check_alike, join_datasets
+from owpc_ltr.data.joining import check_alike, join_datasets, joined_manifest
 from owpc_ltr.data.parquet.writing import write_dataset
 from owpc_ltr.data.partitioned.buckets import BUCKETS, SALT, bucket_of, check_buckets
 from owpc_ltr.data.partitioned.manifest import MANIFEST, UNFINISHED, Manifest, Part, Share
@@ -24,7 +24,7 @@ from owpc_ltr.files.output import disk_faults
 from owpc_ltr.files.text import shown
 
 PART_BYTES = 16 << 20
-"""About the size of a part's matrix; all that wait for their parts to fill have 20 times as much."""
+"""About the size of a part's matrix; what waits for parts to fill has 20 times as much."""
 _MOST_WAITING = 20 * PART_BYTES
 _OPTIONAL = ("document_ids", "query_params", "query_weights", "document_weights", "comments")
 _COLUMN = "bucket"
@@ -40,9 +40,10 @@ def write_partitioned(
 ) -> Manifest:
     """Write the queries of several datasets, one after the other, as a folder of parts.
 
-    They have the same features and optional columns; feature scales are left out. `source` is what
-    is known of all of them, their own manifests being of parts. How the queries are cut into
-    datasets does not matter. With a `share` only its buckets are written, and their own manifest.
+    They have the same features and optional columns; feature scales are left out. `source` is the
+    manifest of all of them; without it, that which they have, or what is joined in several. How the
+    queries are cut into datasets does not matter. With a `share` only its buckets are written, and
+    their own manifest.
 
     A stopped run leaves a folder that no reader takes; the next one starts it anew. Raises
     UsageError for a folder that holds something else, BadInput where datasets do not fit together
@@ -70,6 +71,7 @@ class _Writer:
         self.seen: dict[int, NDArray[np.uint64]] = {}
         self.first: RankingDataset | None = None
         self.queries = 0
+        self.manifests: list[RankingDataset] = []
 
     def add(self, dataset: RankingDataset) -> None:
         """Hand each query to its bucket."""
@@ -77,6 +79,8 @@ class _Writer:
         if self.first is None:
             self.first = whole.select(np.zeros(1, np.int64))
         _check_fits(self.first, whole, self.queries)
+        if all(one.manifest != dataset.manifest for one in self.manifests):
+            self.manifests.append(replace(self.first, manifest=dataset.manifest))
         self.queries += whole.n_queries
         positions = positions_of(whole.query_ids.to_pylist(), SALT)
         own = bucket_of(positions, self.buckets)
@@ -103,9 +107,13 @@ class _Writer:
             self.first.featureset_hash,
             self.buckets,
             parts,
-            source,
+            self._source() if source is None else source,
             self.share,
         )
+
+    def _source(self) -> dict[str, Any] | None:
+        one = len(self.manifests) == 1
+        return self.manifests[0].manifest if one else joined_manifest(self.manifests)
 
     @property
     def _rows(self) -> int:
@@ -130,7 +138,9 @@ class _Writer:
         several = self.waiting.pop(bucket)
         self._refuse_again(bucket, several)
         names = [str(self.folder)] * len(several)
-        return join_datasets(several, names) if several else None
+        if not several:
+            return None
+        return replace(join_datasets(several, names), featureset_hash=several[0].featureset_hash)
 
     def _write(self, bucket: int, dataset: RankingDataset) -> None:
         written = self.parts.setdefault(bucket, [])
