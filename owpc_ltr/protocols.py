@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.judgments.lines import JudgmentLines
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.features.feature_set import FeatureSet
 
 
@@ -192,6 +193,21 @@ class Optimizer(Protocol):
         Features are read as they are, times `data.feature_scales` where that is given; the
         model is for the features as they are.
         """
+        ...
+
+
+@runtime_checkable
+class StreamingOptimizer(Optimizer, Protocol):
+    """An optimizer that also fits to data in a folder, of which few parts are in memory."""
+
+    def streams(self, loss: Loss) -> bool:
+        """Whether it can with this loss and its own settings."""
+        ...
+
+    def minimise_parts(
+        self, loss: Loss, data: PartitionedDataset, run: Run, start: Fit | None = None
+    ) -> Fit:
+        """As `minimise`; `data.each` goes through the parts, in order."""
         ...
 
 

@@ -76,11 +76,7 @@ class Risk:
         """The point of these weights and their scores."""
         values, gradient, _ = losses_of_scores(self.data, self.bound, scores, self.threads)
         risk = float(values @ self.data.query_importance)
-        if not np.isfinite(risk):
-            raise Refused(
-                f"loss '{self.name}' is {risk} at weights of size {np.linalg.norm(w):.3g}: use a "
-                "smaller C, or --normalise scale"
-            )
+        check_finite(self.name, risk, w)
         if self.importance is not None:
             gradient *= self.importance
         objective = 0.5 * float(w @ w) + self.C * risk
@@ -115,6 +111,15 @@ class Origin(NamedTuple):
         )
 
 
+def check_finite(loss: str, risk: float, w: Vector) -> None:
+    """Refuse weights at which a loss is no number."""
+    if not np.isfinite(risk):
+        raise Refused(
+            f"loss '{loss}' is {risk} at weights of size {np.linalg.norm(w):.3g}: use a "
+            "smaller C, or --normalise scale"
+        )
+
+
 def search(risk: Risk, best: Point, w: Vector, scores: Vector, accuracy: float) -> Point:
     """The minimum of P on the ray from the best point through w, to the accuracy asked.
 
@@ -123,8 +128,8 @@ def search(risk: Risk, best: Point, w: Vector, scores: Vector, accuracy: float) 
     """
     step, along = w - best.w, scores - best.scores
     square, linear = float(step @ step), float(best.w @ step)
-    left = _Tangent(0.0, best.risk, float(best.gradient @ along))
-    right: _Tangent | None = None
+    left = Tangent(0.0, best.risk, float(best.gradient @ along))
+    right: Tangent | None = None
     if square == 0.0 or linear + risk.C * left.slope >= 0:
         return best
     origin, k = best, 1.0
@@ -132,7 +137,7 @@ def search(risk: Risk, best: Point, w: Vector, scores: Vector, accuracy: float) 
     for _ in range(12):
         point = risk.at(origin.w + k * step, origin.scores + k * along)
         best = min(best, point, key=lambda p: p.objective)
-        tangent = _Tangent(k, point.risk, float(point.gradient @ along))
+        tangent = Tangent(k, point.risk, float(point.gradient @ along))
         if linear + k * square + risk.C * tangent.slope < 0:
             left = tangent
         else:
@@ -150,7 +155,7 @@ def search(risk: Risk, best: Point, w: Vector, scores: Vector, accuracy: float) 
     return best
 
 
-class _Tangent(NamedTuple):
+class Tangent(NamedTuple):
     """A line below the risk on a ray: where it touches, the risk and the slope there."""
 
     at: float
@@ -158,9 +163,10 @@ class _Tangent(NamedTuple):
     slope: float
 
     def value(self, k: float) -> float:
+        """Its height at k."""
         return self.risk + (k - self.at) * self.slope
 
-    def meets(self, other: _Tangent) -> float:
+    def meets(self, other: Tangent) -> float:
         """Where two tangents cross."""
         if other.slope <= self.slope:
             return other.at

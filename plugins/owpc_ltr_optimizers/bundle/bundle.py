@@ -15,11 +15,11 @@ Nothing is asked of the loss but that it is convex: it may be negative. The gap 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from owpc_ltr import hookimpl
-from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.kernels.cutting_planes import (
     NOTHING_TO_GAIN,
@@ -32,9 +32,11 @@ from owpc_ltr.kernels.cutting_planes import (
     row,
     search,
 )
+from owpc_ltr.kernels.risk import OverParts
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Fit, Loss, Optimizer, Run
-from owpc_ltr_optimizers.bundle.planes import Planes
+from owpc_ltr_optimizers.bundle.planes import Planes, State
+from owpc_ltr_optimizers.bundle.streamed import Aim, solve_by_passes
 
 _BEHIND = 0.1  # where a new plane touches: this share of the way from the best point on
 
@@ -85,21 +87,28 @@ class Bundle:
         best = risk.at(best.w, risk.scores(best.w))
         model = LinearModel(data.feature_names, best.w * data.scales)
         found = certificate(zero, best, history, reason)
-        return Fit(model, found, tuple(history), state=_State(planes, best.w))
+        return Fit(model, found, tuple(history), state=State(planes, best.w))
 
+    def streams(self, loss: Loss) -> bool:
+        """Every convex loss is a sum over parts."""
+        return loss.convex
 
-class _State(NamedTuple):
-    """What a fit leaves for the next one: planes bound the risk whatever C is."""
-
-    planes: Planes
-    w: Vector
+    def minimise_parts(
+        self, loss: Loss, data: PartitionedDataset, run: Run, start: Fit | None = None
+    ) -> Fit:
+        """The same over a folder of parts: its gap is that of all of them."""
+        risk = OverParts(loss, data, run.threads)
+        aim = Aim(self.C, self.tolerance, self.passes)
+        found = solve_by_passes(aim, loss, risk, run, start)
+        model = LinearModel(data.feature_names, found.state.w * data.scales)
+        return Fit(model, found.certificate, found.history, found.state)
 
 
 def _start(start: Fit | None, risk: Risk, loss: Loss, zero: Point) -> tuple[Planes, Point]:
     """The planes and the point to begin with: those of a fit of the same risk, or of w = 0."""
     origin = Origin(loss, zero.risk, risk.slope(zero.gradient))
     state = start.state if start is not None else None
-    if isinstance(state, _State) and state.planes.origin.is_that_of(origin):
+    if isinstance(state, State) and state.planes.origin.is_that_of(origin):
         other = risk.at(state.w, risk.scores(state.w))
         return state.planes.at(risk.C), min(zero, other, key=lambda point: point.objective)
     planes = Planes(origin, risk.C)

@@ -7,6 +7,8 @@ D(α) = C b·α − ½C²‖Σ α_i a_i‖², at w = −C Σ α_i a_i.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
@@ -16,6 +18,13 @@ from owpc_ltr.kernels.cutting_planes import Origin
 
 _PLANES = 500  # kept at most; beyond, they are merged into one (still a lower bound)
 _IDLE = 50  # passes that a plane with α = 0 is kept for
+
+
+class State(NamedTuple):
+    """What a fit leaves for the next one: planes bound the risk whatever C is."""
+
+    planes: Planes
+    w: Vector
 
 
 class Planes:
