@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.parquet import read_dataset
 from owpc_ltr.evaluation.evaluate import Measured, compare, measure
 from owpc_ltr.host import registry as registries
@@ -42,7 +43,7 @@ def main() -> None:
     sys.stdout.write("\n".join(_page(data.n_queries, data.n_documents, measured)) + "\n")
 
 
-def _pooled(folds: list[Fold], settings: dict[str, str]) -> Measured:
+def _pooled(folds: list[Fold[RankingDataset]], settings: dict[str, str]) -> Measured:
     """The average precision of every query, from the fold that tests it."""
     registry = registries.load()
     metric = parse_metric("map")

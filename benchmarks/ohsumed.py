@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.parquet import read_dataset
 from owpc_ltr.host import registry as registries
 from owpc_ltr.metrics import parse_metric
@@ -88,7 +89,7 @@ _PARTS = ("train", "vali", "test")
 
 
 def _row(
-    folds: list[Fold],
+    folds: list[Fold[RankingDataset]],
     loss: str,
     loss_settings: dict[str, str],
     optimizer: str,

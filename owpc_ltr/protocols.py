@@ -165,12 +165,14 @@ class Run:
 
     `seed` makes it repeatable bit for bit, whatever `threads` is. `validation` and `metric` (a
     `Metric`, or a text that `owpc_ltr.metrics` parses) serve optimizers that stop early or that
-    maximise a metric. `progress(message, share done or None)` may be called at any time.
+    maximise a metric; where the queries are in a folder of parts they are `validation_parts`
+    instead. `progress(message, share done or None)` may be called at any time.
     """
 
     seed: int = 0
     threads: int = 1
     validation: RankingDataset | None = None
+    validation_parts: PartitionedDataset | None = None
     metric: Any = "map"
     progress: Callable[[str, float | None], None] = field(default=_silent, repr=False)
 

@@ -15,6 +15,7 @@ from owpc_ltr.errors import UsageError
 if TYPE_CHECKING:
     from owpc_ltr.arrays import Vector
     from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.data.splits import DatasetSplits
     from owpc_ltr.models.reordering import ReorderingModel
     from owpc_ltr.protocols import Model
@@ -74,12 +75,15 @@ def write_run(
 
 
 def read_folds(
-    paths: Sequence[Path | str], *, max_features: int | None = None
-) -> RankingDataset | list[Fold]:
-    """One dataset; or the folds of folders that have a train, a vali and a test file each."""
+    paths: Sequence[Path | str], *, max_features: int | None = None, memory: int | None = None
+) -> RankingDataset | PartitionedDataset | list[Fold[RankingDataset]]:
+    """One dataset; or the folds of folders that have a train, a vali and a test file each.
+
+    Of a dataset that is a folder of parts, so many bytes may stay in `memory`.
+    """
     from owpc_ltr.training.cross_validation import read_folds as read
 
-    return read([Path(path) for path in paths], max_features)
+    return read([Path(path) for path in paths], max_features, memory)
 
 
 def read_splits(
@@ -89,19 +93,39 @@ def read_splits(
     test_share: float = 0.2,
     *,
     max_features: int | None = None,
-) -> DatasetSplits[RankingDataset]:
+    memory: int | None = None,
+) -> DatasetSplits[RankingDataset] | DatasetSplits[PartitionedDataset]:
     """The queries of a file to learn from and to choose settings on, with their names for records.
 
     The latter are those of another file, or a share of the first by the hash of the query ids.
+    Of a folder of parts nothing is read yet; so many bytes of it may stay in `memory`.
     """
+    from owpc_ltr.data.partitioned.manifest import is_partitioned
     from owpc_ltr.data.splits import HashSplit, split_queries, with_validation
 
+    if is_partitioned(Path(path)):
+        return _splits_of_parts(Path(path), validation, validation_share, test_share, memory)
     data = read_dataset(path, max_features=max_features)
     if validation is not None:
         given = read_dataset(validation, max_features=max_features)
         return with_validation(data, given, Path(path).name, Path(validation).name)
     split = HashSplit(validation_share, test_share)
     return split_queries(data, split, Path(path).name, ("train", "validation"))
+
+
+def _splits_of_parts(
+    path: Path, given: Path | str | None, validation: float, test: float, memory: int | None
+) -> DatasetSplits[PartitionedDataset]:
+    from owpc_ltr.data.partitioned.dataset import open_partitioned, split_parts
+    from owpc_ltr.data.partitioned.kept import MEMORY
+    from owpc_ltr.data.splits import HashSplit, with_validation
+
+    room = MEMORY if memory is None else memory
+    data = open_partitioned(path, room)
+    if given is None:
+        return split_parts(data, HashSplit(validation, test), path.name, ("train", "validation"))
+    other = open_partitioned(given, room)
+    return with_validation(data, other, path.name, Path(given).name)
 
 
 def _read(path: Path, n_features: int | None, max_features: int | None) -> RankingDataset:

@@ -13,9 +13,11 @@ if TYPE_CHECKING:
 
     from owpc_ltr.arrays import Vector
     from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.data.runs import TrecRun
     from owpc_ltr.evaluation.evaluate import Measured
     from owpc_ltr.evaluation.significance import Comparison
+    from owpc_ltr.metrics import Metric
     from owpc_ltr.models.reordering import ReorderingModel
     from owpc_ltr.protocols import Model
 
@@ -27,13 +29,14 @@ class Evaluation:
     """The figures of a ranker on some queries, and of another one beside it.
 
     `side` says which queries of the data they are: `test` (held out when it was trained), `all` …
-    `scores` has one score a document of `data`. `against` is the other ranker's name.
+    `scores` has one score a document of `data`; None where these are a folder of parts. `against`
+    is the other ranker's name.
     """
 
     ranker: str
-    data: RankingDataset = field(repr=False)
+    data: RankingDataset | PartitionedDataset = field(repr=False)
     side: str
-    scores: Vector
+    scores: Vector | None
     measured: tuple[Measured, ...]
     against: str | None
     others: tuple[Measured, ...]
@@ -98,7 +101,7 @@ class Evaluation:
 
 def evaluate(
     model: Model | ReorderingModel | TrecRun | str | Path,
-    data: RankingDataset,
+    data: RankingDataset | PartitionedDataset,
     metrics: Sequence[Any] | str = METRICS,
     *,
     against: Any = None,
@@ -114,11 +117,14 @@ def evaluate(
     `auto` takes the held-out ones where the model knows them, and says so where it does not; or
     `all`, `train`, `validation`, `test`. Ties count their expected value unless a metric says
     otherwise; each metric names its convention. `documents` is the file that was indexed, for
-    rerankers that read fields of documents. `seed` is the permutation test's.
+    rerankers that read fields of documents. `seed` is the permutation test's. Data of
+    `open_dataset` are gone through part by part.
 
     Raises UsageError for a metric that there is not, BadInput for data with other features.
     """
     from owpc_ltr.data.document_fields import with_document_fields
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.data.partitioned.in_memory import in_memory
     from owpc_ltr.evaluation.evaluate import compare, measure, model_data, score_warnings
     from owpc_ltr.evaluation.judgment_checks import judgment_findings
     from owpc_ltr.host.registry import load
@@ -130,6 +136,11 @@ def evaluate(
     registry = load(files)
     parsed = [parse_metric(one, registry) for one in asked]
     ranker = ranker_of(model, data, files)
+    if isinstance(data, PartitionedDataset):
+        if documents is not None:
+            data = in_memory(data, "--documents")
+        else:
+            return _of_parts(model, ranker, data, parsed, against, queries, seed, files)
     asked_of = model_data(ranker, data, queries)
     chosen, side = asked_of.data, asked_of.side
     named = None if documents is None else Path(documents)
@@ -158,8 +169,44 @@ def evaluate(
     )
 
 
+def _of_parts(
+    model: Any,
+    ranker: Model | ReorderingModel | TrecRun,
+    data: PartitionedDataset,
+    metrics: Sequence[Metric],
+    against: Any,
+    queries: str,
+    seed: int,
+    files: Sequence[Path],
+) -> Evaluation:
+    """The same of a folder of parts."""
+    from owpc_ltr.evaluation.evaluate import compare, model_data
+    from owpc_ltr.evaluation.evaluate_parts import measure_parts
+    from owpc_ltr.evaluation.judgment_checks import judgment_findings
+
+    asked_of = model_data(ranker, data, queries)
+    found = measure_parts(ranker, asked_of.data, metrics)
+    others: tuple[Measured, ...] = ()
+    if against is not None:
+        other = ranker_of(against, data, files)
+        model_data(other, asked_of.data, "all")
+        others = measure_parts(other, asked_of.data, metrics).measured
+    pairs = zip(found.measured, others, strict=False)
+    return Evaluation(
+        ranker=_name(model),
+        data=asked_of.data,
+        side=asked_of.side,
+        scores=None,
+        measured=found.measured,
+        against=None if against is None else _name(against),
+        others=others,
+        comparisons=tuple(compare(a, b, seed) for a, b in pairs),
+        warnings=(*asked_of.warnings, *found.warnings, *judgment_findings(asked_of.data.head)),
+    )
+
+
 def ranker_of(
-    given: Any, data: RankingDataset, plugins: Sequence[Path] = ()
+    given: Any, data: RankingDataset | PartitionedDataset, plugins: Sequence[Path] = ()
 ) -> Model | ReorderingModel | TrecRun:
     """A ranker as it is, from its file (of a model, or a TREC run), or `feature:NAME`."""
     from owpc_ltr.data.runs import is_run, read_run

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 Progress = Callable[[str, float | None], None]
 
 
@@ -24,6 +25,43 @@ def open_dataset(folder: str | Path, *, memory: int | None = None) -> Partitione
     from owpc_ltr.data.partitioned.kept import MEMORY
 
     return open_partitioned(folder, MEMORY if memory is None else memory)
+
+
+def open_or_read(
+    path: str | Path, *, memory: int | None = None, max_features: int | None = None
+) -> RankingDataset | PartitionedDataset:
+    """The dataset in a file, read; or in a folder of parts, to be gone through."""
+    from owpc_ltr.api.datasets import read_dataset
+    from owpc_ltr.data.partitioned.manifest import is_partitioned
+
+    if is_partitioned(Path(path)):
+        return open_dataset(path, memory=memory)
+    return read_dataset(path, max_features=max_features)
+
+
+def sample_of(data: RankingDataset | PartitionedDataset) -> RankingDataset:
+    """The data; of a folder the first part, whose queries are a sample by the hash of their ids."""
+    from owpc_ltr.data.partitioned.in_memory import head_of
+
+    return head_of(data)
+
+
+def bytes_of(text: str) -> int:
+    """A number of bytes from text as 512M or 4G. Raises UsageError.
+
+    >>> bytes_of("512M"), bytes_of("1.5G"), bytes_of("4096")
+    (536870912, 1610612736, 4096)
+    """
+    from owpc_ltr.errors import UsageError
+
+    number, unit = (text[:-1], text[-1].upper()) if text[-1:].isalpha() else (text, "")
+    try:
+        size = float(number) * _UNITS[unit]
+    except (ValueError, KeyError):
+        size = -1.0
+    if not 0 <= size < 2**60:
+        raise UsageError(f"'{text[:40]}' is no amount of memory: write it as 512M or 4G")
+    return int(size)
 
 
 def partition(

@@ -1,6 +1,7 @@
 """What the calls of this package return, by name."""
 
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.splits import DatasetSplits
 from owpc_ltr.engine.deployment.aliases import Alias
 from owpc_ltr.engine.deployment.drift import Verified
@@ -48,6 +49,7 @@ __all__ = [
     "NotBetter",
     "Orders",
     "Parity",
+    "PartitionedDataset",
     "Pooled",
     "Profile",
     "RankingDataset",

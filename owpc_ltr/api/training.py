@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.models.reordering import ReorderingModel
     from owpc_ltr.protocols import Model, Run
     from owpc_ltr.training.cross_validation import Selection
@@ -17,9 +18,9 @@ Progress = Callable[[str, float | None], None]
 
 
 def train(
-    data: RankingDataset,
+    data: RankingDataset | PartitionedDataset,
     *,
-    validation: RankingDataset | None = None,
+    validation: RankingDataset | PartitionedDataset | None = None,
     loss: Any = "owpc",
     optimizer: Any = "larank",
     settings: Mapping[str, Any] | None = None,
@@ -57,19 +58,29 @@ def train(
     >>> int(ltr.train(data, settings={"C": 1.0}).score([[1.0], [2.0]]).argmax())
     1
     """
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.data.partitioned.in_memory import head_of, in_memory
     from owpc_ltr.errors import give_warnings
     from owpc_ltr.evaluation.judgment_checks import judgment_findings
     from owpc_ltr.host.registry import load
     from owpc_ltr.training.feature_selection import train_at_cost
     from owpc_ltr.training.plans import model_plan
     from owpc_ltr.training.train import train as fit
+    from owpc_ltr.training.train_parts import loaded, train_parts
 
     registry = load(map(Path, plugins))
     plan = model_plan(
         registry, loss, optimizer, settings, grid, select, normalise, missing, basis, knots
     )
-    give_warnings(judgment_findings(data))
-    training = (data, plan, _run(seed, threads, progress), validation)
+    give_warnings(judgment_findings(head_of(data)))
+    run = _run(seed, threads, progress)
+    if costs is not None:
+        data = in_memory(data, "a price of features")
+    if isinstance(data, PartitionedDataset):
+        trained = train_parts(data, plan, run, validation, source)
+        give_warnings(trained.warnings)
+        return trained.model
+    training = (data, plan, run, loaded(validation))
     if costs is None:
         trained = fit(*training, source)
     else:
@@ -79,10 +90,10 @@ def train(
 
 
 def train_reranker(
-    data: RankingDataset,
+    data: RankingDataset | PartitionedDataset,
     base: Model | str | Path,
     *,
-    validation: RankingDataset | None = None,
+    validation: RankingDataset | PartitionedDataset | None = None,
     reranker: Any = "exchangeable",
     loss: Any = "bregman",
     settings: Mapping[str, Any] | None = None,
@@ -103,6 +114,7 @@ def train_reranker(
     their ids in `id_field` (default: line numbers). Everything else is as for `train`.
     """
     from owpc_ltr.data.document_fields import with_document_fields
+    from owpc_ltr.data.partitioned.in_memory import in_memory
     from owpc_ltr.errors import give_warnings
     from owpc_ltr.evaluation.judgment_checks import judgment_findings
     from owpc_ltr.host.registry import load
@@ -112,6 +124,8 @@ def train_reranker(
 
     registry = load(map(Path, plugins))
     plan = reranking_plan(registry, reranker, loss, settings, grid, select)
+    data = in_memory(data, "a reranker")
+    validation = None if validation is None else in_memory(validation, "a reranker")
     give_warnings(judgment_findings(data))
     ranker = read_base(str(base), data) if isinstance(base, str | Path) else base
     named = None if documents is None else Path(documents)
@@ -137,7 +151,7 @@ def check_plan(*, plugins: Sequence[Path | str] = (), **how: Any) -> None:
 
 
 def select(
-    data: RankingDataset | Sequence[Any],
+    data: RankingDataset | PartitionedDataset | Sequence[Any],
     *,
     folds: int = 5,
     losses: Sequence[Any] = ("owpc",),
@@ -161,6 +175,7 @@ def select(
     from itertools import product
 
     from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import parse_metric
     from owpc_ltr.training.cross_validation import Selection, choose, cut_folds, families_of
@@ -172,7 +187,12 @@ def select(
         model_plan(registry, loss, optimizer, settings, grid, select, normalise)
         for loss, optimizer in product(losses, optimizers)
     ]
-    cut = cut_folds(data, folds) if isinstance(data, RankingDataset) else list(data)
+    if isinstance(data, RankingDataset):
+        cut: list[Any] = list(cut_folds(data, folds))
+    elif isinstance(data, PartitionedDataset):
+        cut = list(cut_folds(data, folds))
+    else:
+        cut = list(data)
     kept = None if journal is None else Path(journal)
     run = _run(seed, 1, progress)
     measured = [parse_metric(metric, registry) for metric in metrics]

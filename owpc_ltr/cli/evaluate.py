@@ -19,6 +19,7 @@ from owpc_ltr.cli.options import (
     Join,
     Json,
     MaxFeatures,
+    Memory,
     Metrics,
     PluginFiles,
     Seed,
@@ -65,6 +66,7 @@ def evaluate(
     ] = None,
     join: Join = None,
     max_features: MaxFeatures = None,
+    memory: Memory = None,
     place: StoreOptions,
     seed: Seed = 0,
     plugin: PluginFiles = None,
@@ -99,11 +101,15 @@ def evaluate(
         raise UsageError("--join is for --live: DATA has its joined columns already; leave it out")
     if data is None:
         raise UsageError("say on which judged queries: give DATA, or --live with --judgments")
-    from owpc_ltr.api.datasets import read_dataset, write_run
+    from owpc_ltr.api.datasets import write_run
     from owpc_ltr.api.evaluation import METRICS, side_in_words
     from owpc_ltr.api.evaluation import evaluate as measure
+    from owpc_ltr.api.partitions import bytes_of, open_or_read, sample_of
 
-    judged = read_dataset(data, max_features=max_features)
+    room = None if memory is None else bytes_of(memory)
+    judged = open_or_read(data, memory=room, max_features=max_features)
+    if run is not None and sample_of(judged) is not judged:
+        raise UsageError("--run lists documents of a dataset in memory: give a file, not a folder")
     warn_of_judgments(place.cluster, judged, index, live.query)
     found = measure(
         Path(model),
@@ -116,8 +122,8 @@ def evaluate(
         seed=seed,
         plugins=plugin or (),
     )
-    if run is not None:
-        write_run(found.scores, found.data, run)
+    if run is not None and found.scores is not None:
+        write_run(found.scores, sample_of(found.data), run)
     if as_json:
         of = {"model": str(model), "data": str(data), "queries": found.side}
         figures = {"n_queries": found.data.n_queries, "metrics": found.table}

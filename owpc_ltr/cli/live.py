@@ -16,7 +16,7 @@ from owpc_ltr.errors import UsageError
 
 if TYPE_CHECKING:
     from owpc_ltr.api.live import LiveProof
-    from owpc_ltr.api.results import RankingDataset
+    from owpc_ltr.api.results import PartitionedDataset, RankingDataset
     from owpc_ltr.cli.output import Progress
 
 LiveQuery = Annotated[
@@ -83,18 +83,23 @@ class JudgmentCheck:
     query: LiveQuery = None
     cluster: ClusterOptions
 
-    def warn_of(self, data: RankingDataset) -> None:
+    def warn_of(self, data: RankingDataset | PartitionedDataset) -> None:
         """Say what looks harmful, where an index was named."""
         warn_of_judgments(self.cluster, data, self.index, self.query)
 
 
 def warn_of_judgments(
-    cluster: ClusterOptions, data: RankingDataset, index: str | None, query: Path | None
+    cluster: ClusterOptions,
+    data: RankingDataset | PartitionedDataset,
+    index: str | None,
+    query: Path | None,
 ) -> None:
     """Ask the engine for some queries of the data, and say what looks harmful in its judgments."""
     if index is None:
         if query is not None:
             raise UsageError("--query is asked of an index: name it with --index")
         return
-    for doubt in cluster.connect().check_judgments(data, index=index, query=query):
+    from owpc_ltr.api.partitions import sample_of
+
+    for doubt in cluster.connect().check_judgments(sample_of(data), index=index, query=query):
         warn(doubt)

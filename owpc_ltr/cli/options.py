@@ -42,6 +42,10 @@ MaxFeatures = Annotated[
     int | None,
     typer.Option(min=1, help="The most features of LETOR text; default: 10000, more may be ids."),
 ]
+Memory = Annotated[
+    str | None,
+    typer.Option(help="How much of a folder of parts stays in memory, as 4G; default: 512M."),
+]
 Metrics = Annotated[
     list[str] | None,
     typer.Option("--metric", help="As ndcg@10, map, mrr, precision@5; may be repeated."),

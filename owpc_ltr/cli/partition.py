@@ -29,9 +29,9 @@ def partition(
     max_features: MaxFeatures = None,
     as_json: Json = False,
 ) -> None:
-    """Write dataset files as one folder of Parquet parts, read a part at a time.
+    """Write datasets as one folder of Parquet parts.
 
-    `train`, `evaluate` and `select` take the folder where they take a dataset, and never hold more
+    Files are read a part at a time, however large they are. `train`, `evaluate` and `select` take the folder where they take a dataset, and never hold more
     of it than --memory. pyarrow, polars, DuckDB, Dask and Spark read it as one table. A run that
     is stopped begins anew when it is called again.
     """

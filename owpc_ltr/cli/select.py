@@ -11,7 +11,16 @@ import typer
 
 from owpc_ltr.cli.files import MAYBE_A_FILE, Reads, Writes
 from owpc_ltr.cli.groups import grouped
-from owpc_ltr.cli.options import Grid, Json, MaxFeatures, Metrics, PluginFiles, Seed, Settings
+from owpc_ltr.cli.options import (
+    Grid,
+    Json,
+    MaxFeatures,
+    Memory,
+    Metrics,
+    PluginFiles,
+    Seed,
+    Settings,
+)
 from owpc_ltr.cli.output import print_json, print_table, progress
 from owpc_ltr.errors import UsageError
 
@@ -65,6 +74,7 @@ def select(
         typer.Option(help="Keeps finished work, so that a stopped run goes on."),
     ] = None,
     max_features: MaxFeatures = None,
+    memory: Memory = None,
     seed: Seed = 0,
     plugin: PluginFiles = None,
     as_json: Json = False,
@@ -78,11 +88,13 @@ def select(
     """
     _check_data(data)
     from owpc_ltr.api.datasets import read_folds
+    from owpc_ltr.api.partitions import bytes_of
     from owpc_ltr.api.training import select as select_over_folds
 
+    room = None if memory is None else bytes_of(memory)
     with progress() as show:
         found = select_over_folds(
-            read_folds(data, max_features=max_features),
+            read_folds(data, max_features=max_features, memory=room),
             folds=folds,
             metrics=metric or ["map", "ndcg@1", "ndcg@3", "ndcg@10"],
             normalise=normalise,

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from owpc_ltr.cli.files import Reads
-from owpc_ltr.cli.options import MaxFeatures
+from owpc_ltr.cli.options import MaxFeatures, Memory
 
 if TYPE_CHECKING:
-    from owpc_ltr.api.results import DatasetSplits, RankingDataset
+    from owpc_ltr.api.results import DatasetSplits, PartitionedDataset, RankingDataset
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,15 @@ class SplitOptions:
         float, typer.Option(help="Share of DATA's queries kept out for `evaluate`.")
     ] = 0.2
     max_features: MaxFeatures = None
+    memory: Memory = None
 
-    def read(self, path: Path) -> DatasetSplits[RankingDataset]:
-        """The sides of a dataset's file that training needs."""
+    def read(self, path: Path) -> DatasetSplits[RankingDataset] | DatasetSplits[PartitionedDataset]:
+        """The sides of a dataset, a file or a folder of parts, that training needs."""
         from owpc_ltr.api.datasets import read_splits
+        from owpc_ltr.api.partitions import bytes_of
 
         shares = self.validation_share, self.test_share
-        return read_splits(path, self.validation, *shares, max_features=self.max_features)
+        memory = None if self.memory is None else bytes_of(self.memory)
+        return read_splits(
+            path, self.validation, *shares, max_features=self.max_features, memory=memory
+        )

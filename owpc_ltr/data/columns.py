@@ -49,6 +49,16 @@ def column_facts(features: Matrix) -> ColumnFacts:
     return ColumnFacts(lowest, highest, missing, rows)
 
 
+def facts_together(one: ColumnFacts, other: ColumnFacts) -> ColumnFacts:
+    """The facts of the rows of both."""
+    return ColumnFacts(
+        np.fmin(one.lowest, other.lowest),
+        np.fmax(one.highest, other.highest),
+        one.missing + other.missing,
+        one.rows + other.rows,
+    )
+
+
 def warnings_of_log(facts: ColumnFacts, names: Sequence[str]) -> list[str]:
     """A line on the columns without any value, and one on those whose value never changes."""
     empty, constant = _empty(facts, names), _constant(facts, names)

@@ -26,9 +26,12 @@ def with_scales(data: RankingDataset, normalise: str) -> RankingDataset:
     check_normalisation(normalise)
     if normalise == "none":
         return data
-    deviation = deviation_within_queries(data)
-    scales = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > 0)
-    return replace(data, feature_scales=scales)
+    return replace(data, feature_scales=scales_of(deviation_within_queries(data)))
+
+
+def scales_of(deviation: Vector) -> Vector:
+    """One over each deviation, 0 where it is 0."""
+    return np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > 0)
 
 
 def check_normalisation(name: str) -> None:
@@ -39,6 +42,11 @@ def check_normalisation(name: str) -> None:
 
 def deviation_within_queries(data: RankingDataset) -> Vector:
     """Standard deviation of each feature around its query's mean, (n_features,)."""
+    return deviation_of(*squares_within_queries(data), data.n_documents)
+
+
+def squares_within_queries(data: RankingDataset) -> tuple[Vector, Vector]:
+    """Of each feature, the sum of squares around its query's mean, and the largest size."""
     squares = np.zeros(data.n_features)
     largest = np.zeros(data.n_features)
     # Blocks of queries keep the float64 copy small.
@@ -52,7 +60,12 @@ def deviation_within_queries(data: RankingDataset) -> Vector:
         np.maximum(largest, np.abs(rows).max(axis=0), out=largest)
         rows -= np.repeat(means, sizes, axis=0)
         squares += np.einsum("ij,ij->j", rows, rows)
-    deviation: Vector = np.sqrt(squares / max(data.n_documents, 1))
+    return squares, largest
+
+
+def deviation_of(squares: Vector, largest: Vector, documents: int) -> Vector:
+    """The deviations that these sums over so many documents say."""
+    deviation: Vector = np.sqrt(squares / max(documents, 1))
     # What is left of a constant feature is rounding, not signal.
     deviation[deviation <= 1e-7 * largest] = 0.0
     return deviation

@@ -5,19 +5,22 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.splits import HashSplit, Origin
 
+Data = RankingDataset | PartitionedDataset
 _CELLS = 1 << 20
 Digests = NDArray[np.uint64]
 
 
-def source_of(training: RankingDataset, validation: RankingDataset | None) -> dict[str, Any]:
+def source_of(training: Data, validation: Data | None) -> dict[str, Any]:
     """What a record says of the queries where nobody said where they are from.
 
     The split, where they are sides of one; else who they are: eight bytes a query.
@@ -31,7 +34,7 @@ def source_of(training: RankingDataset, validation: RankingDataset | None) -> di
     return {"queries": queries}
 
 
-def known_sides(record: Mapping[str, Any], data: RankingDataset) -> NDArray[np.str_] | None:
+def known_sides(record: Mapping[str, Any], data: Data) -> NDArray[np.str_] | None:
     """The side that each query was on when a model was trained, by its record; None if on none.
 
     `test` are the queries that the model neither learned from nor was chosen on.
@@ -50,8 +53,10 @@ def known_sides(record: Mapping[str, Any], data: RankingDataset) -> NDArray[np.s
     return _known_queries(source.get("queries"), data)
 
 
-def query_digests(data: RankingDataset) -> Digests:
+def query_digests(data: RankingDataset | PartitionedDataset) -> Digests:
     """A number for each query, from its id and its documents' features, in whatever order."""
+    if isinstance(data, PartitionedDataset):
+        return np.concatenate(list(replace(data, filled=False).each(query_digests)))
     sums = np.add.reduceat(_row_digests(data.features), data.offsets[:-1])
     digests = (
         hashlib.blake2b(f"{query}\0{content}".encode(), digest_size=8).digest()
@@ -60,20 +65,20 @@ def query_digests(data: RankingDataset) -> Digests:
     return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
 
 
-def _same_split(origin: Origin, validation: RankingDataset | None) -> bool:
+def _same_split(origin: Origin, validation: Data | None) -> bool:
     if validation is None:
         return True
     other = validation.origin
     return other is not None and other == Origin(origin.fingerprint, origin.split, "validation")
 
 
-def _wholes(data: RankingDataset) -> tuple[str, ...]:
+def _wholes(data: Data) -> tuple[str, ...]:
     """The fingerprints of the data, and of what it is a side of."""
     whole = () if data.origin is None else (data.origin.fingerprint,)
     return (*whole, data.fingerprint)
 
 
-def _known_queries(queries: Any, data: RankingDataset) -> NDArray[np.str_] | None:
+def _known_queries(queries: Any, data: Data) -> NDArray[np.str_] | None:
     if not isinstance(queries, Mapping):
         return None
     digests = query_digests(data)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.data.sources import known_sides
 from owpc_ltr.data.splits import HashSplit
@@ -19,6 +20,8 @@ from owpc_ltr.evaluation.significance import Comparison, compare_paired
 from owpc_ltr.metrics import Metric, RankedQueries, tied_share, zero_score_baseline
 from owpc_ltr.protocols import Ranker
 
+Data = RankingDataset | PartitionedDataset
+D = TypeVar("D", bound=Data)
 SIDES = ("auto", "all", "train", "validation", "test")
 
 
@@ -65,8 +68,12 @@ def compare(a: Measured, b: Measured, seed: int = 0) -> Comparison:
 
 def score_warnings(scores: Vector, data: RankingDataset) -> list[str]:
     """What makes the figures of a ranking doubtful: ties."""
-    share = tied_share(scores, data.offsets)
-    if np.ptp(scores) == 0:
+    return tie_warnings(tied_share(scores, data.offsets), alike=bool(np.ptp(scores) == 0))
+
+
+def tie_warnings(share: float, *, alike: bool) -> list[str]:
+    """The same of the share of tied documents, and whether all scores are alike."""
+    if alike:
         return ["all scores are equal: the figures are those of a random order"]
     if share > 0.05:
         return [
@@ -76,21 +83,19 @@ def score_warnings(scores: Vector, data: RankingDataset) -> list[str]:
     return []
 
 
-class EvaluationQueries(tuple[RankingDataset, str]):
+class EvaluationQueries(tuple[D, str]):
     """The queries to measure on and which side they are, with what makes them doubtful."""
 
     warnings: tuple[str, ...]
 
-    def __new__(
-        cls, data: RankingDataset, side: str, warnings: tuple[str, ...] = ()
-    ) -> EvaluationQueries:
+    def __new__(cls, data: D, side: str, warnings: tuple[str, ...] = ()) -> EvaluationQueries[D]:
         """The pair, and its warnings beside it."""
         pair = super().__new__(cls, (data, side))
         pair.warnings = warnings
         return pair
 
     @property
-    def data(self) -> RankingDataset:
+    def data(self) -> D:
         """The queries."""
         return self[0]
 
@@ -100,9 +105,7 @@ class EvaluationQueries(tuple[RankingDataset, str]):
         return self[1]
 
 
-def model_data(
-    model: Ranker | TrecRun, data: RankingDataset, side: str = "auto"
-) -> EvaluationQueries:
+def model_data(model: Ranker | TrecRun, data: D, side: str = "auto") -> EvaluationQueries[D]:
     """The queries to evaluate a model on, with the columns it expects, and which side they are.
 
     `auto`: those that the model neither learned from nor was chosen on, as far as its record
@@ -130,8 +133,8 @@ def model_data(
 
 
 def _unseen(
-    data: RankingDataset, known: NDArray[np.str_] | None, record: Mapping[str, Any]
-) -> EvaluationQueries:
+    data: D, known: NDArray[np.str_] | None, record: Mapping[str, Any]
+) -> EvaluationQueries[D]:
     if known is None:
         return EvaluationQueries(data, "all")
     source = record.get("source") or {}
@@ -152,9 +155,7 @@ def _unseen(
     return EvaluationQueries(data, "all", (said,))
 
 
-def _on_side(
-    data: RankingDataset, known: NDArray[np.str_], side: str, record: Mapping[str, Any]
-) -> RankingDataset:
+def _on_side(data: D, known: NDArray[np.str_], side: str, record: Mapping[str, Any]) -> D:
     """The queries of one side. Raises BadInput where there is none."""
     chosen = np.flatnonzero(known == side)
     if len(chosen) == data.n_queries:
@@ -164,10 +165,11 @@ def _on_side(
         return HashSplit(**split).part(data, side)
     if not len(chosen):
         raise BadInput(f"none of the {data.n_queries} queries is a {side} query of the model")
-    return data.select(chosen)
+    # A selection is of the kind that it is from.
+    return cast(D, data.select(chosen))
 
 
-def _check_features(model: Ranker, data: RankingDataset) -> None:
+def _check_features(model: Ranker, data: Data) -> None:
     if data.feature_names != model.feature_names:
         raise BadInput(_difference(model, data))
     trained_hash = model.record.get("featureset_hash")
@@ -178,7 +180,7 @@ def _check_features(model: Ranker, data: RankingDataset) -> None:
         )
 
 
-def _difference(model: Ranker, data: RankingDataset) -> str:
+def _difference(model: Ranker, data: Data) -> str:
     missing = [name for name in model.feature_names if name not in data.feature_names]
     extra = [name for name in data.feature_names if name not in model.feature_names]
     if not missing and not extra:

@@ -51,9 +51,9 @@ class Line(NamedTuple):
     slopes: Vector
 
 
-def part_sums(part: RankingDataset, loss: Loss, weights: Vector, threads: int = 1) -> Sums:
+def part_sums(part: RankingDataset, loss: Loss, weights: Vector) -> Sums:
     """The sums of a part, by which the data as a whole are known."""
-    return Sums(*linear_risk(part, bind(loss), weights, threads))
+    return Sums(*linear_risk(part, bind(loss), weights))
 
 
 def part_line(
@@ -75,7 +75,7 @@ class InMemory:
     """The risk of a dataset in memory."""
 
     def __init__(self, loss: Loss, data: RankingDataset, threads: int = 1) -> None:
-        self.loss, self.data, self.threads = loss, data, threads
+        self.loss, self.bound, self.data, self.threads = loss, bind(loss), data, threads
 
     @property
     def n_features(self) -> int:
@@ -84,7 +84,7 @@ class InMemory:
 
     def value_and_gradient(self, weights: Vector) -> tuple[float, Vector]:
         """R(w) and ∇R(w)."""
-        return part_sums(self.data, self.loss, weights, self.threads)
+        return linear_risk(self.data, self.bound, weights, self.threads)
 
     def along(self, weights: Vector, step: Vector, shares: Vector) -> tuple[Vector, Vector]:
         """R(w + k·step) and its slope in k."""

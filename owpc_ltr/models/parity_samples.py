@@ -13,9 +13,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.splits import query_positions
 from owpc_ltr.errors import BadInput
 
@@ -23,14 +25,20 @@ QUERIES = 20
 DOCUMENTS = 50
 
 
-def parity_samples_of(data: RankingDataset, queries: int = QUERIES) -> list[dict[str, Any]]:
+def parity_samples_of(
+    data: RankingDataset | PartitionedDataset, queries: int = QUERIES
+) -> list[dict[str, Any]]:
     """Some queries, by hash: `query_id`, `params`, `document_ids`, `labels`, `features` (packed).
 
     Empty where the dataset was not logged from an engine (no parameters, or no document ids).
     """
+    if isinstance(data, PartitionedDataset):
+        if not {"query_params", "document_ids"} <= set(data.columns):
+            return []
+        return parity_samples_of(data.select(_chosen(data, queries)).load(), queries)
     if data.query_params is None or data.document_ids is None:
         return []
-    chosen = np.sort(np.argsort(query_positions(data, "probes"), kind="stable")[:queries])
+    chosen = _chosen(data, queries)
     samples = []
     for query in chosen.tolist():
         first = int(data.offsets[query])
@@ -45,6 +53,10 @@ def parity_samples_of(data: RankingDataset, queries: int = QUERIES) -> list[dict
             }
         )
     return samples
+
+
+def _chosen(data: RankingDataset | PartitionedDataset, queries: int) -> NDArray[np.int64]:
+    return np.sort(np.argsort(query_positions(data, "probes"), kind="stable")[:queries])
 
 
 def dataset_of(samples: Sequence[Mapping[str, Any]], names: tuple[str, ...]) -> RankingDataset:

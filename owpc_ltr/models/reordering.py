@@ -30,6 +30,7 @@ from owpc_ltr.protocols import Model, Reordering, Reranker
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.data.runs import TrecRun
 
 FEATURE = "feature:"
@@ -142,7 +143,7 @@ def read_base(text: str, data: RankingDataset) -> Model:
     return feature_ranker(text, data) if text.startswith(FEATURE) else load_model(Path(text))
 
 
-def feature_ranker(text: str, data: RankingDataset) -> Model:
+def feature_ranker(text: str, data: RankingDataset | PartitionedDataset) -> Model:
     """The ranker `feature:NAME`: one feature as it is, 0 where missing. UsageError if none."""
     name = text.removeprefix(FEATURE)
     if name not in data.feature_names:

@@ -12,35 +12,43 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.parquet import read_dataset
+from owpc_ltr.data.partitioned.dataset import PartitionedDataset, open_partitioned
+from owpc_ltr.data.partitioned.kept import MEMORY
+from owpc_ltr.data.partitioned.manifest import is_partitioned
 from owpc_ltr.data.scaling import with_scales
 from owpc_ltr.data.splits import fold_of_queries
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.host.settings import values_of
 from owpc_ltr.kernels.blas import one_blas_thread
-from owpc_ltr.metrics import Metric, RankedQueries, parse_metric
+from owpc_ltr.metrics import Metric, parse_metric
 from owpc_ltr.protocols import Fit, Run
+from owpc_ltr.training.fitting import Data, fitted, mean_of, per_query
 from owpc_ltr.training.journal import Journal
-from owpc_ltr.training.returned import checked_fit
 from owpc_ltr.training.train import C, Plan, check_trainable
+from owpc_ltr.training.train_parts import goes_through_parts, named_validation, scaled_parts
 
 Progress = Callable[[str, float | None], None]
 
 
+D = TypeVar("D", RankingDataset, PartitionedDataset)
+
+
 @dataclass(frozen=True)
-class Fold:
-    """Queries to train on, to choose settings on, and to measure on."""
+class Fold(Generic[D]):
+    """Queries to train on, to choose settings on, and to measure on; in memory or in parts."""
 
     name: str
-    training: RankingDataset
-    validation: RankingDataset
-    test: RankingDataset
+    training: D
+    validation: D
+    test: D
 
 
 @dataclass(frozen=True)
@@ -81,13 +89,13 @@ class Selection:
     choices: tuple[Choice, ...]
 
 
-def cut_folds(data: RankingDataset, folds: int, salt: str = "owpc-ltr") -> list[Fold]:
+def cut_folds(data: D, folds: int, salt: str = "owpc-ltr") -> list[Fold[D]]:
     """Folds by the hash of the query ids: fold k tests, fold k + 1 validates, the rest trains."""
     if folds < 3:
         raise BadInput(f"{folds} folds leave none to train on beside validation and test: use 3")
     fold = fold_of_queries(data, folds, salt)
 
-    def part(chosen: Any) -> RankingDataset:
+    def part(chosen: Any) -> D:
         return data.select(np.flatnonzero(chosen))
 
     cut = []
@@ -105,9 +113,11 @@ def cut_folds(data: RankingDataset, folds: int, salt: str = "owpc-ltr") -> list[
 
 
 def read_folds(
-    paths: Sequence[Path], max_features: int | None = None
-) -> RankingDataset | list[Fold]:
-    """One dataset; or the folds of folders that have a train, a vali and a test file each."""
+    paths: Sequence[Path], max_features: int | None = None, memory: int | None = None
+) -> Data | list[Fold[RankingDataset]]:
+    """One dataset, which may be a folder of parts; or folds: folders of train, vali and test."""
+    if len(paths) == 1 and is_partitioned(paths[0]):
+        return open_partitioned(paths[0], MEMORY if memory is None else memory)
     if len(paths) == 1 and not paths[0].is_dir():
         return read_dataset(paths[0], max_features)
     folds = []
@@ -122,7 +132,7 @@ def read_folds(
 
 
 def select(
-    folds: Sequence[Fold],
+    folds: Sequence[Fold[Any]],
     plans: Sequence[Plan],
     metrics: Sequence[Metric | str],
     run: Run,
@@ -132,6 +142,8 @@ def select(
 ) -> list[Row]:
     """Fit every candidate of every plan on every fold; rows in a fixed order."""
     measured = [parse_metric(metric) for metric in metrics]
+    for fold, plan in product(folds, plans):
+        _streams(fold, plan)
     paths = [
         (fold, plan, path) for fold in folds for plan in plans for path in _paths(plan).values()
     ]
@@ -221,26 +233,46 @@ def _paths(plan: Plan) -> dict[str, list[dict[str, Any]]]:
 
 
 def _walk(
-    fold: Fold, plan: Plan, path: list[dict[str, Any]], metrics: list[Metric], run: Run
+    fold: Fold[Any], plan: Plan, path: list[dict[str, Any]], metrics: list[Metric], run: Run
 ) -> list[Row]:
     """Fit along growing C, each fit starting from the one before."""
-    check_trainable(fold.training)
-    data = with_scales(fold.training, plan.normalise)
-    run = replace(run, validation=fold.validation, metric=plan.select, progress=_silence)
+    if not _streams(fold, plan):
+        fold = Fold(fold.name, fold.training.load(), fold.validation.load(), fold.test)
+    data = _to_train_on(fold, plan)
+    run = replace(run, **named_validation(fold.validation), metric=plan.select, progress=_silence)
     chooses = parse_metric(plan.select)
     rows: list[Row] = []
     fit: Fit | None = None
     for settings in path:
         loss, optimizer = plan.make(settings)
-        fit = checked_fit(optimizer.name, optimizer.minimise(loss, data, run, fit), data)
-        validation, test = fold.validation, fold.test
-        value = chooses.mean(
-            fit.model.score(validation.features), validation.labels, validation.offsets
-        )
-        queries = RankedQueries(fit.model.score(test.features), test.labels, test.offsets)
-        figures = {str(metric): metric.average(metric.of(queries)) for metric in metrics}
+        fit = fitted(optimizer, loss, data, run, fit)
+        value = mean_of(chooses, fit.model, fold.validation)
+        values = per_query(metrics, fit.model, fold.test)
+        figures = {
+            str(metric): metric.average(one) for metric, one in zip(metrics, values, strict=True)
+        }
         rows.append(Row(fold.name, loss.name, optimizer.name, dict(settings), value, figures))
+    if isinstance(data, PartitionedDataset):
+        # The next path is of other queries, as a rule.
+        data.files.kept.release()
     return rows
+
+
+def _streams(fold: Fold[Any], plan: Plan) -> bool:
+    """Whether the fold is as the plan needs it. UsageError where it cannot even be loaded."""
+    if not isinstance(fold.training, PartitionedDataset):
+        return True
+    pairs = [plan.make(settings) for settings in plan.candidates()]
+    return goes_through_parts(plan, pairs, fold.training, fold.validation)
+
+
+def _to_train_on(fold: Fold[Any], plan: Plan) -> Data:
+    """The training queries, with the scales of their features."""
+    data = fold.training
+    if isinstance(data, PartitionedDataset):
+        return scaled_parts(data, plan.normalise)
+    check_trainable(data)
+    return with_scales(data, plan.normalise)
 
 
 def _silence(_message: str, _done: float | None = None) -> None:
@@ -248,7 +280,7 @@ def _silence(_message: str, _done: float | None = None) -> None:
 
 
 def _key(
-    fold: Fold,
+    fold: Fold[Any],
     plan: Plan,
     path: list[dict[str, Any]],
     metrics: Sequence[Metric | str],

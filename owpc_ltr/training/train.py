@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,9 +22,9 @@ from owpc_ltr.metrics import Metric, parse_metric
 from owpc_ltr.models.linear import with_record
 from owpc_ltr.models.parity_samples import parity_samples_of
 from owpc_ltr.protocols import Fit, Loss, Model, Optimizer, Run
+from owpc_ltr.training.fitting import Data, fitted, mean_of
 from owpc_ltr.training.missing_as_zero import ZERO, check_missing, taking_missing_as_zero
 from owpc_ltr.training.ramps import KNOTS, check_basis, ramps_of
-from owpc_ltr.training.returned import checked_fit
 from owpc_ltr.version import VERSION
 
 C = "optimizer.C"
@@ -121,11 +121,7 @@ def train(
     """
     candidates = plan.candidates()
     pairs = [plan.make(settings) for settings in candidates]
-    if len(candidates) > 1 and validation is None:
-        raise UsageError(
-            f"{len(candidates)} candidates need validation queries to choose among: give "
-            "--validation FILE or a share, or fix the settings with --set"
-        )
+    check_choosable(len(candidates), validation)
     metric = parse_metric(plan.select)
     check_trainable(data)
     known = data, validation
@@ -138,19 +134,47 @@ def train(
     data = with_scales(data, plan.normalise)
     run = replace(run, validation=validation, metric=plan.select)
     with one_blas_thread():
-        table, index, fit = _fit_all(data, candidates, pairs, metric, run)
+        table, index, fit = fit_all(data, candidates, pairs, metric, run)
     if ramps is not None:
         data, fit = filled, replace(fit, model=ramps.model_of(fit.model))
     if plan.missing == ZERO:
         fit = replace(fit, model=taking_missing_as_zero(fit.model, known[0]))
     silent = silent_features(column_facts(data.features), data.feature_names)
-    warnings = _warnings(fit, data)
+    ranges = _ranges(known[0].without_missing())
+    chosen = Chosen(fit, index, candidates[index], pairs[index], table)
+    return recorded(chosen, plan, run, known, source, ranges, silent, data)
+
+
+class Chosen(NamedTuple):
+    """The best fit, the number and settings of its candidate, and the rows of all."""
+
+    fit: Fit
+    number: int
+    settings: dict[str, Any]
+    pair: tuple[Loss, Optimizer]
+    table: list[dict[str, Any]]
+
+
+def recorded(
+    chosen: Chosen,
+    plan: Plan,
+    run: Run,
+    known: tuple[Data, Data | None],
+    source: Mapping[str, Any] | None,
+    ranges: list[list[float]],
+    silent: list[str],
+    sample: RankingDataset,
+) -> Trained:
+    """The chosen model with the record of its training on `known` queries; `sample` warns."""
+    fit, table = chosen.fit, chosen.table
+    warnings = _warnings(fit, sample)
     record = {
-        **_how(plan, *pairs[index], metric, run),
-        "validation": table[index].get("validation"),
+        **_how(plan, *chosen.pair, parse_metric(plan.select), run),
+        "validation": table[chosen.number].get("validation"),
         "certificate": fit.certificate.as_dict(),
         "table": table,
         **_from_what(known[0]),
+        "feature_ranges": ranges,
         "warnings": list(warnings),
         "source": source_of(*known) if source is None else dict(source),
         "probes": parity_samples_of(known[0] if known[1] is None else known[1]),
@@ -159,11 +183,20 @@ def train(
     }
     told = (*warnings, *warnings_of_training(silent))
     model = with_record(fit.model, record)
-    return Trained(model, fit, candidates[index], tuple(table), told, tuple(silent))
+    return Trained(model, fit, chosen.settings, tuple(table), told, tuple(silent))
 
 
-def _fit_all(
-    data: RankingDataset,
+def check_choosable(candidates: int, validation: Data | None) -> None:
+    """Refuse several candidates with nothing to choose them by."""
+    if candidates > 1 and validation is None:
+        raise UsageError(
+            f"{candidates} candidates need validation queries to choose among: give "
+            "--validation FILE or a share, or fix the settings with --set"
+        )
+
+
+def fit_all(
+    data: Data,
     candidates: Sequence[dict[str, Any]],
     pairs: Sequence[tuple[Loss, Optimizer]],
     metric: Metric,
@@ -173,17 +206,16 @@ def _fit_all(
     best: tuple[float, int, Fit] | None = None
     table: list[dict[str, Any]] = []
     fit: Fit | None = None
-    validation, sign = run.validation, 1.0 if metric.higher_is_better else -1.0
+    validation = run.validation or run.validation_parts
+    sign = 1.0 if metric.higher_is_better else -1.0
     for index, (settings, (loss, optimizer)) in enumerate(zip(candidates, pairs, strict=True)):
         start = fit if index and _neighbours(candidates[index - 1], settings) else None
         _report(run, index, len(candidates), settings)
-        fit = checked_fit(optimizer.name, optimizer.minimise(loss, data, run, start), data)
+        fit = fitted(optimizer, loss, data, run, start)
         row = {**settings, **fit.certificate.as_dict()}
         value = float("nan")
         if validation is not None:
-            scores = fit.model.score(validation.features)
-            value = metric.mean(scores, validation.labels, validation.offsets)
-            row["validation"] = value
+            value = row["validation"] = mean_of(metric, fit.model, validation)
         table.append(row)
         if best is None or sign * value > sign * best[0]:
             best = (value, index, fit)
@@ -206,7 +238,7 @@ def _how(plan: Plan, loss: Loss, optimizer: Optimizer, metric: Metric, run: Run)
     }
 
 
-def _from_what(data: RankingDataset) -> dict[str, Any]:
+def _from_what(data: Data) -> dict[str, Any]:
     """What a record says of the queries that a model was trained on."""
     return {
         "queries": data.n_queries,
@@ -214,7 +246,6 @@ def _from_what(data: RankingDataset) -> dict[str, Any]:
         "fingerprint": data.fingerprint,
         "featureset_hash": data.featureset_hash,
         **as_joined(sources_in(data.manifest, "the dataset's manifest")),
-        "feature_ranges": _ranges(data.without_missing()),
     }
 
 
@@ -230,7 +261,12 @@ def check_trainable(data: RankingDataset) -> None:
         )
     highest = np.maximum.reduceat(data.labels, data.offsets[:-1])
     lowest = np.minimum.reduceat(data.labels, data.offsets[:-1])
-    if not (highest > lowest).any():
+    check_order(some=bool((highest > lowest).any()))
+
+
+def check_order(*, some: bool) -> None:
+    """Refuse labels that put no document above another."""
+    if not some:
         raise Refused(
             "no query has two documents with different labels: there is no order to learn"
         )

@@ -20,10 +20,10 @@ from scipy.optimize import minimize
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.errors import Refused
 from owpc_ltr.host.settings import check_settings
-from owpc_ltr.kernels.kernel import bind
-from owpc_ltr.kernels.linear import linear_risk
+from owpc_ltr.kernels.risk import InMemory, OverParts, RiskOfWeights
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Certificate, Fit, Loss, Optimizer, Run, relative_gap
 from owpc_ltr_optimizers.bundle.bundle import Bundle
@@ -59,7 +59,8 @@ class Gradient:
         """Fit by the method that the loss's claims allow."""
         data = data.without_missing()
         if self.model == "linear" and loss.conservative and loss.smooth:
-            return _Descent(self, loss, data, run).fit(start)
+            risk = InMemory(loss, data, run.threads)
+            return _Descent(self, loss, risk, data, run).fit(start)
         if self.model == "linear" and loss.convex:
             return Bundle(self.C, self.tolerance, self.passes).minimise(loss, data, run, start)
         hidden = self.hidden if self.model == "network" else 0
@@ -67,6 +68,20 @@ class Gradient:
             self.C, hidden, self.epochs, self.batch, self.learning_rate, self.patience
         )
         return minimise_by_batches(batches, loss, data, run)
+
+    def streams(self, loss: Loss) -> bool:
+        """A linear model of a loss that is convex, or has a gradient of its own that is smooth."""
+        return self.model == "linear" and (loss.convex or (loss.conservative and loss.smooth))
+
+    def minimise_parts(
+        self, loss: Loss, data: PartitionedDataset, run: Run, start: Fit | None = None
+    ) -> Fit:
+        """The same over a folder of parts."""
+        if loss.conservative and loss.smooth:
+            risk = OverParts(loss, data, run.threads)
+            return _Descent(self, loss, risk, data, run).fit(start)
+        bundle = Bundle(self.C, self.tolerance, self.passes)
+        return bundle.minimise_parts(loss, data, run, start)
 
 
 class _State(NamedTuple):
@@ -78,9 +93,16 @@ class _State(NamedTuple):
 class _Descent:
     """P, its gradient, and what L-BFGS has seen of them."""
 
-    def __init__(self, settings: Gradient, loss: Loss, data: RankingDataset, run: Run) -> None:
+    def __init__(
+        self,
+        settings: Gradient,
+        loss: Loss,
+        risk: RiskOfWeights,
+        data: RankingDataset | PartitionedDataset,
+        run: Run,
+    ) -> None:
         self.settings, self.loss, self.data, self.run = settings, loss, data, run
-        self.bound = bind(loss)
+        self.of_weights = risk
         self.w = np.zeros(data.n_features)
         self.gradient, self.risk = self.w, 0.0
         self.at_zero = self.value_and_gradient(self.w)[0]
@@ -90,7 +112,7 @@ class _Descent:
 
     def value_and_gradient(self, w: Vector) -> tuple[float, Vector]:
         """P(w) and ∇P(w), which are remembered."""
-        risk, slope = linear_risk(self.data, self.bound, w, self.run.threads)
+        risk, slope = self.of_weights.value_and_gradient(w)
         if not np.isfinite(risk):
             raise Refused(
                 f"loss '{self.loss.name}' is {risk} at weights of size {np.linalg.norm(w):.3g}: "

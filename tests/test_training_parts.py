@@ -1,0 +1,259 @@
+"""Training, measuring and selecting on a folder of parts: as in memory, or refused in a line."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import owpc_ltr as ltr
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.parquet import save_dataset
+from owpc_ltr.data.partitioned import writing as writing_module
+from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+from owpc_ltr.errors import BadInput, OwpcLtrWarning, Refused, UsageError
+from owpc_ltr.models.linear import LinearModel
+from tests.commands import Run, commands_in
+from tests.test_risk import learnable
+
+pytestmark = pytest.mark.filterwarnings("ignore::owpc_ltr.OwpcLtrWarning")
+
+
+@pytest.fixture
+def data() -> RankingDataset:
+    return replace(learnable(300), feature_scales=None)
+
+
+@pytest.fixture
+def folder(data: RankingDataset, tmp_path: Path) -> Path:
+    """The data in many parts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writing_module, "PART_BYTES", 32 * 30)
+        ltr.partition(data, tmp_path / "parts")
+    return tmp_path / "parts"
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    return commands_in(tmp_path, monkeypatch, capsys)
+
+
+def both(folder: Path, **how: Any) -> tuple[Any, Any, RankingDataset, PartitionedDataset]:
+    """The models of the folder gone through in parts, and of the same in memory."""
+    parts, whole = ltr.open_dataset(folder, memory=20_000), ltr.read_dataset(folder)
+    streamed, loaded = parts.split(), whole.split()
+    one = ltr.train(streamed.training, validation=streamed.validation, **how)
+    other = ltr.train(loaded.training, validation=loaded.validation, **how)
+    return one, other, whole, parts
+
+
+def check_alike(one: Any, other: Any, whole: RankingDataset, parts: PartitionedDataset) -> None:
+    """The same test figures and record, up to the tolerance of the fits."""
+    metrics = ("ndcg@10", "map", "mrr")
+    a, b = ltr.evaluate(one, parts, metrics), ltr.evaluate(other, whole, metrics)
+    assert (a.side, a.data.n_queries) == ("test", b.data.n_queries)
+    for own, its in zip(a.table, b.table, strict=True):
+        assert own["mean"] == pytest.approx(its["mean"], abs=0.01)
+        assert {**own, "mean": 0} == {**its, "mean": 0}
+    assert set(one.record) == set(other.record)
+    for name in ("queries", "documents", "featureset_hash", "feature_ranges", "probes"):
+        assert one.record[name] == other.record[name], name
+    assert one.record["source"] == other.record["source"]
+
+
+def test_a_convex_loss_is_solved_as_in_memory(folder: Path) -> None:
+    one, other, whole, parts = both(folder, optimizer="bundle", settings={"tolerance": 1e-4})
+    check_alike(one, other, whole, parts)
+    for a, b in zip(one.record["table"], other.record["table"], strict=True):
+        assert a["optimizer.C"] == b["optimizer.C"]
+        assert a["objective"] == pytest.approx(b["objective"], rel=1e-3)
+        assert a["validation"] == pytest.approx(b["validation"], abs=0.01)
+
+
+def test_a_smooth_loss_is_descended_as_in_memory(folder: Path) -> None:
+    fixed: dict[str, Any] = {"loss": "pairwise", "optimizer": "gradient"}
+    settings = {"inner": "logistic", "C": 1.0, "tolerance": 1e-6}
+    one, other, whole, parts = both(folder, **fixed, settings=settings)
+    check_alike(one, other, whole, parts)
+    a, b = one.record["certificate"], other.record["certificate"]
+    assert a["objective"] == pytest.approx(b["objective"], rel=1e-6)
+    assert a["relative_gap"] <= 1e-6
+    assert one.weights == pytest.approx(other.weights, abs=1e-2)
+
+
+def test_scales_and_missing_values_are_treated_as_in_memory(folder: Path) -> None:
+    for how in ({"normalise": "none"}, {"missing": "zero"}):
+        fixed = {"optimizer": "bundle", "settings": {"C": 0.1, "tolerance": 1e-5}}
+        one, other, whole, parts = both(folder, **fixed, **how)
+        check_alike(one, other, whole, parts)
+        assert isinstance(one, LinearModel)
+        assert one.weights == pytest.approx(other.weights, abs=0.02)
+
+
+def test_an_evaluation_has_the_same_numbers_as_in_memory(folder: Path) -> None:
+    parts, whole = ltr.open_dataset(folder), ltr.read_dataset(folder)
+    names = parts.feature_names
+    model = LinearModel(names, np.array([1.0, -0.5, 0.5, 0.0, 0.0]))
+    for queries, against in (("all", f"feature:{names[0]}"), ("auto", None)):
+        asked: dict[str, Any] = {"queries": queries, "against": against}
+        one = ltr.evaluate(model, parts, ("ndcg@5", "map,empty=skip"), **asked)
+        other = ltr.evaluate(model, whole, ("ndcg@5", "map,empty=skip"), **asked)
+        for a, b in zip(one.table + one.comparison, other.table + other.comparison, strict=True):
+            assert a == pytest.approx(b, rel=1e-12)
+        for a, b in zip(one.per_query.columns, other.per_query.columns, strict=True):
+            if pa.types.is_string(a.type):
+                assert a.equals(b)
+            else:
+                np.testing.assert_allclose(a.to_numpy(), b.to_numpy(), rtol=1e-14)
+    tied = LinearModel(names, np.zeros(5))
+    assert ltr.evaluate(tied, parts).warnings[0].startswith("all scores are equal")
+
+
+def test_a_model_of_the_folder_knows_its_test_queries_wherever_they_are(folder: Path) -> None:
+    parts = ltr.open_dataset(folder)
+    splits = parts.split()
+    model = ltr.train(splits.training, optimizer="bundle", settings={"C": 1.0})
+    for data in (parts, ltr.read_dataset(folder)):
+        found = ltr.evaluate(model, data)
+        assert found.side == "test"
+        assert set(found.data.query_ids.to_pylist()) == set(splits.test.query_ids.to_pylist())
+    assert ltr.evaluate(model, parts, queries="train").data.n_queries == splits.training.n_queries
+
+
+def test_queries_without_a_split_are_known_again(folder: Path) -> None:
+    parts = ltr.open_dataset(folder)
+    some = parts.select(np.arange(0, 200))
+    model = ltr.train(some, optimizer="bundle", settings={"C": 1.0})
+    whole = ltr.read_dataset(folder)
+    for data in (parts, whole):
+        found = ltr.evaluate(model, data)
+        assert (found.side, found.data.n_queries) == ("test", parts.n_queries - 200)
+
+
+def test_what_cannot_go_through_parts_is_loaded_where_it_fits(folder: Path) -> None:
+    parts, whole = ltr.open_dataset(folder), ltr.read_dataset(folder)
+    for how in (
+        {"optimizer": "adarank"},
+        {"optimizer": "bundle", "basis": "ramps", "settings": {"C": 1.0}},
+    ):
+        one = ltr.train(parts.split().training, **how)
+        other = ltr.train(whole.split().training, **how)
+        assert one.as_dict() == other.as_dict()
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"optimizer": "adarank"}, "optimizer 'adarank' needs its data in memory"),
+        ({"optimizer": "bundle", "basis": "ramps"}, "--basis ramps needs its data in memory"),
+        ({"loss": "lambdarank", "optimizer": "gradient"}, "'gradient' with loss 'lambdarank'"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_any_part_is_read(
+    how: dict[str, Any], message: str, folder: Path
+) -> None:
+    head = ltr.open_dataset(folder).head
+    splits = ltr.open_dataset(folder, memory=1000).split()
+    vars(splits.training)["head"] = head
+    for path in folder.glob("bucket=*/*"):
+        path.write_bytes(b"")
+    with pytest.raises(UsageError, match=message) as raised:
+        ltr.train(splits.training, validation=splits.validation, **how)
+    assert "use bundle, larank, gradient and boosting" in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_data_without_an_order_are_refused(data: RankingDataset, tmp_path: Path) -> None:
+    alike = replace(data, labels=np.ones_like(data.labels))
+    parts = ltr.partition(alike, tmp_path / "alike")
+    with pytest.raises(Refused, match="there is no order to learn"):
+        ltr.train(parts, optimizer="bundle", settings={"C": 1.0})
+
+
+def test_a_part_that_was_changed_is_noticed_before_training(folder: Path) -> None:
+    parts = ltr.open_dataset(folder)
+    paths = sorted(folder.glob("bucket=*/*"))
+    paths[5].write_bytes(paths[6].read_bytes())
+    with pytest.raises(BadInput, match="it is not as it was written"):
+        ltr.train(parts, optimizer="bundle", settings={"C": 1.0})
+
+
+def test_folds_are_those_of_the_data_in_memory(folder: Path) -> None:
+    how: dict[str, Any] = {
+        "folds": 3,
+        "optimizers": ["bundle"],
+        "grid": {"C": [0.1, 1.0]},
+        "settings": {"tolerance": 1e-5},
+        "metrics": ["map"],
+    }
+    one = ltr.select(ltr.open_dataset(folder, memory=5000), **how)
+    other = ltr.select(ltr.read_dataset(folder), **how)
+    for a, b in zip(one.rows, other.rows, strict=True):
+        assert (a.fold, a.settings) == (b.fold, b.settings)
+        assert a.validation == pytest.approx(b.validation, abs=0.01)
+        assert a.test["map"] == pytest.approx(b.test["map"], abs=0.01)
+    with pytest.raises(UsageError, match="'adarank' needs its data in memory"):
+        ltr.select(ltr.open_dataset(folder, memory=5000), optimizers=["adarank"], folds=3)
+    loaded = ltr.select(ltr.open_dataset(folder), optimizers=["adarank"], folds=3)
+    assert loaded == ltr.select(ltr.read_dataset(folder), optimizers=["adarank"], folds=3)
+
+
+def test_the_commands_take_a_folder_where_they_take_a_file(
+    folder: Path, data: RankingDataset, tmp_path: Path, run: Run
+) -> None:
+    chosen = ("--optimizer", "bundle", "--set", "optimizer.C=1", "--memory", "1M")
+    code, out, err = run("train", "parts", "--out", "m.json", *chosen)
+    assert code == 0, err
+    assert "trained on" in out
+    code, out, err = run("evaluate", "m.json", "parts", "--json", "--memory", "10K")
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["queries"] == "test"
+    record = json.loads((tmp_path / "m.json").read_text())["record"]
+    assert record["source"]["data"] == "parts"
+    save_dataset(ltr.read_dataset(folder), tmp_path / "whole.parquet")
+    code, out, _ = run("evaluate", "m.json", "whole.parquet", "--json", "--queries", "all")
+    whole = json.loads(out)
+    code, out, _ = run("evaluate", "m.json", "parts", "--json", "--queries", "all")
+    assert json.loads(out)["metrics"] == whole["metrics"]
+    code, out, err = run("select", "parts", "--folds", "3", *chosen)
+    assert code == 0, err
+    code, _, err = run("train", "parts", "--out", "m.json", "--memory", "lots")
+    assert (code, "'lots' is no amount of memory" in err) == (2, True)
+    code, _, err = run(
+        "train", "parts", "--out", "m.json", "--optimizer", "adarank", "--memory", "1K"
+    )
+    assert (code, "needs its data in memory" in err) == (2, True)
+    code, _, err = run("evaluate", "m.json", "parts", "--run", "a.run")
+    assert (code, "--run lists documents" in err) == (2, True)
+
+
+def test_a_half_written_folder_is_refused_by_commands(folder: Path, run: Run) -> None:
+    (folder / "_manifest.json").rename(folder / "_unfinished")
+    for words in (
+        ("train", "parts", "--out", "m.json"),
+        ("evaluate", "m.json", "parts"),
+        ("select", "parts"),
+    ):
+        code, _, err = run(*words)
+        assert code == 3
+        assert "it is half-written" in err
+    (folder / "_unfinished").unlink()
+    code, _, err = run("train", "parts", "--out", "m.json")
+    assert (code, "a folder without _manifest.json" in err) == (3, True)
+
+
+def test_judgments_are_looked_at(tmp_path: Path) -> None:
+    """A sample of the queries is enough to see negatives that were drawn, not judged."""
+    rng = np.random.default_rng(0)
+    queries = np.repeat([f"q{n}" for n in range(900)], 5)
+    labels = np.tile([1, 0, 0, 0, 0], 900)
+    drawn = ltr.make_dataset(rng.normal(size=(4500, 3)), labels, queries)
+    parts = ltr.partition(drawn, tmp_path / "drawn")
+    with pytest.warns(OwpcLtrWarning, match="such negatives were sampled"):
+        ltr.train(parts, optimizer="bundle", settings={"C": 1.0})
