@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.parquet import load_dataset
+from owpc_ltr.data.partitioned import spool as spool_module
 from owpc_ltr.data.partitioned import writing as writing_module
 from owpc_ltr.data.partitioned.buckets import bucket_of, whole_side
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset, open_partitioned
@@ -212,23 +213,56 @@ def test_the_loaded_data_have_the_name_of_the_folder(tmp_path: Path) -> None:
     assert train.load().origin is not None
 
 
-def test_parts_that_fit_stay_in_memory(tmp_path: Path, small_parts: None) -> None:
+def sums(parts: PartitionedDataset) -> list[tuple[str, float]]:
+    """What is read of the parts, in short."""
+    return list(
+        parts.each(
+            lambda part: (
+                str(part.query_ids),
+                float(np.nansum(part.features * part.labels[:, None]))
+                + float(part.query_importance @ np.diff(part.offsets)),
+            )
+        )
+    )
+
+
+@pytest.mark.parametrize("memory", [0, 1000, 1 << 30])
+def test_parts_are_unpacked_once(memory: int, tmp_path: Path, small_parts: None) -> None:
+    """In memory, or as numbers in a file without a name."""
     folder = tmp_path / "a"
     written(dataset(), folder)
-    kept = open_partitioned(folder)
-    count = len(list(kept.each(lambda part: part.n_queries)))
-    assert count == len(kept.pieces)
-    nothing = open_partitioned(folder, memory=0)
-    sums = list(nothing.each(lambda part: part.features.shape[0]))
-    assert nothing.files.kept.bytes == 0
+    parts = open_partitioned(folder, memory)
+    before = sums(parts)
+    assert parts.files.kept.bytes <= memory
     for path in folder.glob("bucket=*/*"):
         path.unlink()
-    assert list(kept.each(lambda part: part.features.shape[0])) == sums
+    assert sums(parts) == before
+    parts.files.kept.release()
     with pytest.raises(BadInput, match="no such file"):
-        list(nothing.each(lambda part: part.n_queries))
-    kept.files.kept.release()
+        sums(parts)
+
+
+@pytest.mark.parametrize("fault", ["no room", "full disk", "no folder"])
+def test_a_disk_without_room_for_a_spool_changes_nothing(
+    fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_parts: None
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(28, "no space left on device")
+
+    folder = tmp_path / "a"
+    expected = sums(written(dataset(), folder))
+    if fault == "no room":
+        monkeypatch.setattr(spool_module, "_LEFT_FREE", 1 << 60)
+    elif fault == "full disk":
+        monkeypatch.setattr("os.pwrite", full)
+    else:
+        monkeypatch.setenv("TMPDIR", str(tmp_path / "none"))
+    parts = open_partitioned(folder, memory=0)
+    for _ in range(2):
+        assert sums(parts) == expected
+    next(folder.glob("bucket=*/*")).unlink()
     with pytest.raises(BadInput, match="no such file"):
-        list(kept.each(lambda part: part.n_queries))
+        sums(parts)
 
 
 def test_what_is_done_to_parts_side_by_side_comes_in_order() -> None:

@@ -31,9 +31,10 @@ def partition(
 ) -> None:
     """Write datasets as one folder of Parquet parts.
 
-    Files are read a part at a time, however large they are. `train`, `evaluate` and `select` take the folder where they take a dataset, and never hold more
-    of it than --memory. pyarrow, polars, DuckDB, Dask and Spark read it as one table. A run that
-    is stopped begins anew when it is called again.
+    Files are read a part at a time, however large they are. `train`, `evaluate` and `select` take
+    the folder where they take a dataset, and keep no more of it than --memory. pyarrow, polars,
+    DuckDB, Dask and Spark read it as one table. A run that is stopped begins anew when it is called
+    again.
     """
     from owpc_ltr.api.partitions import partition as write
 
