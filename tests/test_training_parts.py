@@ -260,3 +260,55 @@ def test_judgments_are_looked_at(tmp_path: Path) -> None:
     parts = ltr.partition(drawn, tmp_path / "drawn")
     with pytest.warns(OwpcLtrWarning, match="such negatives were sampled"):
         ltr.train(parts, optimizer="bundle", settings={"C": 1.0})
+
+
+def test_trees_grow_over_parts_as_in_memory(folder: Path) -> None:
+    for objective in ("loss", "rank:ndcg"):
+        settings = {"objective": objective, "trees": 30, "leaf": 1.0, "eta": 0.3, "bins": 64}
+        one, other, whole, parts = both(folder, optimizer="boosting", settings=settings)
+        if objective == "loss":
+            assert one.record["certificate"]["risk"] == pytest.approx(
+                other.record["certificate"]["risk"], rel=0.15
+            )
+            zero = "risk_at_zero"
+            assert one.record["certificate"][zero] == pytest.approx(
+                other.record["certificate"][zero], rel=1e-9
+            )
+        a, b = ltr.evaluate(one, parts, "ndcg@10"), ltr.evaluate(other, whole, "ndcg@10")
+        assert a.side == b.side == "test"
+        assert a.table[0]["mean"] == pytest.approx(b.table[0]["mean"], abs=0.05)
+        assert a.table[0]["mean"] > a.table[0]["zero_score_baseline"] + 0.03
+
+
+def test_trees_with_pairs_need_memory(folder: Path) -> None:
+    training = ltr.open_dataset(folder, memory=1000).split().training
+    settings = {"interactions": 3, "trees": 5}
+    with pytest.raises(UsageError, match="'boosting' with loss 'owpc' and these settings"):
+        ltr.train(training, optimizer="boosting", settings=settings)
+
+
+def test_larank_begins_with_a_sample_and_its_gap_is_that_of_the_whole(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from owpc_ltr_optimizers.larank import larank
+
+    how: dict[str, Any] = {"optimizer": "larank", "settings": {"C": 1.0, "tolerance": 1e-3}}
+    for sample in (larank._SAMPLE, 5 * 200):
+        monkeypatch.setattr(larank, "_SAMPLE", sample)
+        one, other, whole, parts = both(folder, **how)
+        check_alike(one, other, whole, parts)
+        a, b = one.record["certificate"], other.record["certificate"]
+        assert a["relative_gap"] <= 1e-3
+        assert a["objective"] - a["gap"] <= b["objective"]
+        assert b["objective"] - b["gap"] <= a["objective"]
+
+
+def test_a_sample_is_of_whole_queries_wherever_they_stand(folder: Path) -> None:
+    parts = ltr.open_dataset(folder)
+    sample = parts.sample(200)
+    assert 150 < sample.n_documents <= 200
+    assert sample.n_documents == sample.load().n_documents
+    again = parts.select(np.arange(50, 300)).sample(200)
+    assert set(again.query_ids.to_pylist()) & set(sample.query_ids.to_pylist())
+    assert parts.sample(10**6) is parts
+    assert parts.sample(1).n_queries == 1

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.arrays import Labels, Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.errors import Refused
 from owpc_ltr.metrics.along_line import SteppedMetric, is_compiled
 from owpc_ltr.metrics.metric import Metric
@@ -68,6 +69,25 @@ class Measured:
         return np.array([self.importance @ row[self.counted] for row in values])
 
 
+class _Labels(NamedTuple):
+    """What a metric needs of queries in a folder; who fits scores their features by itself."""
+
+    features: Matrix
+    labels: Labels
+    offsets: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, parts: PartitionedDataset) -> _Labels:
+        """The labels of all parts."""
+        found = list(parts.each(lambda part: (part.labels, np.diff(part.offsets))))
+        sizes = np.concatenate([one[1] for one in found])
+        return cls(
+            np.empty((0, parts.n_features), np.float32),
+            np.concatenate([one[0] for one in found]),
+            np.concatenate(([0], np.cumsum(sizes))),
+        )
+
+
 class Judge(Generic[T]):
     """Keeps the candidate of the best validation metric; without validation queries, the last.
 
@@ -75,7 +95,10 @@ class Judge(Generic[T]):
     """
 
     def __init__(self, run: Run, patience: int = 0) -> None:
-        self.validation, self.metric = run.validation, parse_metric(run.metric)
+        self.validation: RankingDataset | _Labels | None = run.validation
+        if run.validation_parts is not None:
+            self.validation = _Labels.of(run.validation_parts)
+        self.metric = parse_metric(run.metric)
         self.patience, self.number, self.best_number = patience, 0, 0
         self.best: T | None = None
         self.best_value = -np.inf

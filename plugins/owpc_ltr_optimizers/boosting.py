@@ -17,24 +17,26 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.errors import Refused
+from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.interop.formats.xgboost_raw import from_raw
-from owpc_ltr.kernels.kernel import bind
-from owpc_ltr.kernels.linear import losses_of_scores
 from owpc_ltr.metrics.during_training import Judge
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Certificate, Fit, Loss, Optimizer, Run
+from owpc_ltr_optimizers.trees.matrices import (
+    Matrices,
+    external_memory,
+    refusing,
+    what_own_objectives_need,
+)
+from owpc_ltr_optimizers.trees.newton import Newton
 
-_NOTHING = 1e-30  # beside a mean curvature of 1; float32 has no finer grid much below it
 _TO_FIND_PAIRS = 100
 """How many trees of depth 2 are enough to tell which features meet."""
-_HIGHEST_GRADE = 31  # that XGBoost's gain 2^grade − 1 takes
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,31 @@ class Boosting:
 
         `start` are scores that the trees are added to: what XGBoost writes of them is the state.
         """
-        growth = _Growth(self, loss, data, run, pairs, start)
+        matrices = _in_memory(self, data, run, start)
+        return self._grown(_Growth(self, loss, data, run, matrices, pairs), run, pairs, start)
+
+    def streams(self, loss: Loss) -> bool:
+        """Any loss; pairs of features are looked for in memory."""
+        del loss
+        return not (self.interactions and self.depth > 1)
+
+    def minimise_parts(
+        self, loss: Loss, data: PartitionedDataset, run: Run, start: Fit | None = None
+    ) -> Fit:
+        """Grow trees on XGBoost's external memory: of each document only a few numbers are held."""
+        del start
+        own = self.objective if self.objective != "loss" else None
+        with external_memory(data, run, self.bins, own) as matrices:
+            return self._grown(_Growth(self, loss, data, run, matrices), run)
+
+    def _grown(
+        self,
+        growth: _Growth,
+        run: Run,
+        pairs: list[tuple[int, int]] | None = None,
+        start: Vector | None = None,
+    ) -> Fit:
+        """Trees until the validation metric has not risen for `patience` of them."""
         judge: Judge[int] = Judge(run, self.patience)
         history: list[dict[str, float]] = []
         reason = f"stopped after {self.trees} trees"
@@ -119,9 +145,10 @@ class Boosting:
                 break
         assert judge.best is not None  # noqa: S101 - there is one tree at least
         content = growth.content(judge.best)
-        model = from_raw(content, data.feature_names, slice_best=False)
+        names = growth.data.feature_names
+        model = from_raw(content, names, slice_best=False)
         if pairs is not None:
-            named = [[data.feature_names[column] for column in pair] for pair in pairs]
+            named = [[names[column] for column in pair] for pair in pairs]
             model = replace(model, record={**model.record, "interactions": named})
         certificate = growth.certificate(model, judge.best, reason)
         return Fit(model, certificate, tuple(history), None if start is None else content)
@@ -153,33 +180,18 @@ class _Growth:
         self,
         settings: Boosting,
         loss: Loss,
-        data: RankingDataset,
+        data: RankingDataset | PartitionedDataset,
         run: Run,
+        matrices: Matrices,
         pairs: list[tuple[int, int]] | None = None,
-        start: Vector | None = None,
     ) -> None:
         import xgboost
 
         self.data, self.conservative = data, loss.conservative
-        own = settings.objective != "loss"
-        self.newton = None if own else _Newton(loss, data, run.threads)
-        known = _what_own_objectives_need(settings.objective, data) if own else {}
-        bins: dict[str, Any] = {
-            "max_bin": settings.bins,
-            "nthread": run.threads,
-            "missing": np.nan,
-        }
-        try:
-            self.matrix = xgboost.QuantileDMatrix(data.features, **known, **bins, base_margin=start)
-            self.validation = (
-                None
-                if run.validation is None
-                else xgboost.QuantileDMatrix(run.validation.features, ref=self.matrix, **bins)
-            )
-        except xgboost.core.XGBoostError as error:
-            raise Refused(f"XGBoost refuses the data: {str(error).splitlines()[-1]}") from error
+        self.newton = Newton(loss, data, run.threads) if settings.objective == "loss" else None
+        self.matrix, self.validation = matrices
         # XGBoost keeps the scores of the matrices it knows: each tree is added to them once.
-        cached = [matrix for matrix in (self.matrix, self.validation) if matrix is not None]
+        cached = [matrix for matrix in matrices if matrix is not None]
         parameters = settings.parameters(run)
         if pairs is not None:
             # A list of none would be no constraint at all.
@@ -206,51 +218,9 @@ class _Growth:
         """The risk, where the loss is the gradient's own; trees have no gap."""
         if self.newton is None or not self.conservative:
             return Certificate(float("nan"), passes=trees, stop_reason=reason)
-        risk = self.newton.risk_of(model.score(self.data.features))
+        risk = self.newton.risk_of(model.score)
         at_zero = self.newton.risks[0]
         return Certificate(risk, passes=trees, risk=risk, risk_at_zero=at_zero, stop_reason=reason)
-
-
-class _Newton:
-    """A loss as XGBoost's objective: gradient and curvature of every document."""
-
-    def __init__(self, loss: Loss, data: RankingDataset, threads: int) -> None:
-        self.loss, self.data, self.threads = loss, data, threads
-        self.bound = bind(loss)
-        self.importance = (
-            None
-            if data.query_weights is None
-            else np.repeat(data.query_importance, np.diff(data.offsets))
-        )
-        self.largest = np.zeros(0 if self.bound.has_curvature else data.n_documents)
-        self.unit = 0.0
-        self.risks: list[float] = []
-
-    def __call__(self, scores: NDArray[np.float32], _matrix: Any) -> tuple[Vector, Vector]:
-        """The gradient and the curvature at these scores."""
-        values, gradient, curvature = losses_of_scores(
-            self.data, self.bound, scores.astype(np.float64), self.threads
-        )
-        self.risks.append(float(values @ self.data.query_importance))
-        if not np.isfinite(self.risks[-1]):
-            raise Refused(
-                f"loss '{self.loss.name}' became {self.risks[-1]} at tree {len(self.risks)}: use "
-                "a smaller eta, or a larger leaf"
-            )
-        if not self.bound.has_curvature:
-            np.maximum(self.largest, np.abs(gradient), out=self.largest)
-            curvature = self.largest
-        if self.importance is not None:
-            gradient, curvature = gradient * self.importance, curvature * self.importance
-        if not self.unit:
-            mean = float(curvature.mean())
-            self.unit = 1.0 / mean if mean > 0 else 1.0
-        return _on_grid(gradient * self.unit), _on_grid(curvature * self.unit)
-
-    def risk_of(self, scores: Vector) -> float:
-        """The weighted sum of the losses."""
-        values, _, _ = losses_of_scores(self.data, self.bound, scores, self.threads)
-        return float(values @ self.data.query_importance)
 
 
 def strongest_pairs(content: Any, count: int) -> list[tuple[int, int]]:
@@ -269,39 +239,23 @@ def strongest_pairs(content: Any, count: int) -> list[tuple[int, int]]:
     return sorted(sorted(gains), key=lambda pair: -gains[pair])[:count]
 
 
-def _on_grid(values: Vector) -> Vector:
-    """Values rounded to multiples of 2⁻²⁴ of a power of two that bounds them: float32 exactly."""
-    largest = float(np.abs(values).max(initial=0.0))
-    if largest < _NOTHING:
-        return np.zeros_like(values)
-    step = np.exp2(np.ceil(np.log2(largest)) - 24)
-    rounded: Vector = np.rint(values / step) * step
-    return rounded
+def _in_memory(
+    settings: Boosting, data: RankingDataset, run: Run, start: Vector | None
+) -> Matrices:
+    import xgboost
 
-
-def _what_own_objectives_need(objective: str, data: RankingDataset) -> dict[str, Any]:
-    """Labels, queries and their weights, as XGBoost's own objectives take them.
-
-    Raises Refused where they cannot.
-    """
-    labels = data.labels
-    if data.document_weights is not None:
-        raise Refused(
-            f"XGBoost's {objective} weighs queries, not documents, and the data has document "
-            "weights: leave them out, or use objective=loss"
-        )
-    strange = (labels != np.floor(labels)) | (labels > _HIGHEST_GRADE)
-    if objective == "rank:ndcg" and strange.any():
-        raise Refused(
-            f"XGBoost's rank:ndcg takes whole grades up to {_HIGHEST_GRADE}, not "
-            f"{labels[strange][0]:g}: use objective=loss with --loss lambdarank"
-        )
-    sizes = np.diff(data.offsets)
-    known = {
-        "label": (labels > 0).astype(np.float32) if objective == "rank:map" else labels,
-        "qid": np.repeat(np.arange(data.n_queries), sizes),
+    own = settings.objective != "loss"
+    known = what_own_objectives_need(settings.objective, data) if own else {}
+    bins: dict[str, Any] = {
+        "max_bin": settings.bins,
+        "nthread": run.threads,
+        "missing": np.nan,
     }
-    return known if data.query_weights is None else known | {"weight": data.query_weights}
+    with refusing():
+        matrix = xgboost.QuantileDMatrix(data.features, **known, **bins, base_margin=start)
+        if run.validation is None:
+            return matrix, None
+        return matrix, xgboost.QuantileDMatrix(run.validation.features, ref=matrix, **bins)
 
 
 @hookimpl

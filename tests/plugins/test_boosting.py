@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from owpc_ltr_losses.lambdarank import LambdaRank
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_losses.pairwise import Pairwise
-from owpc_ltr_optimizers import boosting
-from owpc_ltr_optimizers.boosting import Boosting
+from owpc_ltr_optimizers.boosting import Boosting, strongest_pairs
+from owpc_ltr_optimizers.trees import newton
 
 from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
@@ -147,7 +147,7 @@ def test_importance_multiplies_gradient_and_curvature() -> None:
     weights = np.array([2.0, 0.0, 1.0])
     data = replace(problem(6, queries=3), query_weights=weights)
     scores = np.random.default_rng(0).normal(size=75)
-    gradient, curvature = boosting._Newton(Squared(), data, 1)(scores.astype(np.float32), None)
+    gradient, curvature = newton.Newton(Squared(), data, 1)(scores.astype(np.float32), None)
     rows = np.repeat(weights, 25)
     assert gradient == pytest.approx(rows * (scores - data.labels), abs=1e-6)
     assert curvature == pytest.approx(rows, abs=1e-6)
@@ -157,7 +157,7 @@ def test_importance_multiplies_gradient_and_curvature() -> None:
 def test_sums_of_rounded_values_do_not_depend_on_their_order(
     numbers: list[float], random: Any
 ) -> None:
-    values = boosting._on_grid(np.array(numbers))
+    values = newton._on_grid(np.array(numbers))
     shuffled = values.tolist()
     random.shuffle(shuffled)
     total = 0.0
@@ -302,8 +302,8 @@ def test_gains_of_pairs_are_those_of_the_lower_splits() -> None:
         "loss_changes": [9.0, 2.0, 8.0, 0, 0, 0, 3.0],
     }
     content = {"learner": {"gradient_booster": {"model": {"trees": [tree, tree]}}}}
-    assert boosting.strongest_pairs(content, 5) == [(0, 2), (0, 1)]
-    assert boosting.strongest_pairs(content, 1) == [(0, 2)]
+    assert strongest_pairs(content, 5) == [(0, 2), (0, 1)]
+    assert strongest_pairs(content, 1) == [(0, 2)]
 
 
 def test_a_negative_number_of_pairs_is_refused() -> None:

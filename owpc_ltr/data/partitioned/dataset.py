@@ -22,7 +22,7 @@ from owpc_ltr.data.partitioned.buckets import whole_side
 from owpc_ltr.data.partitioned.kept import MEMORY, Kept
 from owpc_ltr.data.partitioned.manifest import Manifest, Part, read_manifest
 from owpc_ltr.data.partitioned.passes import ahead
-from owpc_ltr.data.splits import SIDES, DatasetSplits, HashSplit, Origin
+from owpc_ltr.data.splits import SIDES, DatasetSplits, HashSplit, Origin, query_positions
 from owpc_ltr.errors import BadInput, Refused
 
 R = TypeVar("R")
@@ -186,6 +186,16 @@ class PartitionedDataset:
             pieces.append(self._narrowed(piece, wanted[first : first + piece.queries]))
             first += piece.queries
         return replace(self, pieces=tuple(one for one in pieces if one.queries), origin=None)
+
+    def sample(self, documents: int) -> PartitionedDataset:
+        """Whole queries with about so many documents, chosen by the hash of their ids."""
+        if self.n_documents <= documents:
+            return self
+        sizes = np.concatenate([self._queries(piece)[1] for piece in self.pieces])
+        order = np.argsort(query_positions(self, "sample"), kind="stable")
+        fits = np.cumsum(sizes[order]) <= documents
+        fits[0] = True
+        return self.select(order[fits])
 
     def split(
         self, validation: float = 0.2, test: float = 0.2, salt: str = HashSplit.salt

@@ -99,7 +99,7 @@ class Spool:
     def _write(self, start: int, arrays: Sequence[NDArray[Any]]) -> None:
         assert self._file is not None  # noqa: S101 - told to the type checker
         for array in arrays:
-            rest = memoryview(np.ascontiguousarray(array)).cast("B")
+            rest = _bytes(np.ascontiguousarray(array))
             while rest:
                 written = os.pwrite(self._file, rest, start)
                 rest, start = rest[written:], start + written
@@ -115,10 +115,14 @@ def _folder() -> Path:
 
 def _read(descriptor: int, array: NDArray[Any], start: int) -> bool:
     """Fill an array; whether all of it was there."""
-    rest = memoryview(array).cast("B")
+    rest = _bytes(array)
     while rest:
         got = os.preadv(descriptor, [rest], start)
         if got == 0:
             return False
         rest, start = rest[got:], start + got
     return True
+
+
+def _bytes(array: NDArray[Any]) -> memoryview:
+    return array.reshape(-1).view(np.uint8).data

@@ -17,16 +17,20 @@ Finley & Yu, 2009). With patterns p (tangents) of each group and dual variables 
 After each pass the best point so far moves by a line search towards w, and tangents touch
 half-way between the two (`_TOWARDS`): at large C, w alone runs far ahead of what the patterns
 know, and tangents there say little. The gap is P(best) − D(β).
+
+Of data in a folder a sample of whole queries is solved so, as much as fits in little memory. Its
+weights are where cutting planes of the whole risk begin (see `bundle`), whose gap is that of all.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.errors import Refused
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.kernels.cutting_planes import (
@@ -40,13 +44,17 @@ from owpc_ltr.kernels.cutting_planes import (
     row,
     search,
 )
+from owpc_ltr.kernels.risk import OverParts
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Fit, Loss, Optimizer, Run
+from owpc_ltr_optimizers.bundle.streamed import Aim, solve_by_passes
 from owpc_ltr_optimizers.larank.dual import groups_of, pass_over
 from owpc_ltr_optimizers.larank.patterns import Dual, at_budget, empty_dual, refresh
 
 _TOWARDS = 0.5  # where tangents touch: this share of the way from the best point to w
 _LINE = 0.1  # of the gap: how exact the line search is (below _TOWARDS, for tangents to separate)
+_SAMPLE = 1 << 25  # values of features, 128 MiB, of a sample; the same on every machine
+_OF_A_SAMPLE = 1e-2  # how exact it is solved
 _TARGET = 0.1  # of the gap: what re-balancing leaves before new patterns are looked for
 
 
@@ -97,6 +105,32 @@ class LaRank:
         model = LinearModel(data.feature_names, best.w * data.scales)
         found = certificate(zero, best, history, reason)
         return Fit(model, found, tuple(history), state=_State(origin, dual, best.w))
+
+    def streams(self, loss: Loss) -> bool:
+        """Every convex loss is a sum over parts."""
+        return loss.convex
+
+    def minimise_parts(
+        self, loss: Loss, data: PartitionedDataset, run: Run, start: Fit | None = None
+    ) -> Fit:
+        """Solve a sample, then the whole from there; all of it at once where it is small."""
+        sample = data.sample(_SAMPLE // max(data.n_features, 1))
+        if sample is data:
+            return self.minimise(loss, data.load(), run, start)
+        near = None
+        if start is None:
+            # The sample stands for the whole: each query of it for several.
+            more = data.n_queries / sample.n_queries
+            rough = replace(
+                self, C=self.C * more, tolerance=max(self.tolerance, _OF_A_SAMPLE), passes=50
+            )
+            near = rough.minimise(loss, sample.load(), run).state
+        aim = Aim(self.C, self.tolerance, self.passes)
+        risk = OverParts(loss, data, run.threads)
+        w = near.w if isinstance(near, _State) else None
+        found = solve_by_passes(aim, loss, risk, run, start, w)
+        model = LinearModel(data.feature_names, found.state.w * data.scales)
+        return Fit(model, found.certificate, found.history, found.state)
 
 
 class _State(NamedTuple):

@@ -1,0 +1,1 @@
+"""Trees: what XGBoost is given of a loss and of the data."""
