@@ -107,10 +107,15 @@ class Cluster(Searches, LiveLists):
         duplicates: Duplicates = "refuse",
         skip_unjudged: bool = False,
         join: Any = None,
+        buckets: int | None = None,
+        part: str | None = None,
         progress: Progress | None = None,
         **options: Any,
     ) -> LogReport:
         """The feature values of every judged document, as the dataset `out` (Parquet).
+
+        With `buckets` it is a folder of parts (see `owpc_ltr.partition`); with `part`, as 3/16, the
+        queries of every sixteenth bucket are logged into it, and 15 other calls log the others.
 
         `judgments` are `read_judgments`' or a file, read with `topics`, `duplicates` and
         `skip_unjudged` as there.
@@ -125,13 +130,15 @@ class Cluster(Searches, LiveLists):
         import hashlib
 
         from owpc_ltr.api.judgments import read_judgments
+        from owpc_ltr.api.parted import parted_of
         from owpc_ltr.engine.feature_log import LogOptions, log_features
         from owpc_ltr.errors import UsageError, give_warnings
         from owpc_ltr.files.output import output_file
 
         tables = join if isinstance(join, list | tuple) else [join]
         given = [one for one in (judgments, topics, *tables) if isinstance(one, Path | str)]
-        target = output_file(out, given)
+        parted = parted_of(buckets, part)
+        target = Path(out) if parted else output_file(out, given)
         if target is None:
             raise UsageError("half-done work is kept beside the dataset: name a file, not -")
         logging, source = LogOptions(**options), None
@@ -144,10 +151,11 @@ class Cluster(Searches, LiveLists):
             judged = judgments
         where = the_index(self.engine, index)
         known = self.store.get_featureset(the_featureset(self.store, featureset))
-        counted = _counted(progress or silent, judged.n_judgments)
+        own = judged if parted is None else parted.own(judged)
+        counted = _counted(progress or silent, own.n_judgments)
         report = log_features(
             self.engine, self.store, known, judged, where, target,
-            source=source, options=logging, joined=tables_of(join), progress=counted,
+            source=source, options=logging, joined=tables_of(join), parted=parted, progress=counted,
         )  # fmt: skip
         give_warnings(report.warnings)
         return report

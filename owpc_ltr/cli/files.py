@@ -68,6 +68,8 @@ class Writes:
     """Whether its folder must be there already."""
     standard_output: str | None = None
     """Why it cannot be standard output, if it cannot."""
+    or_folder: bool = False
+    """Whether it may also be a folder, which is then left to who writes it."""
 
     def check(self, path: Path, inputs: Sequence[Path | str]) -> bool:
         """Raise UsageError for what cannot be written; whether it is standard output."""
@@ -75,5 +77,7 @@ class Writes:
 
         if is_standard_output(path) and self.standard_output is not None:
             raise UsageError(self.standard_output)
+        if self.or_folder and path.is_dir():
+            return False
         check_output(path, inputs, needs_folder=self.needs_folder)
         return is_standard_output(path)

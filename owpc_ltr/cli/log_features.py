@@ -58,6 +58,20 @@ class Logging:
     ] = False
 
 
+@dataclass(frozen=True)
+class FolderForm:
+    """Whether the dataset is a folder of parts."""
+
+    buckets: Annotated[
+        int | None,
+        typer.Option(help="Write a folder of parts, for data larger than memory; see partition."),
+    ] = None
+    part: Annotated[
+        str | None,
+        typer.Option(help="Log one part of such a folder, as 3/16; others may run beside it."),
+    ] = None
+
+
 @grouped
 def log_features(
     *,
@@ -71,9 +85,10 @@ def log_features(
     join: Join = None,
     out: Annotated[
         Path,
-        Writes(False, "half-done work is kept beside --out: name a file, not -"),
-        typer.Option(help="The dataset to write (Parquet)."),
+        Writes(False, "half-done work is kept beside --out: name a file, not -", or_folder=True),
+        typer.Option(help="The dataset to write (Parquet); a folder with --buckets or --part."),
     ],
+    folder: FolderForm,
     reading: Reading,
     logging: Logging,
     place: StoreOptions,
@@ -92,6 +107,7 @@ def log_features(
             index=index,
             join=join,
             progress=show,
+            **asdict(folder),
             **asdict(reading),
             **asdict(logging),
         )

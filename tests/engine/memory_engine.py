@@ -21,7 +21,7 @@ from typing import Any, cast
 import numpy as np
 
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
-from owpc_ltr.engine.feature_log import LogOptions, LogReport, log_features
+from owpc_ltr.engine.feature_log import LogOptions, LogReport, Parted, log_features
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.http.refusals import EngineRefusal
 from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
@@ -222,6 +222,7 @@ def log(
     judgments: Judgments | None = None,
     kind: str = "plugin-free",
     options: LogOptions,
+    parted: Parted | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> LogReport:
     """The log of an engine in memory through a real store."""
@@ -235,6 +236,7 @@ def log(
         engine.index,
         out,
         options=options,
+        parted=parted,
         progress=progress,
     )
 

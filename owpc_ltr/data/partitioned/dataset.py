@@ -270,7 +270,7 @@ def open_partitioned(folder: Path | str, memory: int = MEMORY) -> PartitionedDat
         manifest.features,
         manifest.columns,
         manifest.featureset_hash,
-        manifest.source,
+        manifest.whole_source,
         pieces,
     )
 

@@ -50,12 +50,21 @@ class Share:
         return "" if self.of == 1 else f"-{self.number}-of-{self.of}"
 
 
+@dataclass
+class Told:
+    """What is known of the data as a whole, once they are all written; see `Manifest`."""
+
+    source: dict[str, Any] | None = None
+    counts: dict[str, Any] | None = None
+
+
 @dataclass(frozen=True)
 class Manifest:
     """What a folder holds, or what one of several writers has put there.
 
-    `document_ids`, `query_params` …: the optional columns of all parts. `source` is the manifest
-    that a dataset of one file has.
+    `columns` are the optional ones of all parts: `document_ids`, `query_params` … `source` and
+    `counts` are the manifest that a dataset of one file has: what is the same for all writers, and
+    what adds up.
     """
 
     features: tuple[str, ...]
@@ -64,7 +73,13 @@ class Manifest:
     buckets: int
     parts: tuple[Part, ...]
     source: dict[str, Any] | None = None
+    counts: dict[str, Any] | None = None
     share: Share = Share()
+
+    @property
+    def whole_source(self) -> dict[str, Any] | None:
+        """The manifest as a dataset of one file has it."""
+        return self.source if self.counts is None else {**self.counts, **(self.source or {})}
 
     def save(self, folder: Path) -> None:
         """Write it, as the last file of the folder."""
@@ -141,7 +156,19 @@ def _together(folder: Path, shares: Sequence[Manifest]) -> Manifest:
         )
     parts = sorted((part for one in shares for part in one.parts), key=lambda part: part.path)
     ordered = sorted(parts, key=lambda part: part.bucket)
-    return replace(first, parts=tuple(ordered), share=Share())
+    counts = [one.counts for one in shares if one.counts is not None]
+    together = _added(counts) if counts else None
+    return replace(first, parts=tuple(ordered), counts=together, share=Share())
+
+
+def _added(counts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Numbers by name, and numbers by name in these, added up."""
+    names = dict.fromkeys(name for one in counts for name in one)
+    there = {name: [one[name] for one in counts if name in one] for name in names}
+    return {
+        name: _added(values) if isinstance(values[0], dict) else sum(values)
+        for name, values in there.items()
+    }
 
 
 def _read(path: Path) -> Manifest:
@@ -181,6 +208,7 @@ def _parsed(about: dict[str, Any]) -> Manifest:
         about["buckets"],
         tuple(parts),
         about["source"],
+        about["counts"],
         Share(**about["share"]),
     )
 

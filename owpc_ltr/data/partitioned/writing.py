@@ -17,7 +17,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.joining import check_alike, join_datasets, joined_manifest
 from owpc_ltr.data.parquet.writing import write_dataset
 from owpc_ltr.data.partitioned.buckets import BUCKETS, SALT, bucket_of, check_buckets
-from owpc_ltr.data.partitioned.manifest import MANIFEST, UNFINISHED, Manifest, Part, Share
+from owpc_ltr.data.partitioned.manifest import MANIFEST, UNFINISHED, Manifest, Part, Share, Told
 from owpc_ltr.data.splits import hashes_of, positions_of
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.files.output import disk_faults
@@ -35,15 +35,15 @@ def write_partitioned(
     folder: Path | str,
     *,
     buckets: int = BUCKETS,
-    source: dict[str, Any] | None = None,
+    told: Told | None = None,
     share: Share | None = None,
 ) -> Manifest:
     """Write the queries of several datasets, one after the other, as a folder of parts.
 
-    They have the same features and optional columns; feature scales are left out. `source` is the
-    manifest of all of them; without it, that which they have, or what is joined in several. How the
-    queries are cut into datasets does not matter. With a `share` only its buckets are written, and
-    their own manifest.
+    They have the same features and optional columns; feature scales are left out. `told`, looked
+    at in the end, is the manifest of all; without it, that which they have, or what is joined. How
+    the queries are cut into datasets does not matter. With a `share` only its buckets are written,
+    and their own manifest.
 
     A stopped run leaves a folder that no reader takes; the next one starts it anew. Raises
     UsageError for a folder that holds something else, BadInput where datasets do not fit together
@@ -56,7 +56,7 @@ def write_partitioned(
         writer = _Writer(folder, buckets, share)
         for dataset in datasets:
             writer.add(dataset)
-        manifest = writer.finish(source)
+        manifest = writer.finish(told or Told(writer.source()))
         manifest.save(folder)
         return manifest
 
@@ -91,7 +91,7 @@ class _Writer:
                 )
                 self._write_full(bucket)
 
-    def finish(self, source: dict[str, Any] | None) -> Manifest:
+    def finish(self, told: Told) -> Manifest:
         """Write what is left. Raises BadInput where there is nothing, or a query came back."""
         if self.first is None:
             raise BadInput(f"cannot write {self.folder}: there is no query in what was given")
@@ -107,11 +107,13 @@ class _Writer:
             self.first.featureset_hash,
             self.buckets,
             parts,
-            self._source() if source is None else source,
+            told.source,
+            told.counts,
             self.share,
         )
 
-    def _source(self) -> dict[str, Any] | None:
+    def source(self) -> dict[str, Any] | None:
+        """The manifest that the datasets have, or what is joined in several."""
         one = len(self.manifests) == 1
         return self.manifests[0].manifest if one else joined_manifest(self.manifests)
 
@@ -185,11 +187,9 @@ def _check_fits(first: RankingDataset, other: RankingDataset, queries: int) -> N
 @contextmanager
 def _own(folder: Path, share: Share) -> Iterator[None]:
     """The folder, held by this process alone, with nothing of an unfinished run in it."""
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"cannot write to {folder}: it is a file; name a folder")
+    check_folder(folder, share)
     with disk_faults(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        _refuse_others(folder, share)
         mark = folder / f"{UNFINISHED}{share.suffix()}"
         lock = os.open(mark, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
@@ -215,8 +215,13 @@ def _lock(descriptor: int, folder: Path) -> None:
         ) from None
 
 
-def _refuse_others(folder: Path, share: Share) -> None:
-    """Refuse a folder that holds a dataset, or what is none of ours."""
+def check_folder(folder: Path, share: Share | None = None) -> None:
+    """Refuse a folder that holds a dataset, or what is none of ours. Raises UsageError."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise UsageError(f"cannot write to {folder}: it is a file; name a folder")
+    share = share or Share()
     finished = f"_manifest{share.suffix()}.json"
     if (folder / finished).exists() or (folder / MANIFEST).exists():
         raise UsageError(
@@ -226,6 +231,12 @@ def _refuse_others(folder: Path, share: Share) -> None:
             else f"cannot write to {folder}: it holds a dataset already: remove it, or name "
             "another folder"
         )
+    for other in folder.glob("_manifest-*-of-*.json"):
+        if not other.name.endswith(f"-of-{share.of}.json"):
+            raise UsageError(
+                f"cannot write to {folder}: {other.name} in it is of other parts than these: name "
+                "another folder"
+            )
     unfinished = any(folder.glob(f"{UNFINISHED}*")) or any(folder.glob("_manifest-*-of-*.json"))
     if not unfinished and any(folder.iterdir()):
         raise UsageError(

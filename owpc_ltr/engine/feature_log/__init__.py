@@ -16,11 +16,13 @@
 - folder: the half-done work beside the output: journal and chunk files
 - lock: one process at a time
 - assembly: chunks → dataset and manifest
+- parted: chunks → a folder of parts, or one writer's share of it
 - transport: what is needed of the engine
 """
 
 from owpc_ltr.engine.feature_log.account import Account
 from owpc_ltr.engine.feature_log.options import LogOptions
+from owpc_ltr.engine.feature_log.parted import Parted
 from owpc_ltr.engine.feature_log.run import LogReport, log_features
 
-__all__ = ["Account", "LogOptions", "LogReport", "log_features"]
+__all__ = ["Account", "LogOptions", "LogReport", "Parted", "log_features"]

@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.columns import ColumnFacts, column_facts
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.engine.feature_log.account import Account
@@ -21,6 +24,7 @@ from owpc_ltr.errors import Refused
 if TYPE_CHECKING:
     from owpc_ltr.data.joined_tables.judged import JoinedValues
     from owpc_ltr.data.judgments import Judgments
+    from owpc_ltr.data.judgments.types import JudgedQuery
 
 
 def assemble(
@@ -51,15 +55,35 @@ def assemble(
         features[:, own:] = joined.values
     logged = fates == Fate.LOGGED
     queries = judgments.queries
+    dataset = logged_dataset(queries, params, logged, features, names, environment)
+    if dataset is None:
+        raise Refused(f"none of the {judged} judged documents could be logged")
+    facts = column_facts(dataset.features)
+    manifest = {
+        **account.as_json(),
+        "queries": {"judged": len(queries), "logged": dataset.n_queries},
+        **job,
+        "missing": dict(zip(names, facts.missing.tolist(), strict=True)),
+    }
+    return replace(dataset, manifest=manifest), facts
+
+
+def logged_dataset(
+    queries: Sequence[JudgedQuery],
+    params: Sequence[dict[str, Any]],
+    logged: NDArray[np.bool_],
+    features: Matrix,
+    names: tuple[str, ...],
+    environment: Environment,
+) -> RankingDataset | None:
+    """The documents that were `logged`, of these queries; None where there is none."""
     starts = np.cumsum([0, *(len(query.document_ids) for query in queries)])
     sizes = np.add.reduceat(logged, starts[:-1], dtype=np.int64)
     ranked: list[int] = np.flatnonzero(sizes).tolist()
     if not ranked:
-        raise Refused(f"none of the {judged} judged documents could be logged")
-    features = features[logged]
-    facts = column_facts(features)
-    dataset = RankingDataset(
-        features=features,
+        return None
+    return RankingDataset(
+        features=features[logged],
         labels=np.concatenate([query.grades for query in queries])[logged],
         offsets=np.concatenate(([0], np.cumsum(sizes[ranked]))).astype(np.int64),
         query_ids=pa.array([queries[q].query_id for q in ranked], pa.string()),
@@ -69,14 +93,7 @@ def assemble(
         ).filter(pa.array(logged)),
         featureset_hash=environment.featureset.hash,
         query_params=pa.array([_canonical(params[q]) for q in ranked], pa.string()),
-        manifest={
-            **account.as_json(),
-            "queries": {"judged": len(queries), "logged": len(ranked)},
-            **job,
-            "missing": dict(zip(names, facts.missing.tolist(), strict=True)),
-        },
     )
-    return dataset, facts
 
 
 def fingerprint(judgments: Judgments) -> str:

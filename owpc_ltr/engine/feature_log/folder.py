@@ -112,13 +112,16 @@ class RunFolder:
 
 
 @contextmanager
-def open_run(out: Path, job: dict[str, Any], *, restart: bool) -> Iterator[RunFolder]:
+def open_run(
+    out: Path, job: dict[str, Any], *, restart: bool, of_parts: bool = False
+) -> Iterator[RunFolder]:
     """The run folder of an output, held by this process alone.
 
     Raises Refused when another process has it or it belongs to another job. It stays behind when
-    the work fails, unless nothing was kept; `publish` ends it.
+    the work fails, unless nothing was kept; `publish` ends it. The output is a file, or a folder
+    `of_parts`.
     """
-    if out.is_dir():
+    if out.is_dir() and not of_parts:
         raise UsageError(f"cannot write {out}: it is a folder")
     path = out.with_name(out.name + ".run")
     with _disk(path):
@@ -133,7 +136,7 @@ def open_run(out: Path, job: dict[str, Any], *, restart: bool) -> Iterator[RunFo
         yield folder
     except BaseException:
         if not _holds_work(path):
-            _remove(path)
+            remove(path)
         raise
     finally:
         if journal is not None:
@@ -150,7 +153,7 @@ def publish(folder: RunFolder, dataset: RankingDataset, out: Path) -> None:
         save_dataset(dataset, finished)
         finished.replace(out)
         _sync(out.parent)
-    _remove(folder.path)
+    remove(folder.path)
 
 
 def _settle(path: Path, job: dict[str, Any], *, restart: bool) -> None:
@@ -223,7 +226,7 @@ def _is_whole(path: Path, digest: str) -> bool:
         return False
 
 
-def _remove(path: Path) -> None:
+def remove(path: Path) -> None:
     """Take the folder away; the journal first, so that a crash leaves nothing half-true."""
     with suppress(OSError):  # what cannot be removed is no reason to fail: it holds no work
         for name in ("journal", "job.json"):

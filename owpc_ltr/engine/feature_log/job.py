@@ -46,6 +46,12 @@ class Job:
     joined: JoinedValues | None = None
     """The columns from outside the index, one row a judged pair."""
 
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The columns of the set, then those of joined tables."""
+        own = self.environment.featureset.feature_names
+        return own + (self.joined.feature_names if self.joined else ())
+
     def observe(self) -> Environment:
         """The environment now."""
         return observe(self.engine, self.store, self.featureset.name, self.index)

@@ -15,6 +15,7 @@ from owpc_ltr.engine.feature_log.environment import refuse_drift
 from owpc_ltr.engine.feature_log.folder import open_run, publish
 from owpc_ltr.engine.feature_log.job import plan
 from owpc_ltr.engine.feature_log.options import LogOptions
+from owpc_ltr.engine.feature_log.parted import Parted, publish_parts
 from owpc_ltr.engine.feature_log.passes import Progress, log_one_moment
 from owpc_ltr.engine.feature_log.transport import Transport
 from owpc_ltr.features.feature_set import FeatureSet
@@ -55,9 +56,12 @@ def log_features(
     source: str | None = None,
     options: LogOptions | None = None,
     joined: Sequence[JoinedTable] = (),
+    parted: Parted | None = None,
     progress: Progress = lambda _: None,
 ) -> LogReport:
     """Log the features of every judged document into the dataset `out`.
+
+    `parted`: a folder of parts, and which share of the queries is logged into it.
 
     `source` is the SHA-256 of the file that the judgments are from, for the manifest. The columns
     of `joined` tables come after the features of the set.
@@ -70,19 +74,30 @@ def log_features(
     not answer.
     """
     started = time.monotonic()
+    whole = judgments
+    if parted is not None:
+        parted.check(out, joined)
+        judgments = parted.own(judgments)
     job = plan(engine, store, featureset, judgments, index, source, options or LogOptions(), joined)
+    if parted is not None:
+        job = parted.of_the_whole(job, whole)
     # Chunks of another size are another job's, though they would give the same values.
     kept_for = {**job.description, "chunk": job.options.chunk}
-    with open_run(out, kept_for, restart=job.options.restart) as folder:
+    beside = out if parted is None else parted.beside(out)
+    restart = job.options.restart
+    with open_run(beside, kept_for, restart=restart, of_parts=parted is not None) as folder:
         logged = log_one_moment(job, folder, progress)
         description = job.manifest(logged.contents)
-        dataset, columns = assemble(
-            folder, job.chunks, judgments, job.params, job.environment, description, job.joined
-        )
-        refuse_drift(job.environment, job.observe())
-        publish(folder, dataset, out)
-    warnings = tuple(warnings_of_log(columns, dataset.feature_names))
+        if parted is not None:
+            refuse_drift(job.environment, job.observe())
+            manifest, columns = publish_parts(folder, job, description, out, parted)
+        else:
+            dataset, columns = assemble(
+                folder, job.chunks, judgments, job.params, job.environment, description, job.joined
+            )
+            refuse_drift(job.environment, job.observe())
+            publish(folder, dataset, out)
+            manifest = dict(dataset.manifest or {})
+    warnings = tuple(warnings_of_log(columns, job.feature_names))
     seconds = time.monotonic() - started
-    return LogReport(
-        out, logged.account, dict(dataset.manifest or {}), logged.resumed, seconds, warnings
-    )
+    return LogReport(out, logged.account, manifest, logged.resumed, seconds, warnings)
