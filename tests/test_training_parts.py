@@ -312,3 +312,23 @@ def test_a_sample_is_of_whole_queries_wherever_they_stand(folder: Path) -> None:
     assert set(again.query_ids.to_pylist()) & set(sample.query_ids.to_pylist())
     assert parts.sample(10**6) is parts
     assert parts.sample(1).n_queries == 1
+
+
+def test_ohsumed_is_learned_as_in_memory(shared_data: Path, tmp_path: Path) -> None:
+    texts = [shared_data / "letor3-ohsumed" / f"S{number}.txt.xz" for number in range(1, 6)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writing_module, "PART_BYTES", 45 * 4 * 300)
+        ltr.partition(texts, tmp_path / "parts")
+    for optimizer in ("bundle", "larank"):
+        how: dict[str, Any] = {"optimizer": optimizer, "settings": {"C": 0.1, "tolerance": 1e-4}}
+        one, other, whole, parts = both(tmp_path / "parts", **how)
+        assert len(parts.pieces) > 20
+        a, b = one.record["certificate"], other.record["certificate"]
+        assert max(a["relative_gap"], b["relative_gap"]) <= 1e-4
+        assert a["objective"] - a["gap"] <= b["objective"]
+        assert b["objective"] - b["gap"] <= a["objective"]
+        metrics = ("ndcg@10", "map")
+        figures = [ltr.evaluate(one, parts, metrics), ltr.evaluate(other, whole, metrics)]
+        for own, its in zip(figures[0].table, figures[1].table, strict=True):
+            assert own["mean"] == pytest.approx(its["mean"], abs=0.005)
+            assert own["queries"] == its["queries"]

@@ -131,8 +131,9 @@ def _splits_of_parts(
 def _read(path: Path, n_features: int | None, max_features: int | None) -> RankingDataset:
     from owpc_ltr.data.letor import read_letor
     from owpc_ltr.data.parquet import read_dataset as read_one
+    from owpc_ltr.data.partitioned.manifest import is_partitioned
 
-    if path.is_dir():
+    if is_partitioned(path):
         from owpc_ltr.data.partitioned.dataset import open_partitioned
 
         return open_partitioned(path).load()

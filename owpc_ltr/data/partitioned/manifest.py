@@ -104,11 +104,8 @@ def read_manifest(folder: Path) -> Manifest:
 def is_partitioned(path: Path) -> bool:
     """Whether a path is a folder of parts, finished or not."""
     try:
-        return path.is_dir() and (
-            any((path / name).exists() for name in (MANIFEST, UNFINISHED))
-            or any(path.glob("_manifest-*-of-*.json"))
-            or any(path.glob(f"{UNFINISHED}-*"))
-        )
+        signs = (MANIFEST, "_manifest-*-of-*.json", f"{UNFINISHED}*", "bucket=*")
+        return path.is_dir() and any(any(path.glob(sign)) for sign in signs)
     except OSError:
         return False
 

@@ -6,12 +6,12 @@ that do not fit in memory it would be nearly all.
 
 from __future__ import annotations
 
+import mmap
 import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Hashable, Sequence
-from contextlib import suppress
+from collections.abc import Hashable
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
@@ -24,85 +24,108 @@ from owpc_ltr.data.dataset import RankingDataset
 _LEFT_FREE = 1 << 30
 """Bytes of the disk that are never taken."""
 _ARRAYS = ("features", "labels", "document_weights", "query_weights")
+_NUMBER = 64  # what begins at a multiple of this is where numbers of every size may be
 _SMALL = ("offsets", "query_ids", "feature_names")
 
 
 class _Place(NamedTuple):
-    """Where a part begins, what it is but for its numbers, and what they are like."""
+    """Where a part is, what it is but for its numbers, and what they are like."""
 
+    file: _File
     start: int
     rest: dict[str, Any]
-    arrays: dict[str, tuple[tuple[int, ...], Any]]
+    arrays: dict[str, tuple[int, tuple[int, ...], Any]]
+
+
+class _File:
+    """A file without a name, which goes when nobody needs it any more."""
+
+    def __init__(self, folder: Path) -> None:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            self.descriptor = os.dup(file.fileno())
+        weakref.finalize(self, os.close, self.descriptor)
+        self.end = 0
+
+    def write(self, array: NDArray[Any], start: int) -> None:
+        """Write an array, its first byte at `start`."""
+        rest = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+        while rest:
+            written = os.pwrite(self.descriptor, rest, start)
+            rest, start = rest[written:], start + written
 
 
 class Spool:
     """Parts in a temporary file, as far as the disk has room: in TMPDIR, or /var/tmp."""
 
     def __init__(self) -> None:
-        self._file: int | None = None
+        self._file: _File | None = None
         self._places: dict[Hashable, _Place] = {}
-        self._end, self._full, self._lock = 0, False, Lock()
+        self._full, self._lock = False, Lock()
 
     def keep(self, key: Hashable, part: RankingDataset) -> None:
         """Write a part, if there is room; no fault of the disk stops what it is for."""
         present = {name: getattr(part, name) for name in _ARRAYS}
         arrays = {name: array for name, array in present.items() if array is not None}
-        size = sum(array.nbytes for array in arrays.values())
+        size = sum(_aligned(array.nbytes, _NUMBER) for array in arrays.values())
         with self._lock:
-            if self._full or key in self._places or not self._has_room(size):
-                self._full |= key not in self._places
+            if self._full or key in self._places:
                 return
-            start, self._end = self._end, self._end + size
+            file = self._with_room(size)
+            if file is None:
+                self._full = True
+                return
+            start = _aligned(file.end, mmap.ALLOCATIONGRANULARITY)
+            file.end = start + size
+        shapes, inside = {}, 0
         try:
-            self._write(start, list(arrays.values()))
+            for name, array in arrays.items():
+                file.write(array, start + inside)
+                shapes[name] = inside, array.shape, array.dtype
+                inside += _aligned(array.nbytes, _NUMBER)
         except OSError:
             self._full = True
             return
-        shapes = {name: (array.shape, array.dtype) for name, array in arrays.items()}
         rest = {name: getattr(part, name) for name in _SMALL}
-        self._places[key] = _Place(start, rest, shapes)
+        self._places[key] = _Place(file, start, rest, shapes)
 
     def get(self, key: Hashable) -> RankingDataset | None:
-        """A part that is kept."""
+        """A part that is kept; its arrays are the file's own pages, and nothing is copied."""
         place = self._places.get(key)
-        if place is None or self._file is None:
+        if place is None:
             return None
-        start = place.start
-        arrays: dict[str, Any] = {}
-        for name, (shape, kind) in place.arrays.items():
-            arrays[name] = np.empty(shape, kind)
-            if not _read(self._file, arrays[name], start):
-                return None
-            start += arrays[name].nbytes
+        # Of the last array the padding was never written.
+        length = max(
+            inside + int(np.prod(shape)) * kind.itemsize
+            for inside, shape, kind in place.arrays.values()
+        )
+        pages = mmap.mmap(
+            place.file.descriptor,
+            length,
+            flags=mmap.MAP_PRIVATE,
+            prot=mmap.PROT_READ | mmap.PROT_WRITE,
+            offset=place.start,
+        )
+        arrays: dict[str, Any] = {
+            name: np.frombuffer(pages, kind, int(np.prod(shape)), inside).reshape(shape)
+            for name, (inside, shape, kind) in place.arrays.items()
+        }
         return RankingDataset(**arrays, **place.rest)
 
     def release(self) -> None:
         """Keep nothing."""
         with self._lock:
             self._places.clear()
-            self._end, self._full = 0, False
-            if self._file is not None:
-                with suppress(OSError):
-                    os.ftruncate(self._file, 0)
+            self._file, self._full = None, False
 
-    def _has_room(self, size: int) -> bool:
+    def _with_room(self, size: int) -> _File | None:
+        """The file, where its disk has room for so much more."""
         try:
             folder = _folder()
-            if self._file is None:
-                with tempfile.TemporaryFile(dir=folder) as file:
-                    self._file = os.dup(file.fileno())
-                weakref.finalize(self, os.close, self._file)
-            return shutil.disk_usage(folder).free > size + _LEFT_FREE
+            self._file = self._file or _File(folder)
+            room = shutil.disk_usage(folder).free > size + _LEFT_FREE
         except OSError:
-            return False
-
-    def _write(self, start: int, arrays: Sequence[NDArray[Any]]) -> None:
-        assert self._file is not None  # noqa: S101 - told to the type checker
-        for array in arrays:
-            rest = _bytes(np.ascontiguousarray(array))
-            while rest:
-                written = os.pwrite(self._file, rest, start)
-                rest, start = rest[written:], start + written
+            return None
+        return self._file if room else None
 
 
 def _folder() -> Path:
@@ -113,16 +136,6 @@ def _folder() -> Path:
     return usual if usual.is_dir() and os.access(usual, os.W_OK) else Path(tempfile.gettempdir())
 
 
-def _read(descriptor: int, array: NDArray[Any], start: int) -> bool:
-    """Fill an array; whether all of it was there."""
-    rest = _bytes(array)
-    while rest:
-        got = os.preadv(descriptor, [rest], start)
-        if got == 0:
-            return False
-        rest, start = rest[got:], start + got
-    return True
-
-
-def _bytes(array: NDArray[Any]) -> memoryview:
-    return array.reshape(-1).view(np.uint8).data
+def _aligned(place: int, step: int) -> int:
+    """The first multiple of a step from here on."""
+    return -(-place // step) * step
