@@ -16,6 +16,7 @@ import pytest
 
 from owpc_ltr import connect, train
 from owpc_ltr.api.cluster import Cluster
+from owpc_ltr.api.partitions import open_dataset
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.deployment.certificates import Certificates
 from owpc_ltr.engine.deployment.parity import logged
@@ -29,6 +30,7 @@ from owpc_ltr.models.reordering import ReorderingModel
 from tests.commands import Run, commands_in
 from tests.engine.small_cluster import FEATURESET, WORDS, Small, small_cluster
 from tests.joined_samples import written
+from tests.test_partitioned import by_query
 
 pytestmark = pytest.mark.node
 
@@ -304,6 +306,24 @@ def test_trees_that_split_on_it_are_the_clients_too_and_gates_compare_them(
     gate = ["--require-gain", "ndcg@10", "--data", "data.parquet"]
     code, _, err = upload(run, small, place, "--client-scored", *gate)
     assert (code, "gain in ndcg@10 over" in err) == (5, True)
+
+
+def test_a_log_may_be_a_folder_of_parts(run: Run, small: Small, place: list[str]) -> None:
+    log = ["log-features", "--index", small.index, "--judgments", "judged.csv", *place]
+    code, _, err = run(*log, "--join", "ctr.parquet", "--out", "parts", "--buckets", "20")
+    assert code == 0, err
+    assert by_query(open_dataset("parts").load()) == by_query(load_dataset(Path("data.parquet")))
+    for number in (2, 1):
+        code, _, err = run(*log, "--out", "two", "--part", f"{number}/2")
+        assert code == 0, err
+    manifest = open_dataset("two").manifest
+    assert manifest is not None
+    assert manifest["judged"] == manifest["logged"] == 4760
+    learn = ["--optimizer", "bundle", "--set", "optimizer.C=1"]
+    code, _, err = run("train", "two", "--out", "two.json", *learn)
+    assert code == 0, err
+    code, _, err = run(*log, "--out", "two", "--part", "1/2")
+    assert (code, "it holds this part of a dataset already" in err) == (2, True)
 
 
 def test_a_reranker_of_joined_features_finds_its_values_in_a_search(

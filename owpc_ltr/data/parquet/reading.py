@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.compiling import compiled, is_small
@@ -21,7 +20,7 @@ from owpc_ltr.data.consistency import infinite_value
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.parquet.damaged import reading_parquet
 from owpc_ltr.data.parquet.digest import digest_of
-from owpc_ltr.data.parquet.schema import COLUMNS, FORMAT, KEY, LEARNABLE, NEEDED
+from owpc_ltr.data.parquet.schema import COLUMNS, FORMAT, KEY, NEEDED
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.regular import open_regular
 from owpc_ltr.files.text import shown
@@ -38,47 +37,13 @@ def load_dataset(path: Path | str, digest: str | None = None) -> RankingDataset:
     be `digest` where that is known.
     """
     path = Path(path)
-    with _opened(path) as parquet:
-        return _checked(path, _Parts(path, parquet), digest)
-
-
-def load_learnable(path: Path, digest: str) -> RankingDataset:
-    """What is learned from in a file that was read before: features, labels, weights, query ids.
-
-    Pages have checksums; the digest is compared with that in the file, and not reckoned again.
-    """
-    with _opened(path) as parquet:
-        parts = _Parts(path, parquet, LEARNABLE)
-        if parts.about.get("digest") != digest:
-            raise _changed(path)
-        return parts.dataset()
-
-
-def load_queries(path: Path, digest: str) -> tuple[pa.StringArray, NDArray[np.int64]]:
-    """The query ids of a file, and how many documents each has; nothing else is read."""
-    with _opened(path) as parquet:
-        if _Parts(path, parquet).about.get("digest") != digest:
-            raise _changed(path)
-        column = parquet.read(columns=["query_id"]).column("query_id").combine_chunks()
-        runs = pc.run_end_encode(column, run_end_type=pa.int64())
-        return runs.values, np.diff(numbers_in(runs.run_ends), prepend=0)
-
-
-def stream_groups(path: Path) -> Iterator[RankingDataset]:
-    """Each row group of a file, as a dataset; a query may go on in the next one.
-
-    Pages have checksums; the digest is of the whole, and not looked at.
-    """
-    with _opened(path) as parquet:
-        for group in range(parquet.num_row_groups):
-            part = _Parts(path, parquet, groups=(group,)).dataset()
-            if np.isinf(part.features).any():
-                raise BadInput(f"cannot read {path}: {infinite_value(part)}")
-            yield part
+    with opened(path) as parquet:
+        return _checked(path, Parts(path, parquet), digest)
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[pq.ParquetFile]:
+def opened(path: Path) -> Iterator[pq.ParquetFile]:
+    """The file, open; what goes wrong in the block is told as `reading_parquet` does."""
     with open_regular(path) as file, reading_parquet(path):
         parquet = pq.ParquetFile(file, page_checksum_verification=True)
         if pa.field(_ENCODED, pa.string()) in list(parquet.schema_arrow):
@@ -92,19 +57,20 @@ def _opened(path: Path) -> Iterator[pq.ParquetFile]:
         yield parquet
 
 
-def _checked(path: Path, parts: _Parts, expected: str | None) -> RankingDataset:
+def _checked(path: Path, parts: Parts, expected: str | None) -> RankingDataset:
     """The dataset, as it was written. Raises BadInput."""
     dataset = parts.dataset()
     digest, infinite = digest_of(dataset)
     # Files of before had no digest.
     if digest != parts.about.get("digest", digest) or expected not in {None, digest}:
-        raise _changed(path)
+        raise changed(path)
     if infinite:
         raise BadInput(f"cannot read {path}: {infinite_value(dataset)}")
     return dataset
 
 
-def _changed(path: Path) -> BadInput:
+def changed(path: Path) -> BadInput:
+    """What is said of a file whose digest is another."""
     return BadInput(
         f"cannot read {path}: it is not as it was written (its digest is another): fetch or "
         "write it again; what was changed on purpose, save anew from its columns: "
@@ -112,7 +78,7 @@ def _changed(path: Path) -> BadInput:
     )
 
 
-class _Parts:
+class Parts:
     """The columns of an open file, checked before any is read; `only` these beside the features."""
 
     def __init__(

@@ -17,55 +17,15 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.joining import join_datasets
-from owpc_ltr.data.parquet.reading import load_dataset, load_learnable, load_queries
 from owpc_ltr.data.partitioned.buckets import whole_side
-from owpc_ltr.data.partitioned.kept import MEMORY, Kept
-from owpc_ltr.data.partitioned.manifest import Manifest, Part, read_manifest
+from owpc_ltr.data.partitioned.kept import MEMORY
+from owpc_ltr.data.partitioned.manifest import Manifest, read_manifest
 from owpc_ltr.data.partitioned.passes import ahead
+from owpc_ltr.data.partitioned.pieces import Files, Piece
 from owpc_ltr.data.splits import SIDES, DatasetSplits, HashSplit, Origin, query_positions
 from owpc_ltr.errors import BadInput, Refused
 
 R = TypeVar("R")
-
-
-@dataclass(frozen=True, eq=False)
-class Piece:
-    """A part, or the `chosen` queries of it, by number."""
-
-    part: Part
-    chosen: NDArray[np.int64] | None
-    queries: int
-    documents: int
-
-
-class Files:
-    """The files of a folder: what was read of them and stays in memory."""
-
-    def __init__(self, folder: Path, memory: int) -> None:
-        self.folder, self.kept = folder, Kept(memory)
-        self._queries: dict[str, tuple[pa.StringArray, NDArray[np.int64]]] = {}
-
-    def queries(self, part: Part) -> tuple[pa.StringArray, NDArray[np.int64]]:
-        """The query ids of a part, and how many documents each has."""
-        if part.path not in self._queries:
-            self._queries[part.path] = load_queries(self.folder / part.path, part.digest)
-        return self._queries[part.path]
-
-    def whole(self, piece: Piece) -> RankingDataset:
-        """Everything in a piece, checked by its digest."""
-        part = piece.part
-        return _chosen(load_dataset(self.folder / part.path, part.digest), piece)
-
-    def learnable(self, piece: Piece, *, filled: bool) -> RankingDataset:
-        """What is learned from; it may stay in memory. `filled`: missing values are 0."""
-
-        def load() -> RankingDataset:
-            data = load_learnable(self.folder / piece.part.path, piece.part.digest)
-            data = _chosen(data, piece)
-            return data.without_missing() if filled else data
-
-        chosen = None if piece.chosen is None else piece.chosen.tobytes()
-        return self.kept.get((piece.part.path, chosen, filled), load)
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,7 +248,3 @@ def split_parts(
     shares = {"train": 1.0, "validation": split.validation, "test": split.test}
     parts = {side: data.on_side(split, side) for side in wanted if shares[side]}
     return DatasetSplits(data, parts, {**source, "split": split.as_dict()})
-
-
-def _chosen(data: RankingDataset, piece: Piece) -> RankingDataset:
-    return data if piece.chosen is None else data.select(piece.chosen)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.joining import join_datasets
-from owpc_ltr.data.parquet.reading import stream_groups
+from owpc_ltr.data.parquet.parts import stream_groups
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.text import shown
 

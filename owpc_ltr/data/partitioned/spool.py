@@ -120,7 +120,7 @@ class Spool:
     def _with_room(self, size: int) -> _File | None:
         """The file, where its disk has room for so much more."""
         try:
-            folder = _folder()
+            folder = scratch_folder()
             self._file = self._file or _File(folder)
             room = shutil.disk_usage(folder).free > size + _LEFT_FREE
         except OSError:
@@ -128,7 +128,7 @@ class Spool:
         return self._file if room else None
 
 
-def _folder() -> Path:
+def scratch_folder() -> Path:
     """Where large temporary files go: not where memory passes for a disk, unless it is asked."""
     named, usual = os.environ.get("TMPDIR"), Path("/var/tmp")  # noqa: S108 - a file without a name
     if named:

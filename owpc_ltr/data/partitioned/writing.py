@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +14,10 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.joining import check_alike, join_datasets, joined_manifest
 from owpc_ltr.data.parquet.writing import write_dataset
 from owpc_ltr.data.partitioned.buckets import BUCKETS, SALT, bucket_of, check_buckets
-from owpc_ltr.data.partitioned.manifest import MANIFEST, UNFINISHED, Manifest, Part, Share, Told
+from owpc_ltr.data.partitioned.folder import COLUMN, own_folder
+from owpc_ltr.data.partitioned.manifest import Manifest, Part, Share, Told
 from owpc_ltr.data.splits import hashes_of, positions_of
-from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.errors import BadInput
 from owpc_ltr.files.output import disk_faults
 from owpc_ltr.files.text import shown
 
@@ -27,7 +25,6 @@ PART_BYTES = 16 << 20
 """About the size of a part's matrix; what waits for parts to fill has 20 times as much."""
 _MOST_WAITING = 20 * PART_BYTES
 _OPTIONAL = ("document_ids", "query_params", "query_weights", "document_weights", "comments")
-_COLUMN = "bucket"
 
 
 def write_partitioned(
@@ -52,7 +49,7 @@ def write_partitioned(
     check_buckets(buckets)
     share = share or Share()
     folder = Path(folder)
-    with _own(folder, share):
+    with own_folder(folder, share):
         writer = _Writer(folder, buckets, share)
         for dataset in datasets:
             writer.add(dataset)
@@ -146,10 +143,10 @@ class _Writer:
 
     def _write(self, bucket: int, dataset: RankingDataset) -> None:
         written = self.parts.setdefault(bucket, [])
-        path = f"{_COLUMN}={bucket}/part-{len(written):05d}.parquet"
+        path = f"{COLUMN}={bucket}/part-{len(written):05d}.parquet"
         with disk_faults(self.folder / path):
             (self.folder / path).parent.mkdir(exist_ok=True)
-        digest = write_dataset(dataset, self.folder / path, whole_queries=True, reserved=(_COLUMN,))
+        digest = write_dataset(dataset, self.folder / path, whole_queries=True, reserved=(COLUMN,))
         hashes = hashes_of(dataset.query_ids.to_pylist(), SALT)
         self.seen[bucket] = np.union1d(self.seen.get(bucket, np.empty(0, np.uint64)), hashes)
         positions = hashes / 2**64
@@ -182,83 +179,3 @@ def _check_fits(first: RankingDataset, other: RankingDataset, queries: int) -> N
             raise BadInput(
                 f"only some of the queries have {name.replace('_', ' ')}: give them to all"
             )
-
-
-@contextmanager
-def _own(folder: Path, share: Share) -> Iterator[None]:
-    """The folder, held by this process alone, with nothing of an unfinished run in it."""
-    check_folder(folder, share)
-    with disk_faults(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        mark = folder / f"{UNFINISHED}{share.suffix()}"
-        lock = os.open(mark, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        _lock(lock, folder)
-        with disk_faults(folder):
-            _clear(folder, share)
-        try:
-            yield
-        except BaseException:
-            _leave(folder, mark)
-            raise
-        mark.unlink()
-    finally:
-        os.close(lock)
-
-
-def _lock(descriptor: int, folder: Path) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise Refused(
-            f"another process is writing {folder} already: wait for it, or name another folder"
-        ) from None
-
-
-def check_folder(folder: Path, share: Share | None = None) -> None:
-    """Refuse a folder that holds a dataset, or what is none of ours. Raises UsageError."""
-    if not folder.exists():
-        return
-    if not folder.is_dir():
-        raise UsageError(f"cannot write to {folder}: it is a file; name a folder")
-    share = share or Share()
-    finished = f"_manifest{share.suffix()}.json"
-    if (folder / finished).exists() or (folder / MANIFEST).exists():
-        raise UsageError(
-            f"cannot write to {folder}: it holds this part of a dataset already: remove it, or "
-            "name another folder"
-            if share.of > 1
-            else f"cannot write to {folder}: it holds a dataset already: remove it, or name "
-            "another folder"
-        )
-    for other in folder.glob("_manifest-*-of-*.json"):
-        if not other.name.endswith(f"-of-{share.of}.json"):
-            raise UsageError(
-                f"cannot write to {folder}: {other.name} in it is of other parts than these: name "
-                "another folder"
-            )
-    unfinished = any(folder.glob(f"{UNFINISHED}*")) or any(folder.glob("_manifest-*-of-*.json"))
-    if not unfinished and any(folder.iterdir()):
-        raise UsageError(
-            f"cannot write to {folder}: it has files that are no part of a dataset; name an empty "
-            "folder, or a new one"
-        )
-
-
-def _clear(folder: Path, share: Share) -> None:
-    """Take away the parts of an unfinished run."""
-    for own in folder.glob(f"{_COLUMN}=*"):
-        number = own.name.removeprefix(f"{_COLUMN}=")
-        if number.isdecimal() and share.has(int(number)):
-            for path in own.glob("*part-*.parquet*"):
-                path.unlink()
-            with suppress(OSError):
-                own.rmdir()
-
-
-def _leave(folder: Path, mark: Path) -> None:
-    """After a failure: where nothing was written, nothing stays."""
-    if not any(folder.glob(f"{_COLUMN}=*")):
-        with suppress(OSError):
-            mark.unlink()
-            folder.rmdir()

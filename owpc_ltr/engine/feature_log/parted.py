@@ -16,8 +16,9 @@ import numpy as np
 from owpc_ltr.data.columns import ColumnFacts, column_facts, facts_together
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.buckets import BUCKETS, SALT, bucket_of, check_buckets
+from owpc_ltr.data.partitioned.folder import check_folder
 from owpc_ltr.data.partitioned.manifest import Share, Told
-from owpc_ltr.data.partitioned.writing import check_folder, write_partitioned
+from owpc_ltr.data.partitioned.writing import write_partitioned
 from owpc_ltr.data.splits import positions_of
 from owpc_ltr.engine.feature_log.account import Account
 from owpc_ltr.engine.feature_log.assembly import fingerprint, logged_dataset

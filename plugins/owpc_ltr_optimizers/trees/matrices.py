@@ -11,6 +11,7 @@ import numpy as np
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+from owpc_ltr.data.partitioned.spool import scratch_folder
 from owpc_ltr.errors import Refused
 from owpc_ltr.protocols import Run
 
@@ -38,7 +39,8 @@ def external_memory(
     import xgboost
 
     asked: dict[str, Any] = {"max_bin": bins, "nthread": run.threads, "missing": np.nan}
-    with tempfile.TemporaryDirectory(prefix="owpc-ltr-") as folder, refusing():
+    scratch = tempfile.TemporaryDirectory(prefix="owpc-ltr-", dir=scratch_folder())
+    with scratch as folder, refusing():
         matrix = xgboost.ExtMemQuantileDMatrix(_batches(data, f"{folder}/t", objective), **asked)
         validation = None
         if run.validation_parts is not None:
