@@ -66,16 +66,18 @@ def train(
     from owpc_ltr.training.feature_selection import train_at_cost
     from owpc_ltr.training.plans import model_plan
     from owpc_ltr.training.train import train as fit
-    from owpc_ltr.training.train_parts import loaded, train_parts
+    from owpc_ltr.training.train_parts import check_room, loaded, train_parts
 
     registry = load(map(Path, plugins))
     plan = model_plan(
         registry, loss, optimizer, settings, grid, select, normalise, missing, basis, knots
     )
-    give_warnings(judgment_findings(head_of(data)))
-    run = _run(seed, threads, progress)
     if costs is not None:
         data = in_memory(data, "a price of features")
+    if isinstance(data, PartitionedDataset):
+        check_room(plan, data, validation)
+    give_warnings(judgment_findings(head_of(data)))
+    run = _run(seed, threads, progress)
     if isinstance(data, PartitionedDataset):
         trained = train_parts(data, plan, run, validation, source)
         give_warnings(trained.warnings)

@@ -65,6 +65,13 @@ def train_parts(
     return recorded(chosen, plan, run, known, source, facts.ranges, silent, data.head)
 
 
+def check_room(plan: Plan, data: PartitionedDataset, validation: Data | None = None) -> None:
+    """Refuse, before any part is read, what `train_parts` would. Raises UsageError."""
+    pairs = [plan.make(settings) for settings in plan.candidates()]
+    check_choosable(len(pairs), validation)
+    goes_through_parts(plan, pairs, data, validation)
+
+
 def scaled_parts(data: PartitionedDataset, normalise: str) -> PartitionedDataset:
     """The data with the scales of their features. Refused where there is nothing to learn."""
     facts = facts_of(data)
