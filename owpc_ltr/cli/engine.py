@@ -49,7 +49,10 @@ def start(
     transport_port: Annotated[
         int | None, typer.Option(help="Its second port; a free one from 9300 on if left out.")
     ] = None,
-    heap: Annotated[str, typer.Option(help="Memory for the node, as 512m or 2g.")] = "512m",
+    nodes: Annotated[
+        int, typer.Option(help="How many nodes: a cluster, whose replicas and failures are real.")
+    ] = 1,
+    heap: Annotated[str, typer.Option(help="Memory for each node, as 512m or 2g.")] = "512m",
     data: Annotated[
         Path | None, typer.Option(help="Folder for its indices, logs and temporary files.")
     ] = None,
@@ -74,7 +77,7 @@ def start(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Start a node, or find it running, and wait for its health.
+    """Start a node, or several as one, and wait for their health.
 
     The first start downloads about 60 MB (Elasticsearch: 100 MB); later ones need no network and
     take seconds.
@@ -89,6 +92,7 @@ def start(
         home=home,
         java=java,
         engine=engine.value,
+        nodes=nodes,
         version=version,
         verify=verify,
     )
@@ -99,7 +103,7 @@ def start(
 
 @app.command()
 def stop(port: Port = None, as_json: Json = False) -> None:
-    """End the node, and no other process.
+    """End the node, or every node of the cluster, and no other process.
 
     Its indices stay for the next start.
     """
@@ -127,6 +131,7 @@ def status(port: Port = None, as_json: Json = False) -> None:
 @app.command()
 def logs(
     port: Annotated[int, typer.Option(help="The port that names the node.")] = 9200,
+    node: Annotated[int, typer.Option(min=1, help="Which node of a cluster, from 1 on.")] = 1,
     lines: Annotated[int, typer.Option("-n", "--lines", min=0, help="How many lines.")] = 50,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on with new lines until Ctrl-C.")
@@ -135,7 +140,7 @@ def logs(
     """Print the end of a node's log, also of one that has ended."""
     from owpc_ltr.api import local_node as local
 
-    with local.log_file(port).open(errors="replace") as log:
+    with local.log_file(port, node).open(errors="replace") as log:
         for line in log.readlines()[-lines or sys.maxsize :]:
             sys.stdout.write(line)
         while follow and not nobody_reads():
@@ -161,9 +166,18 @@ def _line(node: NodeStatus) -> str:
         return f"{node.url}  ended without a stop; log: {node.log}"
     plugin = "with" if node.ltr_plugin else "without"
     return (
-        f"{node.url}  {node.health or 'not answering'}, {node.engine} {node.version} {plugin} the "
-        f"LTR plugin, pid {node.pid}, heap {node.heap}, data {_megabytes(node.data_bytes)}"
+        f"{node.url}  {node.health or 'not answering'}, {_of_cluster(node)}{node.engine} "
+        f"{node.version} {plugin} the LTR plugin, pid {node.pid}, heap {node.heap}, data "
+        f"{_megabytes(node.data_bytes)}"
     )
+
+
+def _of_cluster(node: NodeStatus) -> str:
+    if node.nodes == 1:
+        return ""
+    if node.alive == node.nodes:
+        return f"{node.nodes} nodes, "
+    return f"{node.alive} of {node.nodes} nodes (a log of one that ended: {node.log}), "
 
 
 def _megabytes(size: int | None) -> str:

@@ -12,15 +12,16 @@ from owpc_ltr.errors import UsageError
 PORT = 9200
 UNITS = {"k": 2**10, "m": 2**20, "g": 2**30}
 LEAST_HEAP = "128m"
+MOST_NODES = 9
 
 
 @dataclass(frozen=True)
 class LocalNode:
-    """A node on 127.0.0.1; the port names it.
+    """A node on 127.0.0.1, or a cluster of several `nodes`; the port names it.
 
-    `folder` takes its data, logs and temporary files, `home` is the assembled engine; both
-    have a default place. `version` has a usual one for each engine. `patience` is how long to wait
-    for its health, in seconds.
+    `heap` is that of each node. `folder` takes its data, logs and temporary files, `home` is the
+    assembled engine; both have a default place. `version` has a usual one for each engine.
+    `patience` is how long to wait for its health, in seconds.
     """
 
     port: int = PORT
@@ -33,14 +34,26 @@ class LocalNode:
     verify: bool = False
     patience: float = 180.0
     engine: str = OPENSEARCH
+    nodes: int = 1
 
     def __post_init__(self) -> None:
+        if not 1 <= self.nodes <= MOST_NODES:
+            raise UsageError(
+                f"--nodes {self.nodes} is not between 1 and {MOST_NODES}: three show what a "
+                "cluster does"
+            )
         _check_port("--port", self.port)
         if self.transport_port is not None:
             _check_port("--transport-port", self.transport_port)
             if self.transport_port == self.port:
                 raise UsageError(f"--port and --transport-port are both {self.port}: choose two")
-        _check_heap(self.heap, self.release.engine)
+        last = self.port + self.nodes - 1
+        if last > 65535:
+            raise UsageError(
+                f"--nodes {self.nodes} from --port {self.port} on would end at {last}, and ports "
+                f"end at 65535: choose a lower one such as {PORT}"
+            )
+        _check_heap(self.heap, self.nodes, self.release.engine)
 
     @property
     def release(self) -> Release:
@@ -60,7 +73,7 @@ def heap_bytes(heap: str) -> int:
     return int(found[1]) * UNITS[found[2]]
 
 
-def _check_heap(heap: str, engine: str) -> None:
+def _check_heap(heap: str, nodes: int, engine: str) -> None:
     import psutil
 
     size = heap_bytes(heap)
@@ -71,6 +84,11 @@ def _check_heap(heap: str, engine: str) -> None:
         raise UsageError(
             f"--heap {heap} is more than this machine's memory "
             f"({memory / UNITS['g']:.1f} GiB): 512m does for a few 100,000 documents"
+        )
+    if nodes * size > memory:
+        raise UsageError(
+            f"--nodes {nodes} of --heap {heap} are more than this machine's memory "
+            f"({memory / UNITS['g']:.1f} GiB): give each less, or take fewer nodes"
         )
 
 

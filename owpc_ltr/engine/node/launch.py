@@ -15,6 +15,7 @@ from owpc_ltr.engine.node.elasticsearch_process import elasticsearch_command, jv
 from owpc_ltr.engine.node.java import Java
 from owpc_ltr.engine.node.places import make_folder
 from owpc_ltr.engine.node.release import ELASTICSEARCH
+from owpc_ltr.engine.node.seats import Seat, meeting, name_of
 from owpc_ltr.errors import EngineUnavailable, UsageError
 from owpc_ltr.files.atomic import write_atomically
 
@@ -45,19 +46,22 @@ TELLING = (
 )
 
 
-def settings(node: LocalNode, folder: Path) -> str:
-    """The node's opensearch.yml, or elasticsearch.yml.
+def settings(node: LocalNode, folder: Path, seats: Sequence[Seat] = ()) -> str:
+    """The opensearch.yml, or elasticsearch.yml, of a node, alone or in one of the `seats`.
 
     A nearly full disk must not turn indices read-only behind the user's back, so the disk
     thresholds are off; a really full one fails the write that needs it.
     """
+    own = next((seat for seat in seats if seat.folder == folder), None)
+    own = own or Seat(1, node.port, node.transport_port, folder)
+    seats = seats or [own]
     lines = {
-        "cluster.name": f"owpc-ltr-{node.port}",
-        "node.name": f"owpc-ltr-{node.port}",
+        "cluster.name": f"owpc-ltr-{seats[0].port}",
+        "node.name": name_of(own, seats),
         "network.host": "127.0.0.1",
         "http.port": node.port,
         "transport.port": node.transport_port or "9300-9400",
-        "discovery.type": "single-node",
+        **meeting(seats, node.engine),
         "cluster.routing.allocation.disk.threshold_enabled": "false",
         "path.data": _quoted(folder / "data"),
         "path.logs": _quoted(folder / "logs"),
@@ -76,16 +80,23 @@ def check_folder(folder: Path) -> None:
         )
 
 
-def prepare_folder(node: LocalNode, folder: Path, account: Account | None) -> None:
-    """Make the node's folders and settings; what it writes to belongs to its account."""
+def mark_folder(folder: Path) -> None:
+    """Make a folder, and mark it as one of ours."""
     make_folder(folder)
     write_atomically(folder / MARKER, b"a node of owpc-ltr keeps its data here\n")
+
+
+def prepare_folder(
+    node: LocalNode, folder: Path, account: Account | None, seats: Sequence[Seat] = ()
+) -> None:
+    """Make the node's folders and settings; what it writes to belongs to its account."""
+    mark_folder(folder)
     for name in ("config", "data", "logs", "tmp"):
         made = make_folder(folder / name)
         give(made, account)
         made.chmod(0o700)
     config = folder / "config"
-    write_atomically(config / f"{node.engine}.yml", settings(node, folder).encode())
+    write_atomically(config / f"{node.engine}.yml", settings(node, folder, seats).encode())
     if node.engine == ELASTICSEARCH:
         options = jvm_options(node.heap, _collector(node.heap), folder)
         write_atomically(config / "jvm.options", options.encode())

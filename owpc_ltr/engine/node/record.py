@@ -1,11 +1,11 @@
-"""What is remembered of a node that was started: one small file per port."""
+"""What is remembered of a node or cluster that was started: one small file per port."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,21 @@ _TOKEN = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
+class Member:
+    """A further node of a started cluster, with a port, process and folder of its own."""
+
+    port: int
+    pid: int
+    created: float
+    folder: str
+
+
+@dataclass(frozen=True)
 class Record:
-    """A started node. `token` stands in its command line, `created` is its process's start."""
+    """A started node, or a cluster: its first node, and the `others`.
+
+    `token` stands in the command line of each, `created` is the start of its process.
+    """
 
     port: int
     pid: int
@@ -33,6 +46,13 @@ class Record:
     java: str
     ltr_plugin: str | None
     engine: str = OPENSEARCH
+    others: tuple[Member, ...] = ()
+
+    @property
+    def members(self) -> list[Record]:
+        """Every node, each as a record of its own."""
+        own = [replace(self, others=(), **vars(member)) for member in self.others]
+        return [replace(self, others=()), *own]
 
     @property
     def url(self) -> str:
@@ -56,7 +76,10 @@ class Record:
 
     def write(self, nodes: Path) -> None:
         """Remember it."""
-        write_atomically(record_file(nodes, self.port), json.dumps(asdict(self), indent=1).encode())
+        told = asdict(self)
+        if not self.others:
+            del told["others"]
+        write_atomically(record_file(nodes, self.port), json.dumps(told, indent=1).encode())
 
     def forget(self, nodes: Path) -> None:
         """Remember it no longer."""
@@ -72,20 +95,21 @@ def read_record(path: Path) -> Record | None:
     """The record in a file; None if there is none. Raises BadInput if it cannot be understood."""
     try:
         # Records of earlier versions are all of the one engine that there was.
-        values = {"engine": OPENSEARCH, **json.loads(path.read_bytes())}
+        values = {"engine": OPENSEARCH, "others": (), **json.loads(path.read_bytes())}
+        values["others"] = tuple(Member(**other) for other in values["others"])
         record = Record(**{field.name: values[field.name] for field in fields(Record)})
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise BadInput(f"{path} is not the record of a node ({error!r}): remove it") from error
-    fault = _fault(record)
+    fault = next(filter(None, map(_fault, record.members)), "")
     if fault or path.stem != str(record.port):
         raise BadInput(f"{path} is not the record of a node ({fault or 'port'}): remove it")
     return record
 
 
 def read_records(nodes: Path) -> list[Record]:
-    """Every node that was started and not stopped, the latest start first."""
+    """Every record of a start without a stop, the latest start first."""
     found = (read_record(path) for path in nodes.glob("*.json"))
     return sorted((each for each in found if each), key=lambda each: each.started, reverse=True)
 
