@@ -41,7 +41,19 @@ class Reading:
 class Logging:
     """How the engine is asked, and what may be missing in the end."""
 
-    in_flight: Annotated[int, typer.Option(help="Searches under way at the same time.")] = 4
+    in_flight: Annotated[
+        int | None,
+        typer.Option(
+            help="The most searches at the same time; left out, as many as the engine bears."
+        ),
+    ] = None
+    rate: Annotated[
+        float | None, typer.Option(help="The most documents a second, to spare a busy cluster.")
+    ] = None
+    window: Annotated[
+        str | None,
+        typer.Option(help="Hours to ask the engine in, as 22:00-06:00; outside them it waits."),
+    ] = None
     batch: Annotated[int, typer.Option(help="The most documents of one search.")] = 500
     max_absent: Annotated[
         float, typer.Option(help="Fail if a larger share of judged documents is not in the index.")

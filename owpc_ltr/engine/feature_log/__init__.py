@@ -11,6 +11,9 @@
 - responses: what a search must answer before it is taken for data
 - parameters: what is sent to the templates, and as which type
 - environment: what the values depend on besides the documents, observed before and after
+- hours: in which the engine may be asked
+- rate: documents a second that are not exceeded
+- strain: search queues that tell when the engine has enough to do
 - account: judged = logged + absent + rejected
 - chunks: a cut of the judgments, and its values as a file
 - folder: the half-done work beside the output: journal and chunk files

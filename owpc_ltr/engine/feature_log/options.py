@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from owpc_ltr.engine.feature_log.hours import Hours
 from owpc_ltr.errors import UsageError
 
+MOST_IN_FLIGHT = 64
+LEAST_RATE = 0.01
 MOST_DOCUMENTS = 500
 """The most documents of one search: answers stay small enough to be checked and repeated."""
 
@@ -14,8 +17,8 @@ MOST_DOCUMENTS = 500
 class LogOptions:
     """How a feature log is run. UsageError where a value cannot be."""
 
-    in_flight: int = 4
-    """Searches under way at the same time."""
+    in_flight: int | None = None
+    """The most searches under way at the same time; None: as many as the engine bears."""
     batch: int = MOST_DOCUMENTS
     """The most documents of one search."""
     max_absent: float = 0.01
@@ -30,15 +33,32 @@ class LogOptions:
     """Seconds before the first repetition; each further one waits twice as long."""
     chunk: int = 6000
     """Documents that are logged, checked and kept together."""
+    rate: float | None = None
+    """The most documents a second; None: as many as there can be."""
+    window: str | None = None
+    """The hours in which the engine is asked, as 22:00-06:00 in local time; None: at any time."""
 
     def __post_init__(self) -> None:
         for name, value, least, most in (
-            ("in-flight", self.in_flight, 1, 64),
+            ("in-flight", self.most_in_flight, 1, MOST_IN_FLIGHT),
             ("batch", self.batch, 1, MOST_DOCUMENTS),
             ("max-absent", self.max_absent, 0, 1),
             ("attempts", self.attempts, 1, 100),
             ("pause", self.pause, 0, 60),
             ("chunk", self.chunk, 1, 1_000_000),
+            ("rate", LEAST_RATE if self.rate is None else self.rate, LEAST_RATE, 1e9),
         ):
             if not least <= value <= most:
                 raise UsageError(f"{name} must be from {least} to {most}, not {value}")
+        if self.window is not None:
+            Hours.parse(self.window)
+
+    @property
+    def most_in_flight(self) -> int:
+        """How many searches are under way at the most."""
+        return MOST_IN_FLIGHT if self.in_flight is None else self.in_flight
+
+    @property
+    def hours(self) -> Hours | None:
+        """The hours in which the engine is asked."""
+        return None if self.window is None else Hours.parse(self.window)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 
 import numpy as np
 
@@ -12,15 +13,23 @@ from owpc_ltr.engine.feature_log.chunks import Chunk, Values, from_bytes, to_byt
 from owpc_ltr.engine.feature_log.contents import Contents
 from owpc_ltr.engine.feature_log.environment import refuse_drift
 from owpc_ltr.engine.feature_log.folder import RunFolder
+from owpc_ltr.engine.feature_log.hours import wait_for
 from owpc_ltr.engine.feature_log.job import Job
 from owpc_ltr.engine.feature_log.moment import moment_of
 from owpc_ltr.engine.feature_log.pinned import MomentLost
+from owpc_ltr.engine.feature_log.rate import Rate, Slowed
 from owpc_ltr.engine.feature_log.requests import Asker
+from owpc_ltr.engine.feature_log.strain import SearchQueues
+from owpc_ltr.engine.feature_log.transport import Paceable
+from owpc_ltr.engine.http.congestion import Congestion
+from owpc_ltr.engine.http.pace import Pace
 from owpc_ltr.engine.http.workers import Workers
 from owpc_ltr.errors import EngineUnavailable, give_warnings
 
 Progress = Callable[[int], None]
 """Called with the number of judged documents that have been accounted for since the last call."""
+UNPACED = 4
+"""Searches under way at the same time in what does not tell how its attempts went."""
 
 
 @dataclass(frozen=True)
@@ -47,22 +56,37 @@ def log_one_moment(job: Job, folder: RunFolder, progress: Progress) -> Logged:
             told = accounted
 
     in_vain = 0
+    congestion = Congestion(job.options.most_in_flight)
+    rate = None if job.options.rate is None else Rate(job.options.rate)
     while True:
         kept = len(folder)
+        if job.options.hours is not None:
+            wait_for(job.options.hours, lambda line: give_warnings([line]))
         try:
-            return _log(job, folder, tell)
+            return _log(job, folder, tell, Pace(congestion), rate)
+        except _WindowClosed:
+            in_vain = 0
         except MomentLost:
             in_vain = in_vain + 1 if len(folder) <= kept else 0
             if in_vain == job.options.attempts:
                 raise
 
 
-def _log(job: Job, folder: RunFolder, tell: Progress) -> Logged:
+class _WindowClosed(Exception):
+    """The hours are over in which the engine may be asked."""
+
+
+def _log(job: Job, folder: RunFolder, tell: Progress, pace: Pace, rate: Rate | None) -> Logged:
+    engine, queues = job.engine, SearchQueues(job.engine)
+    threads = job.options.in_flight or UNPACED
+    if isinstance(job.engine, Paceable):
+        engine, threads = job.engine.at_pace(pace), job.options.most_in_flight
     with (
-        moment_of(job.engine, job.index, job.environment, job.options) as moment,
-        Workers(job.options.in_flight) as workers,
+        moment_of(engine, job.index, job.environment, job.options) as moment,
+        pace,
+        Workers(threads) as workers,
     ):
-        asker = job.asker(moment)
+        asker = job.asker(moment if rate is None else Slowed(moment, rate))
         _resume(job, folder, asker, workers)
         resumed = sum(len(chunk.rows) for chunk in job.chunks if folder.has(chunk.number))
         account = Account()
@@ -70,7 +94,11 @@ def _log(job: Job, folder: RunFolder, tell: Progress) -> Logged:
             if folder.has(chunk.number):
                 values = from_bytes(folder.read(chunk.number))
             else:
+                if job.options.hours is not None and job.options.hours.waiting(datetime.now()):
+                    raise _WindowClosed
                 values = _log_chunk(job, chunk, asker, workers, folder)
+                if engine is not job.engine and queues.are_strained():
+                    pace.rejected()
             account += values.account(len(chunk.rows))
             check_shares(
                 account,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
+
+from owpc_ltr.engine.http.pace import Pace
 
 WHOLE = {"allow_partial_search_results": "false"}
 SAME_COPIES = "owpc-ltr"
@@ -29,4 +31,13 @@ class Transport(Protocol):
 
         `deadline` is in seconds, for all attempts together.
         """
+        ...
+
+
+@runtime_checkable
+class Paceable(Protocol):
+    """An engine that tells what becomes of each attempt, so that its pace can be found."""
+
+    def at_pace(self, pace: Pace) -> Transport:
+        """The same engine, each of whose searches waits for a turn."""
         ...

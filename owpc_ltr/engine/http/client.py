@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from owpc_ltr.engine.http.address import split_url
 from owpc_ltr.engine.http.connection import ConnectionSettings, find_settings
 from owpc_ltr.engine.http.identity import About, Identity, about, identify
+from owpc_ltr.engine.http.pace import Pace, Turn
 from owpc_ltr.engine.http.protocol_probe import told_protocol
 from owpc_ltr.engine.http.refusals import EngineRefusal, NoSuchIndex, NotAllowed, cause, one_line
 from owpc_ltr.engine.http.retry import RetryBudget, Retrying, TransientError, seconds_asked
@@ -34,9 +37,16 @@ class Engine:
         self._retrying = retrying or Retrying(RetryBudget())
         self._wire = Wire(settings)
         self._met = self._probed = False
+        self._pace: Pace | None = None
 
     def __repr__(self) -> str:
         return f"Engine({self.settings.url!r})"
+
+    def at_pace(self, pace: Pace) -> Engine:
+        """The same cluster over the same connections; each of its searches waits for a turn."""
+        paced = copy.copy(self)
+        paced._pace = pace
+        return paced
 
     def request(
         self,
@@ -62,22 +72,26 @@ class Engine:
             raise ValueError(f"not a path of an engine: {path!r}")
         content, content_type = _encoded(body, ndjson)
         texts = {name: _text(value) for name, value in (params or {}).items()}
-        started = time.monotonic()
         attempts = 0
 
-        def attempt(left: float) -> Any:
+        def attempt(left: float, turn: Turn | None) -> Any:
             nonlocal attempts
             attempts += 1
             seconds = min(left, self.settings.timeout)
+            begun = time.monotonic()
             try:
                 answer = self._wire.exchange(method, path, texts, content, content_type, seconds)
             except TransientError as fault:
+                if turn is not None:
+                    turn.missed()
                 self._check_protocol(fault)
                 # A wrong address or a forgotten start is told at once, an outage is waited for.
                 if fault.unreachable and not self._met and time.monotonic() > started + _PATIENCE:
                     raise given_up(fault) from fault
                 raise
             self._met = True
+            if turn is not None:
+                turn.saw(answer.status, time.monotonic() - begun)
             return self._understood(method, path, answer)
 
         def given_up(fault: TransientError) -> EngineUnavailable:
@@ -88,10 +102,15 @@ class Engine:
             )
 
         seconds = min(deadline or self.settings.deadline, self.settings.longest)
-        try:
-            return self._retrying.run(attempt, seconds, idempotent=idempotent)
-        except TransientError as fault:
-            raise given_up(fault) from fault
+        # The deadline is the engine's: it begins with the turn.
+        with self._turn(path) as turn:
+            started = time.monotonic()
+            try:
+                return self._retrying.run(
+                    lambda left: attempt(left, turn), seconds, idempotent=idempotent
+                )
+            except TransientError as fault:
+                raise given_up(fault) from fault
 
     def identity(self) -> Identity:
         """Which cluster this is, as it says itself."""
@@ -104,6 +123,12 @@ class Engine:
     def close(self) -> None:
         """End the idle connections."""
         self._wire.close()
+
+    def _turn(self, path: str) -> AbstractContextManager[Turn | None]:
+        # What is held in the engine is given back without a turn.
+        if self._pace is None or not path.endswith("/_search"):
+            return nullcontext()
+        return self._pace.turn()
 
     def _check_protocol(self, fault: TransientError) -> None:
         """Tell an address of the wrong scheme at once, where the first connection breaks."""

@@ -1,0 +1,83 @@
+"""Hours of the day in which a production cluster may be asked."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from owpc_ltr.errors import UsageError
+
+_FORM = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
+_NAP = 30.0
+"""Seconds after which a waiting process looks at the clock again: it may have been put to sleep."""
+
+
+@dataclass(frozen=True)
+class Hours:
+    """From one minute of the day to another, in local time, also across midnight.
+
+    >>> Hours.parse("22:00-06:00").waiting(datetime(2026, 3, 1, 20, 30))
+    5400.0
+    >>> Hours.parse("22:00-06:00").waiting(datetime(2026, 3, 1, 5, 59))
+    0.0
+    """
+
+    begin: int
+    end: int
+
+    @classmethod
+    def parse(cls, text: str) -> Hours:
+        """The hours that a text such as 22:00-06:00 names. UsageError for another."""
+        found = _FORM.fullmatch(text.strip())
+        begin, end = _minutes(found, 1) if found else 0, _minutes(found, 3) if found else 0
+        if begin == end:
+            raise UsageError(
+                f"window {text[:40]!r} is no time of the day: write it as 22:00-06:00, in local "
+                "time, and leave it out for all day"
+            )
+        return cls(begin, end)
+
+    def waiting(self, now: datetime) -> float:
+        """The seconds until the hours begin; 0 within them."""
+        minute = now.hour * 60 + now.minute
+        if (minute - self.begin) % 1440 < (self.end - self.begin) % 1440:
+            return 0.0
+        opening = now.replace(
+            hour=self.begin // 60, minute=self.begin % 60, second=0, microsecond=0
+        )
+        if opening <= now:
+            opening += timedelta(days=1)
+        # Through universal time: on two days a year the clock jumps meanwhile.
+        return opening.astimezone().timestamp() - now.astimezone().timestamp()
+
+    def __str__(self) -> str:
+        return f"{_shown(self.begin)}-{_shown(self.end)}"
+
+
+def wait_for(
+    hours: Hours,
+    tell: Callable[[str], None],
+    now: Callable[[], datetime] = datetime.now,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Return within the hours; outside them, wait, and tell so once."""
+    told = False
+    while left := hours.waiting(now()):
+        if not told:
+            tell(
+                f"outside the window {hours}: waiting until {_shown(hours.begin)}; a stop loses "
+                "nothing, the same command goes on"
+            )
+            told = True
+        sleep(min(left, _NAP))
+
+
+def _minutes(found: re.Match[str], group: int) -> int:
+    return int(found[group]) * 60 + int(found[group + 1])
+
+
+def _shown(minute: int) -> str:
+    return f"{minute // 60:02}:{minute % 60:02}"

@@ -1,0 +1,176 @@
+"""How many requests are under way: never too many, fewer when the engine says so, and enough."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from owpc_ltr.engine.http.congestion import Congestion
+
+
+class Controller(Protocol):
+    limit: int
+    cuts: int
+
+    def answered(self, seconds: float) -> None: ...
+    def rejected(self, in_flight: int, cuts: int) -> None: ...
+
+
+@dataclass
+class Stubborn:
+    """The liar: it never falls."""
+
+    limit: int = 64
+    cuts: int = 0
+
+    def answered(self, seconds: float) -> None: ...
+    def rejected(self, in_flight: int, cuts: int) -> None: ...
+
+
+@dataclass
+class Shop:
+    """An engine on a clock of its own: so many at work at once, some waiting, the rest rejected."""
+
+    servers: int
+    places: int
+    seconds: float = 0.01
+    rejections: int = 0
+    done: int = 0
+    clock: float = 0.0
+    highest: int = 0
+    _under_way: list[tuple[float, float]] = field(default_factory=list)
+    _busy: list[float] = field(default_factory=list)
+
+    def serve(self, controller: Controller, requests: int) -> float:
+        """Answers a second of so many requests; what is rejected is asked for again."""
+        began, until = self.clock, self.done + requests
+        while self.done < until:
+            while len(self._under_way) < controller.limit and self._is_taken(controller):
+                pass
+            self._finish(controller)
+        return requests / (self.clock - began)
+
+    def _is_taken(self, controller: Controller) -> bool:
+        in_flight = len(self._under_way) + 1
+        self.highest = max(self.highest, in_flight)
+        if in_flight > self.servers + self.places:
+            self.rejections += 1
+            controller.rejected(in_flight, controller.cuts)
+            return False
+        self._busy = sorted(end for end in self._busy if end > self.clock)
+        late = len(self._busy) - self.servers
+        end = (self._busy[late] if late >= 0 else self.clock) + self.seconds
+        self._busy.append(end)
+        heapq.heappush(self._under_way, (end, self.clock))
+        return True
+
+    def _finish(self, controller: Controller) -> None:
+        end, begun = heapq.heappop(self._under_way)
+        self.clock = max(self.clock, end)
+        self.done += 1
+        controller.answered(end - begun)
+
+
+EVENTS = st.lists(
+    st.one_of(
+        st.floats(0, 1e6, allow_nan=False),
+        st.tuples(st.integers(1, 64), st.integers(0, 3)),
+    ),
+    max_size=400,
+)
+
+
+@given(most=st.integers(1, 64), events=EVENTS)
+def test_whatever_the_engine_says_the_limit_is_from_one_to_the_most(
+    most: int, events: list[float | tuple[int, int]]
+) -> None:
+    controller = Congestion(most)
+    assert 1 <= controller.limit <= most
+    for event in events:
+        if isinstance(event, tuple):
+            in_flight, ago = event
+            controller.rejected(in_flight, controller.cuts - ago)
+        else:
+            controller.answered(event)
+        assert 1 <= controller.limit <= most
+
+
+@given(most=st.integers(2, 64), answers=st.integers(0, 300))
+def test_a_rejection_makes_it_fall(most: int, answers: int) -> None:
+    controller = Congestion(most)
+    for _ in range(answers):
+        controller.answered(0.01)
+    before = controller.limit
+    controller.rejected(before, controller.cuts)
+    assert controller.limit <= max(1, 3 * before // 4)
+
+
+def test_what_was_sent_before_the_last_cut_cuts_no_more() -> None:
+    controller = Congestion(64, limit=32)
+    for _ in range(32):
+        controller.rejected(32, 0)
+    assert controller.limit == 23
+    assert controller.cuts == 1
+
+
+@pytest.mark.parametrize("servers", [1, 3, 8, 40])
+def test_a_limit_of_the_engine_is_found_with_few_rejections(servers: int) -> None:
+    shop, controller = Shop(servers, 0), Congestion(64)
+    shop.serve(controller, 1000)
+    assert shop.rejections <= 8
+    before = shop.rejections
+    best = servers / shop.seconds
+    assert shop.serve(controller, 4000) > 0.85 * best
+    assert shop.rejections - before <= 12
+
+
+def test_one_that_never_falls_is_rejected_without_end() -> None:
+    shop = Shop(8, 0)
+    shop.serve(Stubborn(), 1000)
+    assert shop.rejections > 100
+
+
+def test_it_recovers_when_the_engine_bears_more_again() -> None:
+    shop, controller = Shop(30, 0), Congestion(64)
+    shop.serve(controller, 1000)
+    shop.servers = 4
+    shop.serve(controller, 1000)
+    assert controller.limit <= 5
+    shop.servers = 30
+    shop.serve(controller, 20_000)
+    assert shop.serve(controller, 2000) > 0.7 * 30 / shop.seconds
+
+
+@pytest.mark.parametrize("servers", [1, 2, 8, 32])
+def test_without_rejections_the_queue_in_the_engine_stays_short_and_nobody_idles(
+    servers: int,
+) -> None:
+    shop, controller = Shop(servers, 10**6), Congestion(64)
+    shop.serve(controller, 2000)
+    shop.highest = 0
+    assert shop.serve(controller, 5000) > 0.85 * servers / shop.seconds
+    assert shop.highest <= servers + 20
+
+
+def test_one_that_never_falls_fills_the_queue() -> None:
+    shop = Shop(2, 10**6)
+    shop.serve(Stubborn(), 1000)
+    assert shop.highest > 2 + 20
+
+
+def test_an_engine_with_room_for_all_gets_the_most() -> None:
+    shop, controller = Shop(10**6, 0), Congestion(16)
+    shop.serve(controller, 1000)
+    assert max(shop.highest, controller.limit) == 16
+
+
+def test_answers_that_take_no_time_at_all_do_no_harm() -> None:
+    controller = Congestion(64)
+    for _ in range(1000):
+        controller.answered(0.0)
+    assert controller.limit == 64
