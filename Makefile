@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test test-faults test-engines lint check install wheel docs notebook clean
+.PHONY: demo test test-faults test-engines test-cluster lint check install wheel docs notebook clean
 
 # The main job on a real local OpenSearch node.
 demo: $(VENV)/.node
@@ -25,6 +25,10 @@ test-engines: $(VENV)/.dev
 	$(BIN)/python -m tests.engines.table --half
 	OWPC_LTR_TEST_ENGINES=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest \
 	  tests/engines/test_elastics_own_model.py tests/engines/test_eland.py
+
+# A cluster of three local nodes, with several copies of each shard: 2 GB of memory, minutes.
+test-cluster: $(VENV)/.dev
+	OWPC_LTR_TEST_CLUSTER=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/cluster
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -51,8 +51,8 @@ def session_node() -> Iterator[SessionNode]:
 
 
 @contextmanager
-def running_node(release: Release, heap: str = "512m") -> Iterator[SessionNode]:
-    """A node that shares only the download cache with the user's nodes."""
+def running_node(release: Release, heap: str = "512m", nodes: int = 1) -> Iterator[SessionNode]:
+    """A node, or a cluster, that shares only the download cache with the user's nodes."""
     account = node_account()
     # Not under pytest's own folder, which is closed to the account that runs the node.
     home = Path(tempfile.mkdtemp(prefix="owpc-ltr-test-"))
@@ -60,7 +60,12 @@ def running_node(release: Release, heap: str = "512m") -> Iterator[SessionNode]:
     (home / "cache").symlink_to(make_folder(find_places(account).cache))
     places = find_places(account, {"OWPC_LTR_HOME": str(home)})
     config = LocalNode(
-        port=free_port(), heap=heap, engine=release.engine, version=release.version, patience=400
+        port=free_port(),
+        heap=heap,
+        engine=release.engine,
+        version=release.version,
+        patience=400,
+        nodes=nodes,
     )
     try:
         yield SessionNode(config, start(config, places=places), places, home)

@@ -6,6 +6,7 @@
 - moment: one moment of the index, from which a whole log is
 - pinned: a point in time, which the engine holds on to
 - watched: where that cannot be had: contents compared before and after
+- copies: of the shards, whether they are alike, and which are asked
 - contents: figures that tell whether an index holds what it held
 - requests: one query's documents, searched, repeated, halved, confirmed absent
 - responses: what a search must answer before it is taken for data

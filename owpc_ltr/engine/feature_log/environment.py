@@ -29,6 +29,8 @@ class Environment:
     """The index, or those behind the alias: `uuid`, and `mapping_hash` of fields and analysis."""
     shards: dict[str, int] = field(default_factory=dict)
     """How many shards each of them has."""
+    replicated: bool = False
+    """Whether shards of one have several copies."""
 
 
 def observe(engine: Transport, store: Store, featureset: str, index: str) -> Environment:
@@ -41,7 +43,8 @@ def observe(engine: Transport, store: Store, featureset: str, index: str) -> Env
         store.get_featureset(featureset),
         {"version": version, "distribution": distribution, "store": store.kind},
         {name: _identity(found, name) for name in sorted(found)},
-        {name: _shards(found, name) for name in sorted(found)},
+        {name: _number(found, name, "number_of_shards", least=1) for name in sorted(found)},
+        any(_number(found, name, "number_of_replicas", least=0) > 0 for name in found),
     )
 
 
@@ -83,9 +86,9 @@ def _identity(found: dict[str, Any], name: str) -> dict[str, str]:
     return {"uuid": _text(settings, "uuid"), "mapping_hash": digest}
 
 
-def _shards(found: dict[str, Any], name: str) -> int:
-    shards = str(_part(found, name, "settings", "index").get("number_of_shards", 1))
-    return max(int(shards), 1) if shards.isdecimal() else 1
+def _number(found: dict[str, Any], name: str, setting: str, *, least: int) -> int:
+    number = str(_part(found, name, "settings", "index").get(setting, least))
+    return max(int(number), least) if number.isdecimal() else least
 
 
 def _part(answer: Any, *keys: str) -> dict[str, Any]:

@@ -18,6 +18,8 @@ class Moment(Protocol):
     """An index whose searches all see the same documents, or are told that they do not."""
 
     contents: Contents
+    unpinned: bool
+    """Whether a search may be answered by a copy that no other one was."""
 
     def search(self, body: dict[str, Any], params: Mapping[str, str]) -> Any:
         """The engine's answer; MomentLost where the moment cannot be searched any more."""
@@ -40,7 +42,7 @@ def moment_of(
     shards = shards_of(environment.shards, across=elastic)
     pinned, why_not = pin(engine, index, shards, options, elastic=elastic)
     if pinned is None:
-        yield Watched(engine, index, shards, options, why_not)
+        yield Watched(engine, index, shards, options, why_not, environment.replicated)
         return
     try:
         yield pinned

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,6 +12,7 @@ import numpy as np
 from owpc_ltr.engine.feature_log.account import Account, check_shares
 from owpc_ltr.engine.feature_log.chunks import Chunk, Values, from_bytes, to_bytes
 from owpc_ltr.engine.feature_log.contents import Contents
+from owpc_ltr.engine.feature_log.copies import unlike_copies
 from owpc_ltr.engine.feature_log.environment import refuse_drift
 from owpc_ltr.engine.feature_log.folder import RunFolder
 from owpc_ltr.engine.feature_log.hours import wait_for
@@ -40,6 +42,8 @@ class Logged:
     contents: Contents
     resumed: int
     """Judged documents of chunks that were kept before."""
+    unpinned: bool
+    """Whether a search may have been answered by another copy of a shard than the others."""
 
 
 def log_one_moment(job: Job, folder: RunFolder, progress: Progress) -> Logged:
@@ -63,13 +67,18 @@ def log_one_moment(job: Job, folder: RunFolder, progress: Progress) -> Logged:
         if job.options.hours is not None:
             wait_for(job.options.hours, lambda line: give_warnings([line]))
         try:
-            return _log(job, folder, tell, Pace(congestion), rate)
+            logged = _log(job, folder, tell, Pace(congestion), rate)
         except _WindowClosed:
             in_vain = 0
         except MomentLost:
             in_vain = in_vain + 1 if len(folder) <= kept else 0
             if in_vain == job.options.attempts:
                 raise
+            # A node that left has to be missed first.
+            time.sleep(job.options.pause * 2**in_vain)
+        else:
+            _warn_of_copies(job, logged)
+            return logged
 
 
 class _WindowClosed(Exception):
@@ -108,7 +117,22 @@ def _log(job: Job, folder: RunFolder, tell: Progress, pace: Pace, rate: Rate | N
                 allow_rejected=job.options.allow_rejected,
             )
             tell(account.judged)
-        return Logged(account, moment.contents, resumed)
+        return Logged(account, moment.contents, resumed, moment.unpinned)
+
+
+def _warn_of_copies(job: Job, logged: Logged) -> None:
+    unlike = unlike_copies(job.engine, job.index) if job.environment.replicated else ""
+    if not unlike:
+        return
+    here = (
+        "a search that failed in one was answered by another, since there was no point in time"
+        if logged.unpinned
+        else "this log asked one and the same throughout"
+    )
+    give_warnings([
+        f"{unlike}, which moves text scores; {here}, and live searches ask any, unless they "
+        "send a preference"
+    ])  # fmt: skip
 
 
 def _resume(job: Job, folder: RunFolder, asker: Asker, workers: Workers) -> None:

@@ -18,8 +18,17 @@ KEEP_ALIVE = "5m"
 a request waits for."""
 
 
+_NODE_GONE = {
+    "no_shard_available_action_exception",
+    "node_closed_exception",
+    "node_disconnected_exception",
+    "node_not_connected_exception",
+}
+_LOST = {"search_context_missing_exception", *_NODE_GONE}
+
+
 class MomentLost(EngineUnavailable):
-    """The engine has forgotten a pinned moment: it was restarted, or not asked for too long."""
+    """A pinned moment is gone: with the node that held it, or not asked for too long."""
 
 
 def pin(
@@ -42,7 +51,9 @@ def pin(
 
 
 class Pinned:
-    """A point in time: the engine holds on to the index as it was."""
+    """A point in time: the engine holds on to the index as it was, in one copy of each shard."""
+
+    unpinned = False
 
     def __init__(self, engine: Transport, index: str, name: str, *, elastic: bool) -> None:
         self.name = name
@@ -59,7 +70,7 @@ class Pinned:
                 "POST", "/_search", params={**params, **WHOLE}, body={**body, "pit": pit}
             )
         except EngineRefusal as refusal:
-            if refusal.type != "search_context_missing_exception":
+            if refusal.type not in _LOST:
                 raise
             raise MomentLost(
                 f"the engine no longer has '{self._index}' as it was when this run began "
@@ -92,6 +103,8 @@ def _open(engine: Transport, index: str, *, elastic: bool) -> tuple[str | None, 
     except NoSuchIndex:
         raise
     except (EngineRefusal, NotAllowed) as error:
+        if isinstance(error, EngineRefusal) and error.type in _NODE_GONE:
+            raise MomentLost(f"a node of '{index}' is going away: {error}") from error
         return None, str(error)
     name = answer.get("id" if elastic else "pit_id") if isinstance(answer, dict) else None
     if not isinstance(name, str):

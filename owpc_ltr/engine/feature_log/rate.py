@@ -41,6 +41,7 @@ class Slowed:
 
     def __init__(self, moment: Moment, rate: Rate) -> None:
         self.contents = moment.contents
+        self.unpinned = moment.unpinned
         self._moment = moment
         self._rate = rate
 

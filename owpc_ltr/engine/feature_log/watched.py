@@ -1,4 +1,4 @@
-"""An index that is looked at before and after a search, where it cannot be pinned."""
+"""An index that is looked at before and after, where it cannot be pinned."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 from urllib.parse import quote
 
 from owpc_ltr.engine.feature_log.contents import BeingWritten, Contents, Part, observed
+from owpc_ltr.engine.feature_log.copies import Asked, asked_copies
 from owpc_ltr.engine.feature_log.options import LogOptions
+from owpc_ltr.engine.feature_log.pinned import MomentLost
 from owpc_ltr.engine.feature_log.transport import GIVING_BACK, SAME_COPIES, WHOLE, Transport
 from owpc_ltr.engine.http.refusals import EngineRefusal
 from owpc_ltr.errors import EngineUnavailable, Refused
@@ -17,6 +19,8 @@ from owpc_ltr.errors import EngineUnavailable, Refused
 class Watched:
     """An index that is looked at before and after: other contents are noticed, not kept away."""
 
+    unpinned = True
+
     def __init__(
         self,
         engine: Transport,
@@ -24,12 +28,15 @@ class Watched:
         shards: list[Part],
         options: LogOptions,
         why_not_pinned: str,
+        replicated: bool = False,
     ) -> None:
         self._engine = engine
         self._index = index
         self._shards = shards
         self._options = options
         self._why = why_not_pinned
+        self.replicated = replicated
+        self._copies = self._asked_copies()
         self.contents = self.observe()
 
     def search(self, body: dict[str, Any], params: Mapping[str, str]) -> Any:
@@ -60,9 +67,20 @@ class Watched:
         return answer
 
     def refuse_change(self) -> None:
-        """Refused where the contents are not what they were."""
+        """Refused where the contents are not what they were, MomentLost where the copies are not.
+
+        Another copy of a shard may have the same documents and other scores.
+        """
         if self.observe() != self.contents:
             raise self._written_to()
+        if self._asked_copies() != self._copies:
+            raise MomentLost(
+                f"shards of '{self._index}' moved to other copies while features were logged: run "
+                "the same command again"
+            )
+
+    def _asked_copies(self) -> Asked | None:
+        return asked_copies(self._engine, self._index) if self.replicated else None
 
     def _written_to(self) -> Refused:
         return Refused(

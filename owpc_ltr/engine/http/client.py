@@ -153,8 +153,7 @@ class Engine:
             # Half a refusal is none: what it is about may be in the other half.
             raise TransientError("it answered with what is not whole JSON")
         kind, reason = cause(content)
-        # No pause helps against a cluster that others have filled with points in time.
-        if status in _BUSY and "too many Point In Time" not in reason:
+        if status in _BUSY and not _is_about_moments(path, kind, reason):
             raise TransientError(
                 _busy(status, reason),
                 not_executed=status == 429,
@@ -221,6 +220,16 @@ def connect(
         if caution is not None:
             caution(line)
     return Engine(settings)
+
+
+def _is_about_moments(path: str, kind: str, reason: str) -> bool:
+    """Whether no pause helps: others have filled the cluster with points in time, or ours is gone.
+
+    A search without an index in its path is of a point in time, which the one node that had its
+    shard takes along.
+    """
+    gone = path == "/_search" and kind == "no_shard_available_action_exception"
+    return gone or "too many Point In Time" in reason
 
 
 def _encoded(body: Any, ndjson: Iterable[Any] | None) -> tuple[bytes | None, str]:

@@ -1,0 +1,136 @@
+"""A log on three nodes: of the same copies each time, though others score otherwise."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from owpc_ltr.engine.feature_log import pinned
+from owpc_ltr.engine.feature_log.copies import asked_copies, unlike_copies
+from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.http.connection import ConnectionSettings
+from owpc_ltr.engine.http.pace import Pace
+from owpc_ltr.engine.http.refusals import EngineRefusal
+from owpc_ltr.engine.node import start, status
+from owpc_ltr.engine.node.record import read_record
+from owpc_ltr.errors import OwpcLtrWarning
+from tests.cluster.several_copies import INDEX, await_green, digest, fill, log, merge_primaries
+from tests.session_node import SessionNode
+
+pytestmark = pytest.mark.cluster
+
+DIFFER = f"the copies of 3 of 3 shards of '{INDEX}' differ: of shard . of '{INDEX}' one still"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def unlike(engine: Engine) -> None:
+    fill(engine)
+    assert unlike_copies(engine, INDEX) == ""
+    merge_primaries(engine)
+
+
+@dataclass
+class WithoutMoments:
+    """A cluster that opens no point in time."""
+
+    engine: Engine
+
+    @property
+    def settings(self) -> ConnectionSettings:
+        return self.engine.settings
+
+    def at_pace(self, pace: Pace) -> WithoutMoments:
+        return WithoutMoments(self.engine.at_pace(pace))
+
+    def request(self, method: str, path: str, **given: Any) -> Any:
+        if path.endswith("/point_in_time"):
+            raise EngineRefusal(f"{method} {path}", 400, "", "no handler found")
+        return self.engine.request(method, path, **given)
+
+
+def scores(engine: Engine, preference: str) -> list[float]:
+    body = {"query": {"match": {"text": "pear"}}, "size": 20, "sort": ["_score", "_doc"]}
+    answer = engine.request(
+        "POST", f"/{INDEX}/_search", params={"preference": preference}, body=body
+    )
+    return [hit["sort"][0] for hit in answer["hits"]["hits"]]
+
+
+def test_the_copies_score_differently(engine: Engine) -> None:
+    assert scores(engine, "_primary") != scores(engine, "_replica")
+
+
+@pytest.mark.parametrize("in_flight", [1, None])
+def test_the_same_log_has_the_same_bytes_and_says_that_other_copies_differ(
+    engine: Engine, tmp_path: Path, in_flight: int | None
+) -> None:
+    digests = set()
+    for number in range(6):
+        out = tmp_path / f"{number}.parquet"
+        with pytest.warns(OwpcLtrWarning, match=f"{DIFFER}.*this log asked one and the same"):
+            log(engine, out, in_flight=in_flight)
+        digests.add(digest(out))
+    assert len(digests) == 1
+
+
+@pytest.mark.filterwarnings("ignore::owpc_ltr.errors.OwpcLtrWarning")
+def test_logs_that_ask_other_copies_are_told_by_their_bytes(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digests = set()
+    for number in range(6):
+        monkeypatch.setattr(pinned, "SAME_COPIES", f"another{number}")
+        log(engine, tmp_path / f"{number}.parquet")
+        digests.add(digest(tmp_path / f"{number}.parquet"))
+    assert len(digests) > 1
+
+
+def test_without_a_point_in_time_the_same_copies_are_asked(engine: Engine, tmp_path: Path) -> None:
+    assert asked_copies(engine, INDEX) is not None
+    with pytest.warns(OwpcLtrWarning, match=DIFFER):
+        log(engine, tmp_path / "pinned.parquet")
+    with pytest.warns(OwpcLtrWarning, match=f"{DIFFER}.*there was no point in time"):
+        log(cast(Engine, WithoutMoments(engine)), tmp_path / "watched.parquet")
+    assert digest(tmp_path / "watched.parquet") == digest(tmp_path / "pinned.parquet")
+
+
+@dataclass
+class Struck:
+    """A cluster of which a node crashes at the search of this number."""
+
+    engine: Engine
+    pid: int
+    number: int
+    searches: int = 0
+
+    @property
+    def settings(self) -> ConnectionSettings:
+        return self.engine.settings
+
+    def request(self, method: str, path: str, **given: Any) -> Any:
+        self.searches += path == "/_search"
+        if self.searches == self.number:
+            os.kill(self.pid, signal.SIGKILL)
+        return self.engine.request(method, path, **given)
+
+
+@pytest.mark.filterwarnings("ignore::owpc_ltr.errors.OwpcLtrWarning")
+def test_a_node_that_crashes_costs_the_log_its_moment_and_no_mix_of_copies(
+    engine: Engine, three_nodes: SessionNode, tmp_path: Path
+) -> None:
+    port, places = three_nodes.config.port, three_nodes.places
+    record = read_record(places.nodes / f"{port}.json")
+    assert record is not None
+    struck = Struck(engine, record.members[2].pid, number=25)
+    log(cast(Engine, struck), tmp_path / "struck.parquet")
+    told = status(port, places)
+    assert (told.state, told.alive) == ("broken", 2)
+    log(engine, tmp_path / "after.parquet")
+    assert digest(tmp_path / "struck.parquet") == digest(tmp_path / "after.parquet")
+    assert start(three_nodes.config, places=places).alive == 3
+    await_green(engine)

@@ -1,0 +1,47 @@
+"""A cluster of small search queues: a log finds what it bears, to the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.node import launch
+from owpc_ltr.engine.node.release import Release
+from tests.cluster.several_copies import digest, fill, log
+from tests.session_node import SessionNode, running_node
+
+pytestmark = pytest.mark.cluster
+
+SMALL = "thread_pool.search.size: 1\nthread_pool.search.queue_size: 2\n"
+
+
+@pytest.fixture(scope="module")
+def three_nodes() -> Iterator[SessionNode]:
+    usual = launch.settings
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(launch, "settings", lambda *given: usual(*given) + SMALL)
+        with running_node(Release(), heap="384m", nodes=3) as cluster:
+            yield cluster
+
+
+@pytest.fixture(scope="module", autouse=True)
+def filled(engine: Engine) -> None:
+    fill(engine)
+
+
+def rejections(engine: Engine) -> int:
+    told = engine.request("GET", "/_nodes/stats/thread_pool")["nodes"]
+    return sum(int(node["thread_pool"]["search"]["rejected"]) for node in told.values())
+
+
+def test_a_log_comes_through_a_small_queue_to_the_same_bytes(
+    engine: Engine, tmp_path: Path
+) -> None:
+    log(engine, tmp_path / "one-by-one.parquet", in_flight=1)
+    assert rejections(engine) == 0
+    log(engine, tmp_path / "adaptive.parquet")
+    assert digest(tmp_path / "adaptive.parquet") == digest(tmp_path / "one-by-one.parquet")
+    assert rejections(engine) <= 40
