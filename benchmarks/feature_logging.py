@@ -1,13 +1,15 @@
 """How fast features are logged, beside one search per query and feature.
 
     python benchmarks/feature_logging.py --url http://127.0.0.1:9200 [--queries 300] [--in-flight 4]
+        [--shards 3 --replicas 1] [--pace]
         [--index movies --featureset movies --judgments movies-judgments.tsv.gz]
 
 Query–document pairs a second: on your own index, or on made-up documents that are taken away
 afterwards (24 judged documents a query, 25 features). The peer sends what most people write first:
 for each query and feature, one search for the judged documents, one after the other, over the same
 client; the last column is against the peer with as many in flight as we have. Also: how long it
-takes to decode an answer with json, and with orjson if it is installed.
+takes to decode an answer with json, and with orjson if it is installed. `--pace` compares, in place
+of all that, a fixed 4 in flight with as many as the engine bears.
 """
 
 from __future__ import annotations
@@ -62,6 +64,9 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=300)
     parser.add_argument("--in-flight", type=int, nargs="+", default=[1, 2, 4, 8])
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--shards", type=int, default=1)
+    parser.add_argument("--replicas", type=int, default=0)
+    parser.add_argument("--pace", action="store_true")
     parser.add_argument("--index", default=None)
     parser.add_argument("--featureset", default=None)
     parser.add_argument("--judgments", type=Path, default=None)
@@ -74,8 +79,11 @@ def main() -> None:
         featureset = store.get_featureset(arguments.featureset)
         work = Work(engine, store, featureset, arguments.index, judgments)
     else:
-        work = made_up(engine, store, arguments.queries)
+        work = made_up(engine, store, arguments.queries, arguments.shards, arguments.replicas)
     try:
+        if arguments.pace:
+            compare_paces(work.part(arguments.queries), arguments.runs)
+            return
         measure(work.part(arguments.queries), arguments.in_flight, arguments.runs)
     finally:
         if not own:
@@ -110,7 +118,19 @@ def compare(work: Work, in_flight: int, runs: int) -> None:
     )
 
 
-def our_rate(work: Work, in_flight: int) -> float:
+def compare_paces(work: Work, runs: int) -> None:
+    """As many as the engine bears, beside a fixed number; by turns, so that load slows both."""
+    our_rate(work, 4)  # the engine's code gets compiled
+    turns = [(our_rate(work, 4), our_rate(work, None)) for _ in range(runs)]
+    fixed, free = (statistics.median(column) for column in zip(*turns, strict=True))
+    ratios = ", ".join(f"{theirs / ours:.2f}" for ours, theirs in turns)
+    print(
+        f"{work.judgments.n_judgments} documents: at most 4 in flight {fixed:.0f} pairs/s, as many "
+        f"as it bears {free:.0f} pairs/s ({ratios})"
+    )
+
+
+def our_rate(work: Work, in_flight: int | None) -> float:
     with tempfile.TemporaryDirectory() as folder:
         report = log_features(
             work.engine,
@@ -204,20 +224,21 @@ def words(rng: np.random.Generator, count: int) -> str:
     return " ".join(f"w{n}" for n in np.minimum(rng.zipf(1.3, count), WORDS))
 
 
-def made_up(engine: Engine, store: Store, queries: int) -> Work:
+def made_up(engine: Engine, store: Store, queries: int, shards: int, replicas: int) -> Work:
     work = Work(engine, store, features(), INDEX, make_judgments(queries))
-    make_index(engine)
+    make_index(engine, shards, replicas)
     store.prepare()
     store.put_featureset(work.featureset, replace=True)
     return work
 
 
-def make_index(engine: Engine) -> None:
+def make_index(engine: Engine, shards: int, replicas: int) -> None:
     rng = np.random.default_rng(0)
     text = {"type": "text", "analyzer": "english"}
     properties = {**dict.fromkeys(TEXT_FIELDS, text), "votes": {"type": "integer"}}
     properties |= {"year": {"type": "integer"}, "rating": {"type": "float"}}
-    settings = {"settings": {"number_of_shards": 1}, "mappings": {"properties": properties}}
+    copies = {"number_of_shards": shards, "number_of_replicas": replicas}
+    settings = {"settings": copies, "mappings": {"properties": properties}}
     drop_index(engine, INDEX)
     create_index(engine, INDEX, settings)
     documents = (

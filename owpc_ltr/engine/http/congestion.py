@@ -27,7 +27,7 @@ class Congestion:
     """
 
     most: int
-    limit: int = 2
+    limit: int = 4
     cuts: int = 0
     _ceiling: int = field(init=False)
     _doubling: bool = field(default=True, init=False)
