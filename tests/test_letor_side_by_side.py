@@ -1,0 +1,109 @@
+"""A LETOR text read by several threads is what one thread reads, and is refused as it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.letor import read_letor, side_by_side, write_letor
+from owpc_ltr.data.letor.reader import Reader
+from owpc_ltr.errors import BadInput
+
+FAULTS = [
+    "-1 qid:q3 1:1",
+    "1 qid:q3 0:1",
+    "1 q3 1:1",
+    "1 qid:q3 1:x # d",
+    "1 qid:q0 1:1",
+    "1 qid:q3 1:1 \xff",
+]
+PIECES = [64, 300, 5000]
+
+
+def text_of(rng: np.random.Generator) -> str:
+    """Queries of one to ten lines: comments or none, blanks, features left out, a wide line."""
+    lines = []
+    for query in range(int(rng.integers(1, 30))):
+        for _ in range(int(rng.integers(1, 11))):
+            columns = np.flatnonzero(rng.random(6) < 0.6) + 1
+            values = " ".join(f"{column}:{rng.normal():.4g}" for column in columns)
+            comment = rng.choice(["", "# d7 of old", "# docid = x9 inc = 1", "# qid:q1 5:5"])
+            lines.append(f"{rng.integers(0, 3)} qid:q{query} {values} {comment}")
+        if rng.random() < 0.2:
+            lines += ["", "# a comment"]
+    return "\n".join(lines) + "\n1 qid:last 9:0.5\n"
+
+
+def told(path: Path, threads: int) -> RankingDataset | str:
+    try:
+        return read_letor(path, threads=threads)
+    except BadInput as refused:
+        return str(refused)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    seed=st.integers(0, 2**32),
+    piece=st.sampled_from(PIECES),
+    threads=st.sampled_from([2, 3]),
+    fault=st.sampled_from([None, *FAULTS]),
+    cut=st.booleans(),
+)
+def test_threads_change_nothing(
+    seed: int, piece: int, threads: int, fault: str | None, cut: bool, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(seed)
+    text = text_of(rng)
+    if fault is not None:
+        lines = text.splitlines(keepends=True)
+        lines.insert(int(rng.integers(1, len(lines) + 1)), f"{fault}\n")
+        text = "".join(lines)
+    path = tmp_path / "data.txt"
+    path.write_bytes(text[: -1 if cut else None].encode("latin-1"))
+    alone = told(path, 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(side_by_side, "PIECE", piece)
+        together = told(path, threads)
+    if isinstance(alone, str) or isinstance(together, str):
+        assert together == alone
+        assert fault is not None or cut
+        return
+    assert together.fingerprint == alone.fingerprint
+    assert together.document_ids == alone.document_ids
+    assert together.comments == alone.comments
+    assert (together.offsets == alone.offsets).all()
+
+
+def test_a_query_longer_than_a_piece_is_read_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "data.txt"
+    path.write_text("".join(f"{row % 2} qid:{min(row // 2, 3)} 1:{row}\n" for row in range(400)))
+    monkeypatch.setattr(side_by_side, "PIECE", 200)
+    assert read_letor(path, threads=3).fingerprint == read_letor(path, threads=1).fingerprint
+
+
+def test_pieces_are_read_by_other_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    """Else nothing here would say anything."""
+    taken = []
+    take = Reader.take
+
+    def noted(whole: Reader, piece: Reader, size: int, share: float) -> None:
+        taken.append(size)
+        take(whole, piece, size, share)
+
+    monkeypatch.setattr(Reader, "take", noted)
+    monkeypatch.setattr(side_by_side, "PIECE", 300)
+    path = tmp_path / "data.txt"
+    path.write_text(text_of(rng))
+    again = tmp_path / "again.txt"
+    write_letor(read_letor(path, threads=2), again)
+    assert len(taken) > 2
+    assert read_letor(again).n_queries == read_letor(path).n_queries
