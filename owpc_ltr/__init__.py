@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from owpc_ltr.api.partitions import open_dataset, partition
     from owpc_ltr.api.plugins import plugins
     from owpc_ltr.api.training import read_costs, select, train, train_reranker
+    from owpc_ltr.api.workers import use_workers
     from owpc_ltr.data.dataset import RankingDataset, make_dataset
     from owpc_ltr.data.joined_tables.reading import read_joined_tables
     from owpc_ltr.data.parquet import save_dataset
@@ -66,6 +67,7 @@ __all__ = [
     "train",
     "train_reranker",
     "upgrade_report",
+    "use_workers",
     "write_run",
 ]
 
@@ -105,6 +107,7 @@ _HOMES = {
     "train": "owpc_ltr.api.training",
     "train_reranker": "owpc_ltr.api.training",
     "upgrade_report": "owpc_ltr.api.models",
+    "use_workers": "owpc_ltr.api.workers",
     "write_run": "owpc_ltr.api.datasets",
 }
 """Each public name and the module that it is imported from when it is first asked for."""

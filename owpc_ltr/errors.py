@@ -32,6 +32,12 @@ class EngineUnavailable(OwpcLtrError):
     exit_code: ClassVar[int] = 4
 
 
+class WorkersUnavailable(OwpcLtrError):
+    """Dask workers, or their scheduler, cannot be reached or ended; the same again may do it."""
+
+    exit_code: ClassVar[int] = 4
+
+
 class DiskFault(OwpcLtrError):
     """A file could not be read or written; what was kept before stays good."""
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from owpc_ltr.protocols import Model, Run
     from owpc_ltr.training.cross_validation import Selection
     from owpc_ltr.training.feature_worth import Costs
+    from owpc_ltr.workers.connection import Workers
 
 Progress = Callable[[str, float | None], None]
 
@@ -165,6 +166,7 @@ def select(
     normalise: str = "scale",
     jobs: int = 1,
     journal: Path | str | None = None,
+    workers: Workers | None = None,
     seed: int = 0,
     plugins: Sequence[Path | str] = (),
     progress: Progress | None = None,
@@ -172,12 +174,15 @@ def select(
     """Losses, optimizers and settings compared over folds, chosen on each fold's validation.
 
     `data` is a dataset, to be cut into `folds` by the hash of its query ids, or folds (see
-    `owpc_ltr.training.cross_validation.Fold`). With a `journal` a stopped run goes on.
+    `owpc_ltr.training.cross_validation.Fold`). With a `journal` a stopped run goes on. With
+    `workers` (see `use_workers`) each path of fits over a folder of parts is one worker's, and as
+    many are walked side by side as the workers have threads, whatever `jobs` is.
     """
     from itertools import product
 
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.errors import UsageError
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import parse_metric
     from owpc_ltr.training.cross_validation import Selection, choose, cut_folds, families_of
@@ -189,16 +194,22 @@ def select(
         model_plan(registry, loss, optimizer, settings, grid, select, normalise)
         for loss, optimizer in product(losses, optimizers)
     ]
+    if workers is not None:
+        if not isinstance(data, PartitionedDataset):
+            raise UsageError(
+                "workers go through a folder of parts: make one with owpc-ltr partition"
+            )
+        jobs = workers.threads
     if isinstance(data, RankingDataset):
         cut: list[Any] = list(cut_folds(data, folds))
     elif isinstance(data, PartitionedDataset):
-        cut = list(cut_folds(data, folds))
+        cut = list(cut_folds(data if workers is None else workers.whole(data), folds))
     else:
         cut = list(data)
     kept = None if journal is None else Path(journal)
     run = _run(seed, 1, progress)
     measured = [parse_metric(metric, registry) for metric in metrics]
-    rows = fit_all(cut, plans, measured, run, jobs=jobs, journal=kept)
+    rows = fit_all(cut, plans, measured, run, jobs=jobs, journal=kept, elsewhere=workers)
     chosen = choose(rows, plans[0].select, families_of(rows))
     return Selection(tuple(fold.name for fold in cut), tuple(rows), tuple(chosen))
 

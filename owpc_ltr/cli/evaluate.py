@@ -14,6 +14,7 @@ from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.live import LiveOptions, warn_of_judgments
 from owpc_ltr.cli.live_report import print_live
 from owpc_ltr.cli.options import (
+    Cluster,
     FieldSource,
     Index,
     Join,
@@ -67,6 +68,7 @@ def evaluate(
     join: Join = None,
     max_features: MaxFeatures = None,
     memory: Memory = None,
+    cluster: Cluster = None,
     place: StoreOptions,
     seed: Seed = 0,
     plugin: PluginFiles = None,
@@ -84,6 +86,8 @@ def evaluate(
     figure. A model FILE is in the cluster only meanwhile.
     """
     if live.live:
+        if cluster is not None:
+            raise UsageError("--cluster is for DATA, and --live asks an engine: leave it out")
         if data is not None or against is not None:
             unused = "DATA" if data is not None else "--against"
             raise UsageError(
@@ -105,23 +109,27 @@ def evaluate(
     from owpc_ltr.api.evaluation import METRICS, side_in_words
     from owpc_ltr.api.evaluation import evaluate as measure
     from owpc_ltr.api.partitions import bytes_of, open_or_read, sample_of
+    from owpc_ltr.api.workers import check_in_parts, on, workers_if_asked
 
+    if cluster is not None:
+        check_in_parts(data)
     room = None if memory is None else bytes_of(memory)
     judged = open_or_read(data, memory=room, max_features=max_features)
     if run is not None and sample_of(judged) is not judged:
         raise UsageError("--run lists documents of a dataset in memory: give a file, not a folder")
     warn_of_judgments(place.cluster, judged, index, live.query)
-    found = measure(
-        Path(model),
-        judged,
-        metric or METRICS,
-        against=against,
-        queries=queries,
-        documents=fields.documents,
-        id_field=fields.id_field,
-        seed=seed,
-        plugins=plugin or (),
-    )
+    with workers_if_asked(cluster, plugin or ()) as workers:
+        found = measure(
+            Path(model),
+            on(judged, workers),
+            metric or METRICS,
+            against=against,
+            queries=queries,
+            documents=fields.documents,
+            id_field=fields.id_field,
+            seed=seed,
+            plugins=plugin or (),
+        )
     if run is not None and found.scores is not None:
         write_run(found.scores, sample_of(found.data), run)
     if as_json:

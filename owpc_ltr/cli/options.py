@@ -10,6 +10,13 @@ import typer
 
 from owpc_ltr.cli.files import A_PLUGIN, Reads, Writes
 
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        help="Dask workers for a folder of parts: local:4 (processes here), tcp://HOST:8786.",
+    ),
+]
 Documents = Annotated[
     Path | None,
     Reads(),

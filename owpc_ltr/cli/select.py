@@ -12,6 +12,7 @@ import typer
 from owpc_ltr.cli.files import MAYBE_A_FILE, Reads, Writes
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import (
+    Cluster,
     Grid,
     Json,
     MaxFeatures,
@@ -75,6 +76,7 @@ def select(
     ] = None,
     max_features: MaxFeatures = None,
     memory: Memory = None,
+    cluster: Cluster = None,
     seed: Seed = 0,
     plugin: PluginFiles = None,
     as_json: Json = False,
@@ -90,9 +92,13 @@ def select(
     from owpc_ltr.api.datasets import read_folds
     from owpc_ltr.api.partitions import bytes_of
     from owpc_ltr.api.training import select as select_over_folds
+    from owpc_ltr.api.workers import check_in_parts, workers_if_asked
 
     room = None if memory is None else bytes_of(memory)
-    with progress() as show:
+    if cluster is not None:
+        for one in data:
+            check_in_parts(one)
+    with progress() as show, workers_if_asked(cluster, plugin or ()) as workers:
         found = select_over_folds(
             read_folds(data, max_features=max_features, memory=room),
             folds=folds,
@@ -100,6 +106,7 @@ def select(
             normalise=normalise,
             jobs=jobs,
             journal=journal,
+            workers=workers,
             seed=seed,
             plugins=plugin or (),
             progress=show,

@@ -33,6 +33,13 @@ class SplitOptions:
     max_features: MaxFeatures = None
     memory: Memory = None
 
+    def check_in_parts(self, path: Path) -> None:
+        """Refuse, before workers are started, what they cannot go through."""
+        from owpc_ltr.api.workers import check_in_parts
+
+        for one in filter(None, (path, self.validation)):
+            check_in_parts(one)
+
     def read(self, path: Path) -> DatasetSplits[RankingDataset] | DatasetSplits[PartitionedDataset]:
         """The sides of a dataset, a file or a folder of parts, that training needs."""
         from owpc_ltr.api.datasets import read_splits

@@ -14,7 +14,7 @@ from owpc_ltr.cli.files import Reads
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.learning import CurveOptions, Learning
 from owpc_ltr.cli.live import JudgmentCheck
-from owpc_ltr.cli.options import FieldSource, Json, ModelFile, PluginFiles, Seed, Threads
+from owpc_ltr.cli.options import Cluster, FieldSource, Json, ModelFile, PluginFiles, Seed, Threads
 from owpc_ltr.cli.output import print_json, print_table, progress
 from owpc_ltr.cli.rerank import print_reranked, reranker_base
 from owpc_ltr.cli.sides import SplitOptions
@@ -50,6 +50,7 @@ def train(
     costs: FeatureCosts,
     fields: FieldSource,
     check: JudgmentCheck,
+    cluster: Cluster = None,
     seed: Seed = 0,
     threads: Threads = 1,
     plugin: PluginFiles = None,
@@ -67,9 +68,12 @@ def train(
     from owpc_ltr.api.models import save_model
     from owpc_ltr.api.training import check_plan, train_reranker
     from owpc_ltr.api.training import train as train_model
+    from owpc_ltr.api.workers import on, workers_if_asked
 
     common: dict[str, Any] = {"seed": seed, "threads": threads, "plugins": plugin or ()}
     if learning.reranker is not None:
+        if cluster is not None:
+            raise UsageError("--cluster is for models, not for rerankers: leave it out")
         if missing is not None:
             raise UsageError("--missing is for models, not for rerankers: leave it out")
         if curves.basis is not None:
@@ -95,12 +99,14 @@ def train(
         how["missing"] = missing.value
     check_plan(plugins=plugin or (), **how)
     prices = costs.read()
+    if cluster is not None:
+        split.check_in_parts(data)
     splits = split.read(data)
     check.warn_of(splits.everything)
-    with progress() as show:
+    with progress() as show, workers_if_asked(cluster, plugin or ()) as workers:
         model = train_model(
-            splits.training, validation=splits.optional_validation, costs=prices,
-            source=splits.source, progress=show, **how, **common,
+            on(splits.training, workers), validation=on(splits.optional_validation, workers),
+            costs=prices, source=splits.source, progress=show, **how, **common,
         )  # fmt: skip
     save_model(model, out)
     if "feature_cost" in model.record and not as_json:

@@ -69,7 +69,7 @@ class Measured:
         return np.array([self.importance @ row[self.counted] for row in values])
 
 
-class _Labels(NamedTuple):
+class JudgedLabels(NamedTuple):
     """What a metric needs of queries in a folder; who fits scores their features by itself."""
 
     features: Matrix
@@ -77,7 +77,7 @@ class _Labels(NamedTuple):
     offsets: NDArray[np.int64]
 
     @classmethod
-    def of(cls, parts: PartitionedDataset) -> _Labels:
+    def of(cls, parts: PartitionedDataset) -> JudgedLabels:
         """The labels of all parts."""
         found = list(parts.each(lambda part: (part.labels, np.diff(part.offsets))))
         sizes = np.concatenate([one[1] for one in found])
@@ -95,9 +95,9 @@ class Judge(Generic[T]):
     """
 
     def __init__(self, run: Run, patience: int = 0) -> None:
-        self.validation: RankingDataset | _Labels | None = run.validation
+        self.validation: RankingDataset | JudgedLabels | None = run.validation
         if run.validation_parts is not None:
-            self.validation = _Labels.of(run.validation_parts)
+            self.validation = JudgedLabels.of(run.validation_parts)
         self.metric = parse_metric(run.metric)
         self.patience, self.number, self.best_number = patience, 0, 0
         self.best: T | None = None
@@ -110,11 +110,15 @@ class Judge(Generic[T]):
             self.best, self.best_number = candidate, self.number
             return {}
         scores = score(self.validation.features)
-        value = self.metric.mean(scores, self.validation.labels, self.validation.offsets)
+        value = self.mean_of(scores, self.validation)
         signed = value if self.metric.higher_is_better else -value
         if signed > self.best_value:
             self.best, self.best_value, self.best_number = candidate, signed, self.number
         return {"validation": value}
+
+    def mean_of(self, scores: Vector, queries: RankingDataset | JudgedLabels) -> float:
+        """The mean of the metric over the queries."""
+        return self.metric.mean(scores, queries.labels, queries.offsets)
 
     @property
     def lost_patience(self) -> bool:

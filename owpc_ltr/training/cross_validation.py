@@ -12,9 +12,10 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -38,6 +39,7 @@ from owpc_ltr.training.train_parts import goes_through_parts, named_validation, 
 Progress = Callable[[str, float | None], None]
 
 
+R = TypeVar("R")
 D = TypeVar("D", RankingDataset, PartitionedDataset)
 
 
@@ -87,6 +89,18 @@ class Selection:
     folds: tuple[str, ...]
     rows: tuple[Row, ...]
     choices: tuple[Choice, ...]
+
+
+class Elsewhere(Protocol):
+    """Where paths are walked, if not in this process."""
+
+    def call(self, call: Callable[[], R]) -> R:
+        """What a call makes; waited for by the thread that asks."""
+        ...
+
+    def stop(self) -> None:
+        """Give up what threads wait for."""
+        ...
 
 
 def cut_folds(data: D, folds: int, salt: str = "owpc-ltr") -> list[Fold[D]]:
@@ -139,8 +153,12 @@ def select(
     *,
     jobs: int = 1,
     journal: Path | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> list[Row]:
-    """Fit every candidate of every plan on every fold; rows in a fixed order."""
+    """Fit every candidate of every plan on every fold; rows in a fixed order.
+
+    Paths are walked in this process, or `elsewhere`; the journal is kept here.
+    """
     measured = [parse_metric(metric) for metric in metrics]
     for fold, plan in product(folds, plans):
         _streams(fold, plan)
@@ -156,7 +174,8 @@ def select(
             if key in done.entries:
                 results[number] = done.entries[key]
                 continue
-            future = pool.submit(_walk, fold, plan, path, measured, run)
+            walk = partial(_walk, fold, plan, path, measured, replace(run, progress=_silence))
+            future = pool.submit(walk) if elsewhere is None else pool.submit(elsewhere.call, walk)
             waiting[future] = number, key
         try:
             for future in as_completed(waiting):
@@ -166,6 +185,8 @@ def select(
                 run.progress(f"{len(results)} of {len(paths)} paths", len(results) / len(paths))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            if elsewhere is not None:
+                elsewhere.stop()
             raise
     return [row for number in range(len(paths)) for row in results[number]]
 
@@ -239,7 +260,7 @@ def _walk(
     if not _streams(fold, plan):
         fold = Fold(fold.name, fold.training.load(), fold.validation.load(), fold.test)
     data = _to_train_on(fold, plan)
-    run = replace(run, **named_validation(fold.validation), metric=plan.select, progress=_silence)
+    run = replace(run, **named_validation(fold.validation), metric=plan.select)
     chooses = parse_metric(plan.select)
     rows: list[Row] = []
     fit: Fit | None = None

@@ -12,28 +12,26 @@ float64 are exact: the trees are the same for any number of threads.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from owpc_ltr import hookimpl
-from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.interop.formats.xgboost_raw import from_raw
 from owpc_ltr.metrics.during_training import Judge
-from owpc_ltr.models.trees import TreeModel
-from owpc_ltr.protocols import Certificate, Fit, Loss, Optimizer, Run
+from owpc_ltr.protocols import Fit, Loss, Optimizer, Run
+from owpc_ltr_optimizers.trees.growth import Growth
 from owpc_ltr_optimizers.trees.matrices import (
     Matrices,
     external_memory,
     refusing,
     what_own_objectives_need,
 )
-from owpc_ltr_optimizers.trees.newton import Newton
 
 _TO_FIND_PAIRS = 100
 """How many trees of depth 2 are enough to tell which features meet."""
@@ -108,7 +106,8 @@ class Boosting:
         `start` are scores that the trees are added to: what XGBoost writes of them is the state.
         """
         matrices = _in_memory(self, data, run, start)
-        return self._grown(_Growth(self, loss, data, run, matrices, pairs), run, pairs, start)
+        growth = Growth(self, loss, data, run, matrices, pairs)
+        return self.grown(growth, run, Judge(run, self.patience), pairs, start)
 
     def streams(self, loss: Loss) -> bool:
         """Any loss; pairs of features are looked for in memory."""
@@ -120,19 +119,24 @@ class Boosting:
     ) -> Fit:
         """Grow trees on XGBoost's external memory: of each document only a few numbers are held."""
         del start
+        if data.workers is not None:
+            from owpc_ltr_optimizers.trees.on_workers import grow_on_workers
+
+            return grow_on_workers(self, loss, data, run)
         own = self.objective if self.objective != "loss" else None
         with external_memory(data, run, self.bins, own) as matrices:
-            return self._grown(_Growth(self, loss, data, run, matrices), run)
+            growth = Growth(self, loss, data, run, matrices)
+            return self.grown(growth, run, Judge(run, self.patience))
 
-    def _grown(
+    def grown(
         self,
-        growth: _Growth,
+        growth: Growth,
         run: Run,
+        judge: Judge[int],
         pairs: list[tuple[int, int]] | None = None,
         start: Vector | None = None,
     ) -> Fit:
         """Trees until the validation metric has not risen for `patience` of them."""
-        judge: Judge[int] = Judge(run, self.patience)
         history: list[dict[str, float]] = []
         reason = f"stopped after {self.trees} trees"
         for number in range(1, self.trees + 1):
@@ -171,56 +175,6 @@ class Boosting:
             "disable_default_eval_metric": True,
             "verbosity": 0,
         }
-
-
-class _Growth:
-    """XGBoost's booster, its binned matrices, and the loss that it follows."""
-
-    def __init__(
-        self,
-        settings: Boosting,
-        loss: Loss,
-        data: RankingDataset | PartitionedDataset,
-        run: Run,
-        matrices: Matrices,
-        pairs: list[tuple[int, int]] | None = None,
-    ) -> None:
-        import xgboost
-
-        self.data, self.conservative = data, loss.conservative
-        self.newton = Newton(loss, data, run.threads) if settings.objective == "loss" else None
-        self.matrix, self.validation = matrices
-        # XGBoost keeps the scores of the matrices it knows: each tree is added to them once.
-        cached = [matrix for matrix in matrices if matrix is not None]
-        parameters = settings.parameters(run)
-        if pairs is not None:
-            # A list of none would be no constraint at all.
-            alone = [[column] for column in range(data.n_features)]
-            parameters["interaction_constraints"] = json.dumps(pairs or alone)
-        self.booster = xgboost.Booster(parameters, cached)
-
-    def add_tree(self) -> dict[str, float]:
-        """Grow one more tree; the risk that it started from."""
-        self.booster.update(self.matrix, self.booster.num_boosted_rounds(), self.newton)
-        return {} if self.newton is None else {"risk_before": self.newton.risks[-1]}
-
-    def score_validation(self, _features: Matrix) -> Vector:
-        """The scores of the validation queries, from XGBoost's own bins of their features."""
-        scores: Vector = self.booster.predict(self.validation, output_margin=True)
-        return scores
-
-    def content(self, trees: int) -> dict[str, Any]:
-        """The first trees, as XGBoost writes them."""
-        written: dict[str, Any] = json.loads(self.booster[:trees].save_raw("json"))
-        return written
-
-    def certificate(self, model: TreeModel, trees: int, reason: str) -> Certificate:
-        """The risk, where the loss is the gradient's own; trees have no gap."""
-        if self.newton is None or not self.conservative:
-            return Certificate(float("nan"), passes=trees, stop_reason=reason)
-        risk = self.newton.risk_of(model.score)
-        at_zero = self.newton.risks[0]
-        return Certificate(risk, passes=trees, risk=risk, risk_at_zero=at_zero, stop_reason=reason)
 
 
 def strongest_pairs(content: Any, count: int) -> list[tuple[int, int]]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +21,21 @@ from owpc_ltr.data.partitioned.buckets import whole_side
 from owpc_ltr.data.partitioned.kept import MEMORY
 from owpc_ltr.data.partitioned.manifest import Manifest, read_manifest
 from owpc_ltr.data.partitioned.passes import ahead
-from owpc_ltr.data.partitioned.pieces import Files, Piece
+from owpc_ltr.data.partitioned.pieces import Files, Form, Piece
 from owpc_ltr.data.splits import SIDES, DatasetSplits, HashSplit, Origin, query_positions
 from owpc_ltr.errors import BadInput, Refused
 
 R = TypeVar("R")
+
+
+class Workers(Protocol):
+    """Who reckons with parts in the place of this process."""
+
+    def each(
+        self, call: Callable[[RankingDataset], R], pieces: Sequence[Piece], form: Form
+    ) -> Iterator[R]:
+        """What `call` makes of each part, in order."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +44,8 @@ class PartitionedDataset:
 
     Iterating gives RankingDatasets of whole queries, one part after another. `manifest` is that of
     the log that the data are from. `feature_scales` multiplies the columns, and missing values are
-    0 where it is `filled`, for optimizers of linear models.
+    0 where it is `filled`, for optimizers of linear models. `workers` go through the parts where
+    there are any.
     """
 
     files: Files
@@ -46,6 +57,7 @@ class PartitionedDataset:
     origin: Origin | None = None
     filled: bool = False
     feature_scales: Vector | None = None
+    workers: Workers | None = None
 
     @property
     def n_queries(self) -> int:
@@ -100,13 +112,19 @@ class PartitionedDataset:
         """Each part in turn, the next one being read meanwhile; checked by its digest."""
         return ahead(self.files.whole, self.pieces)
 
-    def each(self, call: Callable[[RankingDataset], R], threads: int = 1) -> Iterator[R]:
+    def each(
+        self, call: Callable[[RankingDataset], R], threads: int = 1, *, whole: bool = False
+    ) -> Iterator[R]:
         """What `call` makes of each part, in order: features, labels, weights and query ids.
 
         With one thread the next part is read meanwhile; with more, parts are worked on side by
-        side. Parts that fit stay in memory for the next time.
+        side. Parts that fit stay in memory for the next time. `whole`: everything in a part,
+        checked by its digest, as iterating gives it.
         """
-        load = partial(self.files.learnable, filled=self.filled)
+        form: Form = "whole" if whole else "filled" if self.filled else "learnable"
+        if self.workers is not None:
+            return self.workers.each(call, self.pieces, form)
+        load = partial(self.files.read, form=form)
         if threads == 1:
             return map(call, ahead(load, self.pieces))
         return ahead(lambda piece: call(load(piece)), self.pieces, threads)

@@ -44,8 +44,7 @@ class Facts:
 def facts_of(data: PartitionedDataset) -> Facts:
     """The facts of all parts, each of which is checked by its digest meanwhile."""
     found: Facts | None = None
-    for part in data:
-        own = _facts(part)
+    for own in data.each(_facts, whole=True):
         found = own if found is None else _together(found, own)
     assert found is not None  # noqa: S101 - a dataset has a part at least
     return found

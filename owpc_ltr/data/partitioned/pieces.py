@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,9 @@ from owpc_ltr.data.parquet.parts import load_learnable, load_queries
 from owpc_ltr.data.parquet.reading import load_dataset
 from owpc_ltr.data.partitioned.kept import Kept
 from owpc_ltr.data.partitioned.manifest import Part
+
+Form = Literal["whole", "learnable", "filled"]
+"""How a part is read: everything; what is learned from; the same with 0 for missing values."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +58,16 @@ class Files:
 
         chosen = None if piece.chosen is None else piece.chosen.tobytes()
         return self.kept.get((piece.part.path, chosen, filled), load)
+
+    def read(self, piece: Piece, form: Form) -> RankingDataset:
+        """A piece in one of its forms."""
+        if form == "whole":
+            return self.whole(piece)
+        return self.learnable(piece, filled=form == "filled")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What was read stays in the process that has read it.
+        return Files, (self.folder, self.kept.budget)
 
 
 def _chosen(data: RankingDataset, piece: Piece) -> RankingDataset:

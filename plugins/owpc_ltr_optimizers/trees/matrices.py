@@ -33,22 +33,32 @@ def refusing() -> Iterator[None]:
 
 @contextmanager
 def external_memory(
-    data: PartitionedDataset, run: Run, bins: int, objective: str | None
+    data: PartitionedDataset, run: Run, bins: int, objective: str | None, ref: Any = None
 ) -> Iterator[Matrices]:
-    """Matrices whose bins are in a temporary folder; `objective` is XGBoost's own, if it is."""
+    """Matrices whose bins are in a temporary folder; `objective` is XGBoost's own, if it is.
+
+    With a matrix as `ref`, features are cut into its bins.
+    """
     import xgboost
 
     asked: dict[str, Any] = {"max_bin": bins, "nthread": run.threads, "missing": np.nan}
     scratch = tempfile.TemporaryDirectory(prefix="owpc-ltr-", dir=scratch_folder())
     with scratch as folder, refusing():
-        matrix = xgboost.ExtMemQuantileDMatrix(_batches(data, f"{folder}/t", objective), **asked)
+        batches = _batches(data, f"{folder}/t", objective)
+        matrix = xgboost.ExtMemQuantileDMatrix(batches, ref=ref, **asked)
         validation = None
         if run.validation_parts is not None:
             batches = _batches(run.validation_parts, f"{folder}/v", None)
             validation = xgboost.ExtMemQuantileDMatrix(batches, ref=matrix, **asked)
         elif run.validation is not None:
             validation = xgboost.QuantileDMatrix(run.validation.features, ref=matrix, **asked)
-        yield matrix, validation
+        both = matrix, validation
+        # Their files go after them.
+        del matrix, validation, batches
+        try:
+            yield both
+        finally:
+            del both
 
 
 def _batches(data: PartitionedDataset, prefix: str, objective: str | None) -> Any:

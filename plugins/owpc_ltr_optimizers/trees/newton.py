@@ -45,14 +45,32 @@ class Newton:
         if self.importance is not None:
             gradient, curvature = gradient * self.importance, curvature * self.importance
         if not self.unit:
-            mean = float(curvature.mean())
+            mean = self.mean_of(curvature)
             self.unit = 1.0 / mean if mean > 0 else 1.0
-        return _on_grid(gradient * self.unit), _on_grid(curvature * self.unit)
+        gradient, curvature = gradient * self.unit, curvature * self.unit
+        sizes = self.largest_of(gradient), self.largest_of(curvature)
+        return _on_grid(gradient, sizes[0]), _on_grid(curvature, sizes[1])
+
+    def total(self, risks: list[float]) -> float:
+        """The risk of all data, from those of the parts that are here."""
+        whole = 0.0
+        for risk in risks:
+            whole += risk
+        return whole
+
+    def mean_of(self, curvature: Vector) -> float:
+        """The mean over the documents of all data."""
+        return float(curvature.mean())
+
+    def largest_of(self, values: Vector) -> float:
+        """The largest size of a value of all data."""
+        return largest_of(values)
 
     def risk_of(self, score: Callable[[Matrix], Vector]) -> float:
         """The weighted sum of the losses, by how features are scored."""
         if isinstance(self.data, PartitionedDataset):
-            return sum(self.data.each(lambda part: self._of(part, score(part.features))[0]))
+            parts = self.data.each(lambda part: self._of(part, score(part.features))[0])
+            return self.total(list(parts))
         return self._of(self.data, score(self.data.features))[0]
 
     def _losses(self, scores: NDArray[np.float32]) -> tuple[float, Vector, Vector]:
@@ -61,15 +79,17 @@ class Newton:
             return self._of(self.data, scores.astype(np.float64))
         gradient = np.empty(self.data.n_documents)
         curvature = np.empty(len(gradient) if self.bound.has_curvature else 0)
-        risk, first = 0.0, 0
+        risks: list[float] = []
+        first = 0
         for part in self.data.each(lambda part: part):
             rows = slice(first, first + part.n_documents)
             own = self._of(part, scores[rows].astype(np.float64))
-            risk, gradient[rows] = risk + own[0], own[1]
+            risks.append(own[0])
+            gradient[rows] = own[1]
             if self.bound.has_curvature:
                 curvature[rows] = own[2]
             first = rows.stop
-        return risk, gradient, curvature
+        return self.total(risks), gradient, curvature
 
     def _of(self, data: RankingDataset, scores: Vector) -> tuple[float, Vector, Vector]:
         values, gradient, curvature = losses_of_scores(data, self.bound, scores, self.threads)
@@ -89,11 +109,19 @@ def _importance(data: RankingDataset | PartitionedDataset) -> Vector | None:
     return np.repeat(data.query_importance, np.diff(data.offsets))
 
 
-def _on_grid(values: Vector) -> Vector:
-    """Values rounded to multiples of 2⁻²⁴ of a power of two that bounds them: float32 exactly."""
-    largest = float(np.abs(values).max(initial=0.0))
+def _on_grid(values: Vector, largest: float | None = None) -> Vector:
+    """Values rounded to multiples of 2⁻²⁴ of a power of two that bounds them: float32 exactly.
+
+    `largest` is the size of the largest, which others may have.
+    """
+    largest = largest_of(values) if largest is None else largest
     if largest < _NOTHING:
         return np.zeros_like(values)
     step = np.exp2(np.ceil(np.log2(largest)) - 24)
     rounded: Vector = np.rint(values / step) * step
     return rounded
+
+
+def largest_of(values: Vector) -> float:
+    """The largest size of a value."""
+    return float(np.abs(values).max(initial=0.0))

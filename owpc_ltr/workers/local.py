@@ -1,0 +1,69 @@
+"""Processes of this machine as workers: nobody else can use them, and they end with the block."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import dask
+from distributed import LocalCluster
+from distributed.core import Status
+from distributed.security import Security
+
+_SETTINGS: dict[str, Any] = {
+    # Nothing is served to browsers.
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
+    # What they would warn of is told here, or not at all.
+    "distributed.nanny.pre-spawn-environ.PYTHONWARNINGS": "ignore",
+    # A process that starts on a busy machine takes its time.
+    "distributed.comm.timeouts.connect": "60s",
+}
+
+
+@contextmanager
+def local_cluster(processes: int) -> Iterator[LocalCluster]:
+    """So many processes of one thread each.
+
+    Whoever reaches a scheduler can have anything run: this one takes nobody without a certificate,
+    which is made for it and known to this process alone.
+    """
+    with (
+        TemporaryDirectory(prefix="owpc-ltr-workers-", ignore_cleanup_errors=True) as scratch,
+        dask.config.set(_SETTINGS),
+    ):
+        cluster = LocalCluster(
+            n_workers=processes,
+            threads_per_worker=1,
+            host="127.0.0.1",
+            security=Security.temporary(),
+            protocol="tls",
+            local_directory=scratch,
+            silence_logs=logging.CRITICAL,
+            dashboard_address=None,
+            # Any port, which is closed again.
+            scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
+        )
+        cluster.scheduler.http_server.stop()
+        try:
+            yield cluster
+        finally:
+            _end(cluster)
+
+
+def _end(cluster: LocalCluster) -> None:
+    """End the processes at once: what they have is on disk, and unloading it takes a second."""
+    for nanny in list(cluster.workers.values()):
+        nanny.auto_restart = False
+        if nanny.pid:
+            with suppress(ProcessLookupError):
+                os.kill(nanny.pid, signal.SIGKILL)
+    try:
+        cluster.close()
+    except Exception:  # noqa: BLE001 - Dask's own trouble with processes that are gone; they are
+        cluster.status = Status.closed
