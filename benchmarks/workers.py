@@ -1,0 +1,96 @@
+"""A pass over a folder of parts by Dask workers: seconds by how many there are, and trees.
+
+    python benchmarks/workers.py [--rows 1000000] [--columns 136] [--workers 1 2] [--trees 5]
+
+The data are those of `scale.py`. A pass is the risk of OWPC and its gradient at some weights, each
+worker a process of one thread that keeps its parts in memory; best of five, after one that reads.
+`here` is the same in this process, without a cluster. `trees` are seconds a tree of depth 6, by
+LambdaRank, once bins are cut. Every result must be the same, to the last bit, or this fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+from owpc_ltr_losses.lambdarank import LambdaRank
+from owpc_ltr_losses.owpc import OWPC
+from owpc_ltr_optimizers.boosting import Boosting
+from scale import generated
+
+from owpc_ltr.api.workers import use_workers
+from owpc_ltr.data.partitioned.dataset import PartitionedDataset, open_partitioned
+from owpc_ltr.data.partitioned.writing import write_partitioned
+from owpc_ltr.kernels.risk import OverParts
+from owpc_ltr.protocols import Run
+
+_MEMORY = 1 << 50
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Seconds a pass and a tree, by workers.")
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--columns", type=int, default=136)
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--trees", type=int, default=5)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        write_partitioned(generated(arguments.rows, arguments.columns), f"{folder}/parts")
+        data = open_partitioned(f"{folder}/parts", _MEMORY)
+        load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
+        print(f"{data!r}; {os.cpu_count()} cores, load {load}")
+        print(
+            f"{'workers':>8} {'start':>7} {'first':>7} {'s a pass':>9} {'faster':>7} {'trees':>8}"
+        )
+        expected = told(0, 0.0, data, 0, None)
+        base: Any = None
+        for number in arguments.workers:
+            begin = time.perf_counter()
+            with use_workers(f"local:{number}") as workers:
+                started = time.perf_counter() - begin
+                parts = workers.parts(data)
+                found = told(number, started, parts, arguments.trees, base)
+            assert found["sums"] == expected["sums"], "the risk depends on who reckons"
+            if base is not None:
+                assert found["trees"] == base["trees"], "the trees depend on how many grow them"
+            base = base or found
+
+
+def told(
+    workers: int, started: float, data: PartitionedDataset, trees: int, base: Any
+) -> dict[str, Any]:
+    """A line of the table, and what came out."""
+    risk = OverParts(OWPC(), data)
+    weights = np.random.default_rng(1).normal(size=data.n_features)
+    sums, first = timed(lambda: risk.value_and_gradient(weights))
+    seconds = min(timed(lambda: risk.value_and_gradient(weights))[1] for _ in range(5))
+    fit, per_tree = None, float("nan")
+    if trees:
+        short = Boosting(trees=1)
+        begun = timed(lambda: short.minimise_parts(LambdaRank(), data, Run()))[1]
+        grow = replace(short, trees=1 + trees)
+        fit, whole = timed(lambda: grow.minimise_parts(LambdaRank(), data, Run()))
+        per_tree = (whole - begun) / trees
+    faster = base["seconds"] / seconds if base else float("nan")
+    line = f"{workers or 'here':>8} {started:7.2f} {first:7.2f} {seconds:9.3f} {faster:7.2f}"
+    print(f"{line} {per_tree:6.2f}", flush=True)
+    model = None if fit is None else str(fit.model.as_dict())
+    return {"seconds": seconds, "sums": (sums[0], sums[1].tolist()), "trees": model}
+
+
+def timed(call: Callable[[], Any]) -> tuple[Any, float]:
+    """What a call gives, and its seconds."""
+    begin = time.perf_counter()
+    return call(), time.perf_counter() - begin
+
+
+if __name__ == "__main__":
+    main()
