@@ -17,7 +17,7 @@ from owpc_ltr.workers.together import Member, Share, Together
 R = TypeVar("R")
 
 
-_BATCH_DOCUMENTS = 20_000
+_BATCH_DOCUMENTS = 1_000_000
 """Documents of small parts that are gone through in one step: asking for each would take longer."""
 _STEPS = 4
 """Steps a worker, at least: what is lost when one dies, or waited for at the end of a pass."""

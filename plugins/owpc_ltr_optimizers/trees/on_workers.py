@@ -8,6 +8,7 @@ for bit, for any number of workers, unless rows are drawn (`subsample`).
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
@@ -117,6 +118,8 @@ def _grow(
     ):
         fit = grown(matrices)
         del matrices
+        # What XGBoost holds in circles has files in the folder that is removed next.
+        gc.collect()
     return fit if member.number == 0 else None
 
 
