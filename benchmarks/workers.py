@@ -75,6 +75,7 @@ def told(
     fit, per_tree = None, float("nan")
     if trees:
         short = Boosting(trees=1)
+        short.minimise_parts(LambdaRank(), data, Run())
         begun = timed(lambda: short.minimise_parts(LambdaRank(), data, Run()))[1]
         grow = replace(short, trees=1 + trees)
         fit, whole = timed(lambda: grow.minimise_parts(LambdaRank(), data, Run()))
