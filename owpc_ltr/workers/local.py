@@ -33,6 +33,7 @@ def local_cluster(processes: int) -> Iterator[LocalCluster]:
     Whoever reaches a scheduler can have anything run: this one takes nobody without a certificate,
     which is made for it and known to this process alone.
     """
+    _be_quiet()
     with (
         TemporaryDirectory(prefix="owpc-ltr-workers-", ignore_cleanup_errors=True) as scratch,
         dask.config.set(_SETTINGS),
@@ -54,6 +55,12 @@ def local_cluster(processes: int) -> Iterator[LocalCluster]:
             yield cluster
         finally:
             _end(cluster)
+
+
+def _be_quiet() -> None:
+    """What Dask logs of processes that end is not for people, and comes also after they have."""
+    for handler in logging.getLogger("distributed").handlers:
+        handler.setLevel(logging.CRITICAL)
 
 
 def _end(cluster: LocalCluster) -> None:
