@@ -492,6 +492,8 @@ def test_a_scheduler_of_somebody_else_is_used_and_one_that_ends_is_told(
             assert found[0] == OverParts(Pairwise(), parts).value_and_gradient(w)[0]
             workers.calls.patience = 0.2
             workers.client.retire_workers()
+            while workers.client.nthreads():
+                time.sleep(0.05)
             with pytest.raises(WorkersUnavailable, match=r"has had no worker .* dask worker tcp:"):
                 risk.value_and_gradient(w)
             other.kill()
