@@ -26,7 +26,7 @@ from owpc_ltr_losses.bregman import Bregman
 from owpc_ltr_losses.cosine import Cosine
 from owpc_ltr_losses.listnet import ListNet
 from owpc_ltr_losses.owpc import OWPC
-from owpc_ltr_optimizers.boosting import Boosting
+from owpc_ltr_optimizers.boosting.boosting import Boosting
 from owpc_ltr_optimizers.coordinate_ascent import CoordinateAscent
 from owpc_ltr_optimizers.larank.larank import LaRank
 from owpc_ltr_optimizers.rankboost import RankBoost

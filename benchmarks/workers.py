@@ -23,7 +23,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from owpc_ltr_losses.lambdarank import LambdaRank
 from owpc_ltr_losses.owpc import OWPC
-from owpc_ltr_optimizers.boosting import Boosting
+from owpc_ltr_optimizers.boosting.boosting import Boosting
 from scale import generated
 
 from owpc_ltr.api.workers import use_workers

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from owpc_ltr_losses.owpc import OWPC
-from owpc_ltr_optimizers.boosting import Boosting
+from owpc_ltr_optimizers.boosting.boosting import Boosting
 from owpc_ltr_optimizers.larank.larank import LaRank
 
 from owpc_ltr import cli

@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from owpc_ltr_losses.lambdarank import LambdaRank
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_losses.pairwise import Pairwise
-from owpc_ltr_optimizers.boosting import Boosting
+from owpc_ltr_optimizers.boosting.boosting import Boosting
 from owpc_ltr_optimizers.bundle.bundle import Bundle
 
 import owpc_ltr as ltr

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from owpc_ltr_losses.lambdarank import LambdaRank
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_losses.pairwise import Pairwise
-from owpc_ltr_optimizers.boosting import Boosting, strongest_pairs
-from owpc_ltr_optimizers.trees import newton
+from owpc_ltr_optimizers.boosting import newton
+from owpc_ltr_optimizers.boosting.boosting import Boosting, strongest_pairs
 
 from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.data.dataset import RankingDataset, make_dataset

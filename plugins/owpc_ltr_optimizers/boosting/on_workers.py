@@ -25,14 +25,14 @@ from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.errors import UsageError
 from owpc_ltr.metrics.during_training import Judge, JudgedLabels
 from owpc_ltr.protocols import Fit, Loss, Run
-from owpc_ltr_optimizers.trees.growth import Growth, Settings
-from owpc_ltr_optimizers.trees.matrices import (
+from owpc_ltr_optimizers.boosting.growth import Growth, Settings
+from owpc_ltr_optimizers.boosting.matrices import (
     Matrices,
     external_memory,
     refusing,
     what_own_objectives_need,
 )
-from owpc_ltr_optimizers.trees.newton import Newton
+from owpc_ltr_optimizers.boosting.newton import Newton
 
 if TYPE_CHECKING:
     from owpc_ltr.workers.together import Member, Share

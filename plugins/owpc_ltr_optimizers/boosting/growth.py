@@ -11,8 +11,8 @@ from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.metrics.during_training import Judge
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Certificate, Fit, Loss, Run
-from owpc_ltr_optimizers.trees.matrices import Matrices
-from owpc_ltr_optimizers.trees.newton import Newton
+from owpc_ltr_optimizers.boosting.matrices import Matrices
+from owpc_ltr_optimizers.boosting.newton import Newton
 
 
 class Settings(Protocol):

@@ -25,8 +25,8 @@ from owpc_ltr.host.settings import check_settings
 from owpc_ltr.interop.formats.xgboost_raw import from_raw
 from owpc_ltr.metrics.during_training import Judge
 from owpc_ltr.protocols import Fit, Loss, Optimizer, Run
-from owpc_ltr_optimizers.trees.growth import Growth
-from owpc_ltr_optimizers.trees.matrices import (
+from owpc_ltr_optimizers.boosting.growth import Growth
+from owpc_ltr_optimizers.boosting.matrices import (
     Matrices,
     external_memory,
     refusing,
@@ -120,7 +120,7 @@ class Boosting:
         """Grow trees on XGBoost's external memory: of each document only a few numbers are held."""
         del start
         if data.workers is not None:
-            from owpc_ltr_optimizers.trees.on_workers import grow_on_workers
+            from owpc_ltr_optimizers.boosting.on_workers import grow_on_workers
 
             return grow_on_workers(self, loss, data, run)
         own = self.objective if self.objective != "loss" else None

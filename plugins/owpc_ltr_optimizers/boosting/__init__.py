@@ -1,0 +1,1 @@
+"""Boosting: XGBoost's trees, in memory, over parts and by workers together."""

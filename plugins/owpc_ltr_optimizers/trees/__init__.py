@@ -1,1 +1,0 @@
-"""Trees: what XGBoost is given of a loss and of the data."""
