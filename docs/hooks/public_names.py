@@ -15,7 +15,7 @@ from mkdocs.exceptions import PluginError
 
 PACKAGE = Path(__file__).parents[2] / "owpc_ltr"
 TOPICS = {
-    "data": ("api.datasets", "api.judgments", "api.partitions", "data"),
+    "data": ("api.datasets", "api.judgments", "api.partitions", "api.workers", "data"),
     "training": ("api.training", "api.models", "training", "models", "interop"),
     "evaluation": ("api.evaluation", "evaluation", "metrics"),
     "cluster": ("api.cluster", "api.feature_sets", "api.uploaded_models", "features", "engine"),

@@ -24,10 +24,15 @@ ON_NODE = [page for page in PAGES if NEEDS_NODE & set(samples_of(page))]
 def empty_node(session_node: SessionNode) -> Iterator[str]:
     """The session's own node, for pages use plain names: never one that somebody named.
 
-    What a page has made is taken away, for the next one makes it again.
+    What a page, or the demo, has made is taken away, for the next one makes it again.
     """
+    _empty(session_node.status.url)
     yield session_node.status.url
-    engine = Engine(ConnectionSettings(session_node.status.url))
+    _empty(session_node.status.url)
+
+
+def _empty(url: str) -> None:
+    engine = Engine(ConnectionSettings(url))
     for name in ("movies", "python-docs", "products", "owpc-ltr-store", "owpc-ltr-pointers"):
         with contextlib.suppress(EngineRefusal):
             # A name that was made anew is an alias, and it is its index that is taken away.
