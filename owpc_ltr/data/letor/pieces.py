@@ -24,8 +24,10 @@ class TextPiece:
 
     @property
     def share(self) -> float:
-        """The share of all bytes that was read."""
-        return 1.0 if self._rest is None else self._rest.share
+        """The share of all bytes that was read: by it, room is made for what is to come."""
+        if self._rest is None:
+            return self._given / max(len(self._text), 1)
+        return self._rest.share
 
     def readinto(self, buffer: memoryview) -> int:
         """Fill as much of the buffer as there is."""
