@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.letor import read_letor, side_by_side, write_letor
+from owpc_ltr.data.letor.pieces import last_query
 from owpc_ltr.data.letor.reader import Reader
 from owpc_ltr.errors import BadInput
 
@@ -107,3 +108,26 @@ def test_pieces_are_read_by_other_threads(
     write_letor(read_letor(path, threads=2), again)
     assert len(taken) > 2
     assert read_letor(again).n_queries == read_letor(path).n_queries
+
+
+def test_a_cut_is_looked_for_near_the_end_alone() -> None:
+    text = b"0 qid:1 1:1\n0 qid:2 1:1\n" + b"\n" * 6
+    assert last_query(text) == last_query(text, 8) == 12
+    assert last_query(text, 7) == 0, "the line of another query is the eighth from the end"
+
+
+def test_millions_of_blank_lines_are_not_looked_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[int] = []
+
+    def noted(text: bytes, lines: int | None = None) -> int:
+        looked.append(len(text) if lines is None else min(lines, len(text)))
+        return last_query(text, lines)
+
+    monkeypatch.setattr(side_by_side, "last_query", noted)
+    monkeypatch.setattr(side_by_side, "PIECE", 1 << 16)
+    path = tmp_path / "blank.txt"
+    path.write_bytes(b"0 qid:1 1:1\n" + b"\n" * (1 << 20) + b"1 qid:2 1:2\n")
+    assert read_letor(path, threads=2).fingerprint == read_letor(path, threads=1).fingerprint
+    assert sum(looked) < 1 << 16

@@ -39,11 +39,16 @@ class TextPiece:
         return len(got)
 
 
-def last_query(text: bytes) -> int:
-    """Where the last query's first line begins; 0 where no other one is before it."""
+def last_query(text: bytes, lines: int | None = None) -> int:
+    """Where the last query's first line begins; 0 where no other one is before it.
+
+    Nor is it looked for more than so many `lines` from the end.
+    """
     end, start = text.rfind(b"\n") + 1, 0
     last: bytes | None = None
-    while end > 0:
+    seen = 0
+    while end > 0 and seen != lines:
+        seen += 1
         begin = text.rfind(b"\n", 0, end - 1) + 1
         found = _QUERY.match(text[begin:end])
         if found is not None:

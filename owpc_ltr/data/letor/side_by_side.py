@@ -19,6 +19,8 @@ from owpc_ltr.errors import BadInput
 PIECE = 8 << 20
 _LONGEST = 4
 """Pieces through which a query may go before the rest is left to one reader."""
+_LINES = 5000
+"""Lines from the end of a piece in which it may be cut: blank ones come in millions."""
 
 
 def read_side_by_side(whole: Reader, source: Source, block: int, threads: int) -> None:
@@ -35,7 +37,7 @@ def read_side_by_side(whole: Reader, source: Source, block: int, threads: int) -
                 if got < len(buffer) or len(text) > _LONGEST * PIECE:
                     kept = text
                     break
-                cut = last_query(text)
+                cut = last_query(text, _LINES)
                 if not cut:
                     kept = text
                     continue
