@@ -42,14 +42,15 @@ class TextPiece:
 def last_query(text: bytes, lines: int | None = None) -> int:
     """Where the last query's first line begins; 0 where no other one is before it.
 
-    Nor is it looked for more than so many `lines` from the end.
+    Nor is it looked for in more than so many of the last `lines` that may be of a query.
     """
     end, start = text.rfind(b"\n") + 1, 0
     last: bytes | None = None
     seen = 0
-    while end > 0 and seen != lines:
+    # Blank lines and comments, which come in millions, are passed over at once.
+    while seen != lines and (named := text.rfind(b"qid:", 0, end)) >= 0:
         seen += 1
-        begin = text.rfind(b"\n", 0, end - 1) + 1
+        begin = text.rfind(b"\n", 0, named) + 1
         found = _QUERY.match(text[begin:end])
         if found is not None:
             if last is not None and found.group(1) != last:

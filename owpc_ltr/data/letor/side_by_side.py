@@ -20,7 +20,7 @@ PIECE = 8 << 20
 _LONGEST = 4
 """Pieces through which a query may go before the rest is left to one reader."""
 _LINES = 5000
-"""Lines from the end of a piece in which it may be cut: blank ones come in millions."""
+"""Lines from the end of a piece in which it may be cut: a query may have millions of short ones."""
 
 
 def read_side_by_side(whole: Reader, source: Source, block: int, threads: int) -> None:
