@@ -6,13 +6,15 @@ Every query is asked in all ways in turn, in a new order each time: medians and 
 one run, by our clock, and what each adds to the search alone. A model is asked in each form that it
 has: linear as a few rescorers and, for comparison, as a chain of one a feature; trees as tables and
 additive models as curves inside the engine; and any but linear ones scored by the client too, which
-gets the features of the window.
+gets the features of the whole window where the others get a page of ten hits.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +22,13 @@ import numpy as np
 
 from owpc_ltr.api.cluster import connect
 from owpc_ltr.api.judgments import read_judgments
-from owpc_ltr.engine.search.request import SearchRequest, default_query
-from owpc_ltr.engine.search.serving import Serve, Served, query_alone, with_stored
+from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.search.request import SearchRequest, default_query, rescore_clauses
+from owpc_ltr.engine.search.serving import Serve, Served, with_stored
+from owpc_ltr.engine.store.base import Store
 from owpc_ltr.engine.store.templates import compile_featureset
 from owpc_ltr.errors import Refused
-from owpc_ltr.interop.client_scored import store_for_client
+from owpc_ltr.interop.client_scored import is_client_scored, store_for_client
 from owpc_ltr.interop.export import export_linear
 from owpc_ltr.interop.plain_engine.form import plain_form, store_plain
 from owpc_ltr.interop.stored_model import StoredModel
@@ -39,10 +43,13 @@ def main() -> None:
     cluster = connect(given.url, store_kind="plugin-free")
     engine, store = cluster.engine, cluster.store
     featureset = store.get_featureset(given.featureset)
-    ways: dict[str, Serve] = {"the search alone": query_alone(engine, store)}
+    ways: dict[str, Serve] = {"the search alone": shown(engine, lambda _request: {})}
     for path in given.models:
         for what, stored in forms(Path(path), featureset):
-            ways[what] = with_stored(engine, store, stored)
+            if is_client_scored(stored):
+                ways[what] = with_stored(engine, store, stored)
+            else:
+                ways[what] = shown(engine, partial(in_engine, store, stored))
         model = load_model(path)
         if isinstance(model, LinearModel):
             ways[f"{Path(path).stem}: linear, a rescorer a feature"] = chained(
@@ -73,13 +80,29 @@ def forms(path: Path, featureset: Any) -> list[tuple[str, StoredModel]]:
     return [(f"{path.stem}: {words}", stored), *found]
 
 
-def chained(engine: Any, featureset: Any, model: LinearModel) -> Serve:
+def shown(engine: Engine, added: Callable[[SearchRequest], dict[str, Any]]) -> Serve:
+    """A search that shows a page of hits, with what is added to its body."""
+
+    def serve(request: SearchRequest) -> Served:
+        body = {"query": request.filled, "size": request.size, "_source": False, **added(request)}
+        answer = engine.request("POST", f"/{request.index}/_search", body=body)
+        return Served(tuple(hit["_id"] for hit in answer["hits"]["hits"]), answer["took"])
+
+    return serve
+
+
+def in_engine(store: Store, stored: StoredModel, request: SearchRequest) -> dict[str, Any]:
+    """The rescorers of a model that the engine runs."""
+    return {"rescore": rescore_clauses(store, stored, request.params, request.window)}
+
+
+def chained(engine: Engine, featureset: Any, model: LinearModel) -> Serve:
     """A linear model as a chain of rescorers, one a feature with a weight."""
     weights, _ = model.folded()
     weighed = {name: float(w) for name, w in zip(model.feature_names, weights, strict=True) if w}
     compiled = compile_featureset(featureset, set(weighed))
 
-    def serve(request: SearchRequest) -> Served:
+    def added(request: SearchRequest) -> dict[str, Any]:
         steps = [
             {
                 "window_size": request.window,
@@ -91,12 +114,9 @@ def chained(engine: Any, featureset: Any, model: LinearModel) -> Serve:
             }
             for place, part in enumerate(compiled.queries)
         ]
-        size = max(request.size, request.window)
-        body = {"query": request.filled, "size": size, "_source": False, "rescore": steps}
-        answer = engine.request("POST", f"/{request.index}/_search", body=body)
-        return Served(tuple(hit["_id"] for hit in answer["hits"]["hits"]), answer["took"])
+        return {"rescore": steps}
 
-    return serve
+    return shown(engine, added)
 
 
 def timed(ways: dict[str, Serve], requests: list[SearchRequest]) -> dict[str, Any]:

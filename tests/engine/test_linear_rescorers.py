@@ -7,13 +7,16 @@ from collections import defaultdict
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.http.connection import ConnectionSettings
+from owpc_ltr.engine.store import plugin_free
 from owpc_ltr.engine.store.named_queries import count_clauses, linear_rescorers
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
+from owpc_ltr.engine.store.templates import compile_featureset
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.features.scoring import scoring
 from owpc_ltr.interop.export import export_linear
@@ -82,8 +85,17 @@ def terms_of(clauses: list[dict[str, Any]]) -> list[tuple[str, float]]:
     ]
 
 
-def test_a_model_asks_for_its_own_features_whichever_was_asked_before() -> None:
-    """What is kept ready of one model serves no other of the same set."""
+def test_a_model_asks_for_its_own_features_whichever_was_asked_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is kept ready of one model serves no other of the same set, and is made ready once."""
+    made = []
+
+    def counted(*given: Any) -> Any:
+        made.append(given)
+        return compile_featureset(*given)
+
+    monkeypatch.setattr(plugin_free, "compile_featureset", counted)
     features = tuple(
         Feature(name, ("keywords",), {"match": {name: "{{keywords}}"}}) for name in ("a", "b")
     )
@@ -97,3 +109,4 @@ def test_a_model_asks_for_its_own_features_whichever_was_asked_before() -> None:
                 clauses = store.rescore(stored, {"keywords": words}, 10)
                 told = json.dumps(clauses)
                 assert {name for name in "ab" if f'"{name}": "{words}"' in told} == asked
+    assert len(made) == 3

@@ -40,6 +40,9 @@ from owpc_ltr.interop.plain_engine.form import plain_form
 from owpc_ltr.interop.stored_model import StoredModel, model_source, read_featureset, read_model
 from owpc_ltr.names import check_index, check_name
 
+_KEPT = 16
+"""Sets, and parts of sets that models look at, which are kept ready."""
+
 
 class PluginFreeStore:
     """A store in the index `owpc-ltr-store`, or `owpc-ltr-store-NAME`.
@@ -55,8 +58,7 @@ class PluginFreeStore:
         self._about = about
         self.name = name
         self._index = StoreIndex(engine, name)
-        self._compiled: CompiledSet | None = None
-        self._compiled_part: tuple[frozenset[str], CompiledSet] | None = None
+        self._compiled: dict[tuple[int, frozenset[str] | None], CompiledSet] = {}
 
     def prepare(self) -> None:
         """Make the index if it is not there yet. Refused where the name is somebody else's."""
@@ -204,7 +206,7 @@ class PluginFreeStore:
     ) -> dict[str, dict[str, Any]]:
         """The queries of these features of a model, by name."""
         given = check_params(model.featureset, params)
-        compiled = self._compile_part(model.featureset, frozenset(names))
+        compiled = self._compile(model.featureset, frozenset(names))
         if compiled.derived:
             raise Refused(
                 f"feature '{compiled.derived[0].name}' is derived from others, which only the LTR "
@@ -231,19 +233,19 @@ class PluginFreeStore:
     def _most_clauses(self) -> int | None:
         return most_clauses(self._engine)
 
-    def _compile(self, featureset: FeatureSet) -> CompiledSet:
-        """The set made ready; the last one is kept, for searches come in thousands of one set."""
-        last = self._compiled
-        if last is None or last.featureset is not featureset:
-            last = self._compiled = compile_featureset(featureset)
-        return last
+    def _compile(self, featureset: FeatureSet, names: frozenset[str] | None = None) -> CompiledSet:
+        """The set made ready, or some features of it: those that a model looks at.
 
-    def _compile_part(self, featureset: FeatureSet, names: frozenset[str]) -> CompiledSet:
-        """The same for some features of a set: those that a model looks at."""
-        last = self._compiled_part
-        if last is None or last[0] != names or last[1].featureset is not featureset:
-            last = self._compiled_part = names, compile_featureset(featureset, names)
-        return last[1]
+        The last ones are kept, for searches come in thousands of few models.
+        """
+        # What is kept holds on to its set, so that no other one has its id.
+        key = id(featureset), names
+        found = self._compiled.get(key)
+        if found is None:
+            found = self._compiled[key] = compile_featureset(featureset, names)
+            for oldest in list(self._compiled)[:-_KEPT]:
+                self._compiled.pop(oldest, None)
+        return found
 
     def _try(self, compiled: CompiledSet, validation: dict[str, Any]) -> None:
         """Search with each template by itself, then with all, as logging will."""
