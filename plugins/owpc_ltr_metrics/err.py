@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Labels, Vector
+from owpc_ltr.compiling import compiled
 from owpc_ltr.errors import UsageError
 from owpc_ltr.metrics import Metric, RankedQueries
 from owpc_ltr.metrics.conventions import check_scale, cutoff_words
-from owpc_ltr.metrics.ragged import IntVector, counts_by_query, rectangles, sums_by_query
+from owpc_ltr.metrics.ragged import counts_by_query, rectangles, sums_by_query
 from owpc_ltr.metrics.ranking import Ranking
-
-Table = NDArray[np.float64]
-"""One row a run, one column a place."""
 
 _NEGLIGIBLE = 1e-18
 _LARGEST_GRADE = 50.0
@@ -80,46 +77,51 @@ def _run_reciprocals(stop: Vector, ranking: Ranking, cutoff: int | None) -> Vect
     totals = ranking.run_sums(stop)
     values: Vector = totals / (ranking.above + 1.0)
     tied = np.flatnonzero((ranking.size > 1) & (totals > 0))
-    for rows, positions in rectangles(ranking.first[tied], ranking.size[tied]):
-        runs = tied[rows]
-        probabilities = -np.sort(-stop[positions], axis=1)
-        values[runs] = _mean_over_orders(probabilities, ranking.above[runs], cutoff)
+    if len(tied):
+        last = np.iinfo(np.int64).max if cutoff is None else cutoff
+        values[tied] = _means_over_orders(
+            stop, ranking.first[tied], ranking.size[tied], ranking.above[tied], last
+        )
     return values
 
 
-def _mean_over_orders(stop: Table, above: IntVector, cutoff: int | None) -> Vector:
-    """Mean over all orders of a run of Σ_j 1/(above + j) P(the j-th stops the reader).
+@compiled
+def _means_over_orders(stop: Any, first: Any, size: Any, above: Any, last: Any) -> Any:
+    """Of each run, the mean over all its orders of Σ_j 1/(above + j) P(the j-th stops the reader).
 
     With E_j the mean over all j-subsets of the product of 1 − p, the j-th stops the reader with
-    probability E_{j−1} − E_j. `stop` has a run a line, its probabilities in decreasing order.
+    probability E_{j−1} − E_j. Nothing counts below rank `last`.
     """
-    size = stop.shape[1]
-    # Maclaurin: E_j ≤ E_1^j, so places beyond this width cannot be seen in a float.
-    weakest = float((1.0 - stop.mean(axis=1)).max())
-    seen = int(np.log(_NEGLIGIBLE) / np.log(weakest)) + 1 if 0 < weakest < 1 else size
-    width = min(size, seen, size if cutoff is None else cutoff)
-    means = _subset_means(stop, width)
-    rank = above[:, None] + np.arange(1, width + 1)
-    counted = 1.0 / rank if cutoff is None else (rank <= cutoff) / rank
-    total: Vector = ((means[:, :-1] - means[:, 1:]) * counted).sum(axis=1)
-    return total
+    values = np.zeros(len(first))
+    for run in range(len(first)):
+        n = size[run]
+        run_stop = stop[first[run] : first[run] + n]
+        # Maclaurin: E_j ≤ E_1^j, so places beyond this width cannot be seen in a float.
+        weakest = 1.0 - run_stop.mean()
+        width = min(n, last - above[run])
+        if 0.0 < weakest < 1.0:
+            width = min(width, int(np.log(_NEGLIGIBLE) / np.log(weakest)) + 1)
+        means = _subset_means(run_stop, width)
+        for j in range(1, width + 1):
+            values[run] += (means[j - 1] - means[j]) / (above[run] + j)
+    return values
 
 
-def _subset_means(stop: Table, width: int) -> Table:
-    """E_0 … E_width of each line: the mean over all j-subsets of the product of 1 − p.
+@compiled
+def _subset_means(stop: Any, width: Any) -> Any:
+    """E_0 … E_width: the mean over all j-subsets of the product of 1 − p.
 
     One more factor q among n others: E_j ← ((n + 1 − j) E_j + j q E_{j−1})/(n + 1), a mean of
     positive numbers. Factors of 1 leave E_j = 1, so only documents that can stop count.
     """
-    size = stop.shape[1]
-    stopping = int((stop > 0).sum(axis=1).max(initial=0))
-    means = np.ones((len(stop), width + 1))
-    subset = np.arange(1, width + 1)
-    for column in range(stopping):
-        n = size - stopping + column + 1
-        taken = np.minimum(subset, n) / n
-        with_it = taken * (1.0 - stop[:, column, None]) * means[:, :-1]
-        means[:, 1:] = (1.0 - taken) * means[:, 1:] + with_it
+    means = np.ones(width + 1)
+    n = np.sum(stop == 0.0)
+    for p in stop:
+        if p > 0.0:
+            n += 1
+            for j in range(width, 0, -1):
+                taken = min(j, n) / n
+                means[j] = (1.0 - taken) * means[j] + taken * (1.0 - p) * means[j - 1]
     return means
 
 

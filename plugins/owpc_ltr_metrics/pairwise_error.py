@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from owpc_ltr import hookimpl
-from owpc_ltr.arrays import Labels, Vector
+from owpc_ltr.arrays import Vector
+from owpc_ltr.compiling import compiled
 from owpc_ltr.metrics import Metric, RankedQueries
 from owpc_ltr.metrics.conventions import Empty
-from owpc_ltr.metrics.ragged import IntVector, counts_by_query, divide_defined
+from owpc_ltr.metrics.ragged import divide_defined
 
 
 @dataclass(frozen=True)
@@ -29,19 +30,14 @@ class PairwiseError(Metric):
     empty: Empty = field(default="skip", kw_only=True)
 
     def values(self, queries: RankedQueries) -> Vector:
-        """Misordered pairs over pairs.
-
-        A tied pair is wrong in half of the orders: the mean of the worst and the best order.
-        """
-        if self.ties != "expected":
-            wrong, pairs = _misordered(queries.ranking(self.ties).labels, queries)
-            return divide_defined(wrong.astype(np.float64), pairs)
-        worst, best = queries.ranking("pessimistic"), queries.ranking("optimistic")
-        wrong, pairs = _misordered(worst.labels, queries)
-        if worst is not best:
-            wrong = wrong + _misordered(best.labels, queries)[0]
-            pairs = 2 * pairs
-        return divide_defined(wrong.astype(np.float64), pairs)
+        """Misordered pairs over pairs; a tied pair is wrong in half of the orders."""
+        ranking = queries.ranking(self.ties)
+        levels, codes = np.unique(ranking.labels, return_inverse=True)
+        wrong = np.zeros(queries.n_queries, dtype=np.int64)
+        pairs = np.zeros(queries.n_queries, dtype=np.int64)
+        tree = np.zeros(len(levels) + 1, dtype=np.int64)
+        _count_pairs(codes + 1, ranking.first, ranking.query, ranking.size, tree, wrong, pairs)
+        return divide_defined(wrong.astype(np.float64), 2 * pairs)
 
     @property
     def meaning(self) -> str:
@@ -49,38 +45,51 @@ class PairwiseError(Metric):
         return "pairs of different labels in the wrong order, over all such pairs"
 
 
-def _misordered(labels: Labels, queries: RankedQueries) -> tuple[IntVector, IntVector]:
-    """Misordered pairs, and pairs of different labels, of each query ranked best first.
+@compiled
+def _count_pairs(
+    codes: Any, first: Any, query: Any, size: Any, tree: Any, wrong: Any, pairs: Any
+) -> None:
+    """Twice the misordered pairs, and the pairs of different labels, of each query.
 
-    Labels as binary numbers, highest digit first: two documents are compared at the first digit
-    where they differ. At each digit the zeros above a one of the same segment are wrong; then
-    the segments split, zeros before ones, each keeping its order.
+    `codes` are the ranks of the labels, from 1 on, of the documents best first; the runs are those
+    of a `Ranking`. `tree` counts the documents of each code that a query has shown so far, as sums
+    that double in length (Fenwick 1994): all 0 before and after each query.
     """
-    levels = np.unique(labels)
-    codes = np.searchsorted(levels, labels)
-    start = np.repeat(queries.offsets[:-1], queries.lengths)
-    stop = np.repeat(queries.offsets[1:], queries.lengths)
-    wrong = np.zeros(queries.n_queries, dtype=np.int64)
-    pairs = np.zeros(queries.n_queries, dtype=np.int64)
-    for digit in reversed(range((len(levels) - 1).bit_length() if len(levels) else 0)):
-        one = (codes >> digit) & 1
-        zeros = np.concatenate([[0], np.cumsum(1 - one)])
-        zeros_above = zeros[:-1] - zeros[start]
-        zeros_in_all = zeros[stop] - zeros[start]
-        wrong += counts_by_query(one * zeros_above, queries.offsets)
-        pairs += counts_by_query(one * zeros_in_all, queries.offsets)
-        border = start + zeros_in_all
-        ones_above = np.arange(len(codes)) - start - zeros_above
-        place = np.where(one, border + ones_above, start + zeros_above)
-        start, stop = np.where(one, border, start), np.where(one, stop, border)
-        codes, start, stop = _moved(place, codes), _moved(place, start), _moved(place, stop)
-    return wrong, pairs
+    start = 0
+    for run in range(len(first)):
+        begin, end = first[run], first[run] + size[run]
+        # Before its run is shown a document counts those above it, after it those tied with it as
+        # well: each pair of different labels in a run is counted once of two.
+        for document in range(begin, end):
+            wrong[query[run]] += _below(tree, codes[document])
+        for document in range(begin, end):
+            _add(tree, codes[document], 1)
+        for document in range(begin, end):
+            wrong[query[run]] += _below(tree, codes[document])
+        if run + 1 == len(first) or query[run + 1] != query[run]:
+            for document in range(start, end):
+                pairs[query[run]] += _below(tree, codes[document])
+            for document in range(start, end):
+                _add(tree, codes[document], -1)
+            start = end
 
 
-def _moved(place: IntVector, values: IntVector) -> IntVector:
-    moved = np.empty_like(values)
-    moved[place] = values
-    return moved
+@compiled
+def _below(tree: Any, code: Any) -> Any:
+    """How many documents that were shown have a lower code."""
+    count, place = 0, code - 1
+    while place > 0:
+        count += tree[place]
+        place &= place - 1
+    return count
+
+
+@compiled
+def _add(tree: Any, code: Any, count: Any) -> None:
+    place = code
+    while place < len(tree):
+        tree[place] += count
+        place += place & -place
 
 
 @hookimpl
