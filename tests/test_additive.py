@@ -231,6 +231,21 @@ def test_features_that_are_no_queries_are_refused_and_damage_is_told() -> None:
             plain_form(replace(stored, definition={**stored.definition, **damage}))
 
 
+def test_a_form_is_read_once_a_model_and_is_never_that_of_another() -> None:
+    models = [random_model(np.random.default_rng(seed)) for seed in range(40)]
+    stored = [store_plain(model, FEATURES, f"m{seed}") for seed, model in enumerate(models)]
+    assert plain_form(stored[0]) is plain_form(stored[0])
+    for model, one in zip(models, stored, strict=True):
+        form = plain_form(one)
+        assert form is not None
+        assert form.shift == plain_curves(model).shift
+    for model in models:
+        # Each goes at once, so that the next may be where it was.
+        form = plain_form(store_plain(model, FEATURES, "m"))
+        assert form is not None
+        assert form.shift == plain_curves(model).shift
+
+
 def test_the_command_line_trains_and_shows_curves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

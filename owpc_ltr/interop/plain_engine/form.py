@@ -57,14 +57,29 @@ _READERS: dict[str, Callable[[Any, str], PlainForm]] = {
 }
 
 
+_MOST_KEPT = 16
+_KEPT: dict[int, tuple[StoredModel, PlainForm]] = {}
+
+
 def plain_form(stored: StoredModel) -> PlainForm | None:
     """The form that a plain engine runs by scripts; None for a model that is none.
 
-    Raises BadInput where the stored one is damaged.
+    The last ones are kept, for searches come in thousands of few models. Raises BadInput where the
+    stored one is damaged.
     """
     reader = _READERS.get(stored.type)
     if reader is None:
         return None
+    # What is kept holds on to its model, so that no other one has its id.
+    found = _KEPT.get(id(stored))
+    if found is None:
+        found = _KEPT[id(stored)] = stored, _read(reader, stored)
+        for oldest in list(_KEPT)[:-_MOST_KEPT]:
+            _KEPT.pop(oldest, None)
+    return found[1]
+
+
+def _read(reader: Callable[[Any, str], PlainForm], stored: StoredModel) -> PlainForm:
     form = reader(stored.definition, f"the stored model '{stored.name}'")
     unknown = sorted(set(form.features) - set(stored.featureset.feature_names))
     if unknown:
