@@ -90,7 +90,7 @@ def test_each_feature_that_goes_is_the_one_that_others_best_stand_in_for(
 ) -> None:
     """By training without each; the model of all of them does not tell it."""
     training, validation = both
-    costs = Costs({"strong": 4.0, "weak": 1.0, "noise": 0.5}, 0.02)
+    costs = Costs({"weak": 4.0, "strong": 3.9, "noise": 0.5}, 0.02)
     path = train_at_cost(training, LINEAR, RUN, validation, costs).path
     left = frozenset(NAMES)
     for step in path[1:]:
@@ -99,6 +99,21 @@ def test_each_feature_that_goes_is_the_one_that_others_best_stand_in_for(
         left -= {step.dropped or ""}
     monkeypatch.setattr(feature_selection, "_TRIED", 1)
     assert train_at_cost(training, LINEAR, RUN, validation, costs).path != path
+
+
+def test_the_dearest_feature_is_tried_however_much_the_model_leans_on_it(
+    both: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feature_selection, "_TRIED", 1)
+    leant_on = train(both[0], LINEAR, RUN).model
+    assert isinstance(leant_on, LinearModel)
+    assert NAMES[int(np.abs(leant_on.weights).argmax())] == "strong"
+    costs = Costs({"strong": 3.0, "noise": 0.1}, 0.02)
+    path = train_at_cost(both[0], LINEAR, RUN, both[1], costs).path
+    assert path[1].dropped == "strong"
+    without = worth_of(frozenset(NAMES) - {"strong"}, both, costs)
+    assert path[1].worth == pytest.approx(without, abs=1e-12)
+    assert without > worth_of(frozenset(NAMES) - {"noise"}, both, costs)
 
 
 def worth_of(names: frozenset[str], both: Both, costs: Costs) -> float:

@@ -2,8 +2,8 @@
 
 Backward elimination: train with all features, take out the one whose loss is least for what it
 costs, train again, down to one. The loss is first told by the model as it is, for all features; the
-few that look best are then trained without, one at a time, for others may stand in for them (of
-trees, which take long to train, the best one only). Of the models on this path, that with the best
+few that look best, and the dearest one, are then trained without, one at a time, for others may
+stand in for them (of trees, which take long to train, the best one only). Of the models on this path, that with the best
 validation metric less the price of its features is kept; or the cheapest that keeps a share of the
 gain. The path was chosen on the validation queries, so that their metric flatters a little: measure
 on others.
@@ -127,7 +127,7 @@ def _path(
 def _spared(
     model: Model, validation: RankingDataset, metric: Metric, prices: Mapping[str, float]
 ) -> list[str]:
-    """The features without whose values this model is worth most, before it is trained again."""
+    """The features without whose values this model is worth most, and the dearest of all."""
     features = validation.features.copy()
     worth = {}
     for name, price in prices.items():
@@ -136,8 +136,11 @@ def _spared(
         value = metric.mean(model.score(features), validation.labels, validation.offsets)
         features[:, column] = validation.features[:, column]
         worth[name] = signed(value, metric) + price
-    tried = 1 if isinstance(model, TreeModel) else _TRIED
-    return sorted(worth, key=worth.__getitem__, reverse=True)[:tried]
+    best = sorted(worth, key=worth.__getitem__, reverse=True)
+    if isinstance(model, TreeModel):
+        return best[:1]
+    # What a model leans on most may be what it needs least once it is trained without.
+    return list(dict.fromkeys([*best[:_TRIED], max(prices, key=prices.__getitem__)]))
 
 
 def _value(model: Model, data: RankingDataset, metric: Metric) -> float:
