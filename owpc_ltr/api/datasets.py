@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from owpc_ltr.arrays import Vector
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.data.partitioned.kept import Room
     from owpc_ltr.data.splits import DatasetSplits
     from owpc_ltr.models.reordering import ReorderingModel
     from owpc_ltr.protocols import Model
@@ -75,7 +76,10 @@ def write_run(
 
 
 def read_folds(
-    paths: Sequence[Path | str], *, max_features: int | None = None, memory: int | None = None
+    paths: Sequence[Path | str],
+    *,
+    max_features: int | None = None,
+    memory: int | Room | None = None,
 ) -> RankingDataset | PartitionedDataset | list[Fold[RankingDataset]]:
     """One dataset; or the folds of folders that have a train, a vali and a test file each.
 
@@ -93,7 +97,7 @@ def read_splits(
     test_share: float = 0.2,
     *,
     max_features: int | None = None,
-    memory: int | None = None,
+    memory: int | Room | None = None,
 ) -> DatasetSplits[RankingDataset] | DatasetSplits[PartitionedDataset]:
     """The queries of a file to learn from and to choose settings on, with their names for records.
 
@@ -114,17 +118,19 @@ def read_splits(
 
 
 def _splits_of_parts(
-    path: Path, given: Path | str | None, validation: float, test: float, memory: int | None
+    path: Path,
+    given: Path | str | None,
+    validation: float,
+    test: float,
+    memory: int | Room | None,
 ) -> DatasetSplits[PartitionedDataset]:
     from owpc_ltr.data.partitioned.dataset import open_partitioned, split_parts
-    from owpc_ltr.data.partitioned.kept import MEMORY
     from owpc_ltr.data.splits import HashSplit, with_validation
 
-    room = MEMORY if memory is None else memory
-    data = open_partitioned(path, room)
+    data = open_partitioned(path, memory)
     if given is None:
         return split_parts(data, HashSplit(validation, test), path.name, ("train", "validation"))
-    other = open_partitioned(given, room)
+    other = open_partitioned(given, memory)
     return with_validation(data, other, path.name, Path(given).name)
 
 

@@ -9,33 +9,38 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.data.partitioned.kept import Room
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 Progress = Callable[[str, float | None], None]
 
 
-def open_dataset(folder: str | Path, *, memory: int | None = None) -> PartitionedDataset:
+def open_dataset(
+    folder: str | Path, *, memory: int | None = None, half: bool = False
+) -> PartitionedDataset:
     """The dataset in a folder of parts, for `train`, `evaluate` and `select`; none is read yet.
 
     They go through it part by part. `memory` is how many bytes of parts may stay in memory between
-    passes: 512 MiB unless said. `read_dataset(folder)` reads all of it at once. Raises BadInput
-    where the folder is no dataset, was not finished, or lacks a part.
+    passes: 512 MiB unless said. With `half` training rounds feature values to 11 binary digits, so
+    that twice as many fit. `read_dataset(folder)` reads all of it at once. Raises BadInput where
+    the folder is no dataset, was not finished, or lacks a part.
     """
     from owpc_ltr.data.partitioned.dataset import open_partitioned
-    from owpc_ltr.data.partitioned.kept import MEMORY
+    from owpc_ltr.data.partitioned.kept import Room, room_of
 
-    return open_partitioned(folder, MEMORY if memory is None else memory)
+    return open_partitioned(folder, Room(room_of(memory).size, half))
 
 
 def open_or_read(
-    path: str | Path, *, memory: int | None = None, max_features: int | None = None
+    path: str | Path, *, memory: int | Room | None = None, max_features: int | None = None
 ) -> RankingDataset | PartitionedDataset:
     """The dataset in a file, read; or in a folder of parts, to be gone through."""
     from owpc_ltr.api.datasets import read_dataset
+    from owpc_ltr.data.partitioned.dataset import open_partitioned
     from owpc_ltr.data.partitioned.manifest import is_partitioned
 
     if is_partitioned(Path(path)):
-        return open_dataset(path, memory=memory)
+        return open_partitioned(path, memory)
     return read_dataset(path, max_features=max_features)
 
 
@@ -46,22 +51,29 @@ def sample_of(data: RankingDataset | PartitionedDataset) -> RankingDataset:
     return head_of(data)
 
 
-def bytes_of(text: str) -> int:
-    """A number of bytes from text as 512M or 4G. Raises UsageError.
+def room_from(text: str | None) -> Room:
+    """The room that 512M is, or 4G:half; without a word the usual one. Raises UsageError.
 
-    >>> bytes_of("512M"), bytes_of("1.5G"), bytes_of("4096")
-    (536870912, 1610612736, 4096)
+    >>> room_from("1.5G"), room_from("4096:half")
+    (Room(size=1610612736, half=False), Room(size=4096, half=True))
     """
+    from owpc_ltr.data.partitioned.kept import Room
     from owpc_ltr.errors import UsageError
 
-    number, unit = (text[:-1], text[-1].upper()) if text[-1:].isalpha() else (text, "")
+    if text is None:
+        return Room()
+    amount, colon, kind = text.partition(":")
+    number, unit = (amount[:-1], amount[-1].upper()) if amount[-1:].isalpha() else (amount, "")
     try:
         size = float(number) * _UNITS[unit]
     except (ValueError, KeyError):
         size = -1.0
-    if not 0 <= size < 2**60:
-        raise UsageError(f"'{text[:40]}' is no amount of memory: write it as 512M or 4G")
-    return int(size)
+    if not 0 <= size < 2**60 or (colon and kind != "half"):
+        raise UsageError(
+            f"'{text[:40]}' is no amount of memory: write it as 512M or 4G; 4G:half for half "
+            "precision"
+        )
+    return Room(int(size), kind == "half")
 
 
 def partition(

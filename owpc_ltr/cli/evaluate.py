@@ -108,13 +108,12 @@ def evaluate(
     from owpc_ltr.api.datasets import write_run
     from owpc_ltr.api.evaluation import METRICS, side_in_words
     from owpc_ltr.api.evaluation import evaluate as measure
-    from owpc_ltr.api.partitions import bytes_of, open_or_read, sample_of
+    from owpc_ltr.api.partitions import open_or_read, room_from, sample_of
     from owpc_ltr.api.workers import check_in_parts, on, workers_if_asked
 
     if cluster is not None:
         check_in_parts(data)
-    room = None if memory is None else bytes_of(memory)
-    judged = open_or_read(data, memory=room, max_features=max_features)
+    judged = open_or_read(data, memory=room_from(memory), max_features=max_features)
     if run is not None and sample_of(judged) is not judged:
         raise UsageError("--run lists documents of a dataset in memory: give a file, not a folder")
     warn_of_judgments(place.cluster, judged, index, live.query)

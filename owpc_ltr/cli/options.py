@@ -51,7 +51,10 @@ MaxFeatures = Annotated[
 ]
 Memory = Annotated[
     str | None,
-    typer.Option(help="How much of a folder of parts stays in memory, as 4G; default: 512M."),
+    typer.Option(
+        help="How much of a folder of parts stays in memory, as 4G; 4G:half: values "
+        "rounded to 11 bits, twice as many; default: 512M."
+    ),
 ]
 Metrics = Annotated[
     list[str] | None,

@@ -90,11 +90,11 @@ def select(
     """
     _check_data(data)
     from owpc_ltr.api.datasets import read_folds
-    from owpc_ltr.api.partitions import bytes_of
+    from owpc_ltr.api.partitions import room_from
     from owpc_ltr.api.training import select as select_over_folds
     from owpc_ltr.api.workers import check_in_parts, workers_if_asked
 
-    room = None if memory is None else bytes_of(memory)
+    room = room_from(memory)
     if cluster is not None:
         for one in data:
             check_in_parts(one)

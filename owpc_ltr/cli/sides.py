@@ -43,10 +43,13 @@ class SplitOptions:
     def read(self, path: Path) -> DatasetSplits[RankingDataset] | DatasetSplits[PartitionedDataset]:
         """The sides of a dataset, a file or a folder of parts, that training needs."""
         from owpc_ltr.api.datasets import read_splits
-        from owpc_ltr.api.partitions import bytes_of
+        from owpc_ltr.api.partitions import room_from
 
         shares = self.validation_share, self.test_share
-        memory = None if self.memory is None else bytes_of(self.memory)
         return read_splits(
-            path, self.validation, *shares, max_features=self.max_features, memory=memory
+            path,
+            self.validation,
+            *shares,
+            max_features=self.max_features,
+            memory=room_from(self.memory),
         )

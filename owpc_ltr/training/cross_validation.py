@@ -22,7 +22,7 @@ import numpy as np
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.parquet import read_dataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset, open_partitioned
-from owpc_ltr.data.partitioned.kept import MEMORY
+from owpc_ltr.data.partitioned.kept import Room
 from owpc_ltr.data.partitioned.manifest import is_partitioned
 from owpc_ltr.data.scaling import with_scales
 from owpc_ltr.data.splits import fold_of_queries
@@ -127,11 +127,11 @@ def cut_folds(data: D, folds: int, salt: str = "owpc-ltr") -> list[Fold[D]]:
 
 
 def read_folds(
-    paths: Sequence[Path], max_features: int | None = None, memory: int | None = None
+    paths: Sequence[Path], max_features: int | None = None, memory: int | Room | None = None
 ) -> Data | list[Fold[RankingDataset]]:
     """One dataset, which may be a folder of parts; or folds: folders of train, vali and test."""
     if len(paths) == 1 and is_partitioned(paths[0]):
-        return open_partitioned(paths[0], MEMORY if memory is None else memory)
+        return open_partitioned(paths[0], memory)
     if len(paths) == 1 and not paths[0].is_dir():
         return read_dataset(paths[0], max_features)
     folds = []

@@ -3,10 +3,10 @@
 Backward elimination: train with all features, take out the one whose loss is least for what it
 costs, train again, down to one. The loss is first told by the model as it is, for all features; the
 few that look best, and the dearest one, are then trained without, one at a time, for others may
-stand in for them (of trees, which take long to train, the best one only). Of the models on this path, that with the best
-validation metric less the price of its features is kept; or the cheapest that keeps a share of the
-gain. The path was chosen on the validation queries, so that their metric flatters a little: measure
-on others.
+stand in for them (of trees, which take long to train, the best one only). Of the models on this
+path, that with the best validation metric less the price of its features is kept; or the cheapest
+that keeps a share of the gain. The path was chosen on the validation queries, so that their metric
+flatters a little: measure on others.
 """
 
 from __future__ import annotations

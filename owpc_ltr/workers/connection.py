@@ -14,6 +14,7 @@ from typing import TypeVar
 from distributed import Client
 
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset, open_partitioned
+from owpc_ltr.data.partitioned.kept import Room
 from owpc_ltr.data.partitioned.pieces import Files
 from owpc_ltr.errors import Refused, WorkersUnavailable
 from owpc_ltr.workers.calls import Calls
@@ -37,7 +38,7 @@ class Workers:
         self.client, self.calls = client, Calls(client, scheduler)
         self._plugins = dict(plugins)
         self._stations: list[str] = []
-        self._opened: dict[tuple[Path, int], PartsOnWorkers] = {}
+        self._opened: dict[tuple[Path, Room], PartsOnWorkers] = {}
         self._base = self._station(Job(self._new_name(), versions(), self._plugins))
 
     def parts(self, data: PartitionedDataset) -> PartitionedDataset:
@@ -46,15 +47,21 @@ class Workers:
         Each keeps `data.memory` bytes of its parts in memory. Raises Refused where a worker does
         not see the same folder at the same path.
         """
-        folder, memory = data.files.folder.resolve(), data.memory
-        if (folder, memory) not in self._opened:
+        folder, room = data.files.folder.resolve(), data.files.kept.room
+        if (folder, room) not in self._opened:
             fingerprint = open_partitioned(folder).fingerprint
             about = Job(
-                self._new_name(), versions(), self._plugins, str(folder), fingerprint, memory
+                self._new_name(),
+                versions(),
+                self._plugins,
+                str(folder),
+                fingerprint,
+                room.size,
+                room.half,
             )
-            self._opened[folder, memory] = PartsOnWorkers(self.calls, self._station(about))
-        files = Files(folder, memory)
-        return replace(data, files=files, workers=self._opened[folder, memory])
+            self._opened[folder, room] = PartsOnWorkers(self.calls, self._station(about))
+        files = Files(folder, room)
+        return replace(data, files=files, workers=self._opened[folder, room])
 
     def whole(self, data: PartitionedDataset) -> PartitionedDataset:
         """The same dataset, to be gone through by one worker at a time; all see it."""

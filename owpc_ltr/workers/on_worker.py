@@ -18,6 +18,7 @@ from tornado.ioloop import PeriodicCallback
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import open_partitioned
+from owpc_ltr.data.partitioned.kept import Room
 from owpc_ltr.data.partitioned.pieces import Files, Form, Piece
 from owpc_ltr.errors import BadInput, OwpcLtrError, PluginError, Refused
 from owpc_ltr.host.registry import load
@@ -41,6 +42,7 @@ class Job:
     folder: str | None = None
     fingerprint: str = ""
     memory: int = 0
+    half: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ class Station(WorkerPlugin):  # type: ignore[misc]
         _load_plugins(self.job.plugins, scratch / self.name)
         if self.job.folder is None:
             return
-        data = open_partitioned(self.job.folder, self.job.memory)
+        data = open_partitioned(self.job.folder, Room(self.job.memory, self.job.half))
         if data.fingerprint != self.job.fingerprint:
             raise BadInput(
                 f"{self.job.folder} is another dataset there: all machines must see one folder at "

@@ -18,7 +18,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.partitioned.buckets import whole_side
-from owpc_ltr.data.partitioned.kept import MEMORY
+from owpc_ltr.data.partitioned.kept import Room, room_of
 from owpc_ltr.data.partitioned.manifest import Manifest, read_manifest
 from owpc_ltr.data.partitioned.passes import ahead
 from owpc_ltr.data.partitioned.pieces import Files, Form, Piece
@@ -82,7 +82,7 @@ class PartitionedDataset:
     @property
     def memory(self) -> int:
         """Bytes of parts that may stay in memory."""
-        return self.files.kept.budget
+        return self.files.kept.room.size
 
     @cached_property
     def scales(self) -> Vector:
@@ -234,17 +234,17 @@ class PartitionedDataset:
         return Piece(piece.part, own[wanted], int(wanted.sum()), int(sizes.sum()))
 
 
-def open_partitioned(folder: Path | str, memory: int = MEMORY) -> PartitionedDataset:
+def open_partitioned(folder: Path | str, memory: int | Room | None = None) -> PartitionedDataset:
     """The dataset in a folder; nothing but its manifest is read.
 
-    Parts of `memory` bytes stay in memory between passes. Raises BadInput where the folder is no
-    dataset, was not finished, or lacks a part.
+    Parts of `memory` bytes (512 MiB unless said) stay in memory between passes. Raises BadInput
+    where the folder is no dataset, was not finished, or lacks a part.
     """
     folder = Path(folder)
     manifest: Manifest = read_manifest(folder)
     pieces = tuple(Piece(part, None, part.queries, part.documents) for part in manifest.parts)
     return PartitionedDataset(
-        Files(folder, memory),
+        Files(folder, room_of(memory)),
         manifest.features,
         manifest.columns,
         manifest.featureset_hash,

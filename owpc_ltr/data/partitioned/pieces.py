@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.parquet.parts import load_learnable, load_queries
 from owpc_ltr.data.parquet.reading import load_dataset
-from owpc_ltr.data.partitioned.kept import Kept
+from owpc_ltr.data.partitioned.kept import Kept, Room
 from owpc_ltr.data.partitioned.manifest import Part
 
 Form = Literal["whole", "learnable", "filled"]
@@ -33,8 +33,8 @@ class Piece:
 class Files:
     """The files of a folder: what was read of them and stays in memory."""
 
-    def __init__(self, folder: Path, memory: int) -> None:
-        self.folder, self.kept = folder, Kept(memory)
+    def __init__(self, folder: Path, room: Room) -> None:
+        self.folder, self.kept = folder, Kept(room)
         self._queries: dict[str, tuple[pa.StringArray, NDArray[np.int64]]] = {}
 
     def queries(self, part: Part) -> tuple[pa.StringArray, NDArray[np.int64]]:
@@ -67,7 +67,7 @@ class Files:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # What was read stays in the process that has read it.
-        return Files, (self.folder, self.kept.budget)
+        return Files, (self.folder, self.kept.room)
 
 
 def _chosen(data: RankingDataset, piece: Piece) -> RankingDataset:
