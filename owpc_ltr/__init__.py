@@ -8,6 +8,7 @@ from owpc_ltr.version import VERSION
 
 if TYPE_CHECKING:
     from owpc_ltr.api.cluster import Cluster, connect
+    from owpc_ltr.api.conventions import explain_metric
     from owpc_ltr.api.datasets import from_frame, read_dataset, read_folds, read_run, write_run
     from owpc_ltr.api.estimators import OwpcRanker, Ranker
     from owpc_ltr.api.evaluation import Evaluation, evaluate
@@ -45,6 +46,7 @@ __all__ = [
     "average",
     "connect",
     "evaluate",
+    "explain_metric",
     "export_model",
     "from_frame",
     "hookimpl",
@@ -85,6 +87,7 @@ _HOMES = {
     "average": "owpc_ltr.api.models",
     "connect": "owpc_ltr.api.cluster",
     "evaluate": "owpc_ltr.api.evaluation",
+    "explain_metric": "owpc_ltr.api.conventions",
     "export_model": "owpc_ltr.api.models",
     "from_frame": "owpc_ltr.api.datasets",
     "hookimpl": "owpc_ltr.host.hookspecs",

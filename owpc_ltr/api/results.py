@@ -21,6 +21,7 @@ from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveMeasured
 from owpc_ltr.engine.search.profile import Profile
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.evaluation.evaluate import Measured
+from owpc_ltr.evaluation.reconciling import Reconciled
 from owpc_ltr.evaluation.risk_bounds import Bound
 from owpc_ltr.host.registry import Failure
 from owpc_ltr.testing import Checked
@@ -53,6 +54,7 @@ __all__ = [
     "Pooled",
     "Profile",
     "RankingDataset",
+    "Reconciled",
     "Report",
     "Samples",
     "SearchRequest",

@@ -18,6 +18,7 @@ from owpc_ltr.cli.export_model import export_model
 from owpc_ltr.cli.import_model import import_model
 from owpc_ltr.cli.index import index
 from owpc_ltr.cli.log_features import log_features
+from owpc_ltr.cli.metrics import metrics
 from owpc_ltr.cli.partition import partition
 from owpc_ltr.cli.plugins import plugins
 from owpc_ltr.cli.profile import profile
@@ -63,11 +64,11 @@ _ROAD = [
     *("demo", "engine", "index", "featureset", "judge", "log-features", "partition"),
     *("train", "select", "evaluate", "average", "import", "export", "doctor"),
     *("upload", "verify", "search", "rescore-body", "profile", "models"),
-    *("plugins", "check", "bounds", "warm-up"),
+    *("plugins", "metrics", "check", "bounds", "warm-up"),
 ]
 for command in (
     demo, index, log_features, partition, train, select, evaluate, average, doctor, upload, verify,
-    search, rescore_body, profile, plugins, check, bounds, warm_up,
+    search, rescore_body, profile, plugins, metrics, check, bounds, warm_up,
 ):  # fmt: skip
     app.command()(command)
 app.command("import")(import_model)

@@ -59,6 +59,12 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
             typer.echo("  ".join(padded).rstrip())
 
 
+def print_wrapped(text: str) -> None:
+    """Text on as many lines as it takes, none wider than the terminal, or 80 columns."""
+    for line in textwrap.wrap(printable(text), columns(), subsequent_indent="  "):
+        typer.echo(line)
+
+
 def _wrapped(cell: str, width: int) -> list[str]:
     return [cell] if len(cell) <= width else textwrap.wrap(cell, width)
 

@@ -1,0 +1,373 @@
+"""Other libraries' NDCG and MAP: each convention against the library's own output."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import json
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+
+import owpc_ltr as ltr
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.data.parquet import save_dataset
+from owpc_ltr.errors import UsageError
+from owpc_ltr.evaluation.reconciling import LIBRARIES, Convention, reconcile
+from owpc_ltr.evaluation.reconciling.conventions import FIELDS
+from owpc_ltr.evaluation.reconciling.values import ranked, values_by
+from owpc_ltr.metrics import parse_metric
+from tests.commands import commands_in
+
+Array = NDArray[Any]
+QUERIES = 25
+CLOSE = 1e-9
+
+
+@dataclass(frozen=True)
+class Case:
+    """Rankings of many queries: short and long lists, ties, grades, and queries of nothing."""
+
+    scores: Array
+    data: RankingDataset
+
+    @property
+    def slices(self) -> list[slice]:
+        bounds = self.data.offsets.tolist()
+        return [slice(a, b) for a, b in itertools.pairwise(bounds)]
+
+    @property
+    def binary(self) -> Array:
+        return (self.data.labels > 0).astype(np.float32)
+
+    def theirs(self, library: str, call: str, metric: str) -> float:
+        found = reconcile(self.scores, self.data, parse_metric(metric)).elsewhere
+        (value,) = [one.value for one in found if one.library == library and call in one.call]
+        return value
+
+
+def case(seed: int, longest: int = 60) -> Case:
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, longest, QUERIES)
+    rows = int(lengths.sum())
+    labels = rng.integers(0, 5, rows) * (rng.random(rows) < rng.choice([0.05, 0.4]))
+    scores = rng.normal(size=rows)
+    if seed % 2:
+        scores = np.round(scores, 1)
+    if seed % 5 == 4:
+        # Apart in double precision only.
+        scores += 1e-9 * rng.normal(size=rows)
+    data = make_dataset(
+        np.zeros((rows, 1), np.float32),
+        labels.astype(np.float32),
+        np.repeat([f"q{i:03d}" for i in range(QUERIES)], lengths),
+        document_ids=pa.array([f"d{i}" for i in rng.permutation(rows)]),
+    )
+    return Case(scores, data)
+
+
+CASES = [case(seed) for seed in range(40)]
+"""A thousand rankings."""
+
+
+def xgboost_says(one: Case, metric: str, labels: Array) -> float:
+    import xgboost as xgb
+
+    sizes = np.diff(one.data.offsets)
+    matrix = xgb.DMatrix(
+        np.zeros((len(labels), 1)), label=labels, qid=np.repeat(np.arange(len(sizes)), sizes)
+    )
+    matrix.set_base_margin(one.scores.astype(np.float32))
+    settings = {
+        "objective": "rank:ndcg" if metric.startswith("ndcg") else "rank:pairwise",
+        "eval_metric": metric,
+        "base_score": 0.0,
+        "disable_default_eval_metric": 1,
+        "nthread": 1,
+    }
+    return float(xgb.train(settings, matrix, num_boost_round=0).eval(matrix).rpartition(":")[2])
+
+
+@pytest.mark.parametrize("name", ["ndcg@5", "ndcg", "map@5", "map"])
+def test_xgboost_prints_what_is_said(name: str) -> None:
+    for one in CASES[:20]:
+        # Its MAP is for grades of 0 and 1.
+        labels = one.data.labels if "ndcg" in name else one.binary
+        assert one.theirs("XGBoost", name, name) == pytest.approx(
+            xgboost_says(one, name, labels), abs=CLOSE
+        )
+
+
+@pytest.mark.parametrize("name", ["ndcg@5", "map@5", "ndcg@30"])
+def test_lightgbm_prints_what_is_said(name: str) -> None:
+    lgb = pytest.importorskip("lightgbm")
+    metric, _, cutoff = name.partition("@")
+    for one in CASES[:20]:
+        settings = {
+            "objective": "lambdarank",
+            "metric": metric,
+            "eval_at": [int(cutoff)],
+            "verbose": -1,
+            "num_threads": 1,
+        }
+        data = lgb.Dataset(
+            np.zeros((len(one.scores), 1)),
+            label=one.data.labels,
+            group=np.diff(one.data.offsets),
+            init_score=one.scores,
+            params={"verbose": -1, "feature_pre_filter": False},
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            printed = lgb.Booster(settings, data).eval_train()[0][2]
+        assert one.theirs("LightGBM", metric, name) == pytest.approx(printed, abs=CLOSE)
+
+
+def as_trec(one: Case) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, float]]]:
+    assert one.data.document_ids is not None
+    ids = one.data.document_ids.to_pylist()
+    qrels: dict[str, dict[str, int]] = {}
+    run: dict[str, dict[str, float]] = {}
+    for name, rows in zip(one.data.query_ids.to_pylist(), one.slices, strict=True):
+        numbers = range(rows.start, rows.stop)
+        qrels[name] = {ids[i]: int(one.data.labels[i]) for i in numbers}
+        run[name] = {ids[i]: float(one.scores[i]) for i in numbers}
+    return qrels, run
+
+
+@pytest.mark.parametrize(
+    ("name", "theirs"),
+    [("ndcg@5", "ndcg_cut_5"), ("ndcg", "ndcg"), ("map", "map"), ("map@5", "map_cut_5")],
+)
+def test_trec_eval_prints_what_is_said(name: str, theirs: str) -> None:
+    pytrec_eval = pytest.importorskip("pytrec_eval")
+    for one in CASES:
+        qrels, run = as_trec(one)
+        measure = theirs.replace("_cut_", "_cut.")
+        found = pytrec_eval.RelevanceEvaluator(qrels, {measure}).evaluate(run)
+        printed = np.mean([values[theirs] for values in found.values()])
+        assert one.theirs("trec_eval", measure, name) == pytest.approx(printed, abs=CLOSE)
+
+
+def test_scikit_learn_prints_what_is_said() -> None:
+    metrics = pytest.importorskip("sklearn.metrics")
+    for one in CASES[:15]:
+        lists = [(one.data.labels[rows], one.scores[rows]) for rows in one.slices]
+        ndcg = [metrics.ndcg_score([a], [b], k=5) for a, b in lists if len(a) > 1]
+        assert one.theirs("scikit-learn", "ndcg_score", "ndcg@5") == pytest.approx(
+            np.mean(ndcg), abs=CLOSE
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            precision = [metrics.average_precision_score(a > 0, b) for a, b in lists]
+        assert one.theirs("scikit-learn", "average_precision_score", "map") == pytest.approx(
+            np.mean(precision), abs=CLOSE
+        )
+
+
+RANX = """
+import json, sys, warnings
+warnings.simplefilter("ignore")
+import ranx
+found = [
+    ranx.evaluate(ranx.Qrels(qrels), ranx.Run(run), ["ndcg@5", "ndcg_burges@5", "map"])
+    for qrels, run in json.load(sys.stdin)
+]
+json.dump([{name: float(value) for name, value in one.items()} for one in found], sys.stdout)
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ranx") is None, reason="ranx is not installed")
+def test_ranx_prints_what_is_said() -> None:
+    """Run as Python, for it compiles for a minute; tied documents as its compiled sort has them."""
+    import numba
+    from ranx.data_structures import common
+
+    sort = numba.njit(common.typed_list_argosrt.py_func)
+    asked, cases = [], CASES[1:14:2]
+    for one in cases:
+        places = np.empty(len(one.scores))
+        for rows in one.slices:
+            places[rows][sort(-one.scores[rows])] = -np.arange(rows.stop - rows.start)
+        asked.append(as_trec(replace(one, scores=places)))
+    ended = subprocess.run(
+        [sys.executable, "-c", RANX],
+        input=json.dumps(asked),
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for one, printed in zip(cases, json.loads(ended.stdout), strict=True):
+        for call, value in printed.items():
+            name = call.replace("_burges", "")
+            assert one.theirs("ranx", f'"{call}"', name) == pytest.approx(value, abs=CLOSE)
+
+
+@pytest.mark.skipif(
+    "OWPC_LTR_TEST_RANKLIB" not in os.environ, reason="OWPC_LTR_TEST_RANKLIB names no jar"
+)
+@pytest.mark.parametrize(("name", "theirs"), [("ndcg@5", "NDCG@5"), ("map", "MAP")])
+def test_ranklib_prints_what_is_said(name: str, theirs: str, tmp_path: Path) -> None:
+    one = CASES[1]
+    lines = [
+        f"{one.data.labels[i]:.0f} qid:{query} 1:{one.scores[i]:.1f} 2:0"
+        for query, rows in enumerate(one.slices)
+        for i in range(rows.start, rows.stop)
+    ]
+    (tmp_path / "data.txt").write_text("\n".join(lines) + "\n", "utf-8")
+    (tmp_path / "model.txt").write_text("## Coordinate Ascent\n1:1.0 2:0.0", "utf-8")
+    subprocess.run(
+        [
+            "java",
+            "-jar",
+            os.environ["OWPC_LTR_TEST_RANKLIB"],
+            "-load",
+            "model.txt",
+            "-test",
+            "data.txt",
+            "-metric2T",
+            theirs,
+            "-idv",
+            "each.txt",
+        ],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+    )
+    rows = [line.split() for line in (tmp_path / "each.txt").read_text("utf-8").splitlines()]
+    printed = {row[1]: float(row[2]) for row in rows if len(row) == 3}
+    assert one.theirs("RankLib", theirs, name) == pytest.approx(printed["all"], abs=CLOSE)
+
+
+def libraries() -> Iterator[tuple[str, Convention]]:
+    for library in LIBRARIES:
+        yield library.metric, replace(Convention(), **library.differs)
+
+
+OTHERS: dict[str, tuple[Any, ...]] = {
+    "gain": ("exponential", "linear"),
+    "discount": ("log2", "letor"),
+    "per_cutoff": (False, True),
+    "ties": ("expected", "file-order", "last-id-first", "unstable"),
+    "empty": ("zero", "one", "skip"),
+    "lone": (True, False),
+    "single": (False, True),
+}
+
+
+@pytest.mark.parametrize(("name", "convention"), list(libraries()))
+def test_a_convention_that_is_wrong_in_any_field_gives_another_figure(
+    name: str, convention: Convention
+) -> None:
+    """On these cases: nothing that is checked against a library is left in doubt by them."""
+    metric = parse_metric(f"{name}@5")
+    given = [(ranked(one.scores, one.data), one) for one in CASES[:20]]
+
+    def figures(what: Convention) -> list[float]:
+        return [float(np.nanmean(values_by(what, metric, one))) for one, _ in given]
+
+    if convention.ties == "together":
+        metric = parse_metric(name)
+    right = figures(convention)
+    for field, values in OTHERS.items():
+        if name == "map" and field in {"gain", "discount"}:
+            continue
+        if name == "ndcg" and field == "per_cutoff":
+            continue
+        if field == "per_cutoff" and metric.cutoff is None:
+            continue
+        if field == "single" and convention.ties == "expected":
+            continue
+        for value in values:
+            if value != getattr(convention, field):
+                wrong = figures(replace(convention, **{field: value}))
+                assert not np.allclose(right, wrong, atol=CLOSE, rtol=0), (field, value)
+
+
+@pytest.mark.parametrize("name", ["ndcg@10", "ndcg", "map", "map@3", "ndcg@5,empty=skip"])
+def test_the_steps_lead_from_our_figure_to_theirs(name: str) -> None:
+    one, metric = CASES[3], parse_metric(name)
+    found = reconcile(one.scores, one.data, metric)
+    assert found.value == metric.mean(one.scores, one.data.labels, one.data.offsets)
+    assert len(found.elsewhere) >= 4
+    for other in found.elsewhere:
+        assert found.value + sum(step.change for step in other.steps) == pytest.approx(
+            other.value, abs=1e-12
+        )
+        assert len({step.what for step in other.steps}) == len(other.steps)
+
+
+def test_importance_of_queries_is_a_step_of_its_own() -> None:
+    one = CASES[3]
+    weights = np.linspace(1, 3, QUERIES)
+    metric = parse_metric("ndcg@10")
+    found = reconcile(one.scores, replace(one.data, query_weights=weights), metric)
+    values = metric.per_query(one.scores, one.data.labels, one.data.offsets)
+    assert found.value == pytest.approx(np.average(values, weights=weights), abs=1e-12)
+    plain = reconcile(one.scores, one.data, metric)
+    for other, without in zip(found.elsewhere, plain.elsewhere, strict=True):
+        assert other.value == pytest.approx(without.value, abs=1e-12)
+        assert "queries count alike" in {step.what for step in other.steps}
+
+
+def test_what_makes_figures_differ_is_counted() -> None:
+    data = make_dataset(
+        np.zeros((6, 1), np.float32), [1, 0, 0, 0, 2, 0], ["a", "a", "b", "b", "c", "d"]
+    )
+    found = reconcile(np.array([1.0, 1, 2, 1, 0, 0]), data, parse_metric("ndcg@10"))
+    assert (found.n_queries, found.empty, found.tied, found.lone) == (4, 2, 1, 2)
+
+
+def test_every_field_of_a_convention_has_words() -> None:
+    said = [
+        convention.words(field, parse_metric(f"{name}@5"))
+        for name, convention in libraries()
+        for field in FIELDS
+    ]
+    assert all(said)
+
+
+def test_other_metrics_are_refused() -> None:
+    one = CASES[0]
+    with pytest.raises(UsageError, match="map and ndcg, not for 'mrr'"):
+        reconcile(one.scores, one.data, parse_metric("mrr"))
+
+
+def test_the_command_line_explains_and_lists(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = CASES[1]
+    data = replace(one.data, features=one.scores[:, None].astype(np.float32), feature_names=("s",))
+    save_dataset(data, tmp_path / "data.parquet")
+
+    run = commands_in(tmp_path, monkeypatch, capsys)
+    path = str(tmp_path / "data.parquet")
+    code, out, _ = run("metrics", "--explain", path, "feature:s", "--metric", "ndcg@5")
+    assert code == 0
+    value = ltr.explain_metric("feature:s", data, "ndcg@5").value
+    assert f"{value:.4f}" in out
+    assert all(len(line) <= 80 for line in out.splitlines())
+    for library in {library.name for library in LIBRARIES}:
+        assert library in out
+    code, out, _ = run("metrics")
+    assert code == 0
+    assert "pairwise-error" in out
+    code, _, err = run("metrics", path)
+    assert code == 2
+    assert "--explain" in err
+
+
+def test_calls_are_named_apart() -> None:
+    names: Callable[[Any], tuple[str, ...]] = lambda one: (one.name, one.metric, one.call)  # noqa: E731
+    assert len({names(library) for library in LIBRARIES}) == len(LIBRARIES)
