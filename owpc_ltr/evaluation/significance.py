@@ -7,28 +7,22 @@ mean difference may be, the detectable effect whether the queries were enough to
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput, UsageError
-
-if TYPE_CHECKING:
-    from owpc_ltr.arrays import Vector
-
-Matrix = NDArray[np.float64]
-"""One resample a row, one query a column."""
+from owpc_ltr.evaluation.bootstrap import Interval, bca_interval
+from owpc_ltr.evaluation.sign_flips import ROUNDING, SignFlips, sign_flips
+from owpc_ltr.evaluation.weighted_means import mean_of, standard_error
 
 LEVEL = 0.05
 """Two-sided level of the tests; the interval covers one minus it."""
 POWER = 0.8
 """The chance of finding an effect of the size called detectable."""
-
-_ROUNDING = 1e-12
-_CELLS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -67,46 +61,107 @@ class Comparison:
         return {**asdict(self), "significant": self.significant}
 
 
+@dataclass(frozen=True, eq=False)
+class Paired:
+    """Two rankers' values of the same queries, and the queries' weights where they differ."""
+
+    a: Vector
+    b: Vector
+    differences: Vector
+    weights: Vector | None
+
+    @property
+    def total(self) -> float:
+        """The sum of the (weighted) differences."""
+        return float(self.terms.sum())
+
+    @property
+    def terms(self) -> Vector:
+        """What each query adds to the sum of differences."""
+        return self.differences if self.weights is None else self.weights * self.differences
+
+    @property
+    def weight(self) -> float:
+        """The sum of the weights."""
+        return float(len(self.a) if self.weights is None else self.weights.sum())
+
+
 def compare_paired(
-    a: NDArray[Any], b: NDArray[Any], *, seed: int, resamples: int = 10_000
+    a: NDArray[Any],
+    b: NDArray[Any],
+    *,
+    seed: int,
+    resamples: int = 10_000,
+    weights: NDArray[Any] | None = None,
 ) -> Comparison:
     """Compare two rankers by their values of one metric on the same queries, in the same order.
 
-    The same seed gives the same numbers. Raises BadInput where the values cannot be paired, are
-    not finite (drop the queries that a metric left out from both), or are fewer than two.
+    The same seed gives the same numbers. With `weights`, one a query, means, differences and tests
+    are weighted: signs are flipped and queries drawn together with their weights. Weights that are
+    all alike change nothing, and queries of weight 0 are left out. Raises BadInput where the values
+    cannot be paired, are not finite (drop the queries that a metric left out from both), or are
+    fewer than two.
     """
+    check_resamples(resamples)
+    sample = paired(a, b, weights)
+    coins, draws = generators(seed)
+    flips = sign_flips(sample.terms, resamples, coins)
+    ends = bca_interval(sample.differences, sample.weights, LEVEL, resamples, draws)
+    return comparison_of(sample, flips, ends, resamples, seed)
+
+
+def paired(a: NDArray[Any], b: NDArray[Any], weights: NDArray[Any] | None = None) -> Paired:
+    """The values as they are compared. Raises BadInput for what cannot be."""
     a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    _check(a, b, resamples)
+    _check_shapes(a, b)
+    if weights is not None:
+        weights = _checked_weights(weights, a)
+        counted = weights > 0
+        a, b, weights = a[counted], b[counted], weights[counted]
+    _check_values(a, b)
+    if weights is not None and (weights == weights[0]).all():
+        weights = None
     differences = a - b
     # Equal rankings summed in another order are equal.
-    differences[np.abs(differences) <= _ROUNDING] = 0.0
-    flips, draws = np.random.default_rng(seed).spawn(2)
-    low, high = _bca_interval(differences, resamples, draws)
+    differences[np.abs(differences) <= ROUNDING] = 0.0
+    return Paired(a, b, differences, weights)
+
+
+def generators(seed: int) -> list[np.random.Generator]:
+    """Two sources of chance: one flips signs, the other draws queries."""
+    return np.random.default_rng(seed).spawn(2)
+
+
+def comparison_of(
+    sample: Paired, flips: SignFlips, interval: Interval, resamples: int, seed: int
+) -> Comparison:
+    """The comparison, once signs were flipped and queries drawn."""
+    differences, weights = sample.differences, sample.weights
     return Comparison(
         n_queries=len(differences),
-        mean_a=float(a.mean()),
-        mean_b=float(b.mean()),
-        mean_difference=float(differences.mean()),
+        mean_a=mean_of(sample.a, weights),
+        mean_b=mean_of(sample.b, weights),
+        mean_difference=mean_of(differences, weights),
         wins=int((differences > 0).sum()),
         losses=int((differences < 0).sum()),
         ties=int((differences == 0).sum()),
-        p_permutation=_sign_flip_p(differences, resamples, flips),
-        p_t=_paired_t_p(differences),
-        low=low,
-        high=high,
-        detectable=detectable_effect(differences),
+        p_permutation=flips.p_of(sample.total),
+        p_t=_paired_t_p(differences, weights),
+        low=interval[0],
+        high=interval[1],
+        detectable=detectable_effect(differences, weights),
         resamples=resamples,
         seed=seed,
     )
 
 
-def detectable_effect(differences: Vector) -> float:
+def detectable_effect(differences: Vector, weights: Vector | None = None) -> float:
     """The true mean at which a two-sided t-test on as many such differences has 80 % power."""
     from scipy.optimize import brentq
     from scipy.special import nctdtr, stdtrit
 
     n = len(differences)
-    error = _standard_error(differences)
+    error = standard_error(differences, weights)
     if error == 0.0:
         return 0.0
     critical = stdtrit(n - 1, 1 - LEVEL / 2)
@@ -118,12 +173,38 @@ def detectable_effect(differences: Vector) -> float:
     return error * float(brentq(missing_power, 0.0, 1.5 * critical + 3.0))
 
 
-def _check(a: Vector, b: Vector, resamples: int) -> None:
+def check_resamples(resamples: int) -> None:
+    """Refuse a bootstrap of nothing."""
+    if resamples < 1:
+        raise UsageError(f"cannot compare with {resamples} resamples: at least 1 is needed")
+
+
+def _check_shapes(a: Vector, b: Vector) -> None:
     if a.ndim != 1 or a.shape != b.shape:
         raise BadInput(
             f"cannot pair values of shapes {a.shape} and {b.shape}: both rankers need one value "
             "for each of the same queries"
         )
+
+
+def _checked_weights(given: NDArray[Any], values: Vector) -> Vector:
+    weights: Vector = np.asarray(given, dtype=np.float64)
+    if weights.shape != values.shape:
+        raise BadInput(
+            f"there are weights of shape {weights.shape} for values of shape {values.shape}: give "
+            "one a query"
+        )
+    strange = ~((weights >= 0) & np.isfinite(weights))
+    if strange.any():
+        place = int(strange.argmax())
+        raise BadInput(
+            f"query {place} (counted from 0) has the weight {weights[place]}: weights are finite "
+            "and not negative"
+        )
+    return weights
+
+
+def _check_values(a: Vector, b: Vector) -> None:
     if len(a) < 2:
         raise BadInput(f"cannot compare on {len(a)} queries: at least 2 are needed")
     strange = ~(np.isfinite(a) & np.isfinite(b))
@@ -133,83 +214,12 @@ def _check(a: Vector, b: Vector, resamples: int) -> None:
             f"query {place} (counted from 0) has the values {a[place]} and {b[place]}: drop the "
             "queries that the metric leaves out from both rankers"
         )
-    if resamples < 1:
-        raise UsageError(f"cannot compare with {resamples} resamples: at least 1 is needed")
 
 
-def _standard_error(differences: Vector) -> float:
-    if (differences == differences[0]).all():
-        return 0.0
-    return float(differences.std(ddof=1) / np.sqrt(len(differences)))
-
-
-def _paired_t_p(differences: Vector) -> float:
+def _paired_t_p(differences: Vector, weights: Vector | None) -> float:
     from scipy.special import stdtr
 
-    mean, error = float(differences.mean()), _standard_error(differences)
+    mean, error = mean_of(differences, weights), standard_error(differences, weights)
     if error == 0.0:
         return 1.0 if mean == 0.0 else 0.0
     return float(2.0 * stdtr(len(differences) - 1, -abs(mean) / error))
-
-
-def _sign_flip_p(differences: Vector, resamples: int, generator: np.random.Generator) -> float:
-    """The share of sign flips with a sum at least as far from 0 as the one seen.
-
-    All flips where there are no more than `resamples`; otherwise a sample of them, with the one
-    seen counted in, so that p is never 0 (Phipson & Smyth 2010).
-    """
-    differences = differences[differences != 0.0]
-    n = len(differences)
-    if n == 0:
-        return 1.0
-    total = differences.sum()
-    threshold = abs(total) - _ROUNDING * np.abs(differences).sum()
-    exact = n < resamples.bit_length()
-    extreme = 0
-    for count, first in _blocks(2**n if exact else resamples, n):
-        kept = _all_subsets(first, count, n) if exact else _random_subsets(generator, count, n)
-        sums = 2.0 * (kept @ differences) - total
-        extreme += int((np.abs(sums) >= threshold).sum())
-    return extreme / 2**n if exact else (extreme + 1) / (resamples + 1)
-
-
-def _all_subsets(first: int, count: int, n: int) -> Matrix:
-    """The binary digits of `count` numbers from `first` on."""
-    numbers = np.arange(first, first + count)
-    return ((numbers[:, None] >> np.arange(n)) & 1).astype(np.float64)
-
-
-def _random_subsets(generator: np.random.Generator, count: int, n: int) -> Matrix:
-    """Fair coins, eight of a random byte."""
-    coins = generator.integers(0, 256, size=(count, (n + 7) // 8), dtype=np.uint8)
-    return np.unpackbits(coins, axis=1, count=n).astype(np.float64)
-
-
-def _bca_interval(
-    differences: Vector, resamples: int, generator: np.random.Generator
-) -> tuple[float, float]:
-    """The bias-corrected and accelerated bootstrap interval of the mean (Efron 1987)."""
-    from scipy.special import ndtr, ndtri
-
-    n, mean = len(differences), float(differences.mean())
-    if (differences == differences[0]).all():
-        return mean, mean
-    means = np.empty(resamples)
-    for count, first in _blocks(resamples, n):
-        chosen = generator.integers(0, n, size=(count, n), dtype=np.int32)
-        means[first : first + count] = differences[chosen].mean(axis=1)
-    below = (np.count_nonzero(means < mean) + np.count_nonzero(means <= mean)) / (2 * resamples)
-    bias = ndtri(np.clip(below, 1 / (resamples + 1), resamples / (resamples + 1)))
-    centred = differences - mean
-    # The mean's jackknife values are linear in the data, so its acceleration is a moment.
-    acceleration = (centred**3).sum() / (6.0 * (centred**2).sum() ** 1.5)
-    ends = bias + ndtri(np.array([LEVEL / 2, 1 - LEVEL / 2]))
-    low, high = np.quantile(means, ndtr(bias + ends / (1.0 - acceleration * ends)))
-    return float(low), float(high)
-
-
-def _blocks(n_rows: int, n_columns: int) -> Iterator[tuple[int, int]]:
-    """Rows in blocks of about a million numbers, as (how many, the first of them)."""
-    step = max(1, _CELLS // n_columns)
-    for first in range(0, n_rows, step):
-        yield min(step, n_rows - first), first
