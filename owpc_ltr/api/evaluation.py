@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from owpc_ltr.protocols import Model
 
 METRICS = ("ndcg@10", "map", "mrr")
+WEIGHTED = "weighted by the importance of queries"
 
 
 @dataclass(frozen=True, repr=False)
@@ -30,7 +31,8 @@ class Evaluation:
 
     `side` says which queries of the data they are: `test` (held out when it was trained), `all` …
     `scores` has one score a document of `data`; None where these are a folder of parts. `against`
-    is the other ranker's name.
+    is the other ranker's name. Where it is `weighted`, means and tests weigh each query by its
+    importance.
     """
 
     ranker: str
@@ -42,6 +44,7 @@ class Evaluation:
     others: tuple[Measured, ...]
     comparisons: tuple[Comparison, ...]
     warnings: tuple[str, ...]
+    weighted: bool = False
 
     @property
     def table(self) -> list[dict[str, Any]]:
@@ -72,8 +75,13 @@ class Evaluation:
 
         return self.per_query.to_pandas() if per_query else pd.DataFrame(self.table)
 
+    @property
+    def _title(self) -> str:
+        said = f"{self.ranker} on {self.data.n_queries} queries ({side_in_words(self.side)})"
+        return f"{said}, {WEIGHTED}" if self.weighted else said
+
     def __repr__(self) -> str:
-        lines = [f"{self.ranker} on {self.data.n_queries} queries ({side_in_words(self.side)})"]
+        lines = [self._title]
         lines += [
             f"{row['metric']:<12} {row['mean']:.4f}  (zero-score baseline "
             f"{row['zero_score_baseline']:.4f})"
@@ -91,12 +99,13 @@ class Evaluation:
         """Values as bars, the comparison as a table, warnings below."""
         from owpc_ltr.data.html import bars, block, line, table
 
-        title = f"{self.ranker} on {self.data.n_queries} queries ({side_in_words(self.side)})"
         parts = [bars([(str(one.metric), one.mean) for one in self.measured], "{:.4f}")]
         if self.comparisons:
             headers = ["metric", f"difference from {self.against}", "95 % interval", "p"]
             parts.append(table(headers, [_compared(row) for row in self.comparison]))
-        return block(title, *parts, *(line(f"warning: {message}") for message in self.warnings))
+        return block(
+            self._title, *parts, *(line(f"warning: {message}") for message in self.warnings)
+        )
 
 
 def evaluate(
@@ -108,6 +117,7 @@ def evaluate(
     queries: str = "auto",
     documents: Path | str | None = None,
     id_field: str | None = None,
+    unweighted: bool = False,
     seed: int = 0,
     plugins: Sequence[Path | str] = (),
 ) -> Evaluation:
@@ -117,15 +127,22 @@ def evaluate(
     `auto` takes the held-out ones where the model knows them, and says so where it does not; or
     `all`, `train`, `validation`, `test`. Ties count their expected value unless a metric says
     otherwise; each metric names its convention. `documents` is the file that was indexed, for
-    rerankers that read fields of documents. `seed` is the permutation test's. Data of
-    `open_dataset` are gone through part by part.
+    rerankers that read fields of documents. Means and tests weigh queries by their importance
+    (`query_weights`) unless `unweighted`. `seed` is the permutation test's. Data of `open_dataset`
+    are gone through part by part.
 
     Raises UsageError for a metric that there is not, BadInput for data with other features.
     """
     from owpc_ltr.data.document_fields import with_document_fields
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.data.partitioned.in_memory import in_memory
-    from owpc_ltr.evaluation.evaluate import compare, measure, model_data, score_warnings
+    from owpc_ltr.evaluation.evaluate import (
+        compare,
+        importance_of,
+        measure,
+        model_data,
+        score_warnings,
+    )
     from owpc_ltr.evaluation.judgment_checks import judgment_findings
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import Metric, parse_metric
@@ -140,18 +157,21 @@ def evaluate(
         if documents is not None:
             data = in_memory(data, "--documents")
         else:
-            return _of_parts(model, ranker, data, parsed, against, queries, seed, files)
+            return _of_parts(
+                model, ranker, data, parsed, against, queries, seed, files, not unweighted
+            )
     asked_of = model_data(ranker, data, queries)
     chosen, side = asked_of.data, asked_of.side
     named = None if documents is None else Path(documents)
     chosen = with_document_fields(chosen, _field_names(ranker), named, id_field)
     scores = dataset_scores(ranker, chosen)
-    measured = measure(scores, chosen, parsed)
+    weights = None if unweighted else importance_of(chosen)
+    measured = measure(scores, chosen, parsed, weights)
     others: tuple[Measured, ...] = ()
     if against is not None:
         other = ranker_of(against, chosen, files)
         model_data(other, chosen, "all")
-        others = measure(dataset_scores(other, chosen), chosen, parsed)
+        others = measure(dataset_scores(other, chosen), chosen, parsed, weights)
     return Evaluation(
         ranker=_name(model),
         data=chosen,
@@ -160,12 +180,15 @@ def evaluate(
         measured=measured,
         against=None if against is None else _name(against),
         others=others,
-        comparisons=tuple(compare(a, b, seed) for a, b in zip(measured, others, strict=False)),
+        comparisons=tuple(
+            compare(a, b, seed, weights) for a, b in zip(measured, others, strict=False)
+        ),
         warnings=(
             *asked_of.warnings,
             *score_warnings(scores, chosen),
             *judgment_findings(chosen),
         ),
+        weighted=weights is not None,
     )
 
 
@@ -178,6 +201,7 @@ def _of_parts(
     queries: str,
     seed: int,
     files: Sequence[Path],
+    weighted: bool,
 ) -> Evaluation:
     """The same of a folder of parts."""
     from owpc_ltr.evaluation.evaluate import compare, model_data
@@ -185,12 +209,12 @@ def _of_parts(
     from owpc_ltr.evaluation.judgment_checks import judgment_findings
 
     asked_of = model_data(ranker, data, queries)
-    found = measure_parts(ranker, asked_of.data, metrics)
+    found = measure_parts(ranker, asked_of.data, metrics, weighted=weighted)
     others: tuple[Measured, ...] = ()
     if against is not None:
         other = ranker_of(against, data, files)
         model_data(other, asked_of.data, "all")
-        others = measure_parts(other, asked_of.data, metrics).measured
+        others = measure_parts(other, asked_of.data, metrics, weighted=weighted).measured
     pairs = zip(found.measured, others, strict=False)
     return Evaluation(
         ranker=_name(model),
@@ -200,8 +224,9 @@ def _of_parts(
         measured=found.measured,
         against=None if against is None else _name(against),
         others=others,
-        comparisons=tuple(compare(a, b, seed) for a, b in pairs),
+        comparisons=tuple(compare(a, b, seed, found.weights) for a, b in pairs),
         warnings=(*asked_of.warnings, *found.warnings, *judgment_findings(asked_of.data.head)),
+        weighted=found.weights is not None,
     )
 
 

@@ -24,6 +24,7 @@ from owpc_ltr.cli.options import (
     Metrics,
     PluginFiles,
     Seed,
+    Unweighted,
 )
 from owpc_ltr.cli.output import columns, print_json, print_table, progress, warn
 from owpc_ltr.errors import UsageError
@@ -54,6 +55,7 @@ def evaluate(
     queries: Annotated[
         str, typer.Option(help="auto (held-out ones if the model knows them), all, train, …")
     ] = "auto",
+    unweighted: Unweighted = False,
     fields: FieldSource,
     run: Annotated[
         Path | None,
@@ -106,7 +108,7 @@ def evaluate(
     if data is None:
         raise UsageError("say on which judged queries: give DATA, or --live with --judgments")
     from owpc_ltr.api.datasets import write_run
-    from owpc_ltr.api.evaluation import METRICS, side_in_words
+    from owpc_ltr.api.evaluation import METRICS, WEIGHTED, side_in_words
     from owpc_ltr.api.evaluation import evaluate as measure
     from owpc_ltr.api.partitions import open_or_read, room_from, sample_of
     from owpc_ltr.api.workers import check_in_parts, on, workers_if_asked
@@ -126,6 +128,7 @@ def evaluate(
             queries=queries,
             documents=fields.documents,
             id_field=fields.id_field,
+            unweighted=unweighted,
             seed=seed,
             plugins=plugin or (),
         )
@@ -135,10 +138,14 @@ def evaluate(
         of = {"model": str(model), "data": str(data), "queries": found.side}
         figures = {"n_queries": found.data.n_queries, "metrics": found.table}
         against_it = {"against": against, "comparisons": found.comparison}
+        if found.weighted:
+            figures["weighted"] = True
         print_json({**of, **figures, **against_it, "warnings": list(found.warnings)})
         return
     n_queries, side = found.data.n_queries, side_in_words(found.side)
     typer.echo(f"{model} on {n_queries} queries of {data} ({side})")
+    if found.weighted:
+        typer.echo(f"means are {WEIGHTED} (--unweighted: all count the same)")
     _print_measured(found.measured)
     if found.comparisons:
         compared = found.comparison[0]["n_queries"]

@@ -17,6 +17,7 @@ from owpc_ltr.data.sources import known_sides
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.evaluation.significance import Comparison, compare_paired
+from owpc_ltr.evaluation.weighted_means import mean_of
 from owpc_ltr.metrics import Metric, RankedQueries, tied_share, zero_score_baseline
 from owpc_ltr.protocols import Ranker
 
@@ -46,24 +47,55 @@ class Measured:
 
 
 def measure(
-    scores: Vector, data: RankingDataset, metrics: Sequence[Metric]
+    scores: Vector,
+    data: RankingDataset,
+    metrics: Sequence[Metric],
+    weights: Vector | None = None,
 ) -> tuple[Measured, ...]:
-    """Each metric of these scores; the documents are sorted once for all."""
+    """Each metric of these scores; the documents are sorted once for all.
+
+    With `weights`, one a query, means are weighted.
+    """
     queries = RankedQueries(scores, data.labels, data.offsets)
     measured = []
     for metric in metrics:
         values = metric.of(queries)
-        baseline = zero_score_baseline(metric, data.labels, data.offsets)
-        measured.append(Measured(metric, metric.average(values), values, baseline))
+        if weights is None:
+            baseline = zero_score_baseline(metric, data.labels, data.offsets)
+        else:
+            of_zero = metric.per_query(np.zeros(len(scores)), data.labels, data.offsets)
+            baseline = average(metric, of_zero, weights)
+        measured.append(Measured(metric, average(metric, values, weights), values, baseline))
     return tuple(measured)
 
 
-def compare(a: Measured, b: Measured, seed: int = 0) -> Comparison:
+def average(metric: Metric, values: Vector, weights: Vector | None) -> float:
+    """The metric's mean over the queries that it counts, weighted where there are weights."""
+    if weights is None:
+        return metric.average(values)
+    counted = ~np.isnan(values) & (weights > 0)
+    if not counted.any():
+        return metric.average(values[counted])
+    return mean_of(values[counted], weights[counted])
+
+
+def importance_of(data: RankingDataset) -> Vector | None:
+    """The importance of queries, as weights; None where all are of one."""
+    return uneven(data.query_weights)
+
+
+def uneven(weights: Vector | None) -> Vector | None:
+    """The weights; None where they are all alike, so that none weighs more."""
+    return None if weights is None or (weights == weights[:1]).all() else weights
+
+
+def compare(a: Measured, b: Measured, seed: int = 0, weights: Vector | None = None) -> Comparison:
     """Paired comparison of two rankings of the same queries by one metric."""
     if a.metric != b.metric:
         raise BadInput(f"cannot compare {a.metric} with {b.metric}: measure both by one metric")
     counted = ~(np.isnan(a.per_query) | np.isnan(b.per_query))
-    return compare_paired(a.per_query[counted], b.per_query[counted], seed=seed)
+    own = None if weights is None else weights[counted]
+    return compare_paired(a.per_query[counted], b.per_query[counted], seed=seed, weights=own)
 
 
 def score_warnings(scores: Vector, data: RankingDataset) -> list[str]:
