@@ -8,6 +8,7 @@ from owpc_ltr.version import VERSION
 
 if TYPE_CHECKING:
     from owpc_ltr.api.cluster import Cluster, connect
+    from owpc_ltr.api.comparing import compare
     from owpc_ltr.api.conventions import explain_metric
     from owpc_ltr.api.datasets import from_frame, read_dataset, read_folds, read_run, write_run
     from owpc_ltr.api.estimators import OwpcRanker, Ranker
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.parquet import save_dataset
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.errors import OwpcLtrError, OwpcLtrWarning
+    from owpc_ltr.evaluation.comparing.result import RankerComparison
     from owpc_ltr.host.hookspecs import hookimpl
 
 __all__ = [
@@ -41,9 +43,11 @@ __all__ = [
     "OwpcRanker",
     "PartitionedDataset",
     "Ranker",
+    "RankerComparison",
     "RankingDataset",
     "__version__",
     "average",
+    "compare",
     "connect",
     "evaluate",
     "explain_metric",
@@ -83,8 +87,10 @@ _HOMES = {
     "OwpcRanker": "owpc_ltr.api.estimators",
     "PartitionedDataset": "owpc_ltr.data.partitioned.dataset",
     "Ranker": "owpc_ltr.api.estimators",
+    "RankerComparison": "owpc_ltr.evaluation.comparing.result",
     "RankingDataset": "owpc_ltr.data.dataset",
     "average": "owpc_ltr.api.models",
+    "compare": "owpc_ltr.api.comparing",
     "connect": "owpc_ltr.api.cluster",
     "evaluate": "owpc_ltr.api.evaluation",
     "explain_metric": "owpc_ltr.api.conventions",

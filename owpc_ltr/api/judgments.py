@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
@@ -19,7 +20,7 @@ def read_judgments(
     path: Path | str,
     *,
     format: str | None = None,  # noqa: A002 - the user's word
-    topics: Path | str | None = None,
+    topics: Mapping[str, str] | Path | str | None = None,
     duplicates: Duplicates = "refuse",
     skip_unjudged: bool = False,
     registry: Registry | None = None,
@@ -28,7 +29,7 @@ def read_judgments(
 
     `format` names a judgment reader of the registry (without one, of what is installed), where
     content is not to tell: csv, tsv, qrels, ranklib, parquet … `topics` is a file of the queries'
-    texts (TREC's, or id TAB text), for formats that do not have them.
+    texts (TREC's, or id TAB text), or these by id, for formats that do not have them.
 
     Lines with an empty grade are not judged yet: `skip_unjudged` leaves them out, and counts them.
     A query's lines may lie apart. Raises BadInput, naming file, line and value, for anything that
@@ -41,7 +42,7 @@ def read_judgments(
         known = ", ".join(get_args(Duplicates))
         raise UsageError(f"there is no policy for duplicates '{duplicates}': use {known}")
     reader = reader or reader_of_file(registry, path)
-    texts = None if topics is None else read_topics(Path(topics))
+    texts = read_topics(Path(topics)) if isinstance(topics, Path | str) else topics
     lines, left_out = judged_lines(reader.read(path, texts), skip=skip_unjudged)
     judgments = group_judgments(lines, duplicates)
     judgments = replace(judgments, notes=(*judgments.notes, *left_out))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from owpc_ltr.api.defaults import the_featureset, the_index
+from owpc_ltr.api.defaults import the_index
 from owpc_ltr.api.place import Place, Progress, tables_of
 
 if TYPE_CHECKING:
-    from owpc_ltr.api.live import LiveProof, Tried
+    from owpc_ltr.api.live import LiveProof
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
     from owpc_ltr.engine.search.judgment_pool import Pooled
@@ -43,6 +42,7 @@ class LiveLists(Place):
         """
         from dataclasses import replace
 
+        from owpc_ltr.api.trying import trying
         from owpc_ltr.engine.search.live_evaluation import evaluate_live
         from owpc_ltr.engine.search.serving import query_alone
         from owpc_ltr.evaluation.held_out import held_out_caution, queries_of_side
@@ -51,7 +51,7 @@ class LiveLists(Place):
 
         asked = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
         parsed = [one if isinstance(one, Metric) else parse_metric(one) for one in asked]
-        with self._tried(model, index, featureset, join) as tried:
+        with trying(self, model, index, featureset, join) as tried:
             where, query = tried.index, self.template(tried.index, proof.query)[0]
             question = proof.question(where, query, parsed, tried.featureset, seed)
             ids = [one.query_id for one in question.queries]
@@ -131,39 +131,3 @@ class LiveLists(Place):
         if out is not None:
             write_sheet(found.queries, fields, found.shown, Path(out))
         return found
-
-    @contextmanager
-    def _tried(
-        self,
-        model: Model | ReorderingModel | Path | str,
-        index: str | None,
-        featureset: str | None,
-        join: Any,
-    ) -> Iterator[Tried]:
-        """A model that serves searches: one of the cluster by its name, or another on trial."""
-        from owpc_ltr.api.live import Tried
-        from owpc_ltr.data.joined_tables.served import refuse_unused
-        from owpc_ltr.engine.deployment.trial import on_trial
-        from owpc_ltr.engine.search.serving import with_stored
-        from owpc_ltr.interop.client_scored import joined_in
-        from owpc_ltr.interop.joined_features import joined_sources
-        from owpc_ltr.models.reordering import ReorderingModel, load_ranker
-
-        if isinstance(model, str) and not Path(model).is_file():
-            name = self.models.resolve(model)
-            stored, certificate = self.store.get_model(name), self.models.certificate(name)
-            known = (certificate.record, certificate.interval) if certificate else ({}, None)
-            tables = tables_of(join)
-            refuse_unused(joined_in(stored), tables, f"the model '{name}'")
-            serve = with_stored(self.engine, self.store, stored, known[1], tables)
-            yield Tried(serve, self.index_of(name, index), stored.featureset, known[0])
-            return
-        ranker = load_ranker(Path(model)) if isinstance(model, Path | str) else model
-        own = None
-        if featureset is not None or not isinstance(ranker, ReorderingModel):
-            wanted = ranker.record.get("featureset_hash")
-            own = self.store.get_featureset(the_featureset(self.store, featureset, wanted))
-        tables = tables_of(join)
-        refuse_unused(joined_sources(ranker), tables, "the model")
-        with on_trial(self.engine, self.store, ranker, own, tables) as serve:
-            yield Tried(serve, the_index(self.engine, index), own, ranker.record)

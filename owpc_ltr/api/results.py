@@ -20,6 +20,7 @@ from owpc_ltr.engine.search.latency import Samples
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveMeasured
 from owpc_ltr.engine.search.profile import Profile
 from owpc_ltr.engine.search.request import SearchRequest
+from owpc_ltr.evaluation.comparing.result import ComparedPair, ComparedRanker, RankerComparison
 from owpc_ltr.evaluation.evaluate import Measured
 from owpc_ltr.evaluation.reconciling import Reconciled
 from owpc_ltr.evaluation.risk_bounds import Bound
@@ -34,6 +35,8 @@ __all__ = [
     "Bound",
     "Checked",
     "Choice",
+    "ComparedPair",
+    "ComparedRanker",
     "Costs",
     "DatasetSplits",
     "Failure",
@@ -53,6 +56,7 @@ __all__ = [
     "PartitionedDataset",
     "Pooled",
     "Profile",
+    "RankerComparison",
     "RankingDataset",
     "Reconciled",
     "Report",

@@ -11,6 +11,7 @@ from owpc_ltr.cli import engine, featureset, judge, models
 from owpc_ltr.cli.average import average
 from owpc_ltr.cli.bounds import bounds
 from owpc_ltr.cli.check import check
+from owpc_ltr.cli.compare import compare
 from owpc_ltr.cli.demo import demo
 from owpc_ltr.cli.doctor import doctor
 from owpc_ltr.cli.evaluate import evaluate
@@ -62,13 +63,13 @@ app = typer.Typer(
 )
 _ROAD = [
     *("demo", "engine", "index", "featureset", "judge", "log-features", "partition"),
-    *("train", "select", "evaluate", "average", "import", "export", "doctor"),
+    *("train", "select", "evaluate", "compare", "average", "import", "export", "doctor"),
     *("upload", "verify", "search", "rescore-body", "profile", "models"),
     *("plugins", "metrics", "check", "bounds", "warm-up"),
 ]
 for command in (
-    demo, index, log_features, partition, train, select, evaluate, average, doctor, upload, verify,
-    search, rescore_body, profile, plugins, metrics, check, bounds, warm_up,
+    demo, index, log_features, partition, train, select, evaluate, compare, average, doctor, upload,
+    verify, search, rescore_body, profile, plugins, metrics, check, bounds, warm_up,
 ):  # fmt: skip
     app.command()(command)
 app.command("import")(import_model)

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,21 @@ _RANK = r"^[0-9]+$"
 _FIELDS = 6
 _BETWEEN = "\n"
 """Stands between query and document in a key: no id of a run has it."""
+
+
+class RankedDocuments(NamedTuple):
+    """What a run says of a dataset's queries.
+
+    `scores` has one entry a document of the dataset; `absent` of them are not in the run. `rows`
+    are the run's entries of these queries, `query` the number of each one's query, and `judged`
+    whether the dataset has the document.
+    """
+
+    scores: Vector
+    absent: int
+    rows: NDArray[np.int64]
+    query: NDArray[np.int64]
+    judged: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,21 +69,49 @@ class TrecRun:
         An OwpcLtrWarning says how many these are, and how many of the run's documents the data
         does not judge, which are left out. Raises BadInput where the run has none of the data's.
         """
-        wanted = _keys(_repeated(data), document_names(data))
+        found = self.ranked(data)
+        if found.absent == len(found.scores):
+            raise self.of_other_data(len(found.scores))
+        self._say(found.absent, len(found.scores), data)
+        return found.scores
+
+    def ranked(self, data: RankingDataset) -> RankedDocuments:
+        """The scores of a dataset's documents, and what else the run has for its queries."""
         keys = _keys(self.query_ids, self.document_ids)
+        wanted = _keys(_repeated(data), document_names(data))
         found = pc.index_in(wanted, value_set=keys)
-        if found.null_count == len(found):
-            raise BadInput(
-                f"{self.name} ranks none of the data's {len(found)} documents "
-                f"({shown(str(self.query_ids[0]))}, {shown(str(self.document_ids[0]))} is its "
-                "first): is it a run of other queries, or of other document ids?"
-            )
-        self._say(found.null_count, len(found), data)
         lowest = float(self.scores.min())
         below = lowest - max(1.0, abs(lowest))
         scores = np.append(self.scores, below)
         places = pc.fill_null(found, len(self.scores)).to_numpy()
-        return np.asarray(scores[places])
+        asked = np.array(pc.fill_null(pc.index_in(self.query_ids, value_set=data.query_ids), -1))
+        judged = np.zeros(len(self.scores) + 1, np.bool_)
+        judged[places] = True
+        rows = np.flatnonzero(asked >= 0)
+        return RankedDocuments(
+            np.asarray(scores[places]), found.null_count, rows, asked[rows], judged[rows]
+        )
+
+    def lists(self) -> dict[str, list[str]]:
+        """The documents of each query, best first; equal scores as they stand."""
+        codes = self.query_ids.dictionary_encode()
+        order = np.lexsort((-self.scores, codes.indices.to_numpy()))
+        documents = self.document_ids.take(pa.array(order)).to_pylist()
+        ends = np.cumsum(np.bincount(codes.indices.to_numpy())).tolist()
+        return {
+            query: documents[start:end]
+            for query, start, end in zip(
+                codes.dictionary.to_pylist(), [0, *ends], ends, strict=False
+            )
+        }
+
+    def of_other_data(self, documents: int) -> BadInput:
+        """What is said of a run that ranks none of so many documents."""
+        return BadInput(
+            f"{self.name} ranks none of the data's {documents} documents "
+            f"({shown(str(self.query_ids[0]))}, {shown(str(self.document_ids[0]))} is its "
+            "first): is it a run of other queries, or of other document ids?"
+        )
 
     def _say(self, absent: int, documents: int, data: RankingDataset) -> None:
         same = pc.is_in(self.query_ids, value_set=data.query_ids)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.query_texts import query_text
 from owpc_ltr.data.sources import known_sides
 from owpc_ltr.engine.deployment.aliases import ROLES, Aliases
 from owpc_ltr.engine.deployment.certificates import Certificate, Certificates
@@ -211,5 +212,4 @@ def _losers(
 def _keywords(data: RankingDataset, query: int) -> str:
     if data.query_params is None:
         return ""
-    params = json.loads(data.query_params[query].as_py())
-    return str(params.get("keywords", params.get("query", ", ".join(map(str, params.values())))))
+    return query_text(json.loads(data.query_params[query].as_py()))

@@ -14,6 +14,7 @@ import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.judgments import JudgedQuery
+from owpc_ltr.data.query_texts import query_text
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, serve_all
 from owpc_ltr.errors import Refused
@@ -118,7 +119,7 @@ class LiveEvaluation:
         return [
             {
                 "query_id": self.question.queries[query].query_id,
-                "keywords": _keywords(self.question.queries[query]),
+                "keywords": query_text(self.question.queries[query].params),
                 "old": float(one.before[query]),
                 "new": float(one.after[query]),
             }
@@ -219,8 +220,3 @@ def _mean(values: Vector) -> float:
 def _known(value: float) -> float | None:
     """The value as JSON has it, which knows no NaN."""
     return None if np.isnan(value) else value
-
-
-def _keywords(query: JudgedQuery) -> str:
-    params = query.params
-    return str(params.get("keywords", params.get("query", ", ".join(map(str, params.values())))))

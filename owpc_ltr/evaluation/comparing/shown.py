@@ -23,7 +23,7 @@ def title(found: Figures) -> str:
 
 def conventions(found: Figures) -> list[str]:
     """What means are of: weights, unjudged documents, intervals."""
-    told = ["intervals are 95 % (BCa bootstrap over queries), each for itself"]
+    told = ["low and high are 95 % intervals (BCa bootstrap over queries), each for itself"]
     if found.weighted:
         told.insert(0, "means, differences and tests are weighted by the importance of queries")
     if any(ranker.unjudged is not None for ranker in found.rankers):
@@ -56,6 +56,40 @@ def could_be_shown(found: Figures) -> str:
     return f"smallest differences that would have been shown here: {'; '.join(parts)}"
 
 
+def closing(found: Figures) -> list[str]:
+    """What figures are of, what they show, and what could have been shown."""
+    verdicts = [verdict(found), *at_the_border(found), could_be_shown(found)]
+    return [*conventions(found), *verdicts]
+
+
+def at_the_border(found: Figures) -> list[str]:
+    """Where an interval and the corrected test do not say the same of a difference."""
+    differ = [
+        f"{pair.a} − {pair.b} in {pair.metric}"
+        for pair in found.pairs
+        if pair.shown != (pair.comparison.low > 0 or pair.comparison.high < 0)
+    ]
+    if not differ:
+        return []
+    return [
+        f"interval and test differ for {'; '.join(differ)}: an interval is of its pair alone, and "
+        "at the border of what these queries can show; the corrected test decides"
+    ]
+
+
+def headline(found: Figures) -> tuple[str, str]:
+    """The best ranker by the first metric, and the one it is held against.
+
+    That is the baseline, or who was named first; the next best where it is itself.
+    """
+    first = found.metrics[0]
+    sign = -1.0 if first.higher_is_better else 1.0
+    ordered = sorted(found.rankers, key=lambda one: sign * one.means[str(first)].mean)
+    names = [one.name for one in ordered]
+    other = found.baseline or found.rankers[0].name
+    return names[0], names[1] if other == names[0] else other
+
+
 def text(found: Figures) -> str:
     """Some lines for a terminal."""
     width = max(len(ranker.name) for ranker in found.rankers)
@@ -73,7 +107,7 @@ def text(found: Figures) -> str:
         f"p = {pair.comparison.p_permutation:.2g}, {pair.p_holm:.2g} corrected"
         for pair in found.pairs
     ]
-    lines += [*conventions(found), verdict(found), could_be_shown(found), *found.notes]
+    lines += [*found.notes, *closing(found)]
     return "\n".join([*lines, *(f"warning: {one}" for one in found.warnings)])
 
 
@@ -96,7 +130,7 @@ def html_block(found: Figures) -> str:
         )
         for pair in found.pairs
     ]
-    told = [*conventions(found), verdict(found), could_be_shown(found), *found.notes]
+    told = [*found.notes, *closing(found)]
     told += [f"warning: {one}" for one in found.warnings]
     parts = [html.bars(means, "{:.4f}"), html.table(headers, rows), *map(html.line, told)]
     return html.block(title(found), *parts)

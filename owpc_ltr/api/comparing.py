@@ -1,0 +1,84 @@
+"""`compare`: any rankers side by side on the same queries, and whether chance explains it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from owpc_ltr.api.compared_rankers import (
+    Asked,
+    check_baseline,
+    check_unjudged,
+    is_live,
+    named_rankers,
+)
+from owpc_ltr.api.evaluation import METRICS
+
+if TYPE_CHECKING:
+    from owpc_ltr.api.comparing_live import LiveSearch
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.judgments.types import Judgments
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.evaluation.comparing.result import RankerComparison
+
+Progress = Callable[[str, float | None], None]
+
+
+def compare(
+    rankers: Sequence[Any] | Mapping[str, Any],
+    data: RankingDataset | PartitionedDataset | Judgments | Path | str,
+    metrics: Sequence[Any] | str = METRICS,
+    *,
+    baseline: str | None = None,
+    queries: str = "auto",
+    unjudged: str = "zero",
+    unweighted: bool = False,
+    live: LiveSearch | bool = False,
+    documents: Path | str | None = None,
+    id_field: str | None = None,
+    resamples: int = 10_000,
+    seed: int = 0,
+    progress: Progress | None = None,
+    plugins: Sequence[Path | str] = (),
+) -> RankerComparison:
+    """Rankers side by side: means with intervals, and each pair's difference, tested and corrected.
+
+    `rankers` are models, their files, runs (`read_run`) and their files, `feature:NAME`, and
+    `live:NAME@INDEX`: an uploaded model, or a query in a file (QUERY.json), which an engine ranks
+    its whole index by; a mapping gives them names of one's own. One live ranker, or `live`, makes
+    all of them rank the whole index; `live` says where and how. `data` are judged queries: a
+    dataset, a folder of parts, or, for runs and live rankers, judgments.
+
+    Pairs are all pairs, or each ranker against the `baseline`, a name. `queries`: `auto` takes
+    those that none of the rankers was trained on; or `all`, `train`, `validation`, `test`.
+    `unjudged` says what unjudged documents of runs and live lists are: `zero` (irrelevant), `skip`
+    (a query with one among the first that a metric looks at is left out), `condensed` (taken out of
+    the lists). Means and tests weigh queries by their importance unless `unweighted`. `documents`
+    is the file that was indexed, for rerankers that read fields of documents. The same `seed` gives
+    the same numbers.
+
+    Raises UsageError for what there is not, Refused where too few queries are left, BadInput for
+    data of other features or queries.
+    """
+    from owpc_ltr.evaluation.comparing.side_by_side import Conventions
+    from owpc_ltr.evaluation.comparing.statistics import Drawing
+    from owpc_ltr.host.registry import load
+    from owpc_ltr.metrics import Metric, parse_metric
+
+    asked = named_rankers(rankers)
+    check_baseline(baseline, asked)
+    check_unjudged(unjudged)
+    files = [Path(plugin) for plugin in plugins]
+    registry = load(files)
+    listed = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
+    parsed = tuple(dict.fromkeys(parse_metric(one, registry) for one in listed))
+    how = Conventions(parsed, unjudged, baseline, Drawing(seed, resamples, progress))
+    wanted = Asked(asked, how, queries, not unweighted, tuple(files))
+    if live or any(map(is_live, asked.values())):
+        from owpc_ltr.api.comparing_live import LiveSearch, compare_live
+
+        return compare_live(wanted, data, live if isinstance(live, LiveSearch) else LiveSearch())
+    from owpc_ltr.api.comparing_on_data import compare_on_data
+
+    return compare_on_data(wanted, data, documents, id_field)

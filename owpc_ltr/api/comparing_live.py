@@ -1,0 +1,148 @@
+"""Rankers compared by the lists that users get: every one ranks the whole index."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from owpc_ltr.api.cluster import connect
+from owpc_ltr.api.compared_data import Data, read_data
+from owpc_ltr.api.compared_rankers import Asked
+from owpc_ltr.api.live import judged_queries, with_params
+from owpc_ltr.api.live_rankers import LiveRanker, LiveRankers, LiveSearch
+from owpc_ltr.arrays import Vector
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.judgments.types import JudgedQuery
+from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+from owpc_ltr.data.partitioned.in_memory import in_memory
+from owpc_ltr.data.query_texts import query_text
+from owpc_ltr.data.runs import TrecRun
+from owpc_ltr.data.sources import known_sides
+from owpc_ltr.data.splits import HashSplit
+from owpc_ltr.engine.search.request import SearchRequest
+from owpc_ltr.engine.search.serving import serve_all
+from owpc_ltr.evaluation.comparing.on_lists import measure_lists
+from owpc_ltr.evaluation.comparing.result import RankerComparison
+from owpc_ltr.evaluation.comparing.side_by_side import ComparedQueries, side_by_side
+from owpc_ltr.evaluation.comparing.unseen import choose_queries
+from owpc_ltr.evaluation.evaluate import importance_of, uneven
+from owpc_ltr.evaluation.held_out import held_out_caution
+from owpc_ltr.evaluation.judgment_checks import live_findings
+from owpc_ltr.evaluation.live_lists import LiveLists, live_lists, within_window
+
+__all__ = ["LiveSearch", "compare_live"]
+
+_TOP = 10
+
+
+def compare_live(asked: Asked, data: Data | Path | str, search: LiveSearch) -> RankerComparison:
+    """The comparison; models that are not uploaded are in the cluster only meanwhile."""
+    given = data
+    if isinstance(given, Path | str):
+        given = read_data(given, topics=search.topics, asked=True)
+    if isinstance(given, PartitionedDataset):
+        given = in_memory(given, "a live comparison")
+    for metric in asked.how.metrics:
+        within_window(metric, search.window)
+    judged = with_params(judged_queries(given), search.params)
+    with ExitStack() as kept:
+        serving = LiveRankers(search, search.cluster or connect(), judged, asked.plugins, kept)
+        rankers = {name: serving.of(ranker) for name, ranker in asked.rankers.items()}
+        records = {
+            name: ranker.record
+            for name, ranker in rankers.items()
+            if isinstance(ranker, LiveRanker) and ranker.record is not None
+        }
+        sides = {name: _sides(record, judged, given) for name, record in records.items()}
+        chosen = choose_queries(sides, len(judged), asked.queries)
+        left = [judged[number] for number in chosen.queries.tolist()]
+        lists = _lists(rankers, left, search, asked)
+    of = ComparedQueries(
+        pa.array([query.query_id for query in left], pa.string()),
+        pa.array([query_text(query.params) for query in left], pa.string()),
+        _weights(given, chosen.queries) if asked.weighted else None,
+        chosen.side,
+        (*chosen.notes, f"lists are of the whole index, their first {search.window} documents"),
+        (*_cautions(records, sides), *_findings(lists, search.window)),
+    )
+    values = {
+        name: measure_lists(one, asked.how.metrics, asked.how.unjudged)
+        for name, one in lists.items()
+    }
+    return side_by_side(values, None, of, asked.how)
+
+
+def _lists(
+    rankers: Mapping[str, LiveRanker | TrecRun],
+    judged: Sequence[JudgedQuery],
+    search: LiveSearch,
+    asked: Asked,
+) -> dict[str, LiveLists]:
+    """Each ranker's lists of these queries; a query is asked of all rankers in turn."""
+    serving = {name: one for name, one in rankers.items() if isinstance(one, LiveRanker)}
+    # Each way fills in its own index and query.
+    shared = SearchRequest("unasked", {}, {}, search.window, search.window)
+    requests = [replace(shared, params=dict(q.params), query_id=q.query_id) for q in judged]
+    ways = [one.serve for one in serving.values()]
+    answers: list[Any] = []
+    if ways:
+        answers = serve_all(ways, requests, search.in_flight, asked.how.drawing.progress)
+    ranked: dict[str, list[Sequence[str]]] = {
+        name: [one.document_ids for one in of_way]
+        for name, of_way in zip(serving, answers, strict=True)
+    }
+    for name, run in rankers.items():
+        if isinstance(run, TrecRun):
+            listed = run.lists()
+            ranked[name] = [listed.get(query.query_id, ()) for query in judged]
+    grades = [
+        dict(zip(query.document_ids, map(float, query.grades), strict=True)) for query in judged
+    ]
+    return {name: live_lists(ranked[name], grades, search.window) for name in rankers}
+
+
+def _sides(
+    record: Mapping[str, Any], judged: Sequence[JudgedQuery], data: Any
+) -> NDArray[np.str_] | None:
+    """On which side each query was: as the data themselves tell, else by the hash of its id."""
+    known = known_sides(record, data) if isinstance(data, RankingDataset) else None
+    split = (record.get("source") or {}).get("split")
+    if known is not None or split is None:
+        return known
+    return HashSplit(**split).sides_of([query.query_id for query in judged])
+
+
+def _cautions(
+    records: Mapping[str, Mapping[str, Any]], sides: Mapping[str, NDArray[np.str_] | None]
+) -> list[str]:
+    return [
+        caution
+        for name, record in records.items()
+        if sides[name] is None
+        for caution in held_out_caution(record, "all", name)
+    ]
+
+
+def _findings(lists: Mapping[str, LiveLists], window: int) -> list[str]:
+    """What looks harmful: relevant documents that nobody brings, and tops that nobody judged."""
+    recall = max(_mean(one.recall) for one in lists.values())
+    judged = tuple(_mean(one.judged_at(_TOP)) for one in lists.values())
+    n_queries = len(next(iter(lists.values())).there)
+    return live_findings(recall, judged, window, n_queries)
+
+
+def _mean(values: Vector) -> float:
+    counted = values[~np.isnan(values)]
+    return float(counted.mean()) if len(counted) else float("nan")
+
+
+def _weights(data: Any, chosen: NDArray[np.int64]) -> Vector | None:
+    weights = importance_of(data) if isinstance(data, RankingDataset) else None
+    return None if weights is None else uneven(weights[chosen])

@@ -1,0 +1,48 @@
+"""A comparison of rankers as text, and each query's values as a file."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from owpc_ltr.errors import UsageError
+from owpc_ltr.evaluation.comparing.shown import closing, headline, title, wins_ties_losses
+from owpc_ltr.files.output import write_output
+
+if TYPE_CHECKING:
+    from owpc_ltr.evaluation.comparing.result import RankerComparison
+
+__all__ = [
+    "check_per_query",
+    "closing",
+    "headline",
+    "title",
+    "wins_ties_losses",
+    "write_per_query",
+]
+
+_ENDINGS = (".csv", ".parquet")
+
+
+def check_per_query(path: Path | str) -> None:
+    """Refuse a file of neither kind, before the work."""
+    if Path(path).suffix.lower() not in _ENDINGS:
+        raise UsageError(
+            f"cannot write {path}: the values of queries are written as {' or '.join(_ENDINGS)}"
+        )
+
+
+def write_per_query(found: RankerComparison, path: Path | str) -> None:
+    """Write a row a query, as CSV or Parquet: its id, text, importance, and each value."""
+    check_per_query(path)
+    buffer = io.BytesIO()
+    if Path(path).suffix.lower() == ".csv":
+        from pyarrow import csv
+
+        csv.write_csv(found.per_query, buffer)
+    else:
+        from pyarrow import parquet
+
+        parquet.write_table(found.per_query, buffer)
+    write_output(path, buffer.getvalue())

@@ -1,0 +1,50 @@
+"""Models that serve searches for a while: uploaded ones by name, others on trial."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from owpc_ltr.api.defaults import the_featureset, the_index
+from owpc_ltr.api.live import Tried
+from owpc_ltr.api.place import Place, tables_of
+from owpc_ltr.data.joined_tables.served import refuse_unused
+from owpc_ltr.engine.deployment.trial import on_trial
+from owpc_ltr.engine.search.serving import with_stored
+from owpc_ltr.interop.client_scored import joined_in
+from owpc_ltr.interop.joined_features import joined_sources
+from owpc_ltr.models.reordering import ReorderingModel, load_ranker
+
+if TYPE_CHECKING:
+    from owpc_ltr.protocols import Model
+
+
+@contextmanager
+def trying(
+    place: Place,
+    model: Model | ReorderingModel | Path | str,
+    index: str | None,
+    featureset: str | None,
+    join: Any,
+) -> Iterator[Tried]:
+    """A model that serves searches: one of the cluster by its name, or another on trial."""
+    if isinstance(model, str) and not Path(model).is_file():
+        name = place.models.resolve(model)
+        stored, certificate = place.store.get_model(name), place.models.certificate(name)
+        known = (certificate.record, certificate.interval) if certificate else ({}, None)
+        tables = tables_of(join)
+        refuse_unused(joined_in(stored), tables, f"the model '{name}'")
+        serve = with_stored(place.engine, place.store, stored, known[1], tables)
+        yield Tried(serve, place.index_of(name, index), stored.featureset, known[0])
+        return
+    ranker = load_ranker(Path(model)) if isinstance(model, Path | str) else model
+    own = None
+    if featureset is not None or not isinstance(ranker, ReorderingModel):
+        wanted = ranker.record.get("featureset_hash")
+        own = place.store.get_featureset(the_featureset(place.store, featureset, wanted))
+    tables = tables_of(join)
+    refuse_unused(joined_sources(ranker), tables, "the model")
+    with on_trial(place.engine, place.store, ranker, own, tables) as serve:
+        yield Tried(serve, the_index(place.engine, index), own, ranker.record)

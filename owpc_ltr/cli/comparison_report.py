@@ -1,0 +1,96 @@
+"""What a comparison of rankers found, for people and for machines."""
+
+from __future__ import annotations
+
+from textwrap import fill
+from typing import TYPE_CHECKING
+
+import typer
+
+from owpc_ltr.cli.output import columns, print_json, print_table, warn
+from owpc_ltr.shown import printable
+
+if TYPE_CHECKING:
+    from owpc_ltr.api.results import RankerComparison
+
+
+def print_comparison(found: RankerComparison, data: str, worst: int, *, as_json: bool) -> None:
+    """Means, pairs, verdicts, and the queries that lose most."""
+    from owpc_ltr.api.comparison_files import closing, headline, title
+
+    a, b = headline(found)
+    losers = found.worst(a, b, n=worst)
+    if as_json:
+        listed = {"a": a, "b": b, "metric": str(found.metrics[0]), "queries": losers}
+        print_json({"data": data, **found.as_dict(), "worst": listed})
+        return
+    _say(f"{title(found)}, {data}")
+    for note in found.notes:
+        _say(note)
+    _print_means(found)
+    for metric in found.metrics:
+        _say(metric.convention, "  ")
+    typer.echo()
+    _print_pairs(found)
+    for line in closing(found):
+        _say(line)
+    if losers:
+        typer.echo()
+        _say(f"where {a} loses most to {b}, {found.metrics[0]}:")
+        texts = found.query_texts is not None
+        letters = dict(zip((one.name for one in found.rankers), _letters(found), strict=True))
+        print_table(
+            ["QUERY", *(["TEXT"] if texts else []), letters[a], letters[b]],
+            [
+                (one["query_id"], *([one["query"]] if texts else []), one["a"], one["b"])
+                for one in losers
+            ],
+        )
+    for message in found.warnings:
+        warn(message)
+
+
+def _print_means(found: RankerComparison) -> None:
+    listed = any(one.unjudged is not None for one in found.rankers)
+    rows = []
+    for metric in map(str, found.metrics):
+        for letter, ranker in zip(_letters(found), found.rankers, strict=True):
+            mean = ranker.means[metric]
+            row = [letter, ranker.name, metric, mean.mean, mean.low, mean.high]
+            if listed:
+                row.append("–" if ranker.unjudged is None else f"{ranker.unjudged[metric]:.0%}")
+            rows.append(row)
+    headers = ["", "RANKER", "METRIC", "MEAN", "LOW", "HIGH", *(["UNJUDGED"] if listed else [])]
+    print_table(headers, rows)
+
+
+def _print_pairs(found: RankerComparison) -> None:
+    from owpc_ltr.api.comparison_files import wins_ties_losses
+
+    letters = dict(zip((one.name for one in found.rankers), _letters(found), strict=True))
+    rows = []
+    for pair in found.pairs:
+        one = pair.comparison
+        rows.append(
+            (pair.metric, f"{letters[pair.a]} − {letters[pair.b]}", _signed(one.mean_difference),
+             _signed(one.low), _signed(one.high), one.p_permutation, one.p_t, pair.p_holm,
+             wins_ties_losses(pair))
+        )  # fmt: skip
+    headers = ["METRIC", "PAIR", "DIFF", "LOW", "HIGH", "P", "P (T)", "P HOLM", "W/T/L"]
+    print_table(headers, rows)
+
+
+def _say(line: str, indent: str = "") -> None:
+    """A line, wrapped, whose continuation stands further in."""
+    shown = printable(line)
+    typer.echo(fill(shown, columns(), initial_indent=indent, subsequent_indent=f"{indent}  "))
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.4f}"
+
+
+def _letters(found: RankerComparison) -> list[str]:
+    """A short name for each ranker: A to Z, then A2 and so on."""
+    numbers = range(len(found.rankers))
+    return [chr(65 + n % 26) + (str(n // 26 + 1) if n >= 26 else "") for n in numbers]

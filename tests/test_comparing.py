@@ -1,0 +1,317 @@
+"""`compare`: rankers of every kind, on the same queries, with what nobody judged."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import ir_measures
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import owpc_ltr as ltr
+from owpc_ltr.data.judgments.run_lists import read_run_lists
+from owpc_ltr.data.splits import HashSplit
+from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.evaluation.comparing.unseen import choose_queries
+from owpc_ltr.evaluation.live_lists import live_lists
+from owpc_ltr.metrics import parse_metric
+from owpc_ltr.models.linear import save_model
+from tests.compared import DOCUMENTS, QUERIES, judged, linear, write_run
+
+DATA = judged()
+SHARP, DULL = linear(1.0, 0.0), linear(0.0, 1.0)
+METRICS = ("ndcg@5", "map")
+QUICK: dict[str, Any] = {"resamples": 200, "metrics": METRICS}
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> dict[str, Path]:
+    """The same scores twice: of judged documents alone, and among unjudged ones."""
+    for name, unjudged in (("plain", 0), ("holes", 6)):
+        write_run(DATA, SHARP.score(DATA.features), tmp_path / f"{name}.run", unjudged)
+    return {name: tmp_path / f"{name}.run" for name in ("plain", "holes")}
+
+
+def test_two_rankers_are_what_evaluate_says_of_them() -> None:
+    found = ltr.compare([SHARP, DULL], DATA, METRICS)
+    one = ltr.evaluate(SHARP, DATA, METRICS, against=DULL)
+    assert [ranker.name for ranker in found.rankers] == ["the linear model", "the linear model 2"]
+    for ranker, measured in zip(found.rankers, (one.measured, one.others), strict=True):
+        for mine, theirs in zip(ranker.measured, measured, strict=True):
+            assert mine.per_query.tolist() == theirs.per_query.tolist()
+            assert (mine.mean, mine.zero_baseline) == (theirs.mean, theirs.zero_baseline)
+    for pair, row in zip(found.pairs, one.comparison, strict=True):
+        assert pair.comparison.as_dict() == pytest.approx(
+            {name: value for name, value in row.items() if name != "metric"}, rel=1e-9, abs=1e-12
+        )
+    assert found.pairs[0].better == "the linear model"
+
+
+def test_all_kinds_of_rankers_are_named_as_they_are_given(
+    tmp_path: Path, runs: dict[str, Path]
+) -> None:
+    save_model(SHARP, tmp_path / "sharp.json")
+    files = [str(tmp_path / "sharp.json"), "feature:bm25", str(runs["plain"])]
+    found = ltr.compare(files, DATA, **QUICK)
+    assert [ranker.name for ranker in found.rankers] == files
+    # One and the same ranking in three forms.
+    for pair in found.pairs:
+        assert (pair.comparison.ties, pair.p_holm, pair.better) == (QUERIES, 1.0, None)
+    assert len(found.pairs) == 6
+    named = ltr.compare({"mine": SHARP, "yours": ltr.read_run(runs["plain"])}, DATA, **QUICK)
+    assert [ranker.name for ranker in named.rankers] == ["mine", "yours"]
+
+
+def test_parts_have_the_figures_of_memory(tmp_path: Path, runs: dict[str, Path]) -> None:
+    weighted = judged(np.arange(1.0, QUERIES + 1))
+    parts = ltr.partition(weighted, tmp_path / "parts", buckets=4)
+    places = {name: n for n, name in enumerate(weighted.query_ids.to_pylist())}
+    order = np.array([places[name] for name in parts.query_ids.to_pylist()])
+    for others in (["feature:likes"], ["feature:likes", runs["holes"]]):
+        asked = ["feature:bm25", *others]
+        wanted = ltr.compare(asked, weighted.select(order), **QUICK)
+        found = ltr.compare(asked, parts, **QUICK)
+        assert found.as_dict() == wanted.as_dict()
+        assert found.weighted
+        assert found.per_query.num_rows == QUERIES
+
+
+def values(found: ltr.RankerComparison, name: str, metric: int = 0) -> Any:
+    return found.ranker(name).measured[metric].per_query
+
+
+def test_unjudged_documents_of_a_run_count_as_irrelevant_as_elsewhere(
+    runs: dict[str, Path],
+) -> None:
+    """Against ir_measures, to whom what is not judged is irrelevant."""
+    metrics = ("ndcg@5,gain=linear", "map")
+    rankers = {"run": runs["holes"], "other": "feature:likes"}
+    found = ltr.compare(rankers, DATA, metrics, resamples=200)
+    ids, documents = DATA.query_ids.to_pylist(), DATA.document_ids.to_pylist()  # type: ignore[union-attr]
+    qrels = [
+        ir_measures.Qrel(ids[row // DOCUMENTS], documents[row], int(DATA.labels[row]))
+        for row in range(DATA.n_documents)
+    ]
+    run = list(ir_measures.read_trec_run(str(runs["holes"])))
+    for number, measure in enumerate((ir_measures.nDCG @ 5, ir_measures.AP)):
+        of_query = ir_measures.iter_calc([measure], qrels, run)
+        theirs = {one.query_id: one.value for one in of_query}
+        assert values(found, "run", number).tolist() == pytest.approx([theirs[q] for q in ids])
+
+
+def test_condensed_lists_are_those_without_what_nobody_judged(runs: dict[str, Path]) -> None:
+    rankers = {"holes": runs["holes"], "plain": runs["plain"]}
+    condensed = ltr.compare(rankers, DATA, unjudged="condensed", **QUICK)
+    for metric in range(2):
+        mine, theirs = (values(condensed, name, metric).tolist() for name in rankers)
+        assert mine == theirs
+    zero = ltr.compare(rankers, DATA, **QUICK)
+    assert (values(zero, "holes") <= values(zero, "plain") + 1e-12).all()
+    assert zero.pairs[0].better == "plain"
+    assert "condensed, Sakai 2007" in repr(condensed)
+    assert "count as irrelevant" in repr(zero)
+
+
+def test_a_query_is_skipped_for_all_where_one_lacks_a_judgment(runs: dict[str, Path]) -> None:
+    rankers = {"holes": runs["holes"], "model": SHARP}
+    metrics = ("precision@1", "precision@2")
+    found = ltr.compare(rankers, DATA, metrics, unjudged="skip", resamples=200)
+    firsts = [documents[:2] for documents in read_run_lists(runs["holes"]).values()]
+    for k, pair in enumerate(found.pairs, 1):
+        whole = [not any(name.startswith("x") for name in two[:k]) for two in firsts]
+        assert pair.comparison.n_queries == sum(whole)
+        assert pair.comparison.mean_a == pair.comparison.mean_b
+    assert 2 < found.pairs[1].comparison.n_queries < found.pairs[0].comparison.n_queries < QUERIES
+    assert any("precision@2 counts" in note for note in found.notes)
+    with pytest.raises(Refused, match="0 of 40 queries count in map for every ranker"):
+        ltr.compare(rankers, DATA, "map", unjudged="skip")
+
+
+def test_the_share_of_unjudged_documents_is_told_and_warned_of(runs: dict[str, Path]) -> None:
+    found = ltr.compare({"run": runs["holes"], "model": SHARP}, DATA, **QUICK)
+    run, model = found.rankers
+    assert model.unjudged is None
+    assert run.unjudged is not None
+    lists = read_run_lists(runs["holes"])
+    of_five = np.mean([[name.startswith("x") for name in one[:5]] for one in lists.values()])
+    assert run.unjudged == pytest.approx({"ndcg@5": of_five, "map": 6 / 14})
+    told = "\n".join(found.warnings)
+    assert f"run: {of_five:.0%} of what ndcg@5 looks at is unjudged" in told
+    assert "models rank judged documents alone here (model), and runs list others too" in told
+    assert "favours" in told
+    clean = ltr.compare({"run": runs["plain"], "model": DULL}, DATA, **QUICK)
+    assert clean.warnings == ()
+
+
+def test_a_run_in_memory_lists_what_its_file_does(runs: dict[str, Path]) -> None:
+    assert ltr.read_run(runs["holes"]).lists() == read_run_lists(runs["holes"])
+
+
+def test_a_run_measured_by_lists_and_by_scores_is_one(runs: dict[str, Path]) -> None:
+    """What the whole index is measured by, and what judged documents are, agree on a run."""
+    found = ltr.compare({"run": runs["holes"], "other": "feature:likes"}, DATA, **QUICK)
+    listed = ltr.read_run(runs["holes"]).lists()
+    cuts = DATA.offsets.tolist()
+    names = DATA.document_ids.to_pylist()  # type: ignore[union-attr]
+    grades = [
+        dict(zip(names[a:b], DATA.labels[a:b].tolist(), strict=True))
+        for a, b in itertools.pairwise(cuts)
+    ]
+    lists = live_lists([listed[name] for name in DATA.query_ids.to_pylist()], grades, 14)
+    wanted = lists.unjudged_irrelevant(parse_metric("ndcg@5"))
+    assert values(found, "run").tolist() == pytest.approx(wanted.tolist())
+
+
+def test_runs_need_judgments_alone(tmp_path: Path, runs: dict[str, Path]) -> None:
+    lines = [
+        f"q{row // DOCUMENTS} 0 d{row} {int(DATA.labels[row])}" for row in range(DATA.n_documents)
+    ]
+    (tmp_path / "qrels").write_text("\n".join(lines) + "\n")
+    write_run(DATA, DULL.score(DATA.features), tmp_path / "dull.run", 2, seed=9)
+    rankers = [str(runs["holes"]), str(tmp_path / "dull.run")]
+    found = ltr.compare(rankers, tmp_path / "qrels", **QUICK)
+    wanted = ltr.compare(rankers, DATA, **QUICK)
+    assert found.pairs == wanted.pairs
+    assert found.query_texts is None
+    for model in (SHARP, "feature:bm25"):
+        with pytest.raises(UsageError, match="judgments have no features, by which models rank"):
+            ltr.compare([rankers[0], model], tmp_path / "qrels")
+
+
+def test_a_run_of_other_queries_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "other.run").write_text("z1 Q0 d1 1 0.5 t\n")
+    with pytest.raises(BadInput, match="ranks none of the data's 320 documents"):
+        ltr.compare([tmp_path / "other.run", SHARP], DATA)
+
+
+def trained(salt: str, test: float = 0.5) -> Any:
+    """A model that was trained on the data, with a split of its own."""
+    split = HashSplit(0.1, test, salt)
+    source = {"fingerprint": DATA.fingerprint, "split": split.as_dict()}
+    return linear(1.0, len(salt) / 10, source=source), split.sides(DATA) == "test"
+
+
+def test_queries_are_those_that_no_ranker_was_trained_on() -> None:
+    (one, mine), (other, yours) = trained("a"), trained("bb")
+    found = ltr.compare({"one": one, "other": other, "raw": "feature:likes"}, DATA, **QUICK)
+    left = mine & yours
+    assert 2 < left.sum() < mine.sum()
+    assert found.query_ids.to_pylist() == [f"q{n}" for n in np.flatnonzero(left)]
+    assert (found.side, found.n_queries) == ("test", left.sum())
+    (note,) = found.notes
+    assert note == (
+        f"{left.sum()} of 40 queries are left, which none of the rankers has seen: trained or "
+        f"chosen were one with {(~mine).sum()} of them, other with {(~yours).sum()} of them"
+    )
+    everything = ltr.compare({"one": one, "other": other}, DATA, queries="all", **QUICK)
+    assert (everything.side, everything.n_queries, everything.notes) == ("all", QUERIES, ())
+
+
+def test_where_no_query_is_left_nothing_is_compared() -> None:
+    seen = linear(1.0, 0.5, source={"fingerprint": DATA.fingerprint})
+    with pytest.raises(Refused, match=r"no query is a test query of all rankers: .*mine with 40"):
+        ltr.compare({"mine": seen, "raw": "feature:bm25"}, DATA)
+    train = ltr.compare({"mine": seen, "raw": "feature:bm25"}, DATA, queries="train", **QUICK)
+    assert (train.side, train.n_queries) == ("train", QUERIES)
+    with pytest.raises(Refused, match="none of the rankers knows the test queries"):
+        ltr.compare([SHARP, DULL], DATA, queries="test")
+    with pytest.raises(UsageError, match="no side is called 'left'"):
+        choose_queries({}, 3, "left")
+
+
+def test_weights_are_the_importance_of_queries() -> None:
+    weights = np.tile([1.0, 3.0], QUERIES // 2)
+    found = ltr.compare({"a": SHARP, "b": DULL}, judged(weights), **QUICK)
+    plain = ltr.compare({"a": SHARP, "b": DULL}, DATA, **QUICK)
+    assert (found.weighted, plain.weighted) == (True, False)
+    mean = found.ranker("a").means["ndcg@5"].mean
+    assert mean == pytest.approx(np.average(values(plain, "a"), weights=weights))
+    assert found.ranker("a").measured[0].mean == mean
+    unweighted = ltr.compare({"a": SHARP, "b": DULL}, judged(weights), unweighted=True, **QUICK)
+    assert unweighted.pairs == plain.pairs
+    assert "weighted by the importance of queries" in repr(found)
+    assert "weighted" not in repr(unweighted)
+    lopsided = np.where(np.arange(QUERIES) == 3, 1000.0, 1.0)
+    told = ltr.compare({"a": SHARP, "b": DULL}, judged(lopsided), **QUICK).notes
+    assert told == ("so weighted, 40 queries tell as much as 1 equal ones",)
+
+
+def test_the_queries_that_lose_most_are_told_with_their_words() -> None:
+    found = ltr.compare({"sharp": SHARP, "dull": DULL}, DATA, **QUICK)
+    worst = found.worst("dull", "sharp", "map", n=3)
+    losses = [one["b"] - one["a"] for one in worst]
+    assert losses == sorted(losses, reverse=True)
+    everywhere = values(found, "sharp", 1) - values(found, "dull", 1)
+    assert losses == pytest.approx(np.sort(everywhere)[::-1][:3].tolist())
+    assert worst[0]["query"] == f"words of {worst[0]['query_id']}"
+    assert all(one["a"] < one["b"] for one in found.worst("sharp", "dull", n=QUERIES))
+    with pytest.raises(UsageError, match="mrr was not measured: there are ndcg@5, map"):
+        found.worst("dull", "sharp", "mrr")
+    with pytest.raises(UsageError, match="no ranker is called 'x': there are sharp, dull"):
+        found.worst("dull", "x")
+
+
+def test_every_figure_is_in_the_dictionary_and_the_table() -> None:
+    found = ltr.compare({"a": SHARP, "b": DULL}, judged(np.arange(1.0, 41)), **QUICK)
+    told = json.loads(json.dumps(found.as_dict(), allow_nan=False))
+    assert told["corrected_over"] == len(told["pairs"]) == 2
+    assert told["rankers"][0]["metrics"][0]["mean"] == found.ranker("a").means["ndcg@5"].mean
+    assert told["pairs"][0]["p_holm"] == found.pairs[0].p_holm
+    table = found.per_query
+    assert table.column_names == [
+        "query_id", "query", "importance", "ndcg@5 a", "map a", "ndcg@5 b", "map b"
+    ]  # fmt: skip
+    assert table["map b"].to_pylist() == values(found, "b", 1).tolist()
+    assert found.to_frame()["p_holm"].tolist() == [pair.p_holm for pair in found.pairs]
+    assert len(found.to_frame(per_query=True)) == QUERIES
+    page = found._repr_html_()
+    assert "a − b" in page
+    assert "<script" not in ltr.compare({"<script>": SHARP, "b": DULL}, DATA, **QUICK)._repr_html_()
+
+
+def test_what_a_metric_leaves_out_has_no_value_in_the_table() -> None:
+    labels = DATA.labels.copy()
+    labels[:DOCUMENTS] = 0
+    data = ltr.make_dataset(
+        DATA.features, labels, np.repeat(DATA.query_ids.to_pylist(), DOCUMENTS), DATA.feature_names
+    )
+    found = ltr.compare({"a": SHARP, "b": DULL}, data, "ndcg@5,empty=skip", resamples=200)
+    assert found.per_query.column(1)[0] == pa.scalar(None, pa.float64())
+    assert found.pairs[0].comparison.n_queries == QUERIES - 1
+
+
+@pytest.mark.parametrize(
+    ("rankers", "how", "message"),
+    [
+        ([SHARP], {}, "needs 2 rankers, and there is 1"),
+        (["feature:bm25", "feature:bm25"], {}, "'feature:bm25' is named twice"),
+        (["feature:bm25", "feature:x"], {}, "no feature is called 'x'"),
+        ([SHARP, DULL], {"baseline": "bm25"}, "baseline 'bm25' is none of the rankers"),
+        ([SHARP, DULL], {"unjudged": "one"}, "choose among zero, skip, condensed"),
+        ([SHARP, DULL], {"queries": "left"}, "no side is called 'left'"),
+        ([SHARP, DULL], {"resamples": 0}, "0 resamples"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(
+    rankers: list[Any], how: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        ltr.compare(rankers, DATA, **how)
+
+
+def test_a_name_that_is_no_file_may_be_meant_live() -> None:
+    with pytest.raises(BadInput, match="no such file or directory; an uploaded model is live:mod@"):
+        ltr.compare(["mod", "feature:bm25"], DATA)
+
+
+def test_the_same_seed_gives_the_same_numbers() -> None:
+    one, same, other = (
+        ltr.compare({"a": SHARP, "b": DULL}, DATA, METRICS, resamples=200, seed=seed)
+        for seed in (3, 3, 4)
+    )
+    assert one.pairs == same.pairs
+    assert one.pairs != other.pairs
