@@ -1,0 +1,206 @@
+"""Rankers compared by the lists that users get, on a real node: uploaded, tried, queries, runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import owpc_ltr as ltr
+from owpc_ltr.api.cluster import Cluster
+from owpc_ltr.api.live import LiveProof
+from owpc_ltr.api.live_rankers import LiveSearch
+from owpc_ltr.data.judgments import JudgedQuery, Judgments
+from owpc_ltr.data.splits import HashSplit
+from owpc_ltr.engine.deployment.upload import upload
+from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, UsageError
+from owpc_ltr.models.linear import LinearModel, save_model
+from tests.commands import commands_in
+from tests.engine.small_cluster import FEATURESET, WORDS, Small, linear, small_cluster
+
+pytestmark = pytest.mark.node
+BODY = {"match": {"body": "{{keywords}}"}}
+BY_TITLE, BY_BODY, BY_SIZE = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, -1.0)
+SPLIT = HashSplit(0.1, 0.5)
+QUICK: dict[str, Any] = {"resamples": 200}
+
+
+@pytest.fixture(scope="module")
+def small(node_url: str) -> Iterator[Small]:
+    with small_cluster(node_url, documents=100) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def cluster(small: Small) -> Cluster:
+    return Cluster(small.engine, "plugin-free", small.name.removeprefix("m-"))
+
+
+@pytest.fixture(scope="module")
+def judgments(small: Small) -> Judgments:
+    """Relevant is what has a word of the query in its title; every document is judged."""
+    body = {"size": 100, "query": {"match_all": {}}}
+    hits = small.engine.request("POST", f"/{small.index}/_search", body=body)["hits"]["hits"]
+    titles = {hit["_id"]: set(hit["_source"]["title"].split()) for hit in hits}
+    queries = []
+    for number in range(24):
+        words = [WORDS[number % 8], WORDS[(number % 8 + number // 8 + 1) % 8]]
+        grades = np.array([len(set(words) & titles[name]) for name in titles], np.float32)
+        params = {"keywords": " ".join(words), "query": " ".join(words)}
+        queries.append(JudgedQuery(f"q{number}", params, list(titles), grades))
+    return Judgments(queries)
+
+
+@pytest.fixture
+def search(cluster: Cluster, small: Small) -> LiveSearch:
+    return LiveSearch(cluster, small.index, BODY)
+
+
+def half(judgments: Judgments) -> Judgments:
+    """The same, with every second document unjudged."""
+    return Judgments(
+        [
+            replace(one, document_ids=one.document_ids[::2], grades=one.grades[::2])
+            for one in judgments.queries
+        ]
+    )
+
+
+def trained(weights: tuple[float, ...], salt: str = "owpc-ltr") -> LinearModel:
+    split = replace(SPLIT, salt=salt).as_dict()
+    return linear(weights, source={"fingerprint": "f", "split": split})
+
+
+def test_two_rankers_are_what_evaluate_live_says_of_them(
+    cluster: Cluster, small: Small, judgments: Judgments, search: LiveSearch, tmp_path: Path
+) -> None:
+    (tmp_path / "body.json").write_text(json.dumps(BODY))
+    model, data = trained(BY_TITLE), half(judgments)
+    wanted = cluster.evaluate_live(model, LiveProof(data, BODY), ["ndcg@10", "map"],
+                                   index=small.index)  # fmt: skip
+    asked = {"new": model, "old": f"live:{tmp_path / 'body.json'}"}
+    for unjudged in ("zero", "condensed"):
+        found = ltr.compare(asked, data, ["ndcg@10", "map"], live=search, unjudged=unjudged)
+        assert (found.side, found.n_queries) == (wanted.side, wanted.n_queries)
+        for pair, one in zip(found.pairs, wanted.measured, strict=True):
+            theirs = one.comparison if unjudged == "zero" else one.condensed
+            assert pair.comparison.as_dict() == pytest.approx(theirs.as_dict(), abs=1e-4)
+    share = found.ranker("new").unjudged
+    assert share is not None
+    assert 1 - share["ndcg@10"] == pytest.approx(wanted.judged[1])
+    assert found.query_texts is not None
+    assert found.query_texts[0].as_py().split()[0] in WORDS
+
+
+def test_uploaded_tried_feature_query_and_run_stand_side_by_side(
+    small: Small, cluster: Cluster, judgments: Judgments, search: LiveSearch, tmp_path: Path
+) -> None:
+    name = f"{small.name}-one"
+    upload(small.engine, small.store, linear(BY_TITLE), FEATURESET, small.index, name)
+    save_model(linear(BY_TITLE), tmp_path / "model.json")
+    (tmp_path / "body.json").write_text(json.dumps({"query": BODY}))
+    models = small.store.list_models()
+    lines = []
+    for query in judgments.queries:
+        best = np.argsort(-query.grades, kind="stable")
+        lines += [f"{query.query_id} Q0 {query.document_ids[n]} {r} {-r} ideal\n"
+                  for r, n in enumerate(best.tolist(), 1)]  # fmt: skip
+    (tmp_path / "ideal.run").write_text("".join(lines))
+    asked = [
+        f"live:{name}@{small.index}", str(tmp_path / "model.json"), "feature:title",
+        f"live:{tmp_path / 'body.json'}@{small.index}", str(tmp_path / "ideal.run"),
+    ]  # fmt: skip
+    found = ltr.compare(asked, judgments, "ndcg@10", live=search, baseline=asked[3], **QUICK)
+    values = [ranker.measured[0].per_query for ranker in found.rankers]
+    assert values[0].tolist() == values[1].tolist() == values[2].tolist()
+    assert values[4].tolist() == pytest.approx([1.0] * 24)
+    assert [pair.better for pair in found.pairs[:3]] == asked[:3]
+    assert found.ranker(asked[0]).unjudged == {"ndcg@10": 0.0}
+    assert "lists are of the whole index, their first 100 documents" in found.notes
+    assert any("nothing tells which queries" in told for told in found.warnings)
+    assert small.store.list_models() == models
+    # One live ranker makes all of them live; the name is found without --live too.
+    same = ltr.compare(asked[:2], judgments, "ndcg@10", live=search, **QUICK)
+    assert same.pairs[0].comparison.ties == 24
+
+
+def test_queries_are_left_that_neither_model_was_trained_on(
+    judgments: Judgments, search: LiveSearch
+) -> None:
+    ids = [query.query_id for query in judgments.queries]
+    salts = ("owpc-ltr", "x")
+    tests = [replace(SPLIT, salt=salt).sides_of(ids) == "test" for salt in salts]
+    asked = {salt: trained(BY_TITLE, salt) for salt in salts}
+    found = ltr.compare(asked, judgments, "ndcg@10", live=search, **QUICK)
+    left = np.flatnonzero(tests[0] & tests[1])
+    assert found.query_ids.to_pylist() == [ids[n] for n in left]
+    assert found.side == "test"
+    assert "none of the rankers has seen" in found.notes[0]
+
+
+def test_queries_with_unjudged_documents_are_skipped_for_all(
+    judgments: Judgments, search: LiveSearch
+) -> None:
+    gap = replace(judgments.queries[3], document_ids=[], grades=np.empty(0, np.float32))
+    data = Judgments([*judgments.queries[:3], gap, *judgments.queries[4:]])
+    asked = {"title": linear(BY_TITLE), "size": linear(BY_SIZE)}
+    found = ltr.compare(asked, data, "ndcg@10", live=search, unjudged="skip", **QUICK)
+    assert found.pairs[0].comparison.n_queries == 23
+    with pytest.raises(Refused, match="queries count in ndcg@10"):
+        ltr.compare(asked, half(data), "ndcg@10", live=search, unjudged="skip")
+
+
+@pytest.mark.parametrize(
+    ("ranker", "error", "message"),
+    [
+        ("live:nothing-like-this", OwpcLtrError, "nothing-like-this"),
+        ("live:none.json", BadInput, "none.json"),
+        ("live:", UsageError, "names no ranker"),
+        ("live:name@", UsageError, "names no ranker"),
+        ("feature:weight", UsageError, "no feature of 'small' is called 'weight'"),
+    ],
+)
+def test_what_no_engine_can_serve_is_refused(
+    judgments: Judgments, search: LiveSearch, ranker: str, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        ltr.compare([linear(BY_TITLE), ranker], judgments, "ndcg@10", live=search, **QUICK)
+
+
+def test_a_metric_that_looks_beyond_the_window_is_refused(
+    judgments: Judgments, search: LiveSearch
+) -> None:
+    asked = [linear(BY_TITLE), linear(BY_SIZE)]
+    with pytest.raises(UsageError, match="further than the window of 5"):
+        ltr.compare(asked, judgments, "ndcg@10", live=replace(search, window=5))
+
+
+def test_the_command_asks_the_cluster_that_it_is_told(
+    small: Small, judgments: Judgments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    run = commands_in(tmp_path, monkeypatch, capsys)
+    lines = ["query_id\tquery\tdoc_id\tgrade"]
+    for one in judgments.queries:
+        lines += [
+            f"{one.query_id}\t{one.params['query']}\t{name}\t{int(grade)}"
+            for name, grade in zip(one.document_ids, one.grades, strict=True)
+        ]
+    Path("judged.tsv").write_text("\n".join(lines) + "\n")
+    Path("body.json").write_text(json.dumps(BODY))
+    save_model(linear(BY_TITLE), Path("model.json"))
+    code, out, err = run(
+        "compare", "model.json", "live:body.json", "--data", "judged.tsv", "--query", "body.json",
+        "--url", small.engine.settings.url, "--store-kind", "plugin-free",
+        "--store", small.name.removeprefix("m-"), "--index", small.index,
+        "--metrics", "ndcg@10", "--resamples", "200",
+    )  # fmt: skip
+    assert code == 0, err
+    assert "model.json over live:body.json in ndcg@10" in " ".join(out.split())
+    assert "UNJUDGED" in out
+    assert "nothing tells which queries model.json was trained on" in err
