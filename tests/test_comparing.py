@@ -303,7 +303,17 @@ def test_what_cannot_be_compared_is_refused(
         ltr.compare(rankers, DATA, **how)
 
 
+def test_what_differs_by_rounding_alone_is_no_loss() -> None:
+    found = ltr.compare({"a": SHARP, "b": DULL}, DATA, **QUICK)
+    a, b = (values(found, name) for name in "ab")
+    a[:] = b - 1e-15
+    a[3] = b[3] - 0.1
+    assert [one["query_id"] for one in found.worst("a", "b")] == ["q3"]
+
+
 def test_a_name_that_is_no_file_may_be_meant_live() -> None:
+    with pytest.raises(BadInput, match=r"none\.json: no such file or directory; check the name"):
+        ltr.compare(["none.json", "feature:bm25"], DATA)
     with pytest.raises(BadInput, match="no such file or directory; an uploaded model is live:mod@"):
         ltr.compare(["mod", "feature:bm25"], DATA)
 

@@ -54,6 +54,7 @@ def test_help_imports_nothing_but_the_command_line(folder: Path) -> None:
         ("evaluate", "none.json", "none.parquet"),
         ("train", "none.parquet", "--out", "m.json"),
         ("select", "none.parquet"),
+        ("compare", "none.json", "feature:1", "--data", "none.parquet"),
         ("export", "none.json", "--target", "opensearch", "--out", "m.json"),
         ("log-features", "none.tsv", "--featureset", "f", "--out", "d.parquet"),
     ],
@@ -74,6 +75,14 @@ def test_evaluating_a_linear_model_compiles_nothing(folder: Path) -> None:
     assert told.heavy(allowed={"pydantic", "numpy", "pyarrow", "pluggy"}) == []
     assert "pyarrow.dataset" not in told.modules
     assert len(told.modules) <= 800
+
+
+def test_comparing_linear_models_compiles_nothing(folder: Path) -> None:
+    told = run(folder, "compare", "model.json", "feature:1", "--data", "data.parquet")
+    assert told.code == 0, told.err
+    # The tests need distributions, and progress is drawn.
+    allowed = {"pydantic", "numpy", "pyarrow", "pluggy", "scipy", "rich", "asyncio"}
+    assert told.heavy(allowed) == []
 
 
 def test_a_cluster_that_is_not_there_is_told_without_what_its_answers_need(folder: Path) -> None:

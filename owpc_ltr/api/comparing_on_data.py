@@ -67,10 +67,11 @@ def _ranker(given: Any, data: Dataset, plugins: tuple[Path, ...]) -> Ranking:
     if not data.n_features and isinstance(given, str) and given.startswith(FEATURE):
         raise _no_features()
     if isinstance(given, str) and not given.startswith(FEATURE) and not Path(given).exists():
-        raise BadInput(
-            f"cannot read the ranker {given}: no such file or directory; an uploaded model is "
-            f"live:{given}@INDEX"
+        # Names of uploaded models have no ending.
+        meant = (
+            "check the name" if Path(given).suffix else f"an uploaded model is live:{given}@INDEX"
         )
+        raise BadInput(f"cannot read the ranker {given}: no such file or directory; {meant}")
     return ranker_of(given, data, plugins)
 
 

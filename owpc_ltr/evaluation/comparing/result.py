@@ -12,6 +12,7 @@ import pyarrow as pa
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.comparing.figures import ComparedPair, ComparedRanker, Figures
 from owpc_ltr.evaluation.comparing.shown import html_block, text
+from owpc_ltr.evaluation.sign_flips import ROUNDING
 from owpc_ltr.metrics import Metric
 
 __all__ = ["ComparedPair", "ComparedRanker", "RankerComparison"]
@@ -74,7 +75,7 @@ class RankerComparison(Figures):
                 "b": float(theirs[query]),
             }
             for query in np.argsort(gains, kind="stable")[:n].tolist()
-            if gains[query] < 0
+            if gains[query] < -ROUNDING
         ]
 
     def as_dict(self) -> dict[str, Any]:
