@@ -18,6 +18,8 @@ from owpc_ltr.errors import BadInput
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from owpc_ltr.data.partitioned.kept import Room
+
 Data = RankingDataset | PartitionedDataset | Judgments
 _FEATURES = re.compile(r"\s*[-+.\deE]+\s+qid:\S+\s+\d+:")
 """How a line of LETOR text begins."""
@@ -28,7 +30,7 @@ def read_data(
     *,
     topics: Path | str | None = None,
     asked: bool = False,
-    memory: int | None = None,
+    memory: int | Room | None = None,
     max_features: int | None = None,
 ) -> Data:
     """The data in a file or folder: with features where it has some, else judgments.

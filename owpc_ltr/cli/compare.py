@@ -136,12 +136,12 @@ def compare(
     from owpc_ltr.api.comparing import compare as compare_rankers
     from owpc_ltr.api.comparison_files import check_per_query, write_per_query
     from owpc_ltr.api.evaluation import METRICS
-    from owpc_ltr.api.partitions import bytes_of
+    from owpc_ltr.api.partitions import room_from
 
     named_rankers(rankers)
     if per_query is not None:
         check_per_query(per_query)
-    room = None if memory is None else bytes_of(memory)
+    room = room_from(memory)
     asks = live.live or any(map(is_live, rankers))
     judged = read_data(data, topics=live.topics, asked=asks, memory=room, max_features=max_features)
     with progress() as show:
