@@ -100,6 +100,9 @@ def test_a_folder_of_parts_is_gone_through(run: Run) -> None:
         (["linear.json", "feature:bm25", "--per-query", "v.xls"], 2, ".csv or .parquet"),
         (["linear.json", "feature:bm25", "--per-query", "linear.json"], 2, "linear.json"),
         (["linear.json", "feature:bm25", "--unjudged", "no"], 2, "zero, skip, condensed"),
+        (["linear.json", "feature:bm25", "--index", "docs"], 2, "--index is for live rankers"),
+        (["linear.json", "feature:bm25", "--param", "a=1"], 2, "--param is for live rankers"),
+        (["linear.json", "live:q.json", "--documents", "data.parquet"], 2, "leave it out"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(

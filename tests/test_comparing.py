@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +12,27 @@ import ir_measures
 import numpy as np
 import pyarrow as pa
 import pytest
+from owpc_ltr_losses.pairwise import Pairwise
+from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
 
 import owpc_ltr as ltr
 from owpc_ltr.data.judgments.run_lists import read_run_lists
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.evaluation.comparing.shown import at_the_border, verdict
 from owpc_ltr.evaluation.comparing.unseen import choose_queries
 from owpc_ltr.evaluation.live_lists import live_lists
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import save_model
+from owpc_ltr.protocols import Run
+from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker
 from tests.compared import DOCUMENTS, QUERIES, judged, linear, write_run
+from tests.list_samples import crowded, weights
 
 DATA = judged()
 SHARP, DULL = linear(1.0, 0.0), linear(0.0, 1.0)
 METRICS = ("ndcg@5", "map")
+RERANKING = {"reranker.kernels": "rbf", "loss.inner": "logistic", "reranker.penalty": 1e-3}
 QUICK: dict[str, Any] = {"resamples": 200, "metrics": METRICS}
 
 
@@ -49,6 +57,29 @@ def test_two_rankers_are_what_evaluate_says_of_them() -> None:
             {name: value for name, value in row.items() if name != "metric"}, rel=1e-9, abs=1e-12
         )
     assert found.pairs[0].better == "the linear model"
+
+
+def test_a_reranker_is_compared_with_its_base() -> None:
+    data, base = crowded(seed=5), weights(1, 0, 0)
+    plan = RerankingPlan(Pairwise, Exchangeable, RERANKING)
+    learned = fit_reranker(crowded(), base, plan, Run(), crowded(seed=4)).model
+    found = ltr.compare({"reranked": learned, "base": base}, data, queries="all", **QUICK)
+    scores = learned.rerank_dataset(data)
+    wanted = parse_metric("map").per_query(scores, data.labels, data.offsets)
+    assert values(found, "reranked", 1).tolist() == wanted.tolist()
+    assert found.pairs[1].comparison.wins > 0
+
+
+def test_where_interval_and_corrected_test_differ_it_is_said() -> None:
+    found = ltr.compare({"a": SHARP, "b": DULL}, DATA, **QUICK)
+    pair = found.pairs[0]
+    assert at_the_border(found) == []
+    doubtful = replace(pair, p_holm=0.06)
+    (told,) = at_the_border(replace(found, pairs=(doubtful, found.pairs[1])))
+    assert told.startswith("interval and test differ for a − b in ndcg@5: ")
+    assert verdict(replace(found, pairs=(doubtful,))) == (
+        "no difference is shown at 5 %, one comparison"
+    )
 
 
 def test_all_kinds_of_rankers_are_named_as_they_are_given(
@@ -224,14 +255,14 @@ def test_where_no_query_is_left_nothing_is_compared() -> None:
 
 
 def test_weights_are_the_importance_of_queries() -> None:
-    weights = np.tile([1.0, 3.0], QUERIES // 2)
-    found = ltr.compare({"a": SHARP, "b": DULL}, judged(weights), **QUICK)
+    importance = np.tile([1.0, 3.0], QUERIES // 2)
+    found = ltr.compare({"a": SHARP, "b": DULL}, judged(importance), **QUICK)
     plain = ltr.compare({"a": SHARP, "b": DULL}, DATA, **QUICK)
     assert (found.weighted, plain.weighted) == (True, False)
     mean = found.ranker("a").means["ndcg@5"].mean
-    assert mean == pytest.approx(np.average(values(plain, "a"), weights=weights))
+    assert mean == pytest.approx(np.average(values(plain, "a"), weights=importance))
     assert found.ranker("a").measured[0].mean == mean
-    unweighted = ltr.compare({"a": SHARP, "b": DULL}, judged(weights), unweighted=True, **QUICK)
+    unweighted = ltr.compare({"a": SHARP, "b": DULL}, judged(importance), unweighted=True, **QUICK)
     assert unweighted.pairs == plain.pairs
     assert "weighted by the importance of queries" in repr(found)
     assert "weighted" not in repr(unweighted)

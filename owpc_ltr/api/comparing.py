@@ -14,6 +14,7 @@ from owpc_ltr.api.compared_rankers import (
     named_rankers,
 )
 from owpc_ltr.api.evaluation import METRICS
+from owpc_ltr.errors import UsageError
 
 if TYPE_CHECKING:
     from owpc_ltr.api.comparing_live import LiveSearch
@@ -76,6 +77,11 @@ def compare(
     how = Conventions(parsed, unjudged, baseline, Drawing(seed, resamples, progress))
     wanted = Asked(asked, how, queries, not unweighted, tuple(files))
     if live or any(map(is_live, asked.values())):
+        if documents is not None:
+            raise UsageError(
+                "--documents is for judged documents: live rankers read fields from the index; "
+                "leave it out"
+            )
         from owpc_ltr.api.comparing_live import LiveSearch, compare_live
 
         return compare_live(wanted, data, live if isinstance(live, LiveSearch) else LiveSearch())

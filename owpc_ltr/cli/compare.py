@@ -26,6 +26,7 @@ from owpc_ltr.cli.options import (
     Unweighted,
 )
 from owpc_ltr.cli.output import progress
+from owpc_ltr.errors import UsageError
 
 if TYPE_CHECKING:
     from owpc_ltr.api.comparing_live import LiveSearch
@@ -53,6 +54,22 @@ class LiveRankers:
     ] = None
     join: Join = None
     place: StoreOptions
+
+    def refuse_without_live(self) -> None:
+        """Refuse what only a live ranker would use."""
+        given = {
+            "--index": self.index,
+            "--query": self.query,
+            "--param": self.param,
+            "--featureset": self.featureset,
+            "--join": self.join,
+        }
+        for option, value in given.items():
+            if value:
+                raise UsageError(
+                    f"{option} is for live rankers: name one (live:NAME@INDEX), add --live, or "
+                    "leave it out"
+                )
 
     def search(self) -> LiveSearch:
         """How live rankers are asked; nothing is asked yet."""
@@ -143,6 +160,8 @@ def compare(
         check_per_query(per_query)
     room = room_from(memory)
     asks = live.live or any(map(is_live, rankers))
+    if not asks:
+        live.refuse_without_live()
     judged = read_data(data, topics=live.topics, asked=asks, memory=room, max_features=max_features)
     with progress() as show:
         found = compare_rankers(

@@ -6,6 +6,7 @@ import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -77,9 +78,8 @@ class TrecRun:
 
     def ranked(self, data: RankingDataset) -> RankedDocuments:
         """The scores of a dataset's documents, and what else the run has for its queries."""
-        keys = _keys(self.query_ids, self.document_ids)
         wanted = _keys(_repeated(data), document_names(data))
-        found = pc.index_in(wanted, value_set=keys)
+        found = pc.index_in(wanted, value_set=self._entries)
         lowest = float(self.scores.min())
         below = lowest - max(1.0, abs(lowest))
         scores = np.append(self.scores, below)
@@ -91,6 +91,10 @@ class TrecRun:
         return RankedDocuments(
             np.asarray(scores[places]), found.null_count, rows, asked[rows], judged[rows]
         )
+
+    @cached_property
+    def _entries(self) -> pa.StringArray:
+        return _keys(self.query_ids, self.document_ids)
 
     def lists(self) -> dict[str, list[str]]:
         """The documents of each query, best first; equal scores as they stand."""
