@@ -90,8 +90,9 @@ def evaluate(
     if live.live:
         if cluster is not None:
             raise UsageError("--cluster is for DATA, and --live asks an engine: leave it out")
-        if data is not None or against is not None:
-            unused = "DATA" if data is not None else "--against"
+        if data is not None or against is not None or unweighted:
+            unused = "--against" if against is not None else "--unweighted"
+            unused = "DATA" if data is not None else unused
             raise UsageError(
                 f"--live compares with the query alone, by --judgments: leave {unused} out"
             )

@@ -84,7 +84,8 @@ class TrecRun:
         below = lowest - max(1.0, abs(lowest))
         scores = np.append(self.scores, below)
         places = pc.fill_null(found, len(self.scores)).to_numpy()
-        asked = np.array(pc.fill_null(pc.index_in(self.query_ids, value_set=data.query_ids), -1))
+        places_of = pc.index_in(self.query_ids, value_set=data.query_ids)
+        asked = np.array(pc.fill_null(places_of, -1)).astype(np.int64)
         judged = np.zeros(len(self.scores) + 1, np.bool_)
         judged[places] = True
         rows = np.flatnonzero(asked >= 0)
