@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from textwrap import fill
 from typing import TYPE_CHECKING
 
 import typer
 
-from owpc_ltr.cli.output import columns, print_json, print_table, warn
-from owpc_ltr.shown import printable
+from owpc_ltr.cli.output import print_json, print_table, print_wrapped, warn
 
 if TYPE_CHECKING:
     from owpc_ltr.api.results import RankerComparison
@@ -24,19 +22,19 @@ def print_comparison(found: RankerComparison, data: str, worst: int, *, as_json:
         listed = {"a": a, "b": b, "metric": str(found.metrics[0]), "queries": losers}
         print_json({"data": data, **found.as_dict(), "worst": listed})
         return
-    _say(f"{title(found)}, {data}")
+    print_wrapped(f"{title(found)}, {data}")
     for note in found.notes:
-        _say(note)
+        print_wrapped(note)
     _print_means(found)
     for metric in found.metrics:
-        _say(metric.convention, "  ")
+        print_wrapped(metric.convention)
     typer.echo()
     _print_pairs(found)
     for line in closing(found):
-        _say(line)
+        print_wrapped(line)
     if losers:
         typer.echo()
-        _say(f"where {a} loses most to {b}, {found.metrics[0]}:")
+        print_wrapped(f"where {a} loses most to {b}, {found.metrics[0]}:")
         texts = found.query_texts is not None
         letters = dict(zip((one.name for one in found.rankers), _letters(found), strict=True))
         print_table(
@@ -78,12 +76,6 @@ def _print_pairs(found: RankerComparison) -> None:
         )  # fmt: skip
     headers = ["METRIC", "PAIR", "DIFF", "LOW", "HIGH", "P", "P (T)", "P HOLM", "W/T/L"]
     print_table(headers, rows)
-
-
-def _say(line: str, indent: str = "") -> None:
-    """A line, wrapped, whose continuation stands further in."""
-    shown = printable(line)
-    typer.echo(fill(shown, columns(), initial_indent=indent, subsequent_indent=f"{indent}  "))
 
 
 def _signed(value: float) -> str:
