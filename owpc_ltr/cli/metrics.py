@@ -44,7 +44,7 @@ def metrics(
     plugin: PluginFiles = None,
     as_json: Json = False,
 ) -> None:
-    """Say what each metric means, and with --explain why others' figures differ.
+    """Say what metrics mean; --explain: why others' differ.
 
     The same ranking has another NDCG or MAP in XGBoost, LightGBM, trec_eval, scikit-learn, ranx,
     RankLib and LETOR's scripts. Each convention is applied to it, and every difference told.
