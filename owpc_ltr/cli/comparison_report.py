@@ -71,7 +71,7 @@ def _print_pairs(found: RankerComparison) -> None:
         one = pair.comparison
         rows.append(
             (pair.metric, f"{letters[pair.a]} − {letters[pair.b]}", _signed(one.mean_difference),
-             _signed(one.low), _signed(one.high), one.p_permutation, one.p_t, pair.p_holm,
+             _signed(one.low), _signed(one.high), *map(_p, (one.p_permutation, one.p_t, pair.p_holm)),
              wins_ties_losses(pair))
         )  # fmt: skip
     headers = ["METRIC", "PAIR", "DIFF", "LOW", "HIGH", "P", "P (T)", "P HOLM", "W/T/L"]
@@ -80,6 +80,11 @@ def _print_pairs(found: RankerComparison) -> None:
 
 def _signed(value: float) -> str:
     return f"{value:+.4f}"
+
+
+def _p(value: float) -> str:
+    """A p-value; one that would round to 0 is never 0."""
+    return f"{value:.4f}" if value >= 0.00005 else "<.0001"
 
 
 def _letters(found: RankerComparison) -> list[str]:
