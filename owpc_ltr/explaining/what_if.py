@@ -1,0 +1,141 @@
+"""What if: the smallest change of one feature by which a document would pass another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from owpc_ltr.arrays import Vector
+
+Single = NDArray[np.float32]
+Lead = Callable[[NDArray[np.int64], Single], tuple[Vector, Vector]]
+"""For each of some columns and new values of it: by how much the document then leads, its score."""
+
+_GRID = 64
+"""At how many points a feature is tried in which a score bends everywhere."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One feature changed, all else as it is: from `value` to `needed`, which gives `score`.
+
+    `needed` is the nearest value that does it, of those within what was seen of the feature;
+    `share` how far that is, as a share of the range that was seen. A missing `value` is NaN.
+    """
+
+    feature: str
+    value: float
+    needed: float
+    score: float
+    share: float
+
+
+@dataclass(frozen=True)
+class ToPass:
+    """What would bring a document above another: changes that each do it alone, nearest first.
+
+    No changes: none of its features could, alone. `seen` says where the ranges of the features that
+    were looked at are from.
+    """
+
+    document_id: str
+    title: str
+    rank: int
+    score: float
+    changes: tuple[Change, ...]
+    seen: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """What would do it, as JSON."""
+        return asdict(self)
+
+
+def smallest_changes(
+    row: Single,
+    names: Sequence[str],
+    ranges: Vector,
+    bends: Sequence[Sequence[Vector] | None],
+    lead: Lead,
+) -> tuple[Change, ...]:
+    """For each feature that can by itself bring a document into the lead, the nearest value.
+
+    `ranges` (2, n_features) are what each may be; `bends` where the lead bends or jumps in each
+    feature, between which it is straight (None: anywhere, and it is tried on a grid). Exact to the
+    last bit of a float32, which features are. A missing value counts as 0 where distances are
+    measured from it. Nearest in shares of the ranges come first.
+    """
+    own = np.where(np.isnan(row), np.float32(0), row).astype(np.float32)
+    columns, starts, ends = _brackets(own, ranges, bends, lead)
+    values = _bisected(columns, starts, ends, lead)
+    _, scores = lead(columns, values)
+    width = np.maximum(ranges[1] - ranges[0], np.finfo(np.float32).tiny)[columns]
+    shares = np.abs(values.astype(np.float64) - own[columns]) / width
+    changes: dict[int, Change] = {}
+    for place in np.argsort(shares, kind="stable").tolist():
+        column = int(columns[place])
+        change = Change(
+            names[column], float(row[column]), float(values[place]), float(scores[place]),
+            float(shares[place]),
+        )  # fmt: skip
+        changes.setdefault(column, change)
+    return tuple(changes.values())
+
+
+def _brackets(
+    own: Single, ranges: Vector, bends: Sequence[Sequence[Vector] | None], lead: Lead
+) -> tuple[NDArray[np.int64], Single, Single]:
+    """Neighbouring points, the second in the lead and the first not: the nearest up, and down."""
+    points = [_points(own[c], ranges[:, c], bend) for c, bend in enumerate(bends)]
+    columns = np.repeat(np.arange(len(points)), [len(each) for each in points])
+    leads = lead(columns, np.concatenate(points))[0] > 0
+    found: list[tuple[int, np.float32, np.float32]] = []
+    for column, each in enumerate(points):
+        ahead = leads[columns == column]
+        start = int(np.searchsorted(each, own[column]))
+        for step in (1, -1):
+            place = start
+            while 0 <= place < len(each) and not ahead[place]:
+                place += step
+            if 0 <= place < len(each):
+                before = place if place == start else place - step
+                found.append((column, each[before], each[place]))
+    kept = np.array([one[0] for one in found], dtype=np.int64)
+    starts, ends = (np.array([one[k] for one in found], dtype=np.float32) for k in (1, 2))
+    return kept, starts, ends
+
+
+def _points(own: np.float32, ends: Vector, bend: Sequence[Vector] | None) -> Single:
+    """Where a feature is tried: its value, the ends of its range, and both sides of each bend."""
+    low, high = ends.astype(np.float32)
+    inside = np.linspace(low, high, _GRID) if bend is None else np.concatenate([[], *bend])
+    inside = inside.astype(np.float32)
+    tried = np.concatenate([[low, high], inside, np.nextafter(inside, np.float32(-np.inf))])
+    tried = tried[(tried >= low) & (tried <= high)]
+    return np.unique(np.append(tried, own).astype(np.float32))
+
+
+def _bisected(columns: NDArray[np.int64], starts: Single, ends: Single, lead: Lead) -> Single:
+    """Of each bracket the value next to its start that leads: halved until they are neighbours."""
+    behind, ahead = _ordinals(starts), _ordinals(ends)
+    while (np.abs(ahead - behind) > 1).any():
+        middle = behind + (ahead - behind) // 2
+        leads = lead(columns, _singles(middle))[0] > 0
+        apart = np.abs(ahead - behind) > 1
+        ahead = np.where(apart & leads, middle, ahead)
+        behind = np.where(apart & ~leads, middle, behind)
+    return _singles(ahead)
+
+
+def _ordinals(values: Single) -> NDArray[np.int64]:
+    """The place of each float32 among all of them, in order."""
+    bits = values.view(np.int32).astype(np.int64)
+    return np.where(bits < 0, -(bits & 0x7FFFFFFF), bits)
+
+
+def _singles(ordinals: NDArray[np.int64]) -> Single:
+    bits = np.where(ordinals < 0, np.abs(ordinals) | 0x80000000, ordinals)
+    return bits.astype(np.uint32).view(np.float32)
