@@ -1,0 +1,288 @@
+"""Contributions of every kind of model: they add up to the score, and are what they are named."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import factorial
+from typing import Any
+
+import numpy as np
+import pytest
+import xgboost
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.errors import Refused
+from owpc_ltr.explaining.by_kind import contributions, in_words, paths
+from owpc_ltr.explaining.networks import of_network
+from owpc_ltr.explaining.shapley import shapley_values, shares_of
+from owpc_ltr.interop.formats.xgboost_raw import from_raw
+from owpc_ltr.models.additive import AdditiveModel, Curve
+from owpc_ltr.models.average import AverageModel
+from owpc_ltr.models.forest import LEAF, Forest
+from owpc_ltr.models.linear import LinearModel, Normaliser
+from owpc_ltr.models.network import NetworkModel
+from owpc_ltr.models.ranklib_network import Layer, LogisticNetwork
+from owpc_ltr.models.trees import TreeModel
+from owpc_ltr.protocols import Model
+from tests.forests import random_forest
+from tests.xgboost_samples import NAMES as XGBOOST_NAMES
+from tests.xgboost_samples import raw
+
+NAMES = tuple("abcde")
+SEEDS = st.integers(0, 2**32 - 1)
+HITS = 1000
+
+
+def documents(rng: np.random.Generator, count: int = HITS, missing: float = 0.15) -> Matrix:
+    rows = np.round(rng.normal(scale=3, size=(count, len(NAMES))), 1).astype(np.float32)
+    rows[rng.random(rows.shape) < missing] = np.nan
+    return rows
+
+
+def linear(rng: np.random.Generator) -> LinearModel:
+    normalisers = {
+        "a": Normaliser("standard", float(rng.normal()), float(rng.uniform(0.1, 3))),
+        "c": Normaliser("min_max", float(rng.normal()), float(rng.uniform(0.1, 3))),
+    }
+    return LinearModel(NAMES, rng.normal(size=len(NAMES)), normalisers)
+
+
+def curves(rng: np.random.Generator) -> AdditiveModel:
+    def curve() -> Curve:
+        knots = np.unique(np.round(rng.normal(scale=3, size=int(rng.integers(1, 7))), 2))
+        return Curve(knots, rng.normal(size=len(knots)), float(rng.normal()))
+
+    return AdditiveModel(NAMES, {name: curve() for name in "abd"})
+
+
+def trees(rng: np.random.Generator, link: str = "identity", depth: int = 5) -> TreeModel:
+    forest = random_forest(rng, documents(rng, 50), 12, depth, 5)
+    return TreeModel(NAMES, forest, float(rng.normal()), link)
+
+
+def logistic_trees(rng: np.random.Generator) -> TreeModel:
+    return trees(rng, "logistic")
+
+
+def network(rng: np.random.Generator) -> NetworkModel:
+    weights = rng.normal(scale=0.3, size=(4, len(NAMES)))
+    return NetworkModel(NAMES, weights, rng.normal(size=4), rng.normal(size=4))
+
+
+def logistic_network(rng: np.random.Generator) -> LogisticNetwork:
+    first = Layer(rng.normal(scale=0.3, size=(3, len(NAMES))), rng.normal(size=3))
+    return LogisticNetwork(NAMES, (first, Layer(rng.normal(size=(1, 3)), rng.normal(size=1))))
+
+
+def averaged(rng: np.random.Generator) -> AverageModel:
+    parts: tuple[Model, ...] = (linear(rng), trees(rng), curves(rng), logistic_trees(rng))
+    return AverageModel(NAMES, parts, rng.uniform(0.1, 1, 4))
+
+
+KINDS = (linear, curves, trees, logistic_trees, network, logistic_network, averaged)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@settings(max_examples=10)
+@given(seed=SEEDS)
+def test_contributions_add_up_to_the_score_of_a_thousand_documents(kind: Any, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    model, rows = kind(rng), documents(rng)
+    scores = model.score(rows)
+    found = contributions(model, rows)
+    assert found.amounts.shape == rows.shape
+    assert np.abs(found.scores - scores).max() <= 1e-9 * max(1.0, float(np.ptp(scores)))
+
+
+def test_contributions_that_lack_one_feature_are_seen_not_to_add_up(
+    rng: np.random.Generator,
+) -> None:
+    """The sum above can fail: without what one feature adds it is off by far more."""
+    for kind in KINDS:
+        model, rows = kind(rng), documents(rng)
+        found = contributions(model, rows)
+        short = found.scores - found.amounts[:, 0]
+        assert np.abs(short - model.score(rows)).max() > 1e-6 * np.ptp(model.score(rows)), kind
+
+
+@given(SEEDS)
+def test_without_its_largest_contributor_a_linear_score_is_less_by_what_that_was(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    model, rows = linear(rng), documents(rng, 50, 0.0)
+    found = contributions(model, rows)
+    places = np.arange(50), np.abs(found.amounts).argmax(axis=1)
+    removed = rows.copy()
+    removed[places] = np.nan
+    np.testing.assert_allclose(
+        model.score(removed), model.score(rows) - found.amounts[places], atol=1e-9
+    )
+
+
+@given(SEEDS)
+def test_without_its_largest_contributor_a_curve_gives_what_it_gives_to_none(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    model, rows = curves(rng), documents(rng, 50, 0.0)
+    found = contributions(model, rows)
+    columns = np.abs(found.amounts).argmax(axis=1)
+    removed = rows.copy()
+    removed[np.arange(50), columns] = np.nan
+    missing = np.array([model.curves[NAMES[c]].missing if NAMES[c] in model.curves else 0.0
+                        for c in columns])  # fmt: skip
+    expected = model.score(rows) - found.amounts[np.arange(50), columns] + missing
+    np.testing.assert_allclose(model.score(removed), expected, atol=1e-9)
+
+
+@given(SEEDS)
+def test_trees_of_one_feature_each_give_it_its_output_less_their_mean(seed: int) -> None:
+    """An additive forest: to replace the largest contributor by all others' values undoes it."""
+    rng = np.random.default_rng(seed)
+    model = TreeModel(NAMES, random_forest(rng, documents(rng, 50), 8, 4, 1))
+    rows = documents(rng, 40)
+    found = contributions(model, rows)
+    for row in range(5):
+        column = int(np.abs(found.amounts[row]).argmax())
+        others = np.repeat(rows[row : row + 1], len(rows), axis=0)
+        others[:, column] = rows[:, column]
+        undone = model.score(rows[row : row + 1])[0] - found.amounts[row, column]
+        assert np.isclose(model.score(others).mean(), undone, atol=1e-9)
+
+
+def expectation(forest: Forest, shares: Vector, row: Vector, known: set[int], node: int) -> float:
+    """What a tree gives where some features are known (Lundberg, Erion & Lee 2018, Algorithm 1)."""
+    column = int(forest.feature[node])
+    if column == LEAF:
+        return float(forest.value[node])
+    left = int(forest.left[node])
+    if column in known:
+        x = row[column]
+        goes_left = forest.default_left[node] if np.isnan(x) else x < forest.threshold[node]
+        return expectation(forest, shares, row, known, left if goes_left else left + 1)
+    both = (left, left + 1)
+    return sum(float(shares[n]) * expectation(forest, shares, row, known, n) for n in both)
+
+
+def brute_force(forest: Forest, shares: Vector, row: Vector) -> Vector:
+    """The definition: the mean over all orders of what a feature adds to those before it."""
+    width = len(row)
+    values = np.zeros(width)
+    for column in range(width):
+        others = [c for c in range(width) if c != column]
+        for size in range(width):
+            weight = factorial(size) * factorial(width - size - 1) / factorial(width)
+            for chosen in combinations(others, size):
+                without, plus = set(chosen), {*chosen, column}
+                for root in forest.roots.tolist():
+                    more = expectation(forest, shares, row, plus, root)
+                    values[column] += weight * (
+                        more - expectation(forest, shares, row, without, root)
+                    )
+    return values
+
+
+@settings(max_examples=15)
+@given(SEEDS)
+def test_values_are_the_mean_over_all_orders_of_features(seed: int) -> None:
+    """Few documents, so that they come to some splits not at all."""
+    rng = np.random.default_rng(seed)
+    forest = random_forest(rng, documents(rng, 50), 3, 4, 5)
+    rows, background = documents(rng, 3), documents(rng, int(rng.integers(1, 8)))
+    values, means = shapley_values(forest, rows, background)
+    shares = shares_of(forest, background)
+    for row, found in zip(rows, values, strict=True):
+        np.testing.assert_allclose(found, brute_force(forest, shares, row), atol=1e-9)
+    np.testing.assert_allclose(means.sum(), forest.score(background).mean(), atol=1e-9)
+
+
+@pytest.mark.parametrize("depth", [1, 3, 6, 10])
+def test_values_are_those_of_xgboost_against_the_documents_that_it_was_trained_on(
+    rng: np.random.Generator, depth: int
+) -> None:
+    """Its cover of a node is then the number of documents: each has a second derivative of 1."""
+    rows = documents(rng, 400)[:, :4]
+    target = np.nan_to_num(rows[:, 0] * rows[:, 1] + rows[:, 2]) + np.isnan(rows[:, 3])
+    matrix = xgboost.DMatrix(rows, target, feature_names=list(XGBOOST_NAMES))
+    settings = {"max_depth": depth, "nthread": 1, "min_child_weight": 0, "eta": 0.4}
+    booster = xgboost.train({"objective": "reg:squarederror", **settings}, matrix, 12)
+    model = from_raw(raw(booster))
+    theirs = booster.predict(matrix, pred_contribs=True)
+    found = contributions(model, rows)
+    spread = float(np.ptp(model.score(rows)))
+    assert np.abs(found.amounts - theirs[:, :-1]).max() <= 3e-6 * spread
+    assert np.abs(found.baseline - theirs[:, -1]).max() <= 3e-6 * spread
+
+
+def test_another_background_gives_other_values(rng: np.random.Generator) -> None:
+    """The comparison with XGBoost can fail: it takes the documents that it was trained on."""
+    model, rows = trees(rng), documents(rng)
+    ours, others = contributions(model, rows), contributions(model, rows, rows[:50])
+    assert np.abs(ours.amounts - others.amounts).max() > 1e-2
+    np.testing.assert_allclose(ours.scores, others.scores, atol=1e-9)
+
+
+def test_a_feature_that_no_tree_asks_for_adds_nothing(rng: np.random.Generator) -> None:
+    forest = random_forest(rng, documents(rng, 50)[:, :3], 10, 5, 3)
+    found = contributions(TreeModel(NAMES, forest), documents(rng))
+    assert not found.amounts[:, 3:].any()
+    assert found.amounts[:, :3].any()
+
+
+@given(SEEDS)
+def test_a_document_is_explained_alike_wherever_it_stands(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    model, rows = averaged(rng), documents(rng, 60)
+    order = rng.permutation(60)
+    one, other = contributions(model, rows), contributions(model, rows[order])
+    np.testing.assert_allclose(one.amounts[order], other.amounts, atol=1e-12)
+
+
+@given(SEEDS)
+def test_a_network_with_a_linear_output_gets_its_integrated_gradients(seed: int) -> None:
+    """Against the integral itself, on the way from 0 to the document."""
+    rng = np.random.default_rng(seed)
+    model, rows = network(rng), documents(rng, 20, 0.0)
+    points, weights = np.polynomial.legendre.leggauss(200)
+    gradients = np.zeros(rows.shape)
+    for point, weight in zip((points + 1) / 2, weights / 2, strict=True):
+        hidden = np.tanh(point * rows @ model.weights.T + model.biases)
+        gradients += weight * ((1 - hidden**2) * model.outputs) @ model.weights
+    np.testing.assert_allclose(of_network(model, rows).amounts, rows * gradients, atol=1e-8)
+
+
+@given(SEEDS)
+def test_the_ways_through_the_heaviest_trees_are_those_of_the_document(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    model, rows = trees(rng), documents(rng, 30)
+    found = paths(model, rows[0], rows, 12)
+    outputs = sum(path.output for path in found)
+    assert np.isclose(model.base + outputs, model.score(rows[:1])[0])
+    weights = [abs(path.output - path.mean_output) for path in found]
+    assert weights == sorted(weights, reverse=True)
+    for path in found:
+        for split in path.splits:
+            assert (
+                np.isnan(split.value) or (split.value < np.float32(split.threshold)) == split.below
+            )
+    counted = [int(words.split()[0]) for words in in_words(model, rows[0])]
+    asked = [split.feature for path in found for split in path.splits]
+    assert counted == [asked.count(name) for name in NAMES]
+
+
+def test_a_path_of_an_average_counts_by_the_weight_of_its_part(rng: np.random.Generator) -> None:
+    parts = trees(rng), trees(rng)
+    model, rows = AverageModel(NAMES, parts, np.array([3.0, 1.0])), documents(rng, 30)
+    found = paths(model, rows[0], rows, 24)
+    expected = float(model.score(rows[:1])[0]) - float(
+        model.weights @ [part.base for part in parts]
+    )
+    assert np.isclose(sum(path.output for path in found), expected)
+    assert {path.tree.partition(" ")[2] for path in found} == {"of part 1", "of part 2"}
+
+
+def test_a_model_of_an_unknown_kind_is_refused_in_one_line() -> None:
+    class Other:
+        kind = "other"
+
+    with pytest.raises(Refused, match="a model of kind 'other' cannot be explained"):
+        contributions(Other(), np.zeros((1, 1), np.float32))  # type: ignore[arg-type]
