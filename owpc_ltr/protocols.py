@@ -246,6 +246,32 @@ class Reordering(Protocol):
         ...
 
 
+@dataclass(frozen=True, eq=False)
+class ListTerm:
+    """One of the terms by which a list changed its documents' scores, and what it added to each.
+
+    `amounts` (n_documents) are in the units of the scores. `logarithms` (n_documents) are the term
+    as it was learned, where it is a factor's. `by_document` (n_documents, n_documents) says what
+    each document (column) added to the amount of each (row), where that is known.
+    """
+
+    name: str
+    amounts: Vector
+    logarithms: Vector | None = None
+    by_document: Vector | None = None
+
+
+@runtime_checkable
+class ExplainingReordering(Reordering, Protocol):
+    """A reordering that also says what the list did to each score: `explain` may be offered."""
+
+    def explain(
+        self, features: Matrix, base_scores: Vector, fields: Fields | None = None
+    ) -> Sequence[ListTerm]:
+        """The terms of one list: with the base scores their amounts add up to `rerank`'s scores."""
+        ...
+
+
 class RerankObjective(Protocol):
     """What a reranker descends: the price of its weights on the lists that it is fitted to."""
 

@@ -14,7 +14,7 @@ from owpc_ltr.arrays import Fields, Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.kernels.kernel import bind
 from owpc_ltr.kernels.linear import losses_of_scores
-from owpc_ltr.protocols import DescendingReranker, Loss, Reranker, Run
+from owpc_ltr.protocols import DescendingReranker, ListTerm, Loss, Reranker, Run
 from owpc_ltr.testing import check_reranker
 
 
@@ -133,6 +133,43 @@ class ForgetsCuts(Above):
         return super().rerank(features, base_scores)
 
 
+class Explains(Above):
+    """One that says of each feature what it did, and whose differences to the others."""
+
+    share: ClassVar[float] = 1.0
+    by_document: ClassVar[float] = 1.0
+    width: ClassVar[int | None] = None
+
+    def explain(
+        self, features: Matrix, base_scores: Vector, _fields: Fields | None = None
+    ) -> list[ListTerm]:
+        terms = []
+        for column, share in enumerate(self.shares):
+            values = features[:, column].astype(np.float64)
+            pairs = share * (values[:, None] - values[None, :]) / len(values)
+            told = self.share * pairs.sum(axis=1)[: self.width]
+            terms.append(ListTerm(f"{column}", told, None, self.by_document * pairs))
+        return terms
+
+
+class ExplainsHalf(Explains):
+    share: ClassVar[float] = 0.5
+    by_document: ClassVar[float] = 0.5
+
+
+class BlamesOthers(Explains):
+    by_document: ClassVar[float] = 1.5
+
+
+class ExplainsTheFirst(Explains):
+    width: ClassVar[int | None] = 1
+
+
+def explaining(kind: type[Explains]) -> Reranker:
+    made: type[Centred] = type(kind.__name__, (Centred,), {"result": kind})
+    return made()
+
+
 class MixesQueries(Centred):
     result: ClassVar[type[Above]] = ForgetsCuts
 
@@ -244,6 +281,26 @@ class Hides(Descends):
 
 class Boasts(Centred):
     has_objective: ClassVar[bool] = True
+
+
+def test_a_reranker_that_explains_its_lists_passes() -> None:
+    (skipped,) = check_reranker(explaining(Explains), Pairwise())
+    assert "objective" in skipped
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (ExplainsHalf, "by terms that add up to"),
+        (BlamesOthers, "what each document added, and that does not add up"),
+        (ExplainsTheFirst, r"by amounts of shape \(1,\)"),
+    ],
+)
+def test_terms_that_are_not_all_of_what_a_list_did_are_caught(
+    kind: type[Explains], said: str
+) -> None:
+    with pytest.raises(AssertionError, match=said):
+        check_reranker(explaining(kind), Pairwise())
 
 
 def test_an_honest_reranker_passes_and_nothing_is_skipped() -> None:

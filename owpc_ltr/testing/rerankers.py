@@ -13,6 +13,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.protocols import DescendingReranker, Loss, Reordering, Reranker, Run
 from owpc_ltr.testing.promises import require
 from owpc_ltr.testing.rerank_objectives import check_slopes, check_zero, random_weights
+from owpc_ltr.testing.rerank_terms import check_terms
 from owpc_ltr.testing.samples import sample_dataset
 
 
@@ -22,7 +23,8 @@ def check_reranker(reranker: Reranker, loss: Loss, seed: int = 0) -> tuple[str, 
     One finite score a document; permuting the documents of a query permutes their scores, to the
     last bit; all queries at once score as one by one; a query of one document works; no argument
     is changed; the same seed gives the same function whatever the number of threads; `as_dict`
-    and `load` give back the same scores. Where it has an objective: weights of zero give the
+    and `load` give back the same scores. Where its reordering explains lists, the terms add up to
+    what it did to the scores. Where it has an objective: weights of zero give the
     base scores, the gradient is that of finite differences, and any weights are exchangeable.
 
     Raises AssertionError. Returns a sentence for each promise that the reranker declares not to
@@ -42,6 +44,7 @@ def check_reranker(reranker: Reranker, loss: Loss, seed: int = 0) -> tuple[str, 
         f"{reordering.feature_names}",
     )
     _check_exchangeable(reranker.name, reordering, data, base, rng)
+    check_terms(reranker.name, reordering, data, base)
     content = json.dumps(reordering.as_dict(), allow_nan=False)
     for how, other in (
         ("loaded from its own JSON", reranker.load(json.loads(content))),
@@ -61,6 +64,7 @@ def check_reranker(reranker: Reranker, loss: Loss, seed: int = 0) -> tuple[str, 
         check_slopes(reranker.name, objective, seed)
         moved = objective.reordering(random_weights(objective, rng))
         _check_exchangeable(reranker.name, moved, data, base, rng)
+        check_terms(reranker.name, moved, data, base)
     return skipped
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -19,7 +19,7 @@ import numpy as np
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.document_fields import IDS
 from owpc_ltr.errors import BadInput
-from owpc_ltr_rerankers.exchangeable.lists import Lists
+from owpc_ltr_rerankers.exchangeable.lists import Lists, without_diagonal
 from owpc_ltr_rerankers.exchangeable.sums import exact_sum, scale_to_unit, sums_over_others
 
 _WORD = re.compile(r"\w+")
@@ -45,10 +45,21 @@ class Similarity:
         """Σ_{j≠i} S(x_i, x_j) for each document i."""
         return _each_list(lists, self.field, self._of_list)
 
+    def pairs(self, lists: Lists) -> Vector:
+        """S(x_i, x_j) of one list, 0 where j is i."""
+        values = lists.values_of(self.field)
+        if all(value is None or isinstance(value, str) for value in values):
+            rows = _columns(_word_vectors([_words(value) for value in values]))
+        else:
+            rows = _vectors(self.field, values)
+            for row in rows:
+                scale_to_unit(row)
+        return without_diagonal(rows @ rows.T)
+
     def _of_list(self, values: Sequence[Any]) -> Vector:
         given = [value for value in values if value is not None]
         if all(isinstance(value, str) for value in given):
-            return _text_sums([_WORD.findall((value or "").lower()) for value in values])
+            return _text_sums([_words(value) for value in values])
         rows = _vectors(self.field, values)
         sums = np.empty(len(rows))
         sums_over_others(rows, True, sums)
@@ -72,8 +83,14 @@ class Same:
         """Σ_{j≠i} S(x_i, x_j) for each document i."""
         return _each_list(lists, self.field, self._of_list)
 
+    def pairs(self, lists: Lists) -> Vector:
+        """S(x_i, x_j) of one list, 0 where j is i."""
+        own = [_as_set(value) for value in lists.values_of(self.field)]
+        rows = _columns([dict.fromkeys(several, 1.0) for several in own])
+        return without_diagonal(rows @ rows.T)
+
     def _of_list(self, values: Sequence[Any]) -> Vector:
-        own = [{str(one) for one in _as_list(value)} for value in values]
+        own = [_as_set(value) for value in values]
         having = Counter(value for several in own for value in several)
         return np.array([float(sum(having[value] - 1 for value in several)) for several in own])
 
@@ -99,7 +116,7 @@ class Link:
             place = {str(one): index for index, one in enumerate(ids[rows])}
             sums = np.zeros(len(values))
             for index, value in enumerate(values):
-                for target in {str(one) for one in _as_list(value)}:
+                for target in _as_set(value):
                     other = place.get(target, index)
                     if other != index:
                         sums[index] += 1.0
@@ -108,6 +125,15 @@ class Link:
 
         values = lists.values_of(self.field)
         return np.concatenate([of_list(values[rows], rows) for rows in _slices(lists)])
+
+    def pairs(self, lists: Lists) -> Vector:
+        """S(x_i, x_j) of one list, 0 where j is i."""
+        place = {str(one): index for index, one in enumerate(lists.values_of(IDS))}
+        links = np.zeros((len(place), len(place)))
+        for index, value in enumerate(lists.values_of(self.field)):
+            for target in _as_set(value) & place.keys():
+                links[index, place[target]] += 1.0
+        return without_diagonal(links + links.T)
 
 
 def _each_list(lists: Lists, field: str, of_list: Callable[[Sequence[Any]], Vector]) -> Vector:
@@ -124,6 +150,24 @@ def _as_list(value: Any) -> Sequence[Any]:
     if value is None:
         return ()
     return value if isinstance(value, list | tuple) else (value,)
+
+
+def _as_set(value: Any) -> set[str]:
+    return {str(one) for one in _as_list(value)}
+
+
+def _columns(rows: Sequence[Mapping[str, float]]) -> Vector:
+    """Numbers by name, one row each, as a matrix with a column a name."""
+    names = {name: column for column, name in enumerate(sorted({n for row in rows for n in row}))}
+    matrix = np.zeros((len(rows), len(names)))
+    for index, row in enumerate(rows):
+        for name, value in row.items():
+            matrix[index, names[name]] = value
+    return matrix
+
+
+def _words(text: str | None) -> list[str]:
+    return _WORD.findall((text or "").lower())
 
 
 def _vectors(field: str, values: Sequence[Any]) -> Vector:
@@ -146,7 +190,24 @@ def _vectors(field: str, values: Sequence[Any]) -> Vector:
 
 
 def _text_sums(texts: list[list[str]]) -> Vector:
-    """Sums of cosines of word vectors, tf · log((1 + m) / df)."""
+    """Sums of cosines of word vectors."""
+    vectors = _word_vectors(texts)
+    parts: dict[str, list[float]] = {}
+    for vector in vectors:
+        for word, weight in vector.items():
+            parts.setdefault(word, []).append(weight)
+    totals = {word: float(exact_sum(np.array(several))) for word, several in parts.items()}
+    return np.array([
+        sum(weight * totals[word] for word, weight in vector.items())
+        - sum(weight * weight for weight in vector.values())
+        if len(texts) > 1
+        else 0.0
+        for vector in vectors
+    ])  # fmt: skip
+
+
+def _word_vectors(texts: list[list[str]]) -> list[dict[str, float]]:
+    """The words of each text of a list, tf · log((1 + m) / df), scaled to length 1."""
     counts = [Counter(words) for words in texts]
     having = Counter(word for count in counts for word in count)
     weights = {word: math.log((1 + len(texts)) / found) for word, found in having.items()}
@@ -157,15 +218,4 @@ def _text_sums(texts: list[list[str]]) -> Vector:
         row = np.array([count[word] * weights[word] for word in words])
         scale_to_unit(row)
         vectors.append(dict(zip(words, row.tolist(), strict=True)))
-    parts: dict[str, list[float]] = {word: [] for word in having}
-    for vector in vectors:
-        for word, weight in vector.items():
-            parts[word].append(weight)
-    totals = {word: float(exact_sum(np.array(several))) for word, several in parts.items()}
-    return np.array([
-        sum(weight * totals[word] for word, weight in vector.items())
-        - sum(weight * weight for weight in vector.values())
-        if len(texts) > 1
-        else 0.0
-        for vector in vectors
-    ])  # fmt: skip
+    return vectors

@@ -11,8 +11,13 @@ import numpy as np
 from owpc_ltr.arrays import Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.kernels.linear import run_blocks
-from owpc_ltr_rerankers.exchangeable.lists import Lists, chosen_columns, copy_rows
-from owpc_ltr_rerankers.exchangeable.sums import sums_over_others
+from owpc_ltr_rerankers.exchangeable.lists import (
+    Lists,
+    chosen_columns,
+    copy_rows,
+    without_diagonal,
+)
+from owpc_ltr_rerankers.exchangeable.sums import scale_to_unit, sums_over_others
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,14 @@ class Cosine:
 
         run_blocks(block, len(blocks), lists.threads)
         return sums
+
+    def pairs(self, lists: Lists) -> Vector:
+        """S(x_i, x_j) of one list, 0 where j is i."""
+        rows = one_list(lists, self.columns)
+        if self.unit:
+            for row in rows:
+                scale_to_unit(row)
+        return without_diagonal(rows @ rows.T)
 
 
 @dataclass(frozen=True)
@@ -88,6 +101,21 @@ class RBF:
 
         run_blocks(block, len(blocks), lists.threads)
         return sums
+
+    def pairs(self, lists: Lists) -> Vector:
+        """S(x_i, x_j) of one list, 0 where j is i; every pair, however many there are."""
+        rows = one_list(lists, self.columns)
+        gamma = self.gamma / max(rows.shape[1], 1)
+        squares = np.array([((rows - row) ** 2).sum(axis=1) for row in rows])
+        return without_diagonal(np.exp(-gamma * squares.reshape(len(rows), len(rows))))
+
+
+def one_list(lists: Lists, pattern: str) -> Vector:
+    """The chosen columns of one list, as kernels compare them."""
+    columns = chosen_columns(pattern, lists.feature_names)
+    rows = np.empty((len(lists.features), len(columns)))
+    copy_rows(lists.features, columns, lists.normalise, rows)
+    return rows
 
 
 @compiled

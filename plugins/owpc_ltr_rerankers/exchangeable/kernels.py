@@ -26,6 +26,10 @@ class Kernel(Protocol):
         """Σ_{j≠i} S(x_i, x_j) for each document i, the same whatever the order of a list."""
         ...
 
+    def pairs(self, lists: Lists) -> Vector:
+        """S(x_i, x_j) of the documents of one list, 0 where j is i; `sums` compares all of them."""
+        ...
+
 
 FEATURES = ("cosine", "dot", "rbf")
 FIELDS: dict[str, Callable[[str], Kernel]] = {"similarity": Similarity, "same": Same, "link": Link}

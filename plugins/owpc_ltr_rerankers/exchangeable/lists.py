@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from owpc_ltr.arrays import Fields, Matrix
+from owpc_ltr.arrays import Fields, Matrix, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.errors import BadInput
 from owpc_ltr.kernels.linear import query_blocks
@@ -64,6 +64,12 @@ def chosen_columns(pattern: str, names: tuple[str, ...]) -> NDArray[np.int64]:
             raise BadInput(f"no feature fits '{part}': there are {', '.join(names[:30])}")
         chosen |= found
     return np.array(sorted(chosen), dtype=np.int64)
+
+
+def without_diagonal(pairs: Vector) -> Vector:
+    """The same with 0 where a document would be compared with itself."""
+    np.fill_diagonal(pairs, 0.0)
+    return pairs
 
 
 @compiled

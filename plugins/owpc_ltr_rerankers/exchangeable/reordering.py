@@ -13,6 +13,8 @@ from owpc_ltr.arrays import Fields, Matrix, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.host.settings import check_settings
+from owpc_ltr.protocols import ListTerm
+from owpc_ltr_rerankers.exchangeable.explaining import Gains, slopes_of
 from owpc_ltr_rerankers.exchangeable.kernels import Kernel, kernel_sums, parse_kernels
 from owpc_ltr_rerankers.exchangeable.lists import Lists
 from owpc_ltr_rerankers.exchangeable.positive import Positive, positive_base
@@ -23,6 +25,8 @@ Normalise = Literal["query", "none"]
 
 _MOST_DOCUMENTS = 1_000_000_000
 """More than any list has, and what compiled code can count to."""
+_MOST_PAIRED = 1000
+"""Documents of a list up to which all pairs are looked at, to explain it."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,17 @@ class Shape:
         normalise = self.normalise == "query"
         lists = Lists(features, feature_names, offsets, fields or {}, normalise, threads)
         return kernel_sums(self.parsed(), lists, self.kernel_sums == "mean")
+
+    def pairs(
+        self, features: Matrix, feature_names: tuple[str, ...], fields: Fields | None = None
+    ) -> list[Vector] | None:
+        """What each document (column) of one list adds to each sum (row); None of long lists."""
+        if len(features) > min(self.rbf_documents, _MOST_PAIRED):
+            return None
+        offsets = np.array([0, len(features)], dtype=np.int64)
+        lists = Lists(features, feature_names, offsets, fields or {}, self.normalise == "query")
+        others = max(len(features) - 1, 1) if self.kernel_sums == "mean" else 1
+        return [kernel.pairs(lists) / others for kernel in self.parsed()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +137,24 @@ class ExchangeableReordering:
         base = positive_base(self.shape.positive, base_scores, offsets)
         sums = self.shape.sums(features, self.feature_names, offsets, fields)
         return base.times_exp(log_factors(sums, self.weights, self.shares))
+
+    def explain(
+        self, features: Matrix, base_scores: Vector, fields: Fields | None = None
+    ) -> list[ListTerm]:
+        """One term a kernel: what its sum over the list added to each score, and who in the list.
+
+        Who it was is not said of long lists, in which not all pairs were compared.
+        """
+        offsets = np.array([0, len(features)], dtype=np.int64)
+        sums = self.shape.sums(features, self.feature_names, offsets, fields)
+        moved = self.rerank(features, base_scores, None, fields) - base_scores
+        gains = Gains(sums, slopes_of(sums, self.weights, self.shares), moved)
+        pairs = self.shape.pairs(features, self.feature_names, fields)
+        names = [part.strip() for part in self.shape.kernels.split(",")]
+        return [
+            gains.term(kernel, f"the list by {name}", pairs[kernel] if pairs else None)
+            for kernel, name in enumerate(names)
+        ]
 
     def as_dict(self) -> dict[str, Any]:
         """The shape and the terms as JSON."""
