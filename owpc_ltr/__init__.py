@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from owpc_ltr.api.datasets import from_frame, read_dataset, read_folds, read_run, write_run
     from owpc_ltr.api.estimators import OwpcRanker, Ranker
     from owpc_ltr.api.evaluation import Evaluation, evaluate
+    from owpc_ltr.api.explaining import explain
     from owpc_ltr.api.judgments import read_judgments
     from owpc_ltr.api.models import (
         average,
@@ -50,6 +51,7 @@ __all__ = [
     "compare",
     "connect",
     "evaluate",
+    "explain",
     "explain_metric",
     "export_model",
     "from_frame",
@@ -93,6 +95,7 @@ _HOMES = {
     "compare": "owpc_ltr.api.comparing",
     "connect": "owpc_ltr.api.cluster",
     "evaluate": "owpc_ltr.api.evaluation",
+    "explain": "owpc_ltr.api.explaining",
     "explain_metric": "owpc_ltr.api.conventions",
     "export_model": "owpc_ltr.api.models",
     "from_frame": "owpc_ltr.api.datasets",

@@ -17,7 +17,10 @@ PACKAGE = Path(__file__).parents[2] / "owpc_ltr"
 TOPICS = {
     "data": ("api.datasets", "api.judgments", "api.partitions", "api.workers", "data"),
     "training": ("api.training", "api.models", "training", "models", "interop"),
-    "evaluation": ("api.evaluation", "api.comparing", "api.conventions", "evaluation", "metrics"),
+    "evaluation": (
+        *("api.evaluation", "api.comparing", "api.conventions", "api.explaining"),
+        *("evaluation", "explaining", "metrics"),
+    ),
     "cluster": ("api.cluster", "api.feature_sets", "api.uploaded_models", "features", "engine"),
     "estimators": ("api.estimators",),
     "plugins": ("api.plugins", "host", "protocols", "arrays"),

@@ -24,6 +24,8 @@ from owpc_ltr.evaluation.comparing.result import ComparedPair, ComparedRanker, R
 from owpc_ltr.evaluation.evaluate import Measured
 from owpc_ltr.evaluation.reconciling import Reconciled
 from owpc_ltr.evaluation.risk_bounds import Bound
+from owpc_ltr.explaining.explanation import Explanation
+from owpc_ltr.explaining.hit import ExplainedHit
 from owpc_ltr.host.registry import Failure
 from owpc_ltr.testing import Checked
 from owpc_ltr.training.cross_validation import Choice, Selection
@@ -39,6 +41,8 @@ __all__ = [
     "ComparedRanker",
     "Costs",
     "DatasetSplits",
+    "ExplainedHit",
+    "Explanation",
     "Failure",
     "FeatureCost",
     "GateResult",

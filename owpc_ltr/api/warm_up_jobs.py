@@ -28,6 +28,7 @@ def warm_up_jobs(registry: Registry, folder: Path, plugins: Sequence[Path | str]
     yield "large rankings", _rank_large
     yield "joined tables", _join
     yield "engines' arithmetic", _emulate
+    yield "explained trees", _explain
     yield "losses in NumPy", _price_in_numpy
     for loss in registry.all("loss"):
         yield f"loss {loss.name}", partial(_price, loss.cls)
@@ -142,6 +143,25 @@ def _emulate() -> None:
     stored = StoredModel("m", "model/linear", {"a": 1.0}, features)
     before, after = (serving_profile("opensearch", version) for version in ("3.2.0", "3.8.0"))
     upgrade_effect(stored, np.ones((2, 1), np.float32), before, after)
+
+
+def _explain() -> None:
+    """A tree of one split."""
+    import numpy as np
+
+    from owpc_ltr.explaining.shapley import shapley_values
+    from owpc_ltr.models.forest import LEAF, Forest
+
+    tree = Forest(
+        np.zeros(1, np.int32),
+        np.array([0, LEAF, LEAF], np.int32),
+        np.zeros(3, np.float32),
+        np.array([1, 0, 0], np.int32),
+        np.zeros(3, np.bool_),
+        np.array([0.0, -1.0, 1.0]),
+    )
+    rows = np.array([[-1.0], [1.0]], np.float32)
+    shapley_values(tree, rows, rows)
 
 
 def _price_in_numpy() -> None:

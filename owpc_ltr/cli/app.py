@@ -15,6 +15,7 @@ from owpc_ltr.cli.compare import compare
 from owpc_ltr.cli.demo import demo
 from owpc_ltr.cli.doctor import doctor
 from owpc_ltr.cli.evaluate import evaluate
+from owpc_ltr.cli.explain import explain
 from owpc_ltr.cli.export_model import export_model
 from owpc_ltr.cli.import_model import import_model
 from owpc_ltr.cli.index import index
@@ -64,12 +65,12 @@ app = typer.Typer(
 _ROAD = [
     *("demo", "engine", "index", "featureset", "judge", "log-features", "partition"),
     *("train", "select", "evaluate", "compare", "average", "import", "export", "doctor"),
-    *("upload", "verify", "search", "rescore-body", "profile", "models"),
+    *("upload", "verify", "search", "explain", "rescore-body", "profile", "models"),
     *("plugins", "metrics", "check", "bounds", "warm-up"),
 ]
 for command in (
     demo, index, log_features, partition, train, select, evaluate, compare, average, doctor, upload,
-    verify, search, rescore_body, profile, plugins, metrics, check, bounds, warm_up,
+    verify, search, explain, rescore_body, profile, plugins, metrics, check, bounds, warm_up,
 ):  # fmt: skip
     app.command()(command)
 app.command("import")(import_model)

@@ -69,26 +69,34 @@ def search(
         str | None,
         typer.Option(help="What --run calls the query (default: 1), and tables by query_id."),
     ] = None,
+    explained: Annotated[
+        bool, typer.Option("--explain", help="Show below each hit what adds most to its score.")
+    ] = False,
     place: StoreOptions,
     as_json: Json = False,
 ) -> None:
     """Search without and with a model, both rankings side by side."""
-    both = place.connect().search(
-        keywords,
-        index=index,
-        title=title,
-        join=join,
-        query_id=query_id,
-        **ranking.chosen(),
-        **question.asked(),
-    )
+    cluster, chosen = place.connect(), ranking.chosen()
+    asked: dict[str, Any] = {"index": index, "title": title, "join": join, "query_id": query_id}
+    asked |= question.asked()
+    both = cluster.search(keywords, **chosen, **asked)
     if run is not None:
         from owpc_ltr.api.datasets import write_ranking
 
         write_ranking(query_id or "1", [(hit.document_id, hit.score) for hit in both.after], run)
     name = both.model or str(ranking.reranker)
+    explanation = None
+    if explained:
+        ranked = {key: part for key, part in chosen.items() if key != "deadline"}
+        explanation = cluster.explain(keywords, **ranked, **asked)
     if as_json:
-        print_json({"keywords": keywords, "model": name, **_summary(both)})
+        told = {} if explanation is None else {"explanation": explanation.as_dict()}
+        print_json({"keywords": keywords, "model": name, **_summary(both), **told})
+    elif explanation is not None and explanation.hits:
+        from owpc_ltr.cli.explanations import print_explanation
+
+        print_explanation(explanation)
+        _print_times(both)
     elif both.before:
         _print_both(both, name)
     else:
@@ -116,6 +124,10 @@ def _print_both(both: BeforeAndAfter, name: str) -> None:
             for rank, (old, new) in enumerate(rows, 1)
         ],
     )
+    _print_times(both)
+
+
+def _print_times(both: BeforeAndAfter) -> None:
     typer.echo(f"\nthe engine took {both.took_before} ms, with the model {both.took_after} ms")
     if both.form:
         typer.echo(f"the engine scored the window: {both.form}")

@@ -6,7 +6,7 @@ is a text, a number, or a list of either: a site, a title, a vector, the ids tha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,7 +62,7 @@ def fields_of(data: RankingDataset) -> Fields:
     return {name: values.to_pylist() for name, values in (data.document_fields or {}).items()}
 
 
-def value_at(document: dict[str, Any], name: str) -> Any:
+def value_at(document: Mapping[str, Any], name: str) -> Any:
     """The value of a field, which may be inside others (`site.name`); None where it is not there.
 
     >>> value_at({"site": {"name": "a.org"}}, "site.name")

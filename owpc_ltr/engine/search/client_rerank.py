@@ -140,6 +140,17 @@ def check_featureset(
         )
 
 
+def fields_of_hits(
+    ranker: ReorderingModel, ids: Sequence[str], sources: Sequence[Mapping[str, Any]]
+) -> dict[str, list[Any]]:
+    """The document fields that the ranker needs, out of the sources of hits."""
+    fields: dict[str, list[Any]] = {
+        name: [value_at(source, name) for source in sources] for name in ranker.field_names
+    }
+    fields[IDS] = list(ids)
+    return fields
+
+
 def _all_fields(body: dict[str, Any], ranker: ReorderingModel) -> dict[str, Any]:
     """The body of a search, asking for the fields that the ranker needs too."""
     needed = [name for name in ranker.field_names if name != IDS]
@@ -240,12 +251,8 @@ def _scores(
         )
         if values is not None:
             rows = np.hstack([rows, values(ids)])
-        fields: dict[str, list[Any]] = {
-            name: [value_at(hit.get("_source") or {}, name) for hit in hits]
-            for name in ranker.field_names
-        }
-        fields[IDS] = ids
-        return ranker.rerank(rows, None, fields)
+        sources = [hit.get("_source") or {} for hit in hits]
+        return ranker.rerank(rows, None, fields_of_hits(ranker, ids, sources))
 
     # In a thread that may be left behind: arithmetic cannot be interrupted.
     pool = ThreadPoolExecutor(1)

@@ -112,7 +112,12 @@ def search_reordered(
     prepare(ranker)
     found = live_search(engine, store, request, ranker, joined=joined, deadline=deadline)
     after = tuple(
-        Hit(hit.document_id, _title(hit.document_id, hit.source, title), hit.score, hit.engine_rank)
+        Hit(
+            hit.document_id,
+            title_of(hit.document_id, hit.source, title),
+            hit.score,
+            hit.engine_rank,
+        )
         for hit in found.hits
     )
     return replace(
@@ -183,11 +188,11 @@ def _ranks(hits: list[dict[str, Any]]) -> dict[str, int]:
 
 
 def _hit(hit: dict[str, Any], title: str | None, ranks: dict[str, int], shift: float = 0.0) -> Hit:
-    shown = _title(hit["_id"], hit.get("_source") or {}, title)
+    shown = title_of(hit["_id"], hit.get("_source") or {}, title)
     return Hit(hit["_id"], shown, float(hit["_score"]) - shift, ranks.get(hit["_id"]))
 
 
-def _title(document: str, source: Mapping[str, Any], title: str | None) -> str:
+def title_of(document: str, source: Mapping[str, Any], title: str | None) -> str:
     """What to call a document: the field asked for, else the first that looks like a title."""
     if title is not None and title not in source:
         raise BadInput(f"document '{document}' has no field '{title}' to show")

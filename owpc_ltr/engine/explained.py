@@ -1,0 +1,195 @@
+"""Explained searches: a window as it was served, its features as they are logged, and why it is so.
+
+The features of the hits come by the road of the feature log, as the proof of an upload asks for
+them; nothing of a model is computed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from owpc_ltr.arrays import Fields
+from owpc_ltr.data.joined_tables.served import JoinedColumns, columns_for, refuse_unused
+from owpc_ltr.engine.deployment.certificates import Certificates
+from owpc_ltr.engine.deployment.parity import logged
+from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.search.client_rerank import (
+    fields_of_hits,
+    find_featureset,
+    live_search,
+    prepare,
+)
+from owpc_ltr.engine.search.compare import search, title_of
+from owpc_ltr.engine.search.request import SearchRequest
+from owpc_ltr.engine.store.base import Store
+from owpc_ltr.errors import Refused
+from owpc_ltr.explaining.explanation import Explanation
+from owpc_ltr.explaining.listed import ServedList, explain_list
+from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.interop.client_scored import client_model, is_client_scored, joined_in
+from owpc_ltr.interop.engine_versions import LINEAR
+from owpc_ltr.interop.export import import_linear
+from owpc_ltr.interop.joined_features import joined_sources
+from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.models.reordering import ReorderingModel
+from owpc_ltr.protocols import Model
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.joined_tables.table import JoinedTable
+
+_PATIENCE = 30.0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be explained: the best `size` hits, or one `document`, and what it is to pass.
+
+    `query` is what to call the query, `title` the field to call documents by; `tables` have
+    features that are in no index.
+    """
+
+    query: str
+    size: int = 10
+    document: str | None = None
+    above: str | None = None
+    title: str | None = None
+    tables: Sequence[JoinedTable] = field(default=(), repr=False)
+
+
+def explain_search(
+    engine: Engine, store: Store, request: SearchRequest, stored: StoredModel, asked: Asked
+) -> Explanation:
+    """Why the hits of a search with a stored model are where they are.
+
+    Raises BadInput for a model that only the engine knows, Refused where the window changed in
+    the meantime.
+    """
+    whose = f"the model '{stored.name}'"
+    refuse_unused(joined_in(stored), asked.tables, whose)
+    joined = columns_for(joined_in(stored), asked.tables, whose)
+    model = _local(engine, store, stored)
+    if is_client_scored(stored):
+        base = ReorderingModel(client_model(stored), "", None)
+        window = _by_client(engine, store, request, base, stored.featureset, joined, asked)
+    else:
+        window = _by_engine(engine, store, request, stored, asked)
+    return _explained(
+        engine, store, request, model, stored.name, stored.featureset, joined, window, asked
+    )
+
+
+def explain_reordered(
+    engine: Engine,
+    store: Store,
+    request: SearchRequest,
+    ranker: ReorderingModel,
+    name: str,
+    asked: Asked,
+) -> Explanation:
+    """Why the hits of a search that the client reorders are where they are; `name` is shown."""
+    sources = joined_sources(ranker)
+    refuse_unused(sources, asked.tables, "the reranker")
+    joined = columns_for(sources, asked.tables, "the reranker")
+    featureset = find_featureset(store, ranker)
+    prepare(ranker)
+    window = _by_client(engine, store, request, ranker, featureset, joined, asked)
+    return _explained(engine, store, request, ranker, name, featureset, joined, window, asked)
+
+
+@dataclass(frozen=True)
+class _Window:
+    """The hits of a window, best first, as they were served."""
+
+    document_ids: Sequence[str]
+    titles: Sequence[str]
+    scores: Sequence[float]
+    ranks_before: Sequence[int | None]
+    fields: Fields = field(default_factory=dict)
+
+
+def _local(engine: Engine, store: Store, stored: StoredModel) -> Model:
+    """The model as it was proved, else as the store tells it."""
+    certificates = Certificates(engine, store)
+    certificate = certificates.find(stored.name)
+    if certificate is not None:
+        return certificate.ranker()
+    if is_client_scored(stored):
+        return client_model(stored)
+    return (
+        import_linear(stored) if stored.type == LINEAR else certificates.get(stored.name).ranker()
+    )
+
+
+def _by_engine(
+    engine: Engine, store: Store, request: SearchRequest, stored: StoredModel, asked: Asked
+) -> _Window:
+    found = search(engine, store, request.showing_window(), stored, title=asked.title).after
+    return _Window(
+        [hit.document_id for hit in found],
+        [hit.title for hit in found],
+        [hit.score for hit in found],
+        [hit.other_rank for hit in found],
+    )
+
+
+def _by_client(
+    engine: Engine,
+    store: Store,
+    request: SearchRequest,
+    ranker: ReorderingModel,
+    featureset: FeatureSet,
+    joined: JoinedColumns | None,
+    asked: Asked,
+) -> _Window:
+    found = live_search(
+        engine, store, request.showing_window(), ranker,
+        featureset=featureset, joined=joined, deadline=_PATIENCE,
+    )  # fmt: skip
+    if not found.reordered and found.hits:
+        raise Refused(f"the client could not reorder what it got: {found.reason}")
+    ids, sources = [hit.document_id for hit in found.hits], [hit.source for hit in found.hits]
+    return _Window(
+        ids,
+        [title_of(one, source, asked.title) for one, source in zip(ids, sources, strict=True)],
+        [hit.score for hit in found.hits],
+        [hit.engine_rank for hit in found.hits],
+        fields_of_hits(ranker, ids, sources),
+    )
+
+
+def _explained(
+    engine: Engine,
+    store: Store,
+    request: SearchRequest,
+    ranker: Model | ReorderingModel,
+    name: str,
+    featureset: FeatureSet,
+    joined: JoinedColumns | None,
+    window: _Window,
+    asked: Asked,
+) -> Explanation:
+    sample = {"params": request.params, "document_ids": list(window.document_ids)}
+    features = np.zeros((0, len(featureset.features)), np.float32)
+    if window.document_ids:
+        ids, features = logged(engine, store, featureset, request.index, sample)
+        if ids != list(window.document_ids):
+            gone = next(one for one in window.document_ids if one not in ids)
+            raise Refused(f"document '{gone}' went away while it was explained: ask again")
+    if joined is not None:
+        values = joined.of_query(request.query_id, request.params)
+        features = np.hstack([features, values(list(window.document_ids))])
+    listed = ServedList(
+        asked.query,
+        name,
+        window.document_ids,
+        window.titles,
+        features.astype(np.float32),
+        np.array(window.scores, dtype=np.float64),
+        window.ranks_before,
+        window.fields,
+    )
+    return explain_list(ranker, listed, size=asked.size, document=asked.document, above=asked.above)

@@ -1,0 +1,182 @@
+"""Explained searches on a real node: what is said of each hit adds up to what the engine served."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from owpc_ltr.api.cluster import Cluster
+from owpc_ltr.engine.deployment.certificates import Certificates
+from owpc_ltr.engine.deployment.store_form import Budget
+from owpc_ltr.engine.explained import Asked, explain_search
+from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.models.additive import AdditiveModel, Curve
+from owpc_ltr.models.linear import LinearModel, Normaliser, with_record
+from owpc_ltr.models.reordering import ReorderingModel
+from tests.commands import Run, commands_in
+from tests.engine.deployed import liar, put
+from tests.engine.small_cluster import FEATURESET, Small, linear, probes, small_cluster
+from tests.engine.test_client_scored import trees
+
+pytestmark = pytest.mark.node
+
+NAMES = FEATURESET.feature_names
+QUERY = {"match": {"body": "{{keywords}}"}}
+WORDS = "alpha beta gamma"
+
+
+@pytest.fixture(scope="module")
+def small(node_url: str) -> Iterator[Small]:
+    with small_cluster(node_url, documents=1200) as made:
+        yield made
+
+
+def cluster(small: Small) -> Cluster:
+    made = Cluster(small.engine)
+    made.store = small.store
+    return made
+
+
+def normalised(_small: Small) -> LinearModel:
+    scaled = {"body": Normaliser("standard", 0.7, 0.4), "size": Normaliser("min_max", 0.5, 8.5)}
+    return LinearModel(NAMES, np.array([1.0, 0.5, -0.2]), scaled, linear().record)
+
+
+def curves(_small: Small) -> AdditiveModel:
+    return AdditiveModel(
+        NAMES,
+        {
+            "title": Curve(np.array([0.5, 1.5]), np.array([0.0, 2.0]), -0.5),
+            "size": Curve(np.array([1.0, 4.0, 8.0]), np.array([0.3, -1.0, 0.7]), 0.1),
+        },
+        linear().record,
+    )
+
+
+@pytest.mark.parametrize("budget", [0.0, 1e6], ids=["the client scores", "the engine scores"])
+@pytest.mark.parametrize("kind", [normalised, curves, trees], ids=lambda kind: kind.__name__)
+def test_what_is_said_of_a_thousand_hits_adds_up_to_what_was_served(
+    small: Small, kind: Any, budget: float
+) -> None:
+    uploaded = put(small, kind(small), budget=Budget(budget))
+    asked: dict[str, Any] = {"index": small.index, "query": QUERY, "size": 1000, "window": 1000}
+    found = cluster(small).explain(WORDS, model=uploaded.model, **asked)
+    both = cluster(small).search(WORDS, model=uploaded.model, **asked)
+    assert found.warnings == ()
+    assert len(found.hits) == found.documents == 1000
+    assert [hit.document_id for hit in found.hits] == [hit.document_id for hit in both.after]
+    assert [hit.rank_before for hit in found.hits] == [hit.other_rank for hit in both.after]
+    served = np.array([hit.score for hit in both.after])
+    added = np.array([found.baseline + hit.contributions.sum() for hit in found.hits])
+    assert np.abs(added - served).max() <= 1e-6 * np.ptp(served)
+    # A check that could not fail would pass without the largest contributor, too.
+    short = added - [np.abs(hit.contributions).max() for hit in found.hits]
+    assert np.abs(short - served).max() > 1e-2 * np.ptp(served)
+
+
+def test_a_missing_feature_is_shown_as_missing_and_as_the_engine_takes_it(small: Small) -> None:
+    uploaded = put(small, curves(small), budget=Budget(1e6))
+    asked: dict[str, Any] = {"index": small.index, "query": QUERY, "size": 100}
+    found = cluster(small).explain(WORDS, model=uploaded.model, **asked)
+    untitled = [hit for hit in found.hits if np.isnan(hit.values[0])]
+    assert untitled
+    assert {float(hit.contributions[0]) for hit in untitled} == {-0.5}
+
+
+def test_a_reordered_window_is_explained_by_its_reranker(small: Small) -> None:
+    from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, Shape
+
+    shape = Shape("cosine,similarity:body")
+    learned = ExchangeableReordering(NAMES, shape, np.array([[0.4, -0.9]]), np.ones(1))
+    ranker = ReorderingModel(linear(), "exchangeable", learned, linear().record)
+    asked: dict[str, Any] = {"index": small.index, "query": QUERY, "size": 20, "window": 50}
+    found = cluster(small).explain(WORDS, reranker=ranker, **asked)
+    both = cluster(small).search(WORDS, reranker=ranker, deadline=30, **asked)
+    assert found.warnings == ()
+    assert [hit.document_id for hit in found.hits] == [hit.document_id for hit in both.after]
+    for hit, served in zip(found.hits, both.after, strict=True):
+        assert [part.name for part in hit.parts] == [
+            "the list by cosine",
+            "the list by similarity:body",
+        ]
+        total = found.baseline + hit.contributions.sum() + sum(part.amount for part in hit.parts)
+        assert np.isclose(total, served.score, atol=1e-9)
+    one = cluster(small).explain(WORDS, found.hits[9].document_id, reranker=ranker, **asked)
+    assert one.to_pass is not None
+    assert one.to_pass.document_id == found.hits[8].document_id
+
+
+def test_an_engine_that_serves_other_scores_is_told_of(small: Small) -> None:
+    uploaded = put(small, linear())
+    stored = small.store.get_model(uploaded.model)
+    request = cluster(small).request(WORDS, index=small.index, query=QUERY)
+    honest = explain_search(small.engine, small.store, request, stored, Asked(WORDS))
+    assert honest.warnings == ()
+    lying = liar(small)
+    (told,) = explain_search(small.engine, lying.store, request, stored, Asked(WORDS)).warnings
+    assert "what was served is not what is explained" in told
+
+
+def test_a_model_without_a_certificate_is_explained_where_the_store_can_tell_it(
+    small: Small,
+) -> None:
+    linear_one = put(small, with_record(linear((0.5, 0.25, 1.0)), linear().record)).model
+    scripted = put(small, trees(small), budget=Budget(1e6)).model
+    for name in (linear_one, scripted):
+        Certificates(small.engine, small.store).delete(name)
+    asked: dict[str, Any] = {"index": small.index, "query": QUERY}
+    assert cluster(small).explain(WORDS, model=linear_one, **asked).hits
+    with pytest.raises(BadInput, match="has no certificate"):
+        cluster(small).explain(WORDS, model=scripted, **asked)
+
+
+def test_a_query_that_finds_nothing_and_a_document_that_is_not_found(small: Small) -> None:
+    uploaded = put(small, linear())
+    asked: dict[str, Any] = {"model": uploaded.model, "index": small.index, "query": QUERY}
+    assert cluster(small).explain("nosuchword", **asked).hits == ()
+    with pytest.raises(UsageError, match="'nobody' is not among the 30 documents"):
+        cluster(small).explain(WORDS, "nobody", window=30, **asked)
+
+
+@pytest.fixture
+def run(
+    small: Small,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Run:
+    command = commands_in(tmp_path, monkeypatch, capsys)
+    monkeypatch.setenv("OWPC_LTR_URL", small.engine.settings.url)
+    Path("query.json").write_text(json.dumps(QUERY))
+    return command
+
+
+def test_the_command_line_explains_a_search(small: Small, run: Run) -> None:
+    put(small, linear(probes=probes()))
+    place = ("--store", small.name.removeprefix("m-"), "--store-kind", "plugin-free")
+    asked = ("--index", small.index, "--model", small.name, "--query", "query.json", *place)
+    code, out, err = run("explain", WORDS, *asked, "--size", "3")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert sum("█" in line for line in lines) >= 3
+    listed = json.loads(run("explain", WORDS, *asked, "--size", "3", "--json")[1])
+    assert [hit["rank"] for hit in listed["hits"]] == [1, 2, 3]
+    last = listed["hits"][2]["document_id"]
+    code, out, err = run("explain", WORDS, last, *asked)
+    assert (code, err) == (0, "")
+    assert max(map(len, out.splitlines())) <= 80
+    assert "to be above" in out
+    assert "weight 0.5" in out
+    code, out, err = run("search", WORDS, *asked, "--size", "3", "--explain")
+    assert (code, err) == (0, "")
+    assert "the engine took" in out
+    assert "█" in out
+    told = json.loads(run("search", WORDS, *asked, "--size", "3", "--explain", "--json")[1])
+    ids = [hit["document_id"] for hit in told["after"]]
+    assert [hit["document_id"] for hit in told["explanation"]["hits"]] == ids
