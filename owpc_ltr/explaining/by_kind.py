@@ -14,7 +14,7 @@ from owpc_ltr.explaining.curves import curves_in_words, of_curves
 from owpc_ltr.explaining.linear import of_linear, weights_in_words
 from owpc_ltr.explaining.networks import of_network
 from owpc_ltr.explaining.paths import TreePath
-from owpc_ltr.explaining.trees import heaviest_paths, of_trees, splits_in_words
+from owpc_ltr.explaining.trees import heaviest_paths, of_trees, splits_in_words, thresholds_met
 from owpc_ltr.models.additive import AdditiveModel
 from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.linear import LinearModel
@@ -96,10 +96,10 @@ def paths(model: Model, row: Vector, background: Matrix, most: int = PATHS) -> t
     return tuple(sorted(found, key=lambda one: -abs(one.output - one.mean_output))[:most])
 
 
-def breakpoints(model: Model, column: int) -> Sequence[Vector] | None:
-    """Where the score, as a function of one feature, bends or jumps: it is straight between.
+def breakpoints(model: Model, row: Matrix, column: int) -> Sequence[Vector] | None:
+    """Where the score of a document, as a function of one feature, bends or jumps.
 
-    None where it bends everywhere, as a network's does.
+    It is straight between. None where it bends everywhere, as a network's does.
     """
     if isinstance(model, LinearModel):
         return []
@@ -107,9 +107,8 @@ def breakpoints(model: Model, column: int) -> Sequence[Vector] | None:
         curve = model.curves.get(model.feature_names[column])
         return [] if curve is None else [curve.knots]
     if isinstance(model, TreeModel):
-        asked = model.forest.feature == column
-        return [model.forest.threshold[asked].astype(np.float64)]
+        return [thresholds_met(model, row, column)]
     if isinstance(model, AverageModel):
-        parts = [breakpoints(part, column) for part in model.parts]
+        parts = [breakpoints(part, row, column) for part in model.parts]
         return None if None in parts else [one for part in parts if part for one in part]
     return None

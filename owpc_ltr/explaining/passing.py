@@ -39,7 +39,7 @@ def ways_past(
         changes = smallest_changes(features[place], ranker.feature_names, ranges, bends, lead)
     else:
         model = ranker.base if isinstance(ranker, ReorderingModel) else ranker
-        asked = [breakpoints(model, column) for column in columns]
+        asked = [breakpoints(model, features[place], column) for column in columns]
         lead = _lead_alone(model, features, place, target)
         changes = smallest_changes(features[place], ranker.feature_names, ranges, asked, lead)
     document, title, score = shown

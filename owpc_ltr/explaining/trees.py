@@ -9,7 +9,7 @@ from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.explaining.contributions import Contributions
 from owpc_ltr.explaining.paths import Split, TreePath
 from owpc_ltr.explaining.shapley import shapley_values, shares_of, tree_means
-from owpc_ltr.models.forest import LEAF
+from owpc_ltr.models.forest import LEAF, Forest
 from owpc_ltr.models.trees import TreeModel, logistic
 
 METHOD = (
@@ -61,6 +61,26 @@ def heaviest_paths(model: TreeModel, row: Vector, background: Matrix, most: int)
     ]  # fmt: skip
 
 
+def thresholds_met(model: TreeModel, row: Matrix, column: int) -> Vector:
+    """The thresholds at which a document's way may turn, whatever its value of one feature is."""
+    forest, values = model.forest, row.astype(np.float32)
+    at, found = forest.roots, []
+    while len(at):
+        at = at[forest.feature[at] != LEAF]
+        open_ways = forest.feature[at] == column
+        both, one = at[open_ways], at[~open_ways]
+        found.append(forest.threshold[both])
+        left = forest.left[both]
+        at = np.concatenate([left, left + 1, forest.left[one] + ~_goes_left(forest, values, one)])
+    return np.unique(np.concatenate(found)).astype(np.float64)
+
+
+def _goes_left(forest: Forest, values: Matrix, nodes: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Whether a document goes left at each of some splits."""
+    x = values[forest.feature[nodes]]
+    return np.where(np.isnan(x), forest.default_left[nodes], x < forest.threshold[nodes])
+
+
 def _ways_down(model: TreeModel, row: Vector) -> list[NDArray[np.int32]]:
     """The nodes of a document in all trees, level by level; leaves are repeated to the end."""
     forest, values = model.forest, row.astype(np.float32)
@@ -68,9 +88,8 @@ def _ways_down(model: TreeModel, row: Vector) -> list[NDArray[np.int32]]:
     levels = [at]
     while (forest.feature[at] != LEAF).any():
         inner = forest.feature[at] != LEAF
-        x = values[np.where(inner, forest.feature[at], 0)]
-        left = np.where(np.isnan(x), forest.default_left[at], x < forest.threshold[at])
-        at = np.where(inner, forest.left[at] + ~left, at)
+        # A leaf's feature, −1, is some column: what is found there is not used.
+        at = np.where(inner, forest.left[at] + ~_goes_left(forest, values, at), at)
         levels.append(at)
     return levels
 
