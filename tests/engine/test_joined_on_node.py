@@ -341,6 +341,16 @@ def test_a_reranker_of_joined_features_finds_its_values_in_a_search(
     found, here = json.loads(out), scores_here(small, "model.json", text, rates())
     assert (code, found["reason"]) == (0, None)
     assert all(hit["score"] == here[hit["document_id"]] for hit in found["after"])
+    explain = ["explain", *search[1:6], "--query", "query.json", "--json", *place]
+    code, _, err = run(*explain)
+    assert (code, "the reranker reads 'ctr'" in err) == (2, True)
+    code, out, _ = run(*explain, "--join", "ctr.parquet")
+    told = json.loads(out)
+    assert (code, told["warnings"]) == (0, [])
+    for hit in told["hits"]:
+        amounts = {each["feature"]: each["contribution"] for each in hit["features"]}
+        assert amounts["ctr"] or hit["features"][-1]["value"] is None
+        assert told["baseline"] + sum(amounts.values()) == pytest.approx(here[hit["document_id"]])
     request = SearchRequest(small.index, QUERY, {"keywords": text})
     with pytest.raises(UsageError, match="--join FILE"):
         live_search(small.engine, PluginFreeStore(small.engine), request, ranker)

@@ -6,6 +6,7 @@ from itertools import combinations
 from math import factorial
 from typing import Any
 
+import lightgbm
 import numpy as np
 import pytest
 import xgboost
@@ -17,6 +18,7 @@ from owpc_ltr.errors import Refused
 from owpc_ltr.explaining.by_kind import contributions, in_words, paths
 from owpc_ltr.explaining.networks import of_network
 from owpc_ltr.explaining.shapley import shapley_values, shares_of
+from owpc_ltr.interop.formats.lightgbm_text import from_lightgbm
 from owpc_ltr.interop.formats.xgboost_raw import from_raw
 from owpc_ltr.models.additive import AdditiveModel, Curve
 from owpc_ltr.models.average import AverageModel
@@ -211,6 +213,31 @@ def test_values_are_those_of_xgboost_against_the_documents_that_it_was_trained_o
     spread = float(np.ptp(model.score(rows)))
     assert np.abs(found.amounts - theirs[:, :-1]).max() <= 3e-6 * spread
     assert np.abs(found.baseline - theirs[:, -1]).max() <= 3e-6 * spread
+
+
+def test_values_of_an_imported_forest_are_those_of_lightgbm(rng: np.random.Generator) -> None:
+    """It counts documents, too; missing values go their own way in its trees."""
+    rows = documents(rng, 400)
+    target = np.nan_to_num(rows[:, 0] * rows[:, 1] + rows[:, 2]) + np.isnan(rows[:, 3])
+    known = lightgbm.Dataset(rows.astype(np.float64), target)
+    told = {"verbosity": -1, "num_threads": 1, "min_data_in_leaf": 3, "objective": "regression"}
+    light = lightgbm.train(told, known, 20)
+    model = from_lightgbm(light.model_to_string())
+    theirs = light.predict(rows.astype(np.float64), pred_contrib=True)
+    found = contributions(model, rows)
+    spread = float(np.ptp(model.score(rows)))
+    assert np.abs(found.amounts - theirs[:, :-1]).max() <= 1e-6 * spread
+    assert np.abs(found.baseline - theirs[:, -1]).max() <= 1e-6 * spread
+
+
+@settings(max_examples=10)
+@given(SEEDS)
+def test_trees_that_take_a_missing_value_for_zero_are_explained_alike(seed: int) -> None:
+    """As RankLib's and an older engine's: a 0 in its place is explained by the same numbers."""
+    rng = np.random.default_rng(seed)
+    model, rows = trees(rng).with_missing_as_zero(), documents(rng, 50)
+    one, other = (contributions(model, each) for each in (rows, np.nan_to_num(rows)))
+    np.testing.assert_allclose(one.amounts, other.amounts, atol=1e-12)
 
 
 def test_another_background_gives_other_values(rng: np.random.Generator) -> None:
