@@ -17,7 +17,7 @@ from owpc_ltr_rerankers.exchangeable.lists import (
     copy_rows,
     without_diagonal,
 )
-from owpc_ltr_rerankers.exchangeable.sums import scale_to_unit, sums_over_others
+from owpc_ltr_rerankers.exchangeable.sums import sums_over_others
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,9 @@ class Cosine:
         """S(x_i, x_j) of one list, 0 where j is i."""
         rows = one_list(lists, self.columns)
         if self.unit:
-            for row in rows:
-                scale_to_unit(row)
+            # Divided by the largest first, as what is too small or too large to be squared.
+            rows /= _or_one(np.abs(rows).max(axis=1, keepdims=True, initial=0.0))
+            rows /= _or_one(np.sqrt((rows * rows).sum(axis=1, keepdims=True)))
         return without_diagonal(rows @ rows.T)
 
 
@@ -111,11 +112,17 @@ class RBF:
 
 
 def one_list(lists: Lists, pattern: str) -> Vector:
-    """The chosen columns of one list, as kernels compare them."""
+    """The chosen columns of one list, as kernels compare them: those of `copy_rows`, by NumPy."""
     columns = chosen_columns(pattern, lists.feature_names)
-    rows = np.empty((len(lists.features), len(columns)))
-    copy_rows(lists.features, columns, lists.normalise, rows)
+    rows: Vector = np.nan_to_num(lists.features[:, columns].astype(np.float64), nan=0.0)
+    if lists.normalise and len(rows):
+        rows -= rows.min(axis=0)
+        rows /= _or_one(rows.max(axis=0))
     return rows
+
+
+def _or_one(divisors: Vector) -> Vector:
+    return np.where(divisors > 0, divisors, 1.0)
 
 
 @compiled
