@@ -15,7 +15,7 @@ Single = NDArray[np.float32]
 Lead = Callable[[NDArray[np.int64], Single], tuple[Vector, Vector]]
 """For each of some columns and new values of it: by how much the document then leads, its score."""
 
-_GRID = 64
+_GRID = 32
 """At how many points a feature is tried in which a score bends everywhere."""
 
 
@@ -111,9 +111,11 @@ def _brackets(
 def _points(own: np.float32, ends: Vector, bend: Sequence[Vector] | None) -> Single:
     """Where a feature is tried: its value, the ends of its range, and both sides of each bend."""
     low, high = ends.astype(np.float32)
-    inside = np.linspace(low, high, _GRID) if bend is None else np.concatenate([[], *bend])
-    inside = inside.astype(np.float32)
-    tried = np.concatenate([[low, high], inside, np.nextafter(inside, np.float32(-np.inf))])
+    if bend is None:
+        tried = np.linspace(low, high, _GRID, dtype=np.float32)
+    else:
+        inside = np.concatenate([[low, high], *bend]).astype(np.float32)
+        tried = np.append(inside, np.nextafter(inside, np.float32(-np.inf)))
     tried = tried[(tried >= low) & (tried <= high)]
     return np.unique(np.append(tried, own).astype(np.float32))
 

@@ -122,3 +122,24 @@ def test_a_list_of_one_document_does_nothing(rng: np.random.Generator) -> None:
     made = reordering(rng, kernels="cosine,dot")
     for term in made.explain(np.ones((1, 4), np.float32), np.ones(1)):
         assert term.amounts.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("kernel", ["similarity:text", "similarity:vector", "same:site"])
+def test_lists_that_come_again_have_the_sums_that_they_have_alone(
+    kernel: str, rng: np.random.Generator
+) -> None:
+    """The same objects twice, one of them changed, the first again, and a shorter one."""
+    _, _, fields = a_list(rng)
+    name = kernel.partition(":")[2]
+    first = fields[name]
+    changed = [first[1], *first[1:]]
+    several = [first, first, changed, first, first[:-1]]
+    (made,) = Shape(kernel).parsed()
+
+    def sums(lists: list[Any]) -> Any:
+        offsets = np.cumsum([0, *map(len, lists)])
+        features = np.zeros((int(offsets[-1]), 4), np.float32)
+        joined = {name: [value for one in lists for value in one]}
+        return made.sums(Lists(features, NAMES, offsets, joined))
+
+    np.testing.assert_array_equal(sums(several), np.concatenate([sums([one]) for one in several]))

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import is_
 from typing import Any, ClassVar
 
 import numpy as np
@@ -138,7 +139,15 @@ class Link:
 
 def _each_list(lists: Lists, field: str, of_list: Callable[[Sequence[Any]], Vector]) -> Vector:
     values = lists.values_of(field)
-    return np.concatenate([of_list(values[rows]) for rows in _slices(lists)])
+    before: Sequence[Any] = ()
+    sums: list[Vector] = []
+    for rows in _slices(lists):
+        own = values[rows]
+        # One list again and again, whose features alone change, is read once.
+        same = len(own) == len(before) and all(map(is_, own, before))
+        sums.append(sums[-1] if sums and same else of_list(own))
+        before = own
+    return np.concatenate(sums)
 
 
 def _slices(lists: Lists) -> list[slice]:
