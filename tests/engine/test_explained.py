@@ -20,7 +20,14 @@ from owpc_ltr.models.linear import LinearModel, Normaliser, with_record
 from owpc_ltr.models.reordering import ReorderingModel
 from tests.commands import Run, commands_in
 from tests.engine.deployed import liar, put
-from tests.engine.small_cluster import FEATURESET, Small, linear, probes, small_cluster
+from tests.engine.small_cluster import (
+    FEATURESET,
+    Small,
+    linear,
+    node_with,
+    probes,
+    small_cluster,
+)
 from tests.engine.test_client_scored import trees
 
 pytestmark = pytest.mark.node
@@ -63,10 +70,21 @@ def curves(_small: Small) -> AdditiveModel:
 def test_what_is_said_of_a_thousand_hits_adds_up_to_what_was_served(
     small: Small, kind: Any, budget: float
 ) -> None:
-    uploaded = put(small, kind(small), budget=Budget(budget))
+    check_a_thousand_hits(small, put(small, kind(small), budget=Budget(budget)).model)
+
+
+@pytest.mark.parametrize("kind", [normalised, trees], ids=lambda kind: kind.__name__)
+def test_what_the_plugin_serves_is_explained_by_the_same_road(
+    kind: Any, request: pytest.FixtureRequest
+) -> None:
+    with small_cluster(node_with("ltr-plugin", request), 1200, kind="ltr-plugin") as small:
+        check_a_thousand_hits(small, put(small, kind(small)).model)
+
+
+def check_a_thousand_hits(small: Small, model: str) -> None:
     asked: dict[str, Any] = {"index": small.index, "query": QUERY, "size": 1000, "window": 1000}
-    found = cluster(small).explain(WORDS, model=uploaded.model, **asked)
-    both = cluster(small).search(WORDS, model=uploaded.model, **asked)
+    found = cluster(small).explain(WORDS, model=model, **asked)
+    both = cluster(small).search(WORDS, model=model, **asked)
     assert found.warnings == ()
     assert len(found.hits) == found.documents == 1000
     assert [hit.document_id for hit in found.hits] == [hit.document_id for hit in both.after]
