@@ -92,10 +92,16 @@ def test_documents_without_ids_are_called_by_their_rows(tmp_path: Path) -> None:
     assert [hit.score for hit in parted.hits] == [3.0, 2.0, 1.0]
 
 
-def test_a_reranker_of_a_dataset_is_explained_by_its_own_terms(tmp_path: Path) -> None:
+def test_a_reranker_of_a_dataset_is_explained_by_its_own_terms(run: Run) -> None:
     trained = ltr.train_reranker(DATA, "feature:1", reranker="exchangeable", loss="listnet",
                                  settings={"reranker.penalty": 0.1})  # fmt: skip
-    found = ltr.explain(trained, DATA, query_id="q1")
+    found = ltr.explain(trained, DATA, query_id="q2")
+    assert any(hit.parts[0].amount for hit in found.hits)
+    trained.save("reranker.json")
+    code, out, err = run(*of("reranker", found.hits[3].document_id))
+    assert (code, err) == (0, "")
+    assert max(map(len, out.splitlines())) <= 80
+    assert "the list by cosine adds" in out
     for hit in found.hits:
         assert [part.name for part in hit.parts] == ["the list by cosine"]
         total = found.baseline + hit.contributions.sum() + hit.parts[0].amount

@@ -53,6 +53,7 @@ def explain(
     ranker = ranker_of(model, data, [Path(plugin) for plugin in plugins])
     if isinstance(ranker, TrecRun):
         raise UsageError("a run has no features to explain it by: give the model that made it")
+    query_id = str(query_id)
     judged = _query_of(model_data(ranker, data, "all").data, query_id)
     named = None if documents is None else Path(documents)
     needed = ranker.field_names if isinstance(ranker, ReorderingModel) else ()

@@ -42,7 +42,7 @@ def explain(
         str, typer.Argument(metavar="QUERY", help="What the user types; with --data, MODEL.json.")
     ],
     document: Annotated[
-        str | None, typer.Argument(metavar="[DOC]", help="The id of one document, for all of it.")
+        str | None, typer.Argument(metavar="DOC", help="The id of one document, for all of it.")
     ] = None,
     *,
     above: Annotated[
