@@ -68,6 +68,7 @@ def test_one_document_is_told_fully_and_what_would_bring_it_up(run: Run, model: 
     best = listed[0]["document_id"]
     code, out, _ = run(*of(model, listed[3]["document_id"], "--above", best))
     assert f"to be above {best}" in out
+    assert run(*of(model, best))[1].endswith("\nnothing is above it\n")
     told = json.loads(run(*of(model, listed[3]["document_id"], "--json"))[1])
     assert told["to_pass"]["document_id"] == listed[2]["document_id"]
     assert len(told["hits"]) == 1

@@ -128,6 +128,7 @@ def _print_features(found: Explanation, hit: ExplainedHit) -> None:
 def _print_changes(found: Explanation) -> None:
     passing = found.to_pass
     if passing is None:
+        typer.echo("\nnothing is above it")
         return
     other = _called(_short(passing.title, 30), passing.document_id)
     _print_text(f"\nto be above {other}, rank {passing.rank}, score {passing.score:.4f}:")

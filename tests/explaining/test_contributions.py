@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import combinations
 from math import factorial
 from typing import Any
@@ -22,7 +23,7 @@ from owpc_ltr.interop.formats.lightgbm_text import from_lightgbm
 from owpc_ltr.interop.formats.xgboost_raw import from_raw
 from owpc_ltr.models.additive import AdditiveModel, Curve
 from owpc_ltr.models.average import AverageModel
-from owpc_ltr.models.forest import LEAF, Forest
+from owpc_ltr.models.forest import DEEPEST, LEAF, Forest
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.network import NetworkModel
 from owpc_ltr.models.ranklib_network import Layer, LogisticNetwork
@@ -195,6 +196,38 @@ def test_values_are_the_mean_over_all_orders_of_features(seed: int) -> None:
     for row, found in zip(rows, values, strict=True):
         np.testing.assert_allclose(found, brute_force(forest, shares, row), atol=1e-9)
     np.testing.assert_allclose(means.sum(), forest.score(background).mean(), atol=1e-9)
+
+
+def test_the_deepest_tree_that_there_is_loses_no_digits() -> None:
+    """One path of 64 features, of which the documents leave one each: against whole fractions."""
+    deep = DEEPEST
+    inner, last = 2 * np.arange(deep), 2 * deep
+    feature = np.full(last + 1, LEAF, np.int32)
+    left, value = np.zeros(last + 1, np.int32), np.zeros(last + 1)
+    feature[inner], left[inner], value[last] = np.arange(deep), inner + 1, 1.0
+    flat = np.zeros(last + 1)
+    forest = Forest(np.zeros(1, np.int32), feature, flat.astype(np.float32), left, flat > 0, value)
+    # Document k is below 0 in feature k alone, and goes left there; the last one comes to the end.
+    background = np.where(np.eye(deep + 1, deep) > 0, -1, 1).astype(np.float32)
+    values, _ = shapley_values(forest, background[[deep, 7]], background)
+    shares = [Fraction(deep - k, deep - k + 1) for k in range(deep)]
+    for row, away in ((0, None), (1, 7)):
+        own = [int(k != away) for k in range(deep)]
+        exact = [float(in_fractions(shares, own, k)) for k in range(deep)]
+        # Leaves of 0 add nothing: all comes from the one at the end.
+        np.testing.assert_allclose(values[row], exact, rtol=1e-10)
+
+
+def in_fractions(shares: list[Fraction], own: list[int], feature: int) -> Fraction:
+    """What a leaf of 1 gives to a feature, by the sums over subsets of each size."""
+    sums = [Fraction(1)]
+    for k, (share, goes) in enumerate(zip(shares, own, strict=True)):
+        if k != feature:
+            raised = [Fraction(0), *(goes * each for each in sums)]
+            sums = [share * a + b for a, b in zip([*sums, Fraction(0)], raised, strict=True)]
+    d = len(shares)
+    weighed = (factorial(s) * factorial(d - s - 1) * each for s, each in enumerate(sums))
+    return (own[feature] - shares[feature]) * sum(weighed, Fraction(0)) / factorial(d)
 
 
 @pytest.mark.parametrize("depth", [1, 3, 6, 10])
