@@ -70,10 +70,14 @@ def _print_pairs(found: RankerComparison) -> None:
     for pair in found.pairs:
         one = pair.comparison
         rows.append(
-            (pair.metric, f"{letters[pair.a]} − {letters[pair.b]}", _signed(one.mean_difference),
-             _signed(one.low), _signed(one.high), *map(_p, (one.p_permutation, one.p_t, pair.p_holm)),
-             wins_ties_losses(pair))
-        )  # fmt: skip
+            (
+                pair.metric,
+                f"{letters[pair.a]} − {letters[pair.b]}",
+                *map(_signed, (one.mean_difference, one.low, one.high)),
+                *map(_p, (one.p_permutation, one.p_t, pair.p_holm)),
+                wins_ties_losses(pair),
+            )
+        )
     headers = ["METRIC", "PAIR", "DIFF", "LOW", "HIGH", "P", "P (T)", "P HOLM", "W/T/L"]
     print_table(headers, rows)
 

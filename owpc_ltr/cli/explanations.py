@@ -108,6 +108,8 @@ def _print_features(found: Explanation, hit: ExplainedHit) -> None:
     """Every feature, the largest first: its value, what it adds, and its place at the mean."""
     amounts: list[float] = hit.contributions.tolist()
     order = sorted(range(len(amounts)), key=lambda column: -abs(amounts[column]))
+    # Sums of what cancels leave rounding, which is nothing.
+    least = 1e-9 * max(map(abs, amounts), default=0.0)
     print_table(
         ["FEATURE", "VALUE", "BY", "ADDS", "MEAN", "AT MEAN", ""],
         [
@@ -115,8 +117,8 @@ def _print_features(found: Explanation, hit: ExplainedHit) -> None:
                 hit.feature_names[column],
                 _value(float(hit.values[column])),
                 hit.how[column],
-                _signed(amounts[column]),
-                _signed(float(found.mean_contributions[column])),
+                _signed(amounts[column], least),
+                _signed(float(found.mean_contributions[column]), least),
                 f"rank {int(hit.ranks_at_mean[column])}",
                 bar(amounts[column], amounts, 10),
             )
@@ -161,8 +163,8 @@ def _print_text(text: str) -> None:
     typer.echo(start + fill(text.strip(), 80, break_on_hyphens=False))
 
 
-def _signed(amount: float) -> str:
-    return f"{amount:+.4g}" if amount else "0"
+def _signed(amount: float, least: float) -> str:
+    return f"{amount:+.4g}" if abs(amount) > least else "0"
 
 
 def _value(value: float | None) -> str:
