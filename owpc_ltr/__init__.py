@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     )
     from owpc_ltr.api.partitions import open_dataset, partition
     from owpc_ltr.api.plugins import plugins
+    from owpc_ltr.api.reproducing import reproduce
     from owpc_ltr.api.training import read_costs, select, train, train_reranker
     from owpc_ltr.api.workers import use_workers
     from owpc_ltr.data.dataset import RankingDataset, make_dataset
@@ -68,6 +69,7 @@ __all__ = [
     "read_joined_tables",
     "read_judgments",
     "read_run",
+    "reproduce",
     "risk_bounds",
     "save_dataset",
     "save_model",
@@ -112,6 +114,7 @@ _HOMES = {
     "read_joined_tables": "owpc_ltr.data.joined_tables.reading",
     "read_judgments": "owpc_ltr.api.judgments",
     "read_run": "owpc_ltr.api.datasets",
+    "reproduce": "owpc_ltr.api.reproducing",
     "risk_bounds": "owpc_ltr.api.models",
     "save_dataset": "owpc_ltr.data.parquet",
     "save_model": "owpc_ltr.api.models",

@@ -27,6 +27,7 @@ from owpc_ltr.evaluation.risk_bounds import Bound
 from owpc_ltr.explaining.explanation import Explanation
 from owpc_ltr.explaining.hit import ExplainedHit
 from owpc_ltr.host.registry import Failure
+from owpc_ltr.reproduction.outcome import Reproduction
 from owpc_ltr.testing import Checked
 from owpc_ltr.training.cross_validation import Choice, Selection
 from owpc_ltr.training.feature_worth import Costs
@@ -64,6 +65,7 @@ __all__ = [
     "RankingDataset",
     "Reconciled",
     "Report",
+    "Reproduction",
     "Samples",
     "SearchRequest",
     "Selection",

@@ -1,0 +1,67 @@
+"""What a reproduction gives its caller: the findings, as text of every format and as files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from owpc_ltr.errors import UsageError
+from owpc_ltr.files.atomic import write_atomically
+from owpc_ltr.files.output import disk_faults
+from owpc_ltr.reproduction.findings import Findings
+from owpc_ltr.reproduction.page import as_html, body
+from owpc_ltr.reproduction.tables import as_csv, as_json, as_latex, as_markdown, cells, headers
+
+_WRITERS = {
+    "json": ("results.json", as_json),
+    "csv": ("results.csv", as_csv),
+    "markdown": ("results.md", as_markdown),
+    "latex": ("results.tex", as_latex),
+    "html": ("results.html", as_html),
+}
+
+
+@dataclass(frozen=True, repr=False)
+class Reproduction(Findings):
+    """Findings that can be shown and written.
+
+    `reused` counts the jobs that the journal had, `stale` those in it that no longer counted.
+    """
+
+    reused: int = 0
+    stale: int = 0
+
+    def to_frame(self) -> Any:
+        """The rows as a pandas DataFrame."""
+        import pandas as pd
+
+        return pd.DataFrame(self.table)
+
+    def shown(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """The table as people read it: its headers, and the cells of each row."""
+        names = headers(self.rows)
+        return names, [cells(row, names) for row in self.rows]
+
+    def to_text(self, kind: str = "markdown") -> str:
+        """The whole as markdown, csv, json, latex, or html. Raises UsageError for another kind."""
+        if kind not in _WRITERS:
+            raise UsageError(f"no format is called '{kind}': choose among {', '.join(_WRITERS)}")
+        return _WRITERS[kind][1](self)
+
+    def write(self, folder: Path) -> list[Path]:
+        """Write every format into a folder, each file whole. Raises DiskFault."""
+        written = []
+        for name, writer in _WRITERS.values():
+            path = folder / name
+            with disk_faults(path):
+                write_atomically(path, writer(self).encode())
+            written.append(path)
+        return written
+
+    def __repr__(self) -> str:
+        return f"Reproduction of {self.protocol}: {len(self.rows)} rows, {len(self.notes)} notes"
+
+    def _repr_html_(self) -> str:
+        """The table and its notes."""
+        return body(self)
