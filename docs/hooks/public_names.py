@@ -19,7 +19,7 @@ TOPICS = {
     "training": ("api.training", "api.models", "training", "models", "interop"),
     "evaluation": (
         *("api.evaluation", "api.comparing", "api.conventions", "api.explaining"),
-        *("evaluation", "explaining", "metrics"),
+        *("api.reproducing", "evaluation", "explaining", "metrics"),
     ),
     "cluster": ("api.cluster", "api.feature_sets", "api.uploaded_models", "features", "engine"),
     "estimators": ("api.estimators",),

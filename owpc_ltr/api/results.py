@@ -28,6 +28,7 @@ from owpc_ltr.explaining.explanation import Explanation
 from owpc_ltr.explaining.hit import ExplainedHit
 from owpc_ltr.host.registry import Failure
 from owpc_ltr.reproduction.outcome import Reproduction
+from owpc_ltr.reproduction.rows import Row as ReproductionRow
 from owpc_ltr.testing import Checked
 from owpc_ltr.training.cross_validation import Choice, Selection
 from owpc_ltr.training.feature_worth import Costs
@@ -66,6 +67,7 @@ __all__ = [
     "Reconciled",
     "Report",
     "Reproduction",
+    "ReproductionRow",
     "Samples",
     "SearchRequest",
     "Selection",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -15,10 +16,11 @@ from owpc_ltr.cli.streams import results
 from owpc_ltr.errors import UsageError
 
 if TYPE_CHECKING:
-    from owpc_ltr.api.results import Reproduction
+    from owpc_ltr.api.results import Reproduction, ReproductionRow
 
 Paper = Literal["owpc2009", "inex2009", "lambdarank", "exchangeable2014"]
 Format = Literal["table", "markdown", "csv", "json", "latex"]
+_COLUMNS = ("method", "published", "ours", "difference", "95 %", "queries")
 
 
 @grouped
@@ -93,14 +95,34 @@ def reproduce(
 
 
 def _print(found: Reproduction) -> None:
-    """A table for each data set and metric, then what must be known of them."""
-    headers, rows = found.shown()
-    groups: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
-    for row in rows:
-        groups.setdefault(row[:2], []).append(row[2:])
-    for (data_set, metric), own in groups.items():
+    """A table for each data set and metric, what differs from another row below it, then notes."""
+    groups: dict[tuple[str, str], list[ReproductionRow]] = {}
+    for row in found.rows:
+        groups.setdefault((row.data_set, row.metric), []).append(row)
+    for (data_set, metric), rows in groups.items():
         typer.echo(f"\n{data_set}, {metric}")
-        print_table([name.upper() for name in headers[2:]], own)
+        print_table(
+            ["METHOD", "PUBLISHED", "OURS", "DIFFERENCE", "95 %", "QUERIES"],
+            [found.cells(row, _COLUMNS) for row in rows],
+        )
+        compared = [row for row in rows if row.gain is not None]
+        if compared:
+            typer.echo("")
+            print_table(
+                ["METHOD", "AGAINST", "GAIN [95 %], P"],
+                [found.cells(row, ("method", "against", "gain [95 %], p")) for row in compared],
+            )
     typer.echo("")
-    for note in (*found.notes, *found.citations):
-        typer.echo(f"- {note}")
+    for line in (*_remarks(found.rows), *found.notes, *found.citations):
+        typer.echo(f"- {line}")
+
+
+def _remarks(rows: Sequence[ReproductionRow]) -> Iterator[str]:
+    """What is noted of rows, each once."""
+    methods: dict[tuple[str, str], dict[str, None]] = {}
+    for row in rows:
+        if row.note not in {"", "quick"}:
+            note = row.note.removeprefix("quick; ")
+            methods.setdefault((row.data_set, note), {})[row.method] = None
+    for (data_set, note), names in methods.items():
+        yield f"{data_set}, {', '.join(names)}: {note}"

@@ -8,25 +8,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from owpc_ltr.errors import BadInput
 from owpc_ltr.reproduction.names import edition_of, name_of
+from owpc_ltr.reproduction.text_files import SIDES, by_number, by_side, text_files
 
-SIDES = ("training", "validation", "test")
 N_FOLDS = 5
 _DEEPEST = 6
 _FOLD = re.compile(r"fold[-_ ]?(\d+)", re.IGNORECASE)
 _PART = re.compile(r"[sS]([1-5])")
-_ROLES = {
-    **dict.fromkeys(("train", "trainingset", "training"), "training"),
-    **dict.fromkeys(("vali", "valid", "validation", "validationset"), "validation"),
-    **dict.fromkeys(("test", "testset"), "test"),
-}
-_TEXT = {"txt", "dat", "letor"}
-_PACKED = {"", "gz", "xz", "zst"}
+_SET = re.compile(r"(set\d+)\.(?:train|valid|vali|test)")
 
 
 @dataclass(frozen=True)
@@ -122,33 +116,21 @@ def _folders(root: Path) -> Iterator[Path]:
 
 def _collections_in(folder: Path, root: Path) -> Iterator[Collection]:
     """What one folder holds by itself, named by the path to it."""
-    texts = list(_texts(folder))
+    texts = list(text_files(folder))
     name = name_of(folder, root)
     folded = _of_fold_folders(folder, name)
-    parted = _of_parts(_only_one(folder, texts, _PART), folder, name)
-    alone = _of_sides(folder, name, _by_role(folder, texts))
+    parted = _of_parts(by_number(folder, texts, _PART), folder, name)
+    alone = _of_sides(folder, name, by_side(folder, texts))
     kept = next((one for one in (folded, parted, alone) if one is not None and one.whole), None)
     kept = kept or folded or parted or alone
     if kept is not None:
         yield _with_edition(kept)
     for prefix in sorted({match[1] for stem, _ in texts if (match := _SET.fullmatch(stem))}):
         own = [(stem, path) for stem, path in texts if stem.startswith(f"{prefix}.")]
-        sides = _by_role(folder, [(stem.partition(".")[2], path) for stem, path in own])
+        sides = by_side(folder, [(stem.partition(".")[2], path) for stem, path in own])
         one = _of_sides(folder, f"Yahoo {prefix}", sides)
         if one is not None:
             yield one
-
-
-_SET = re.compile(r"(set\d+)\.(?:train|valid|vali|test)")
-
-
-def _texts(folder: Path) -> Iterator[tuple[str, Path]]:
-    """The text files of a folder, each with its name but for the endings."""
-    for path in sorted(folder.iterdir()):
-        words = path.name.split(".")
-        packed = words.pop() if words[-1] in _PACKED - {""} else ""
-        if len(words) > 1 and words[-1].lower() in _TEXT and packed in _PACKED and path.is_file():
-            yield ".".join(words[:-1]), path
 
 
 def _of_fold_folders(folder: Path, name: str) -> Collection | None:
@@ -157,7 +139,7 @@ def _of_fold_folders(folder: Path, name: str) -> Collection | None:
         for child in sorted(folder.iterdir())
         if child.is_dir() and (match := _FOLD.fullmatch(child.name))
     }
-    sides = {k: _by_role(child, list(_texts(child))) for k, child in sorted(numbered.items())}
+    sides = {k: by_side(child, list(text_files(child))) for k, child in sorted(numbered.items())}
     sides = {k: found for k, found in sides.items() if found}
     if not sides:
         return None
@@ -201,38 +183,6 @@ def _of_sides(folder: Path, name: str, found: dict[str, Path]) -> Collection | N
 
 def _fold(name: str, found: dict[str, Path]) -> FoldFiles:
     return FoldFiles(name, *((found[side],) for side in SIDES))
-
-
-def _by_role(folder: Path, texts: Iterable[tuple[str, Path]]) -> dict[str, Path]:
-    """The files by the side that they are. Raises BadInput for two of one side."""
-    roles: dict[str, Path] = {}
-    for stem, path in texts:
-        role = _ROLES.get(stem.lower())
-        if role is None:
-            continue
-        if role in roles:
-            raise BadInput(
-                f"{folder} has two {role} files, {roles[role].name} and {path.name}: leave one"
-            )
-        roles[role] = path
-    return {side: roles[side] for side in SIDES if side in roles}
-
-
-def _only_one(
-    folder: Path, texts: Iterable[tuple[str, Path]], pattern: re.Pattern[str]
-) -> dict[int, Path]:
-    parts: dict[int, Path] = {}
-    for stem, path in texts:
-        match = pattern.fullmatch(stem)
-        if match is None:
-            continue
-        number = int(match[1])
-        if number in parts:
-            raise BadInput(
-                f"{folder} has part {number} twice, {parts[number].name} and {path.name}: leave one"
-            )
-        parts[number] = path
-    return dict(sorted(parts.items()))
 
 
 def _with_edition(collection: Collection) -> Collection:

@@ -10,7 +10,8 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.letor import read_letor
 from owpc_ltr.errors import BadInput
-from owpc_ltr.reproduction.folders import N_FOLDS, SIDES, Collection, FoldFiles
+from owpc_ltr.reproduction.folders import N_FOLDS, Collection, FoldFiles
+from owpc_ltr.reproduction.text_files import SIDES
 from owpc_ltr.training.cross_validation import Fold, cut_folds
 
 

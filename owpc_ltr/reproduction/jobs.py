@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+import numpy as np
+
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.evaluation.evaluate import measure
@@ -18,7 +20,7 @@ from owpc_ltr.training.plans import model_plan
 from owpc_ltr.training.train import train
 
 DataFold = Fold[RankingDataset]
-COLLAPSED = "its optimum scores everything alike"
+ALIKE = "scores all documents alike, so that the figures are those of a random order"
 
 
 @dataclass(frozen=True)
@@ -112,8 +114,9 @@ class Training:
         )
         judged = fold.validation if self.choose_on == "validation" else fold.training
         trained = train(fold.training, plan, tools.run, judged)
-        notes = (COLLAPSED,) if trained.fit.certificate.collapsed else ()
-        values = test_values(trained.model.score(fold.test.features), fold.test, tools.metrics)
+        scores = trained.model.score(fold.test.features)
+        notes = (ALIKE,) if np.ptp(scores) == 0 else ()
+        values = test_values(scores, fold.test, tools.metrics)
         result = Result(trained.settings, trained.model.record["validation"], values, notes)
         return Done(result, trained.model if self.is_base else None)
 

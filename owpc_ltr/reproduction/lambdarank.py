@@ -45,8 +45,9 @@ def worked_example() -> Sequence[Fact]:
     method = "two relevant documents move"
     found = {
         "pairs that become right": wrong[0] - wrong[1],
-        "winner-takes-all before": _value("winner-takes-all", before),
-        "winner-takes-all after": _value("winner-takes-all", after),
+        # The paper's is the cost: 0 where the first document is relevant.
+        "winner-takes-all cost before": 1 - _value("winner-takes-all", before),
+        "winner-takes-all cost after": 1 - _value("winner-takes-all", after),
     }
     return [Fact("worked example", method, name, value) for name, value in found.items()]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ from owpc_ltr.files.atomic import write_atomically
 from owpc_ltr.files.output import disk_faults
 from owpc_ltr.reproduction.findings import Findings
 from owpc_ltr.reproduction.page import as_html, body
-from owpc_ltr.reproduction.tables import as_csv, as_json, as_latex, as_markdown, cells, headers
+from owpc_ltr.reproduction.rows import Row
+from owpc_ltr.reproduction.tables import as_csv, as_json, as_latex, as_markdown, cells
 
 _WRITERS = {
     "json": ("results.json", as_json),
@@ -38,10 +40,10 @@ class Reproduction(Findings):
 
         return pd.DataFrame(self.table)
 
-    def shown(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """The table as people read it: its headers, and the cells of each row."""
-        names = headers(self.rows)
-        return names, [cells(row, names) for row in self.rows]
+    @staticmethod
+    def cells(row: Row, columns: Sequence[str]) -> tuple[str, ...]:
+        """A row as people read it: the cells of these columns of the table."""
+        return cells(row, columns)
 
     def to_text(self, kind: str = "markdown") -> str:
         """The whole as markdown, csv, json, latex, or html. Raises UsageError for another kind."""

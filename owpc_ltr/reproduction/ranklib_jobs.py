@@ -68,7 +68,7 @@ class RankLibTraining:
             model = self._trained(tools.ranklib, fold, Path(name))
             theirs = _own_scores(tools.ranklib, Path(name), fold.test)
         scores = model.score(fold.test.features)
-        _check_same(self.name, scores, theirs)
+        check_same(self.name, scores, theirs)
         select = f"ndcg@{self.select.partition('@')[2]}"
         judged = measure(
             model.score(fold.validation.features), fold.validation, [parse_metric(select)]
@@ -82,7 +82,7 @@ class RankLibTraining:
             write_letor(data.without_missing(), folder / f"{side}.txt")
         words = ["-train", str(folder / "train.txt")]
         words += ["-validate", str(folder / "validate.txt")] if self.stopped else []
-        words += ["-ranker", str(RANKERS[self.ranker]), "-metric2t", self.select]
+        words += ["-ranker", str(RANKERS[self.ranker]), "-metric2t", self.select, "-thread", "1"]
         words += [word for name, value in self.options.items() for word in (f"-{name}", value)]
         model = folder / "model.txt"
         ranklib.run(*words, "-save", str(model), "-silent")
@@ -102,7 +102,8 @@ def _own_scores(ranklib: RankLib, folder: Path, test: RankingDataset) -> Vector:
     return np.array([float(line.rsplit("\t", 1)[1]) for line in lines])
 
 
-def _check_same(name: str, ours: Vector, theirs: Vector) -> None:
+def check_same(name: str, ours: Vector, theirs: Vector) -> None:
+    """Refuse a model whose scores differ from RankLib's own by more than a shift."""
     largest = float(np.abs(theirs).max(initial=0.0)) or 1.0
     away = float(np.abs((ours - ours.mean()) - (theirs - theirs.mean())).max(initial=0.0))
     if away > _CLOSE * largest:

@@ -1,0 +1,362 @@
+"""Protocols end to end: honest, resumable, and never another data set's figures."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import owpc_ltr as ltr
+from owpc_ltr.data.letor import read_letor, write_letor
+from owpc_ltr.errors import BadInput, Stopped, UsageError
+from owpc_ltr.host.registry import load
+from owpc_ltr.metrics import parse_metric
+from owpc_ltr.protocols import Run
+from owpc_ltr.reproduction.bench import Bench
+from owpc_ltr.reproduction.folders import find_collections
+from owpc_ltr.reproduction.folds import cut_of
+from owpc_ltr.reproduction.jobs import Result, Tools, Training
+from owpc_ltr.reproduction.journal import Journal
+from owpc_ltr.reproduction.protocol import Extent, Method, parts_of
+from owpc_ltr.reproduction.reproduce import PROTOCOLS
+from owpc_ltr.reproduction.rows import Row, chosen_of, fact_rows
+from owpc_ltr.training.cross_validation import choose, select
+from owpc_ltr.training.plans import model_plan
+from tests.commands import commands_in
+from tests.letor_samples import PARTS, part, write_parts
+
+REGISTRY = load()
+FILES = ("results.json", "results.csv", "results.md", "results.tex", "results.html")
+
+
+@pytest.fixture
+def letor(tmp_path: Path) -> Path:
+    return write_parts(tmp_path / "letor" / "MQ2008").parent
+
+
+def written(folder: Path) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in FILES}
+
+
+def stopping_at(job: str) -> Callable[[str, float | None], None]:
+    def progress(message: str, _done: float | None) -> None:
+        if job in message:
+            raise Stopped(signal.SIGINT)
+
+    return progress
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_protocol_runs_on_a_small_data_set_from_end_to_end(
+    letor: Path, tmp_path: Path, protocol: str
+) -> None:
+    found = ltr.reproduce(protocol, letor, out=tmp_path / "out", quick=True)
+    methods = [method.name for method in PROTOCOLS[protocol]().methods(Extent(quick=True))]
+    measured = [row for row in found.rows if row.queries is not None]
+    assert {row.method for row in measured} == set(methods)
+    for row in measured:
+        assert row.ours is not None
+        assert row.low is not None
+        assert row.high is not None
+        assert row.low <= row.ours <= row.high
+        assert (row.queries, row.folds) == (20, 5)
+    assert any("not in the folder" in note for note in found.notes) or protocol == "lambdarank"
+    assert all((tmp_path / "out" / name).stat().st_size > 500 for name in FILES)
+
+
+def test_what_scores_all_documents_alike_is_told(tmp_path: Path) -> None:
+    """Features that say nothing: weights of 0 are the best that there are."""
+    for number in PARTS:
+        data = part(number, queries=10)
+        data.features[:, 1:] = 0
+        # In each query as many relevant documents have the value as irrelevant ones.
+        data.labels[:] = np.tile([1, 1, 0, 0, 1, 1, 0, 0], data.n_queries)
+        data.features[:, 0] = np.tile([0, 1] * 4, data.n_queries)
+        write_letor(data, tmp_path / f"S{number}.txt")
+    found = ltr.reproduce("inex2009", tmp_path, quick=True)
+    notes = {row.method: row.note for row in found.rows if row.queries}
+    assert "scores all documents alike" in notes["OWPC constant"]
+
+
+@pytest.mark.parametrize("protocol", ["owpc2009", "exchangeable2014"])
+def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(
+    letor: Path, tmp_path: Path, protocol: str
+) -> None:
+    ltr.reproduce(protocol, letor, out=tmp_path / "whole", quick=True)
+    jobs = parts_of(PROTOCOLS[protocol]().methods(Extent(quick=True)))
+    for stop in ("Fold1: " + jobs[-1].name, "Fold4: " + jobs[1].name):
+        with pytest.raises(Stopped):
+            ltr.reproduce(
+                protocol, letor, out=tmp_path / "cut", quick=True, progress=stopping_at(stop)
+            )
+        assert not (tmp_path / "cut" / "results.json").exists()
+    again = ltr.reproduce(protocol, letor, out=tmp_path / "cut", quick=True)
+    assert again.reused == 3 * len(jobs) + 1
+    assert again.stale == 0
+    assert written(tmp_path / "cut") == written(tmp_path / "whole")
+
+
+def test_a_run_that_was_killed_goes_on_to_the_same_bytes(letor: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = ["reproduce", "inex2009", "--letor", str(letor), "--quick", "--out", str(out)]
+    command = [sys.executable, "-m", "owpc_ltr", *words]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        while process.poll() is None and not list(out.glob("journal/*/fold2/*.json")):
+            os.sched_yield()
+        process.kill()
+    again = ltr.reproduce("inex2009", letor, out=out, quick=True)
+    assert again.reused >= 6
+    ltr.reproduce("inex2009", letor, out=tmp_path / "whole", quick=True)
+    assert written(out) == written(tmp_path / "whole")
+
+
+def test_results_of_other_data_are_done_again_and_counted(letor: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    first = ltr.reproduce("inex2009", letor, out=out, quick=True)
+    data = read_letor(letor / "MQ2008" / "S1.txt")
+    data.features[0, 0] += 1
+    write_letor(data, letor / "MQ2008" / "S1.txt")
+    second = ltr.reproduce("inex2009", letor, out=out, quick=True)
+    # Each part is in every fold, on one side or another.
+    assert second.stale == 5 * 5
+    assert second.reused == 0
+    fresh = ltr.reproduce("inex2009", letor, out=tmp_path / "fresh", quick=True)
+    assert second.rows == fresh.rows
+    assert first.rows != second.rows
+
+
+def test_results_of_another_version_are_done_again(
+    letor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ltr.reproduce("inex2009", letor, out=tmp_path / "out", quick=True)
+    monkeypatch.setattr("owpc_ltr.reproduction.journal.VERSION", "another")
+    assert ltr.reproduce("inex2009", letor, out=tmp_path / "out", quick=True).stale == 25
+
+
+def test_another_seed_and_another_extent_are_kept_beside(letor: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    ltr.reproduce("inex2009", letor, out=out, quick=True)
+    other = ltr.reproduce("inex2009", letor, out=out, quick=True, seed=1)
+    assert (other.reused, other.stale) == (0, 0)
+    assert ltr.reproduce("inex2009", letor, out=out, quick=True).reused == 25
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text[: len(text) // 2],
+        lambda text: text.replace('"validation": 0', '"validation": 1'),
+        lambda text: text.replace("owpc", "else", 1),
+        lambda _: "",
+        lambda _: "[]",
+    ],
+)
+def test_a_damaged_result_is_done_again(
+    letor: Path, tmp_path: Path, damage: Callable[[str], str]
+) -> None:
+    out = tmp_path / "out"
+    whole = ltr.reproduce("inex2009", letor, out=out, quick=True)
+    path = next(iter(sorted(out.glob("journal/*/fold3/owpc-constant*.json"))))
+    before = path.read_text()
+    path.write_text(damage(before))
+    assert path.read_text() != before
+    again = ltr.reproduce("inex2009", letor, out=out, quick=True)
+    assert (again.stale, again.reused) == (1, 24)
+    assert again.rows == whole.rows
+    assert path.read_text() == before
+
+
+def test_a_base_whose_model_was_changed_is_made_again(letor: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    whole = ltr.reproduce("exchangeable2014", letor, out=out, quick=True)
+    model = next(iter(sorted(out.glob("journal/*/fold1/adarank*.model.json"))))
+    model.write_text(model.read_text().replace("0.", "1.", 1))
+    again = ltr.reproduce("exchangeable2014", letor, out=out, quick=True)
+    assert again.stale == 1
+    assert again.rows == whole.rows
+
+
+def test_figures_are_those_of_a_selection_over_the_same_folds(letor: Path) -> None:
+    """The protocol and `owpc-ltr select` are two ways to the same figure."""
+    found = ltr.reproduce("owpc2009", letor, quick=True)
+    cut = cut_of(find_collections(letor).collections[0])
+    folds = [reader.read() for reader in cut.readers]
+    plan = model_plan(
+        REGISTRY, "owpc", "larank", {}, {"optimizer.C": "1e-1,10"}, "map", normalise="none"
+    )
+    rows = select(folds, [plan], ["map", "ndcg-letor@3"], Run())
+    (choice,) = choose(rows, "map", {"": lambda _: True})
+    for metric in ("map", "ndcg-letor@3"):
+        (row,) = [
+            one for one in found.rows if (one.metric, one.method) == (metric, "OWPC constant")
+        ]
+        assert row.ours == pytest.approx(choice.test[metric], abs=1e-12)
+
+
+def test_letor_4_s_script_counts_short_queries_as_0(tmp_path: Path) -> None:
+    folder = tmp_path / "MQ2008"
+    folder.mkdir()
+    for number in PARTS:
+        write_letor(part(number, features=46, documents=2), folder / f"S{number}.txt")
+    found = ltr.reproduce("owpc2009", tmp_path, quick=True)
+    values = {row.metric: row.ours for row in found.rows if row.method == "OWPC constant"}
+    assert values["ndcg-letor@3,short=zero"] == 0
+    assert values["ndcg-letor@1,short=zero"] is not None
+    assert values["ndcg-letor@1,short=zero"] > 0
+
+
+def test_g_all_takes_what_validation_chooses_and_not_what_tests_best() -> None:
+    def result(validation: float, test: float) -> Result:
+        return Result({}, validation, {"map": np.array([test])})
+
+    jobs = tuple(Training(name, "owpc", "larank") for name in ("a", "b", "c"))
+    results = {
+        "a": {"Fold1": result(0.5, 0.9)},
+        "b": {"Fold1": result(0.6, 0.1)},
+        "c": {"Fold1": result(0.6, 0.8)},
+    }
+    assert chosen_of(Method("all", jobs), results)["Fold1"] is results["b"]["Fold1"]
+
+
+def test_inex_chooses_c_on_the_training_queries() -> None:
+    for method in PROTOCOLS["inex2009"]().methods(Extent()):
+        assert all(job.described()["select"] == ["map", "training"] for job in method.jobs)
+
+
+def test_the_worked_example_is_the_paper_s() -> None:
+    assert {row.difference for row in fact_rows(PROTOCOLS["lambdarank"]())} == {0.0}
+    facts = {fact.metric: fact.found for fact in PROTOCOLS["lambdarank"]().facts()}
+    assert facts == {
+        "pairs that become right": 996,
+        "winner-takes-all cost before": 0,
+        "winner-takes-all cost after": 1,
+    }
+
+
+def test_a_part_of_a_data_set_is_never_compared_with_the_paper(tmp_path: Path) -> None:
+    folder = tmp_path / "letor" / "NP2004"
+    folder.mkdir(parents=True)
+    write_letor(part(4, queries=15, features=64), folder / "S4.txt")
+    found = ltr.reproduce("inex2009", tmp_path / "letor", quick=True)
+    assert {row.data_set for row in found.rows} == {"LETOR 3.0 NP2004, within S4"}
+    assert all(row.difference is None for row in found.rows)
+    assert any("S1, S2, S3 and S5 are not there" in note for note in found.notes)
+    beside = ltr.reproduce("owpc2009", tmp_path / "letor", quick=True)
+    published = [row for row in beside.rows if row.published is not None]
+    assert published
+    assert all(row.difference is None for row in published)
+
+
+def test_whole_data_sets_are_compared_and_a_quick_run_is_not(tmp_path: Path) -> None:
+    folder = tmp_path / "letor" / "NP2004"
+    folder.mkdir(parents=True)
+    for number in PARTS:
+        write_letor(part(number, features=64), folder / f"S{number}.txt")
+
+    def differences(quick: bool) -> list[Row]:
+        found = ltr.reproduce("owpc2009", folder.parent, quick=quick)
+        return [row for row in found.rows if row.difference is not None]
+
+    assert differences(quick=True) == []
+    compared = differences(quick=False)
+    assert {row.method for row in compared} >= {"OWPC top 5 %", "OWPC inverse", "RankSVM"}
+    for row in compared:
+        assert row.ours is not None
+        assert row.published is not None
+        assert row.difference == pytest.approx(row.ours - row.published)
+
+
+def test_a_data_set_that_cannot_be_cut_is_named_and_the_others_are_done(letor: Path) -> None:
+    small = letor / "NP2003"
+    small.mkdir()
+    write_letor(part(1, queries=2), small / "S1.txt")
+    found = ltr.reproduce("inex2009", letor, quick=True)
+    assert {row.data_set for row in found.rows} == {"MQ2008"}
+    assert any("too few to cut" in note for note in found.notes)
+
+
+def test_what_there_is_not_is_refused(letor: Path) -> None:
+    with pytest.raises(UsageError, match="no protocol is called 'letor'"):
+        ltr.reproduce("letor", letor)
+    with pytest.raises(UsageError, match="no data set 'TD2003' in the folder: it has MQ2008"):
+        ltr.reproduce("owpc2009", letor, data_sets=["TD2003"])
+    with pytest.raises(UsageError, match="owpc2009 has no use for RankLib"):
+        ltr.reproduce("owpc2009", letor, with_ranklib=True)
+    with pytest.raises(BadInput, match="is no folder"):
+        ltr.reproduce("owpc2009", letor / "none")
+
+
+def test_two_jobs_of_one_name_would_be_seen() -> None:
+    one, other = Training("a", "owpc", "larank"), Training("a", "pairwise", "larank")
+    with pytest.raises(ValueError, match="two jobs are called 'a'"):
+        parts_of([Method("one", (one,)), Method("other", (other,))])
+
+
+@pytest.mark.parametrize("with_ranklib", [False, True])
+@pytest.mark.parametrize("quick", [False, True])
+def test_the_jobs_of_every_protocol_can_be_planned(quick: bool, with_ranklib: bool) -> None:
+    for make in PROTOCOLS.values():
+        protocol = make()
+        extent = Extent(quick, with_ranklib and protocol.uses_ranklib)
+        jobs = parts_of(protocol.methods(extent))
+        assert len({job.name for job in jobs}) == len(jobs)
+        for job in jobs:
+            if isinstance(job, Training):
+                model_plan(
+                    REGISTRY, job.loss, job.optimizer, job.settings, job.grid, job.select, "none"
+                )
+                needed = jobs.index(job)
+                assert job.base is None or jobs.index(job.base) < needed
+
+
+def test_real_ohsumed_is_within_the_interval_of_letor_s_own_baseline(shared_data: Path) -> None:
+    found = find_collections(shared_data)
+    (ohsumed,) = [one for one in found.collections if one.name == "LETOR 3.0 OHSUMED"]
+    assert ohsumed.whole
+    job = Training("RankSVM", "pairwise", "larank", {"optimizer.C": "1"})
+    tools = Tools(REGISTRY, Run(), (parse_metric("map"),))
+    results = Bench(tools, Journal(None)).results(cut_of(ohsumed), [job])
+    values = [result.values["map"].mean() for result in results["RankSVM"].values()]
+    assert len(values) == 5
+    assert np.mean(values) == pytest.approx(0.4334, abs=0.02)
+
+
+def test_the_command_prints_every_format_and_keeps_its_results(
+    letor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = commands_in(tmp_path, monkeypatch, capsys)
+    words = ("reproduce", "inex2009", "--letor", str(letor), "--quick", "--out", "kept")
+    code, table, said = run(*words)
+    assert code == 0
+    assert "MQ2008, map" in table
+    assert "OWPC constant" in table
+    assert "written to kept" in said
+    for name, ending in (("markdown", "md"), ("csv", "csv"), ("json", "json"), ("latex", "tex")):
+        code, out, _ = run(*words, "--format", name)
+        assert code == 0
+        assert out == (tmp_path / "kept" / f"results.{ending}").read_text()
+
+
+def test_the_command_says_how_to_go_on(
+    letor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = commands_in(tmp_path, monkeypatch, capsys)
+
+    def stop(*_: object) -> None:
+        raise Stopped(signal.SIGINT)
+
+    monkeypatch.setattr("owpc_ltr.reproduction.bench.Bench.results", stop)
+    words = ("reproduce", "inex2009", "--letor", str(letor), "--quick")
+    _, _, said = run(*words, "--out", "kept")
+    assert "the same command goes on" in said
+    _, _, said = run(*words)
+    assert "nothing is kept: with --out FOLDER a stopped run would go on" in said
+    code, _, said = run("reproduce", "inex2009", "--letor", str(tmp_path / "none"))
+    assert code == 3
+    assert "there is no such folder" in said

@@ -1,0 +1,199 @@
+"""Finding data sets: whatever the layout, the same folds; whatever is missing, named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from owpc_ltr.data.letor import write_letor
+from owpc_ltr.errors import BadInput
+from owpc_ltr.reproduction.folders import Collection, find_collections, rotation
+from owpc_ltr.reproduction.folds import cut_of, read_fold
+from tests.letor_samples import PARTS, part, write_folds, write_parts
+
+LETOR_SUMS = {
+    "Fold1": ("S1 S2 S3", "S4", "S5"),
+    "Fold2": ("S2 S3 S4", "S5", "S1"),
+    "Fold3": ("S3 S4 S5", "S1", "S2"),
+    "Fold4": ("S4 S5 S1", "S2", "S3"),
+    "Fold5": ("S5 S1 S2", "S3", "S4"),
+}
+
+
+def only(folder: Path) -> Collection:
+    (collection,) = find_collections(folder).collections
+    return collection
+
+
+def fingerprints(collection: Collection) -> list[tuple[str, ...]]:
+    folds = [read_fold(files) for files in collection.folds]
+    return [
+        tuple(side.fingerprint for side in (fold.training, fold.validation, fold.test))
+        for fold in folds
+    ]
+
+
+def test_parts_rotate_as_letor_says() -> None:
+    parts = {k: Path(f"S{k}") for k in PARTS}
+    told = {
+        fold.name: tuple(
+            " ".join(path.name for path in side)
+            for side in (fold.training, fold.validation, fold.test)
+        )
+        for fold in rotation(parts)
+    }
+    assert told == LETOR_SUMS
+
+
+@pytest.mark.parametrize("ending", ["txt", "txt.gz", "txt.xz"])
+@pytest.mark.parametrize(
+    "names", [("train", "vali", "test"), ("trainingset", "validationset", "testset")]
+)
+def test_folds_are_the_same_however_they_are_laid_out(
+    tmp_path: Path, ending: str, names: tuple[str, ...]
+) -> None:
+    parted = only(write_parts(tmp_path / "parts" / "MQ2008"))
+    folded = only(write_folds(tmp_path / "folds" / "MQ2008" / "Data", ending, names))
+    assert parted.whole
+    assert folded.whole
+    assert fingerprints(parted) == fingerprints(folded)
+
+
+@given(st.sets(st.sampled_from(list(PARTS)), min_size=1, max_size=4))
+def test_parts_that_are_missing_are_named_and_make_no_fold(there: set[int]) -> None:
+    with TemporaryDirectory() as name:
+        found = only(write_parts(Path(name) / "NP2004", sorted(there)))
+    assert found.folds == ()
+    assert not found.whole
+    assert len(found.pieces) == len(there)
+    (missing,) = found.missing
+    for number in PARTS:
+        assert (f"S{number}" in missing) == (number not in there)
+
+
+@given(
+    st.sets(
+        st.tuples(st.sampled_from(list(PARTS)), st.sampled_from(("train", "vali", "test"))),
+        min_size=1,
+        max_size=14,
+    )
+)
+def test_files_of_folds_that_are_missing_are_named(gone: set[tuple[int, str]]) -> None:
+    with TemporaryDirectory() as name:
+        folder = Path(name) / "TD2004"
+        for k in PARTS:
+            for side in ("train", "vali", "test"):
+                if (k, side) not in gone:
+                    (folder / f"Fold{k}").mkdir(parents=True, exist_ok=True)
+                    (folder / f"Fold{k}" / f"{side}.txt").write_text("0 qid:1 1:0\n")
+        found = only(folder)
+    told = " ".join(found.missing)
+    hurt = {k for k, _ in gone}
+    assert {fold.name for fold in found.folds} == {f"Fold{k}" for k in PARTS if k not in hurt}
+    assert not found.whole
+    for k in PARTS:
+        assert (f"Fold{k}" in told) == (k in hurt)
+
+
+def test_what_can_be_made_of_one_part_is_called_so(tmp_path: Path) -> None:
+    folder = tmp_path / "NP2004"
+    folder.mkdir()
+    write_letor(part(4, queries=20), folder / "S4.txt.xz")
+    cut = cut_of(only(folder))
+    assert cut.label == "NP2004, within S4"
+    assert not cut.as_published
+    tested = [query for reader in cut.readers for query in reader.read().test.query_ids.to_pylist()]
+    assert sorted(tested) == sorted(part(4, queries=20).query_ids.to_pylist())
+
+
+def test_some_folds_of_five_are_not_taken_for_all(tmp_path: Path) -> None:
+    folder = write_folds(tmp_path / "HP2003")
+    for path in (folder / "Fold3").iterdir():
+        path.unlink()
+    cut = cut_of(only(folder))
+    assert cut.label == "HP2003, Fold1, Fold2, Fold4, Fold5 only"
+    assert not cut.as_published
+    assert cut_of(only(write_folds(tmp_path / "whole" / "HP2003"))).as_published
+
+
+def test_parts_serve_where_folds_are_not_whole(tmp_path: Path) -> None:
+    folder = write_folds(write_parts(tmp_path / "HP2003"))
+    (folder / "Fold2" / "train.txt").unlink()
+    assert only(folder).whole
+
+
+def test_yahoo_s_sets_are_one_fold_each(tmp_path: Path) -> None:
+    for name in ("set1", "set2"):
+        for number, side in enumerate(("train", "valid", "test"), 1):
+            write_letor(part(number), tmp_path / f"{name}.{side}.txt")
+    one, two = find_collections(tmp_path).collections
+    assert (one.name, two.name) == ("Yahoo set1", "Yahoo set2")
+    assert one.whole
+    assert fingerprints(one) == fingerprints(two)
+
+
+@pytest.mark.parametrize(
+    ("path", "features", "name"),
+    [
+        ("OHSUMED/Data", 25, "LETOR 2.0 OHSUMED"),
+        ("letor3-ohsumed/QueryLevelNorm", 45, "LETOR 3.0 OHSUMED"),
+        ("Gov/QueryLevelNorm/2003_td_dataset", 64, "LETOR 3.0 TD2003"),
+        ("Gov/Data/TD2004", 44, "LETOR 2.0 TD2004"),
+        ("MQ2008", 46, "LETOR 4.0 MQ2008"),
+        ("MSLR-WEB10K", 136, "MSLR-WEB10K"),
+        ("mine", 7, "mine"),
+    ],
+)
+def test_data_sets_are_called_as_papers_call_them(
+    tmp_path: Path, path: str, features: int, name: str
+) -> None:
+    folder = tmp_path / path
+    folder.mkdir(parents=True)
+    for number in PARTS:
+        write_letor(part(number, features=features), folder / f"S{number}.txt")
+    assert only(tmp_path).name == name
+
+
+def test_of_two_copies_the_normalised_one_is_taken_and_the_other_named(tmp_path: Path) -> None:
+    for variant in ("Feature-min", "QueryLevelNorm"):
+        write_parts(tmp_path / "MQ2007" / variant)
+    found = find_collections(tmp_path)
+    (collection,) = found.collections
+    assert collection.folder.name == "QueryLevelNorm"
+    assert "Feature-min is left" in found.notes[0]
+
+
+def test_two_files_of_one_side_are_refused(tmp_path: Path) -> None:
+    folder = write_folds(tmp_path / "HP2004")
+    write_letor(part(1), folder / "Fold1" / "train.txt.gz")
+    with pytest.raises(BadInput, match=r"two training files, train\.txt and train\.txt\.gz"):
+        find_collections(tmp_path)
+
+
+def test_a_folder_without_data_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="holds no data set"):
+        find_collections(tmp_path)
+    with pytest.raises(BadInput, match="is no folder"):
+        find_collections(tmp_path / "nothing")
+
+
+def test_a_part_with_too_few_queries_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "NP2004"
+    folder.mkdir()
+    write_letor(part(1, queries=4), folder / "S1.txt")
+    with pytest.raises(BadInput, match="has 4 queries of NP2004, too few"):
+        cut_of(only(folder))
+
+
+def test_sides_that_leave_out_their_last_features_have_the_same_columns(tmp_path: Path) -> None:
+    folder = tmp_path / "sparse"
+    folder.mkdir()
+    (folder / "train.txt").write_text("1 qid:1 1:1 2:1\n0 qid:1 1:0 2:0\n")
+    (folder / "vali.txt").write_text("1 qid:2 1:1\n0 qid:2 1:0\n")
+    (folder / "test.txt").write_text("1 qid:3 1:1 3:1\n0 qid:3 1:0\n")
+    fold = read_fold(only(folder).folds[0])
+    assert {side.n_features for side in (fold.training, fold.validation, fold.test)} == {3}
