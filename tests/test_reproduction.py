@@ -14,7 +14,7 @@ import pytest
 
 import owpc_ltr as ltr
 from owpc_ltr.data.letor import read_letor, write_letor
-from owpc_ltr.errors import BadInput, Stopped, UsageError
+from owpc_ltr.errors import BadInput, Refused, Stopped, UsageError
 from owpc_ltr.host.registry import load
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Run
@@ -279,6 +279,28 @@ def test_a_data_set_that_cannot_be_cut_is_named_and_the_others_are_done(letor: P
     found = ltr.reproduce("inex2009", letor, quick=True)
     assert {row.data_set for row in found.rows} == {"MQ2008"}
     assert any("too few to cut" in note for note in found.notes)
+    with pytest.raises(Refused, match=r"NP2003 could not be done: .* too few to cut"):
+        ltr.reproduce("inex2009", small, quick=True)
+
+
+def test_a_data_set_that_says_nothing_is_named_and_the_others_are_done(letor: Path) -> None:
+    alike = letor / "NP2003"
+    alike.mkdir()
+    for number in PARTS:
+        data = part(number)
+        data.labels[:] = 0
+        write_letor(data, alike / f"S{number}.txt")
+    found = ltr.reproduce("inex2009", letor, quick=True)
+    assert {row.data_set for row in found.rows} == {"MQ2008"}
+    assert any("NP2003 could not be done: no query has two" in note for note in found.notes)
+
+
+def test_results_of_another_protocol_are_not_written_over(letor: Path, tmp_path: Path) -> None:
+    ltr.reproduce("inex2009", letor, out=tmp_path / "out", quick=True)
+    before = written(tmp_path / "out")
+    with pytest.raises(UsageError, match="has the results of inex2009, which would be lost"):
+        ltr.reproduce("owpc2009", letor, out=tmp_path / "out", quick=True)
+    assert written(tmp_path / "out") == before
 
 
 def test_what_there_is_not_is_refused(letor: Path) -> None:

@@ -8,6 +8,7 @@ raw; ours are divided by m − 1, and both are measured.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from owpc_ltr.metrics import parse_metric
@@ -25,6 +26,8 @@ _LOSSES: dict[str, tuple[str, dict[str, Any]]] = {
     "ListNet": ("listnet", {}),
     "cosine": ("cosine", {}),
 }
+_NEVER_NEGATIVE = "RankLib RankBoost"
+_LIFT = 1e-9  # a score of 0 stays at the bottom, and has a logarithm
 _OF_RANKLIB = ("RankBoost", "MART", "coordinate ascent", "AdaRank")
 
 
@@ -38,8 +41,9 @@ def exchangeable2014() -> Protocol:
         says=(
             "one kernel, the cosine of query-normalised features: the paper's others need "
             "documents' similarity, links and sitemap, which the feature files do not carry",
-            "base scores are made positive as exp of their z-scores in each list; the paper does "
-            "not say how",
+            "base scores are made positive as exp of their z-scores in each list, for the paper "
+            "multiplies them and says nothing of negative ones; 'scores as they are' multiplies "
+            "those of a base that has none",
             "bases of ours stand beside the paper's rows, whose bases are RankLib's 2.1-patched, "
             "trained without validation queries; --with-ranklib runs RankLib's own learners too",
             "tied scores count in file order, as in LETOR's script: so the paper's RankBoost on "
@@ -61,7 +65,18 @@ def _methods(extent: Extent) -> Sequence[Method]:
                 job = _reranking(f"reranked by {name}{told}", base, loss, settings, sums, extent)
                 row = f"{published}, reranked by {name}{told}"
                 methods.append(Method(job.name, (job,), row, against=base.name))
+            if base.name == _NEVER_NEGATIVE:
+                methods.append(_as_is(base, name, extent))
     return methods
+
+
+def _as_is(base: Job, name: str, extent: Extent) -> Method:
+    """Equation 14 to the letter, b being the score itself: for a base that is never negative."""
+    loss, settings = _LOSSES[name]
+    own = {**settings, "reranker.positive": "as-is"}
+    job = _reranking(f"reranked by {name}, scores as they are", base, loss, own, "raw", extent)
+    job = replace(job, lift=_LIFT)
+    return Method(job.name, (job,), f"{base.name}, reranked by {name}", against=base.name)
 
 
 def _reranking(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,3 +68,18 @@ class Reproduction(Findings):
     def _repr_html_(self) -> str:
         """The table and its notes."""
         return body(self)
+
+
+def prepare(folder: Path, protocol: str) -> None:
+    """Make the folder of a protocol's results. Raises UsageError where it has another's."""
+    with disk_faults(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    name, _ = _WRITERS["json"]
+    try:
+        known = json.loads((folder / name).read_bytes())["protocol"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return
+    if known != protocol:
+        raise UsageError(
+            f"{folder} has the results of {known}, which would be lost: name another folder"
+        )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.files.output import disk_faults
+from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.host.registry import Registry
 from owpc_ltr.metrics import Metric
 from owpc_ltr.protocols import Run
@@ -18,11 +17,11 @@ from owpc_ltr.reproduction.folds import cut_of
 from owpc_ltr.reproduction.jobs import Tools
 from owpc_ltr.reproduction.journal import Journal
 from owpc_ltr.reproduction.lambdarank import lambdarank
-from owpc_ltr.reproduction.outcome import Reproduction
+from owpc_ltr.reproduction.notes import absent_notes, citations, protocol_notes
+from owpc_ltr.reproduction.outcome import Reproduction, prepare
 from owpc_ltr.reproduction.owpc2009 import inex2009, owpc2009
 from owpc_ltr.reproduction.protocol import Extent, Protocol, parts_of
-from owpc_ltr.reproduction.published import figures, sources
-from owpc_ltr.reproduction.ranklib import JAR, fetch_ranklib
+from owpc_ltr.reproduction.ranklib import fetch_ranklib
 from owpc_ltr.reproduction.rows import Row, fact_rows, rows_of
 
 PROTOCOLS: dict[str, Callable[[], Protocol]] = {
@@ -50,37 +49,34 @@ def reproduce(
 ) -> Reproduction:
     """Do what is not in the journal yet, and write every format where there is a folder for it.
 
-    Raises UsageError for a protocol or a data set that there is not, BadInput for a folder without
-    data.
+    A data set that cannot be done is named, and the others are done. Raises UsageError for a
+    protocol or a data set that there is not, BadInput for a folder without data, Refused where no
+    data set can be done.
     """
     protocol = protocol_of(asked)
+    if asked.out is not None:
+        prepare(asked.out, asked.protocol)
     found = find_collections(asked.letor)
     collections = _chosen(found.collections, asked.data_sets)
-    if asked.out is not None:
-        with disk_faults(asked.out):
-            asked.out.mkdir(parents=True, exist_ok=True)
     ranklib = fetch_ranklib(say) if asked.extent.with_ranklib else None
     journal = Journal(None if asked.out is None else asked.out / "journal")
-    methods = list(protocol.methods(asked.extent))
-    rows, missing = fact_rows(protocol), list[str]()
+    rows, missing, failed = fact_rows(protocol), list[str](), list[str]()
     for number, collection in enumerate(collections):
         missing += [f"{collection.name}: {what}" for what in collection.missing]
         own = replace(protocol, metrics=_by_its_script(collection.name, protocol.metrics))
         tools = Tools(registry, _within(run, number, len(collections)), own.metrics, ranklib)
         try:
-            cut = cut_of(collection)
-        except BadInput as error:
-            missing.append(str(error))
-            continue
-        if not cut.as_published:
-            missing.append(f"{cut.label}: not the published folds, so that no difference is told")
-        results = Bench(tools, journal).results(cut, parts_of(methods))
-        rows += rows_of(own, methods, cut, results, asked.seed, asked.extent.quick)
+            rows += _rows(asked, own, collection, Bench(tools, journal), missing)
+        except (BadInput, Refused) as error:
+            failed.append(f"{collection.name} could not be done: {error}")
+    if len(failed) == len(collections):
+        raise Refused(failed[0])
+    notes = (*protocol_notes(protocol, asked.extent), *found.notes, *missing, *failed)
     outcome = Reproduction(
         asked.protocol,
         tuple(rows),
-        (*_notes(asked, protocol), *found.notes, *missing, *_absent(protocol, collections)),
-        tuple(_citations(rows)),
+        (*notes, *absent_notes(protocol, collections)),
+        tuple(citations(rows)),
         asked.seed,
         asked.extent.quick,
         journal.reused,
@@ -89,6 +85,18 @@ def reproduce(
     if asked.out is not None:
         outcome.write(asked.out)
     return outcome
+
+
+def _rows(
+    asked: Asked, protocol: Protocol, collection: Collection, bench: Bench, missing: list[str]
+) -> list[Row]:
+    """The rows of one data set; that it is not as published goes to what is missing."""
+    cut = cut_of(collection)
+    methods = list(protocol.methods(asked.extent))
+    results = bench.results(cut, parts_of(methods))
+    if not cut.as_published:
+        missing.append(f"{cut.label}: not the published folds, so that no difference is told")
+    return rows_of(protocol, methods, cut, results, asked.seed, asked.extent.quick)
 
 
 def protocol_of(asked: Asked) -> Protocol:
@@ -140,37 +148,3 @@ def _within(run: Run, number: int, count: int) -> Run:
         run,
         progress=lambda message, done: tell(message, (number + (done or 0.0)) / count),
     )
-
-
-def _notes(asked: Asked, protocol: Protocol) -> Iterator[str]:
-    yield from protocol.says
-    if asked.extent.quick:
-        yield "--quick: few settings and small models, so that no difference is told"
-    if asked.extent.with_ranklib:
-        yield (
-            f"RankLib is {JAR}, with its default parameters but for -metric2t NDCG@10; its "
-            "coordinate ascent and AdaRank draw without a seed"
-        )
-    yield from (metric.convention for metric in protocol.metrics)
-
-
-def _absent(protocol: Protocol, collections: Sequence[Collection]) -> Iterator[str]:
-    """The paper's data sets that the folder does not have."""
-    there = {collection.name for collection in collections}
-    own = dict.fromkeys(figure.data_set for figure in figures(protocol.sources[0]))
-    known = {fact.data_set for fact in protocol.facts()}
-    absent = [name for name in own if name not in there | known]
-    if absent:
-        yield f"not in the folder: {', '.join(absent)}"
-
-
-def _citations(rows: Sequence[Row]) -> Iterator[str]:
-    """Each source that a row is from, with its places."""
-    places: dict[str, list[str]] = {}
-    for row in rows:
-        source, _, where = row.cited.partition(", ")
-        if source and where not in places.setdefault(source, []):
-            places[source].append(where)
-    for key, found in places.items():
-        told = sources()[key]
-        yield f"{told}; {', '.join(found)}{f'; {told.note}' if told.note else ''}"
