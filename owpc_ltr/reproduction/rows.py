@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -84,7 +84,8 @@ def rows_of(
         told.add(key)
         rows += [_row(table, one, str(metric), known.get(one.published_name)) for one in methods]
         beside = {method.published_name for method in methods}
-        rows += _only_published(cut, str(metric), known, beside)
+        left = [figure for name, figure in known.items() if name not in beside]
+        rows += [_only_published(protocol, cut, str(metric), figure) for figure in left]
     return rows
 
 
@@ -155,12 +156,11 @@ def _fact_row(protocol: Protocol, fact: Fact) -> Row:
     return replace(row, published=figure.value, cited=figure.cited, difference=difference)
 
 
-def _only_published(
-    cut: Cut, metric: str, known: Mapping[str, Figure], beside: set[str]
-) -> Iterator[Row]:
-    for name, figure in known.items():
-        if name not in beside:
-            yield Row(cut.label, metric, name, published=figure.value, cited=figure.cited)
+def _only_published(protocol: Protocol, cut: Cut, metric: str, figure: Figure) -> Row:
+    """A row without ours; of another source than the paper, it is called so."""
+    own = figure.source == protocol.sources[0]
+    name = figure.method if own else f"{figure.method} ({figure.source})"
+    return Row(cut.label, metric, name, published=figure.value, cited=figure.cited)
 
 
 def _gain(table: Table, values: list[Vector], metric: str, against: str) -> dict[str, Any]:
