@@ -51,6 +51,7 @@ def inex2009() -> Protocol:
             "folder: what can be shown is the order of the five generators on other data",
             "1/log j has no first term: the logarithmic weights are 1/log(j + 1)",
         ),
+        elsewhere=True,
     )
 
 

@@ -52,8 +52,9 @@ class Protocol:
     """What a paper did, on whatever data sets there are.
 
     `sources` are keys of the published figures, the paper's own first. `says` is what a reader
-    must know of the conventions and of what is not done as in the paper. `missing` are data sets of
-    the paper that no folder of LETOR's has. `one_sided` grades: the paper is of relevant or not.
+    must know of the conventions and of what is not done as in the paper. `facts` are figures that
+    need no data. `elsewhere`: the paper's data set is in no folder of LETOR's, so that its rows
+    stand by themselves.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Protocol:
     says: tuple[str, ...]
     facts: Callable[[], Sequence[Fact]] = tuple
     uses_ranklib: bool = False
+    elsewhere: bool = False
 
 
 def parts_of(methods: Sequence[Method]) -> list[Job]:

@@ -22,7 +22,7 @@ from owpc_ltr.reproduction.outcome import Reproduction, prepare
 from owpc_ltr.reproduction.owpc2009 import inex2009, owpc2009
 from owpc_ltr.reproduction.protocol import Extent, Protocol, parts_of
 from owpc_ltr.reproduction.ranklib import fetch_ranklib
-from owpc_ltr.reproduction.rows import Row, fact_rows, rows_of
+from owpc_ltr.reproduction.rows import Row, fact_rows, rows_elsewhere, rows_of
 
 PROTOCOLS: dict[str, Callable[[], Protocol]] = {
     "owpc2009": owpc2009,
@@ -60,7 +60,8 @@ def reproduce(
     collections = _chosen(found.collections, asked.data_sets)
     ranklib = fetch_ranklib(say) if asked.extent.with_ranklib else None
     journal = Journal(None if asked.out is None else asked.out / "journal")
-    rows, missing, failed = fact_rows(protocol), list[str](), list[str]()
+    rows = [*fact_rows(protocol), *rows_elsewhere(protocol)]
+    missing, failed = list[str](), list[str]()
     for number, collection in enumerate(collections):
         missing += [f"{collection.name}: {what}" for what in collection.missing]
         own = replace(protocol, metrics=_by_its_script(collection.name, protocol.metrics))

@@ -94,6 +94,16 @@ def fact_rows(protocol: Protocol) -> list[Row]:
     return [_fact_row(protocol, fact) for fact in protocol.facts()]
 
 
+def rows_elsewhere(protocol: Protocol) -> list[Row]:
+    """The paper's figures on data that no folder of LETOR's has."""
+    if not protocol.elsewhere:
+        return []
+    return [
+        Row(one.data_set, one.metric, one.method, published=one.value, cited=one.cited)
+        for one in figures(protocol.sources[0])
+    ]
+
+
 def chosen_of(method: Method, results: Results) -> dict[str, Result]:
     """Of the jobs of a method, what validation chooses in each fold; of equal ones the first.
 
