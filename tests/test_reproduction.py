@@ -387,7 +387,7 @@ def test_the_command_says_how_to_go_on(
     _, _, said = run(*words, "--out", "kept")
     assert "the same command goes on" in said
     _, _, said = run(*words)
-    assert "nothing is kept: with --out FOLDER a stopped run would go on" in said
+    assert "nothing of it is kept: with --out FOLDER it would be" in said
     code, _, said = run("reproduce", "inex2009", "--letor", str(tmp_path / "none"))
     assert code == 3
     assert "there is no such folder" in said

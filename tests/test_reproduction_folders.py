@@ -167,6 +167,18 @@ def test_of_two_copies_the_normalised_one_is_taken_and_the_other_named(tmp_path:
     assert "Feature-min is left" in found.notes[0]
 
 
+def test_links_are_followed_and_circles_end(tmp_path: Path) -> None:
+    write_parts(tmp_path / "elsewhere" / "MQ2007")
+    letor = tmp_path / "letor"
+    letor.mkdir()
+    (letor / "MQ2007").symlink_to(tmp_path / "elsewhere" / "MQ2007")
+    (letor / "again").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "round").symlink_to(letor)
+    found = find_collections(letor)
+    assert [one.name for one in found.collections] == ["MQ2007"]
+    assert found.notes == ()
+
+
 def test_two_files_of_one_side_are_refused(tmp_path: Path) -> None:
     folder = write_folds(tmp_path / "HP2004")
     write_letor(part(1), folder / "Fold1" / "train.txt.gz")

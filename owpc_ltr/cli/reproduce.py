@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -13,7 +14,7 @@ from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import PluginFiles, Seed, Threads
 from owpc_ltr.cli.output import print_table, progress
 from owpc_ltr.cli.streams import results
-from owpc_ltr.errors import UsageError
+from owpc_ltr.errors import Stopped, UsageError
 
 if TYPE_CHECKING:
     from owpc_ltr.api.results import Reproduction, ReproductionRow
@@ -64,9 +65,7 @@ def reproduce(
 
     if out is not None and out.exists() and not out.is_dir():
         raise UsageError(f"--out {out} is a file: name a folder")
-    if out is None:
-        typer.echo("nothing is kept: with --out FOLDER a stopped run would go on", err=True)
-    with progress() as show:
+    with progress() as show, _telling_what_is_lost(out):
         found = run(
             protocol,
             letor,
@@ -92,6 +91,17 @@ def reproduce(
         )
     if out is not None:
         typer.echo(f"written to {out}: results.json, .csv, .md, .tex and .html", err=True)
+
+
+@contextmanager
+def _telling_what_is_lost(out: Path | None) -> Iterator[None]:
+    """A stop without a folder keeps nothing, unlike those of other commands."""
+    try:
+        yield
+    except Stopped:
+        if out is None:
+            typer.echo("nothing of it is kept: with --out FOLDER it would be", err=True)
+        raise
 
 
 def _print(found: Reproduction) -> None:

@@ -103,14 +103,21 @@ def _preference(collection: Collection) -> tuple[bool, bool, str]:
 
 
 def _folders(root: Path) -> Iterator[Path]:
-    """The folder and those below, but those of folds, which belong to the one above."""
-    for name, children, _ in os.walk(root):
+    """The folder and those below, but those of folds, which belong to the one above.
+
+    Links are followed; a folder that several lead to is looked into once.
+    """
+    seen = {os.path.realpath(root)}
+    for name, children, _ in os.walk(root, followlinks=True):
         depth = len(Path(name).relative_to(root).parts)
-        children[:] = sorted(
-            child
-            for child in children
-            if depth < _DEEPEST and not child.startswith(".") and not _FOLD.fullmatch(child)
-        )
+        kept = []
+        for child in sorted(children):
+            real = os.path.realpath(Path(name) / child)
+            hidden = child.startswith(".") or _FOLD.fullmatch(child)
+            if depth < _DEEPEST and not hidden and real not in seen:
+                seen.add(real)
+                kept.append(child)
+        children[:] = kept
         yield Path(name)
 
 
