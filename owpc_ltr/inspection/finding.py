@@ -1,0 +1,63 @@
+"""Finding: one thing that is wrong with data, or worth knowing: what, where, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Severity = Literal["warning", "note"]
+WARNING: Severity = "warning"
+NOTE: Severity = "note"
+
+CHECKS = (
+    "split-leak",
+    "leak",
+    "shuffled-labels",
+    "canary",
+    "harmful-judgments",
+    "grade-typo",
+    "swapped-columns",
+    "unit-change",
+    "missing-spike",
+    "constant-column",
+    "outlier",
+    "duplicate-column",
+    "one-document-queries",
+    "no-contrast",
+    "missing-rate",
+    "not-looked-at",
+)
+"""The names of all checks, the worst first: what makes figures lie, then what harms a model."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that a check found.
+
+    `subject` is what it is about in few words: a column, a grade, some queries. `message` says
+    what and where, `advice` what to do. `columns` and `queries` name those concerned: the first
+    few, where they are many.
+    """
+
+    check: str
+    severity: Severity
+    subject: str
+    message: str
+    advice: str
+    columns: tuple[str, ...] = ()
+    queries: tuple[str, ...] = ()
+
+    @property
+    def line(self) -> str:
+        """The message and the advice as one line."""
+        return f"{self.message}: {self.advice}" if self.advice else self.message
+
+    def as_dict(self) -> dict[str, Any]:
+        """The finding as JSON."""
+        return asdict(self)
+
+
+def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Warnings before notes, each by what its check may cost; else in the order given."""
+    return tuple(sorted(findings, key=lambda f: (f.severity != WARNING, CHECKS.index(f.check))))
