@@ -62,8 +62,9 @@ def train(
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.data.partitioned.in_memory import head_of, in_memory
     from owpc_ltr.errors import give_warnings
-    from owpc_ltr.evaluation.judgment_checks import judgment_findings
     from owpc_ltr.host.registry import load
+    from owpc_ltr.inspection.constant import silent_in_training
+    from owpc_ltr.inspection.quick import warnings_before_training
     from owpc_ltr.training.feature_selection import train_at_cost
     from owpc_ltr.training.plans import model_plan
     from owpc_ltr.training.train import train as fit
@@ -77,18 +78,18 @@ def train(
         data = in_memory(data, "a price of features")
     if isinstance(data, PartitionedDataset):
         check_room(plan, data, validation)
-    give_warnings(judgment_findings(head_of(data)))
+    give_warnings(warnings_before_training(head_of(data)))
     run = _run(seed, threads, progress)
     if isinstance(data, PartitionedDataset):
         trained = train_parts(data, plan, run, validation, source)
-        give_warnings(trained.warnings)
+        give_warnings((*trained.warnings, *silent_in_training(trained.silent_features)))
         return trained.model
     training = (data, plan, run, loaded(validation))
     if costs is None:
         trained = fit(*training, source)
     else:
         trained = train_at_cost(*training, costs, source).trained
-    give_warnings(trained.warnings)
+    give_warnings((*trained.warnings, *silent_in_training(trained.silent_features)))
     return trained.model
 
 
@@ -119,8 +120,8 @@ def train_reranker(
     from owpc_ltr.data.document_fields import with_document_fields
     from owpc_ltr.data.partitioned.in_memory import in_memory
     from owpc_ltr.errors import give_warnings
-    from owpc_ltr.evaluation.judgment_checks import judgment_findings
     from owpc_ltr.host.registry import load
+    from owpc_ltr.inspection.quick import warnings_before_training
     from owpc_ltr.models.reordering import read_base
     from owpc_ltr.training.plans import reranking_plan
     from owpc_ltr.training.rerankers import fit_reranker
@@ -129,7 +130,7 @@ def train_reranker(
     plan = reranking_plan(registry, reranker, loss, settings, grid, select)
     data = in_memory(data, "a reranker")
     validation = None if validation is None else in_memory(validation, "a reranker")
-    give_warnings(judgment_findings(data))
+    give_warnings(warnings_before_training(data))
     ranker = read_base(str(base), data) if isinstance(base, str | Path) else base
     named = None if documents is None else Path(documents)
     parts = [

@@ -59,31 +59,10 @@ def facts_together(one: ColumnFacts, other: ColumnFacts) -> ColumnFacts:
     )
 
 
-def warnings_of_log(facts: ColumnFacts, names: Sequence[str]) -> list[str]:
-    """A line on the columns without any value, and one on those whose value never changes."""
-    empty, constant = _empty(facts, names), _constant(facts, names)
-    advice = "check the templates and fields"
-    lines = [f"no document has a value for {listed(empty)}: {advice}"] if empty else []
-    if constant:
-        told = listed([f"{name} ({value:g})" for name, value in constant.items()])
-        lines.append(f"every document has the same value for {told}: {advice}")
-    return lines
-
-
 def silent_features(facts: ColumnFacts, names: Sequence[str]) -> list[str]:
     """The columns that tell no document from another, for want of values or of differences."""
-    silent = {*_empty(facts, names), *_constant(facts, names)}
+    silent = {*empty_columns(facts, names), *constant_values(facts, names)}
     return [name for name in names if name in silent]
-
-
-def warnings_of_training(silent: Sequence[str]) -> list[str]:
-    """A line on the features that nothing could be learned from, if there are any."""
-    if not silent:
-        return []
-    return [
-        f"no value, or one and the same, in all documents: {listed(silent)}: nothing was learned "
-        "from them; check the templates and fields"
-    ]
 
 
 def listed(names: Sequence[str]) -> str:
@@ -96,11 +75,13 @@ def listed(names: Sequence[str]) -> str:
     return f"{told} and {len(names) - _TOLD} more" if len(names) > _TOLD else told
 
 
-def _empty(facts: ColumnFacts, names: Sequence[str]) -> list[str]:
+def empty_columns(facts: ColumnFacts, names: Sequence[str]) -> list[str]:
+    """The columns without any value."""
     return [names[column] for column in np.flatnonzero(facts.empty).tolist()]
 
 
-def _constant(facts: ColumnFacts, names: Sequence[str]) -> dict[str, float]:
+def constant_values(facts: ColumnFacts, names: Sequence[str]) -> dict[str, float]:
+    """The columns with one value in all rows, and which it is."""
     # One document differs from no other in anything.
     columns: list[int] = np.flatnonzero(facts.constant).tolist() if facts.rows > 1 else []
     return {names[column]: float(facts.lowest[column]) for column in columns}

@@ -57,12 +57,21 @@ def query_digests(data: RankingDataset | PartitionedDataset) -> Digests:
     """A number for each query, from its id and its documents' features, in whatever order."""
     if isinstance(data, PartitionedDataset):
         return np.concatenate(list(replace(data, filled=False).each(query_digests)))
-    sums = np.add.reduceat(_row_digests(data.features), data.offsets[:-1])
+    sums = content_digests(data)
     digests = (
         hashlib.blake2b(f"{query}\0{content}".encode(), digest_size=8).digest()
         for query, content in zip(data.query_ids.to_pylist(), sums.tolist(), strict=True)
     )
     return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
+
+
+def content_digests(data: RankingDataset, *, graded: bool = False) -> Digests:
+    """A number for each query, from its documents' features (and grades), in whatever order."""
+    rows = _row_digests(data.features)
+    if graded:
+        rows = _mixed(rows ^ (data.labels + np.float32(0)).view(np.uint32).astype(np.uint64))
+    sums: Digests = np.add.reduceat(rows, data.offsets[:-1])
+    return sums
 
 
 def _same_split(origin: Origin, validation: Data | None) -> bool:

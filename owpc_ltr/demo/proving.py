@@ -19,6 +19,7 @@ from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.evaluate import compare
 from owpc_ltr.files.output import write_output
 from owpc_ltr.host.grids import DEFAULT_C
+from owpc_ltr.inspection.constant import silent_in_training
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,7 +80,7 @@ def train_owpc(walk: Walk, sides: DatasetSplits[RankingDataset]) -> LinearModel:
             f"certificate: duality gap {certificate.relative_gap:.1e} of what training gained, "
             f"{certificate.passes} passes, {certificate.nonzero_duals} non-zero duals"
         )
-        for warning in trained.warnings:
+        for warning in (*trained.warnings, *silent_in_training(trained.silent_features)):
             walk.narrator.line(f"warning: {warning}")
         walk.figures["owpc"] = {
             "settings": dict(trained.settings),

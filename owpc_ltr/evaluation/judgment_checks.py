@@ -26,10 +26,33 @@ _FEW_JUDGED = 0.3
 _SEED = 0
 
 
+@dataclass(frozen=True)
+class Doubt:
+    """What looks harmful, which check says so, of which columns, and what to do."""
+
+    check: str
+    message: str
+    advice: str
+    columns: tuple[str, ...] = ()
+    joint: str = "; "
+
+    @property
+    def line(self) -> str:
+        """The message and the advice."""
+        return f"{self.message}{self.joint}{self.advice}"
+
+
 def judgment_findings(
     data: RankingDataset, text_features: Collection[str] | None = None
 ) -> list[str]:
-    """What looks harmful in a dataset's judgments, one line each; none for few queries.
+    """What looks harmful in a dataset's judgments, one line each; see `judgment_doubts`."""
+    return [doubt.line for doubt in judgment_doubts(data, text_features)]
+
+
+def judgment_doubts(
+    data: RankingDataset, text_features: Collection[str] | None = None
+) -> list[Doubt]:
+    """What looks harmful in a dataset's judgments; nothing is said of few queries.
 
     `text_features` are the columns that tell how well a document matches the query's words. Where
     they are not known, it is every column that is not the same for a document whatever the query.
@@ -47,6 +70,18 @@ def judgment_findings(
         *_from_other_sources(sample, pairs),
         *_sampled_alike(sample),
     ]
+
+
+def shares_right(data: RankingDataset) -> NDArray[np.float64]:
+    """By column, the share of pairs (relevant, irrelevant) that it alone has in the right order.
+
+    NaN where no query has both. Of a large dataset a sample of the queries is looked at.
+    """
+    sample = _sampled(data)
+    pairs = _Pairs.of(sample)
+    if not pairs.mixed.any():
+        return np.full(data.n_features, np.nan)
+    return np.array([pairs.right(sample.features[:, c]) for c in range(data.n_features)])
 
 
 def live_findings(
@@ -160,63 +195,71 @@ def _of_the_document(data: RankingDataset) -> NDArray[np.bool_]:
 
 def _found_by_nothing(
     data: RankingDataset, columns: NDArray[np.int64], known: bool
-) -> Iterator[str]:
+) -> Iterator[Doubt]:
     relevant = data.features[data.labels > 0][:, columns]
     if not relevant.size:
         return
     lost = float((np.isnan(relevant) | (relevant == 0)).all(axis=1).mean())
     if lost > _MANY:
         which = "text feature" if known else "feature of the query"
-        yield (
+        yield Doubt(
+            "harmful-judgments",
             f"{lost:.0%} of the relevant documents have no match in any {which}: a query never "
-            "brings them, so that a model of them ranks what users never see; judge what your "
-            "query brings (owpc-ltr judge pool)"
+            "brings them, so that a model of them ranks what users never see",
+            "judge what your query brings (owpc-ltr judge pool)",
         )
 
 
 def _worse_than_random(
     data: RankingDataset, pairs: _Pairs, columns: NDArray[np.int64], known: bool
-) -> Iterator[str]:
+) -> Iterator[Doubt]:
     if int(pairs.mixed.sum()) < _FEWEST_QUERIES or not len(columns):
         return
     best, name = max((pairs.right(data.features[:, c]), data.feature_names[c]) for c in columns)
     if best <= 0.5:
         which = "text feature" if known else "feature"
-        yield (
+        yield Doubt(
+            "harmful-judgments",
             f"every single {which} ranks these judgments at or below random: the best, '{name}', "
             f"has {best:.0%} of the pairs right; the irrelevant documents were picked because they "
-            "match, or the relevant ones although they do not: judge what your query brings "
-            "(owpc-ltr judge pool)"
+            "match, or the relevant ones although they do not",
+            "judge what your query brings (owpc-ltr judge pool)",
+            joint=": ",
         )
 
 
-def _from_other_sources(data: RankingDataset, pairs: _Pairs) -> Iterator[str]:
+def _from_other_sources(data: RankingDataset, pairs: _Pairs) -> Iterator[Doubt]:
     if pairs.number < _FEWEST_PAIRS or int(pairs.mixed.sum()) < _FEWEST_QUERIES:
         return
-    told: list[tuple[float, str]] = []
-    for column, name in enumerate(data.feature_names):
-        values = data.features[:, column]
+    told: list[tuple[float, str, str]] = []
+    for place, name in enumerate(data.feature_names):
+        values = data.features[:, place]
         right = pairs.right(values)
-        told.append((max(right, 1 - right), f"the feature '{name}'"))
+        told.append((max(right, 1 - right), f"the feature '{name}'", name))
         missing = np.isnan(values)
         if missing.any() and not missing.all():
             right = pairs.right(missing.astype(np.float64))
-            told.append((max(right, 1 - right), f"whether '{name}' is missing"))
-    best, what = max(told)
+            told.append((max(right, 1 - right), f"whether '{name}' is missing", name))
+    best, what, column = max(told)
     if best > _SEPARATED:
-        yield (
+        yield Doubt(
+            "leak",
             f"{what} alone tells relevant from irrelevant documents in {best:.1%} of "
             f"{pairs.number:,} pairs: they seem to come from different sources, which a model "
-            "learns in place of relevance; judge documents of one source (owpc-ltr judge pool)"
+            "learns in place of relevance",
+            "judge documents of one source (owpc-ltr judge pool)",
+            (column,),
         )
 
 
-def _sampled_alike(data: RankingDataset) -> Iterator[str]:
+def _sampled_alike(data: RankingDataset) -> Iterator[Doubt]:
     pairs = _Pairs.of(data)
     relevant, irrelevant = set(pairs.n_relevant.tolist()), set(pairs.n_irrelevant.tolist())
     if len(relevant) == 1 and len(irrelevant) == 1 and 0 not in relevant | irrelevant:
-        yield (
+        yield Doubt(
+            "harmful-judgments",
             f"each of {data.n_queries} queries has {relevant.pop()} relevant and "
             f"{irrelevant.pop()} irrelevant documents: such negatives were sampled, not judged, "
-            "and are not what a query brings; judge what it brings (owpc-ltr judge pool)"
+            "and are not what a query brings",
+            "judge what it brings (owpc-ltr judge pool)",
         )

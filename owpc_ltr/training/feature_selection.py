@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from owpc_ltr.data.columns import warnings_of_training
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.metrics import Metric, parse_metric
@@ -200,6 +199,5 @@ def _recorded(
         },
     }
     # Features that were left out on purpose are no surprise.
-    warnings = (*trained.model.record["warnings"], *warnings_of_training(whole.silent_features))
     model = with_record(trained.model, record)
-    return replace(trained, model=model, warnings=warnings, silent_features=whole.silent_features)
+    return replace(trained, model=model, silent_features=whole.silent_features)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from owpc_ltr.data.columns import column_facts, silent_features, warnings_of_training
+from owpc_ltr.data.columns import column_facts, silent_features
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.joined_tables.source import as_joined, sources_in
 from owpc_ltr.data.scaling import check_normalisation, with_scales
@@ -94,7 +94,8 @@ class Plan:
 class Trained:
     """The chosen model, its fit, and one row for every candidate that was tried.
 
-    `silent_features` say nothing in the data: they have no value, or one and the same.
+    `silent_features` say nothing in the data: they have no value, or one and the same. Who calls
+    tells of them (`owpc_ltr.inspection.constant`).
     """
 
     model: Model
@@ -181,9 +182,8 @@ def recorded(
         # What splits gained, and which may meet, is known to who grew the trees alone.
         **{key: fit.model.record[key] for key in _OF_TREES if key in fit.model.record},
     }
-    told = (*warnings, *warnings_of_training(silent))
     model = with_record(fit.model, record)
-    return Trained(model, fit, chosen.settings, tuple(table), told, tuple(silent))
+    return Trained(model, fit, chosen.settings, tuple(table), tuple(warnings), tuple(silent))
 
 
 def check_choosable(candidates: int, validation: Data | None) -> None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from owpc_ltr.data.columns import warnings_of_log
 from owpc_ltr.engine.feature_log.account import Account
 from owpc_ltr.engine.feature_log.assembly import assemble
 from owpc_ltr.engine.feature_log.environment import refuse_drift
@@ -19,6 +18,8 @@ from owpc_ltr.engine.feature_log.parted import Parted, publish_parts
 from owpc_ltr.engine.feature_log.passes import Progress, log_one_moment
 from owpc_ltr.engine.feature_log.transport import Transport
 from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.inspection.constant import warnings_of_log
+from owpc_ltr.inspection.quick import warnings_after_log
 
 if TYPE_CHECKING:
     from owpc_ltr.data.joined_tables.table import JoinedTable
@@ -37,7 +38,7 @@ class LogReport:
     """Judged documents that an earlier, interrupted run had accounted for."""
     seconds: float
     warnings: tuple[str, ...] = ()
-    """Features that no document has a value for, or all the same."""
+    """Features that no document has a value for, or all the same; and what else looks wrong."""
 
     @property
     def pairs_per_second(self) -> float:
@@ -91,6 +92,7 @@ def log_features(
         if parted is not None:
             refuse_drift(job.environment, job.observe())
             manifest, columns = publish_parts(folder, job, description, out, parted)
+            doubts: list[str] = []
         else:
             dataset, columns = assemble(
                 folder, job.chunks, judgments, job.params, job.environment, description, job.joined
@@ -98,6 +100,7 @@ def log_features(
             refuse_drift(job.environment, job.observe())
             publish(folder, dataset, out)
             manifest = dict(dataset.manifest or {})
-    warnings = tuple(warnings_of_log(columns, job.feature_names))
+            doubts = warnings_after_log(dataset)
+    warnings = (*warnings_of_log(columns, job.feature_names), *doubts)
     seconds = time.monotonic() - started
     return LogReport(out, logged.account, manifest, logged.resumed, seconds, warnings)

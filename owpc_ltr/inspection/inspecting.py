@@ -1,0 +1,182 @@
+"""`inspect`: every check over data in files or parts, in bounded memory, and two trials."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from owpc_ltr.data.columns import ColumnFacts
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.evaluation.judgment_checks import shares_right
+from owpc_ltr.inspection.canary import canary, canary_findings
+from owpc_ltr.inspection.constant import constant_columns
+from owpc_ltr.inspection.figures import Canary, DataFigures, FeatureRow, LearningCurve
+from owpc_ltr.inspection.finding import NOTE, Finding, worst_first
+from owpc_ltr.inspection.gathered import Gathered, gather
+from owpc_ltr.inspection.judgments import harmful_judgments
+from owpc_ltr.inspection.learner import Learn, default_learner
+from owpc_ltr.inspection.learning_curve import FEWEST, cells_read, learning_curve
+from owpc_ltr.inspection.moved import moved_columns
+from owpc_ltr.inspection.quick import checks_of_values
+from owpc_ltr.inspection.result import Inspection
+from owpc_ltr.inspection.same_queries import same_queries
+from owpc_ltr.inspection.sample import Data, Sample, take_sample, together
+from owpc_ltr.inspection.swaps import swapped_columns
+from owpc_ltr.inspection.tails import limits_of
+from owpc_ltr.inspection.thresholds import TRIAL_CELLS
+from owpc_ltr.inspection.units import unit_changes
+from owpc_ltr.protocols import Run
+
+_GRADES = 50
+
+
+class Trials(NamedTuple):
+    """Which trials are made: the curve None is one that data of moderate size get."""
+
+    training: bool = True
+    curve: bool | None = None
+
+
+def inspect(named: Mapping[str, Data], run: Run, trials: Trials | None = None) -> Inspection:
+    """What is wrong with the data of these names, which stand for files or sides of a split.
+
+    All rows are passed once; values are compared on a sample of whole queries. Raises BadInput
+    where the data have different features, UsageError for a curve of more than memory holds.
+    """
+    _check_alike(named)
+    trials = trials or Trials()
+    run.progress("looking at a sample", None)
+    sample = take_sample(named)
+    rows = sum(data.n_documents for data in named.values())
+    run.progress("looking at all rows", None)
+    found, tails = gather(named, limits_of(sample.data.features, rows))
+    run.progress("comparing columns", None)
+    findings = [
+        *same_queries(found.identities, list(named)),
+        *harmful_judgments(sample.data),
+        *constant_columns(found.columns, sample.data.feature_names),
+        *checks_of_values(found, tails, sample),
+        *_moved(sample),
+    ]
+    tried, curve, notes = _tried(named, sample, run, trials)
+    if tried is not None:
+        findings += canary_findings(tried)
+    ordered = worst_first([*findings, *notes])
+    return Inspection(
+        _figures(named, found, sample), _features(found, sample, ordered), ordered, tried, curve
+    )
+
+
+def _check_alike(named: Mapping[str, Data]) -> None:
+    """Refuse data of different features."""
+    (name, first), *others = named.items()
+    for other_name, other in others:
+        if other.feature_names != first.feature_names:
+            raise BadInput(
+                f"{name} and {other_name} have different features ({first.n_features} and "
+                f"{other.n_features}): inspect them one by one"
+            )
+
+
+def _moved(sample: Sample) -> Iterator[Finding]:
+    """Exchanges first: two columns of one shape that were exchanged look like changed units."""
+    moved = moved_columns(sample)
+    swaps = list(swapped_columns(sample, moved))
+    yield from swaps
+    exchanged = {name for one in swaps for name in one.columns}
+    yield from unit_changes(sample, moved, exchanged)
+
+
+def _tried(
+    named: Mapping[str, Data], sample: Sample, run: Run, trials: Trials
+) -> tuple[Canary | None, LearningCurve | None, list[Finding]]:
+    """What training shows, and notes on what was left out."""
+    if trials.curve and not trials.training:
+        raise UsageError("a learning curve is made by training: leave out one of the two options")
+    if not trials.training or not np.isfinite(np.nan_to_num(sample.data.features)).all():
+        return None, None, []
+    learn = default_learner(run.seed)
+    run.progress("shuffled labels", None)
+    tried = canary(sample.data, learn, run.seed)
+    if tried is None:
+        return None, None, [_left_out("labels were not tried: too few queries have contrast", "")]
+    curve, why = _curve(named, learn, run, trials.curve)
+    return tried, curve, [] if why is None else [why]
+
+
+def _curve(
+    named: Mapping[str, Data], learn: Learn, run: Run, wanted: bool | None
+) -> tuple[LearningCurve | None, Finding | None]:
+    cells = sum(data.n_documents * data.n_features for data in named.values())
+    if wanted is False:
+        return None, None
+    if wanted is None and cells_read(cells) > TRIAL_CELLS:
+        return None, _left_out(
+            "no learning curve was made: of so many values it takes more than about 10 seconds",
+            "ask for it with --learning-curve",
+        )
+    curve = learning_curve(_in_memory(named), learn, run)
+    if curve is not None:
+        return curve, None
+    return None, _left_out(f"no learning curve was made: it takes {FEWEST} queries at least", "")
+
+
+def _in_memory(named: Mapping[str, Data]) -> RankingDataset:
+    from owpc_ltr.data.partitioned.in_memory import in_memory
+
+    return together([in_memory(data, "a learning curve") for data in named.values()])
+
+
+def _left_out(what: str, advice: str) -> Finding:
+    return Finding("not-looked-at", NOTE, "trials", what, advice)
+
+
+def _figures(named: Mapping[str, Data], found: Gathered, sample: Sample) -> DataFigures:
+    lengths = np.repeat([*found.lengths], [*found.lengths.values()])
+    cells = max(found.documents * len(found.digests), 1)
+    return DataFigures(
+        names=tuple(named),
+        queries=found.queries,
+        documents=found.documents,
+        features=len(found.digests),
+        lengths=(int(lengths.min()), float(np.median(lengths)), int(lengths.max())),
+        grades=tuple(sorted(found.grades.items())[:_GRADES]),
+        without_contrast=found.alike,
+        of_one_document=found.lengths[1],
+        missing=float(found.columns.missing.sum() / cells),
+        parts=found.parts,
+        sampled=sample.data.n_queries,
+    )
+
+
+def _features(
+    found: Gathered, sample: Sample, findings: tuple[Finding, ...]
+) -> tuple[FeatureRow, ...]:
+    facts: ColumnFacts = found.columns
+    right = shares_right(sample.data)
+    rows = []
+    for column, name in enumerate(sample.data.feature_names):
+        rows.append(
+            FeatureRow(
+                name,
+                float(facts.missing[column] / max(facts.rows, 1)),
+                float(facts.lowest[column]),
+                _quartiles(sample.data.features[:, column]),
+                float(facts.highest[column]),
+                float(right[column]),
+                tuple(dict.fromkeys(one.check for one in findings if name in one.columns)),
+            )
+        )
+    return tuple(rows)
+
+
+def _quartiles(values: NDArray[np.float32]) -> tuple[float, float, float]:
+    there = values[~np.isnan(values)]
+    if not len(there):
+        return float("nan"), float("nan"), float("nan")
+    first, second, third = np.quantile(there, (0.25, 0.5, 0.75), method="inverted_cdf").tolist()
+    return first, second, third

@@ -1,0 +1,56 @@
+"""What `train` and `log-features` say of their data in passing: the cheap checks, a line each."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.inspection.contrast import queries_without_contrast
+from owpc_ltr.inspection.duplicates import duplicate_columns
+from owpc_ltr.inspection.finding import WARNING, Finding, worst_first
+from owpc_ltr.inspection.gathered import Gathered, gather
+from owpc_ltr.inspection.grades import grade_typos
+from owpc_ltr.inspection.judgments import harmful_judgments
+from owpc_ltr.inspection.missing import missing_values
+from owpc_ltr.inspection.outliers import outliers
+from owpc_ltr.inspection.sample import Sample, take_sample
+from owpc_ltr.inspection.tails import Tails, limits_of
+from owpc_ltr.inspection.thresholds import FEWEST_QUERIES
+
+
+def warnings_before_training(
+    data: RankingDataset, text_features: Collection[str] | None = None
+) -> list[str]:
+    """What is wrong with data in memory, and would harm a model of them.
+
+    Constant columns are told after training, of all that was trained on.
+    """
+    return _lines([*harmful_judgments(data, text_features), *_of_values(data)])
+
+
+def warnings_after_log(data: RankingDataset) -> list[str]:
+    """What is wrong with the values that were logged; `train` tells of judgments."""
+    return _lines(_of_values(data))
+
+
+def checks_of_values(found: Gathered, tails: Tails, sample: Sample) -> Iterator[Finding]:
+    """The checks that one pass over all rows, and a few of these, decide."""
+    names = sample.data.feature_names
+    yield from grade_typos(found)
+    yield from queries_without_contrast(found)
+    yield from missing_values(found, sample, names)
+    yield from outliers(found, tails, names)
+    yield from duplicate_columns(found.digests, found.columns, sample.data.features, names)
+
+
+def _of_values(data: RankingDataset) -> list[Finding]:
+    if data.n_queries < FEWEST_QUERIES or not data.n_features:
+        return []
+    named = {"": data}
+    sample = take_sample(named)
+    found, tails = gather(named, limits_of(sample.data.features, data.n_documents))
+    return list(checks_of_values(found, tails, sample))
+
+
+def _lines(findings: list[Finding]) -> list[str]:
+    return [one.line for one in worst_first(findings) if one.severity == WARNING]

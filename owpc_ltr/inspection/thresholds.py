@@ -1,0 +1,99 @@
+"""Where each check begins to speak, and why there: bounds where there is one, else by measurement.
+
+"Clean" below are MSRD movies (13,000 queries) and OHSUMED in its LETOR 2.0 and 3.0 forms, which
+must raise no warning.
+"""
+
+CHANCE = 1e-3
+"""The chance that a check by a bound speaks of clean data, all columns and places together."""
+
+FEWEST_QUERIES = 20
+"""Below these a share of queries says nothing: 0 of 20 leaves up to 14 % possible (95 %)."""
+
+SAMPLE_DOCUMENTS = 50_000
+"""Documents that are compared by value: quantiles are then good to .01 (Dvoretzky et al.)."""
+
+SAMPLE_CELLS = 1 << 24
+"""The same in values, for wide data: 64 MiB."""
+
+BLOCKS = 32
+"""Stretches of queries that are told apart; a fault in less than 3 % of them is an outlier's."""
+
+FEWEST_IN_BLOCK = 5
+"""Queries of a stretch: fewer could not pass the bound of `moved.py` anyway."""
+
+MOVED = 0.25
+"""The least distance (Kolmogorov–Smirnov) of a stretch's values from all others that matters."""
+
+SAME_SHAPE = 0.35
+"""What is explained (by a factor, by an exchange) must leave less than this share of a distance.
+
+Chance alone leaves about .1 of it for the smallest samples that pass; real drift above .6.
+"""
+
+FACTOR = 1.5
+"""The least factor of a change of units; BM25 of OpenSearch 2 and 3 differ by 2.2."""
+
+GAP_FACTOR = 3.0
+"""The least gap between two populations of queries that stand in no order."""
+
+FEW = 0.01
+"""The largest share of rows that is an accident and no population of its own."""
+
+OUTLIER_RATIO = 10.0
+"""An outlier is this many times as far from the median as the next value below it.
+
+Ten is a slipped decimal point. Whether so wide a gap is chance is told by the tail below it
+(Rényi 1953: k log(x_k / x_{k+1}) of a Pareto tail is exponential), so that votes and prices, whose
+tails are heavy, stay silent.
+"""
+
+FEWEST_VALUES = 50
+"""Values that a tail is judged by."""
+
+OFTEN_MISSING = 0.95
+"""Above this share a column is noted: in clean data fields that few documents have reach .9."""
+
+RARELY_ABSENT = 0.1
+"""A column that is absent less often elsewhere is not absent in whole queries by chance."""
+
+ALWAYS_ABSENT = 0.995
+MUCH_PRESENT = 0.7
+"""A stretch where a column is gone, against at most so often absent elsewhere."""
+
+FEWEST_SPIKES = 3
+"""Queries without any value of a column: two could be two odd queries."""
+
+LEVELS = 20
+"""More different grades than these are measurements (click rates), of which none is a typo."""
+
+GAP_OF_GRADES = 2.0
+"""A grade is far if its gap is more than twice the next: 0, 1, 3, 7, 15 (gains) are not far."""
+
+ONE_DOCUMENT = 0.05
+"""The share of one-document queries that is warned of: they teach nothing and cost judgments."""
+
+WITHOUT_CONTRAST = 0.5
+"""The share of queries of one grade that is warned of: OHSUMED and movies have a few per cent."""
+
+SAME_QUERIES = 0.01
+"""The share of queries on two sides from which held-out figures are flattered by a per cent."""
+
+WEAK_GAIN = 0.05
+"""Labels that nothing is learned from are told only where a gain of this size would be seen."""
+
+CANARY_LEVEL = 1e-3
+"""Level of the test of shuffled labels: they are drawn anew, so that this is its error rate."""
+
+TRIAL_QUERIES = 2_000
+"""Queries of the trial with shuffled labels."""
+
+TRIAL_CELLS = 60_000_000
+"""Values that the fits of a learning curve may read where none was asked for.
+
+One core read 8 million a second on movies, so that these are about 10 s. It is a size, and not a
+time, so that the same data are inspected alike on every machine.
+"""
+
+SMALL_GAIN = 0.005
+"""A gain that twice the judgments are hardly worth."""
