@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from owpc_ltr.api.estimators import OwpcRanker, Ranker
     from owpc_ltr.api.evaluation import Evaluation, evaluate
     from owpc_ltr.api.explaining import explain
+    from owpc_ltr.api.inspecting import inspect
     from owpc_ltr.api.judgments import read_judgments
     from owpc_ltr.api.models import (
         average,
@@ -58,6 +59,7 @@ __all__ = [
     "from_frame",
     "hookimpl",
     "import_model",
+    "inspect",
     "load_model",
     "make_dataset",
     "open_dataset",
@@ -103,6 +105,7 @@ _HOMES = {
     "from_frame": "owpc_ltr.api.datasets",
     "hookimpl": "owpc_ltr.host.hookspecs",
     "import_model": "owpc_ltr.api.models",
+    "inspect": "owpc_ltr.api.inspecting",
     "load_model": "owpc_ltr.api.models",
     "make_dataset": "owpc_ltr.data.dataset",
     "open_dataset": "owpc_ltr.api.partitions",

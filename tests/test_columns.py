@@ -15,12 +15,11 @@ from owpc_ltr.data.columns import (
     column_facts,
     listed,
     silent_features,
-    warnings_of_log,
-    warnings_of_training,
 )
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.errors import OwpcLtrWarning
+from owpc_ltr.inspection.constant import silent_in_training, warnings_of_log
 
 VALUES = st.sampled_from([0.0, -0.0, 1.0, -2.5, np.nan, np.inf, -np.inf])
 
@@ -66,10 +65,10 @@ def test_one_document_is_no_reason_to_warn() -> None:
 def test_eight_are_named_and_the_others_counted() -> None:
     assert listed([*"abcdefgh"]).endswith("g, h")
     assert listed([*"abcdefghi"]).endswith("g, h and 1 more")
-    (line,) = warnings_of_training([f"f{n}" for n in range(20)])
+    (line,) = silent_in_training([f"f{n}" for n in range(20)])
     assert "f0, f1" in line
     assert "f7 and 12 more" in line
-    assert warnings_of_training([]) == []
+    assert silent_in_training([]) == []
 
 
 def dataset(*columns: float) -> RankingDataset:

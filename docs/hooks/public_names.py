@@ -15,7 +15,14 @@ from mkdocs.exceptions import PluginError
 
 PACKAGE = Path(__file__).parents[2] / "owpc_ltr"
 TOPICS = {
-    "data": ("api.datasets", "api.judgments", "api.partitions", "api.workers", "data"),
+    "data": (
+        "api.datasets",
+        "api.judgments",
+        "api.inspecting",
+        "api.partitions",
+        "api.workers",
+        "data",
+    ),
     "training": ("api.training", "api.models", "training", "models", "interop"),
     "evaluation": (
         *("api.evaluation", "api.comparing", "api.conventions", "api.explaining"),

@@ -29,6 +29,11 @@ from owpc_ltr.explaining.hit import ExplainedHit
 from owpc_ltr.host.registry import Failure
 from owpc_ltr.reproduction.outcome import Reproduction
 from owpc_ltr.reproduction.rows import Row as ReproductionRow
+from owpc_ltr.inspection.figures import Canary, DataFigures, FeatureRow, LearningCurve
+from owpc_ltr.inspection.finding import Finding
+from owpc_ltr.inspection.result import Inspection
+from owpc_ltr.inspection.text import figures as inspection_figures
+from owpc_ltr.inspection.text import trials as inspection_trials
 from owpc_ltr.testing import Checked
 from owpc_ltr.training.cross_validation import Choice, Selection
 from owpc_ltr.training.feature_worth import Costs
@@ -37,18 +42,24 @@ __all__ = [
     "Alias",
     "BeforeAndAfter",
     "Bound",
+    "Canary",
     "Checked",
     "Choice",
     "ComparedPair",
     "ComparedRanker",
     "Costs",
+    "DataFigures",
     "DatasetSplits",
     "ExplainedHit",
     "Explanation",
     "Failure",
     "FeatureCost",
+    "FeatureRow",
+    "Finding",
     "GateResult",
     "Hit",
+    "Inspection",
+    "LearningCurve",
     "LiveEvaluation",
     "LiveGateResult",
     "LiveMeasured",
@@ -73,4 +84,6 @@ __all__ = [
     "Selection",
     "Uploaded",
     "Verified",
+    "inspection_figures",
+    "inspection_trials",
 ]

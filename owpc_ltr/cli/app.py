@@ -19,6 +19,7 @@ from owpc_ltr.cli.explain import explain
 from owpc_ltr.cli.export_model import export_model
 from owpc_ltr.cli.import_model import import_model
 from owpc_ltr.cli.index import index
+from owpc_ltr.cli.inspect import inspect
 from owpc_ltr.cli.log_features import log_features
 from owpc_ltr.cli.metrics import metrics
 from owpc_ltr.cli.partition import partition
@@ -64,15 +65,15 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 _ROAD = [
-    *("demo", "engine", "index", "featureset", "judge", "log-features", "partition"),
+    *("demo", "engine", "index", "featureset", "judge", "log-features", "partition", "inspect"),
     *("train", "select", "evaluate", "compare", "average", "import", "export", "doctor"),
     *("upload", "verify", "search", "explain", "rescore-body", "profile", "models"),
     *("plugins", "metrics", "check", "bounds", "reproduce", "warm-up"),
 ]
 for command in (
-    demo, index, log_features, partition, train, select, evaluate, compare, average, doctor, upload,
-    verify, search, explain, rescore_body, profile, plugins, metrics, check, bounds, reproduce,
-    warm_up,
+    demo, index, log_features, partition, inspect, train, select, evaluate, compare, average,
+    doctor, upload, verify, search, explain, rescore_body, profile, plugins, metrics, check, bounds,
+    reproduce, warm_up,
 ):  # fmt: skip
     app.command()(command)
 app.command("import")(import_model)

@@ -57,7 +57,7 @@ def query_digests(data: RankingDataset | PartitionedDataset) -> Digests:
     """A number for each query, from its id and its documents' features, in whatever order."""
     if isinstance(data, PartitionedDataset):
         return np.concatenate(list(replace(data, filled=False).each(query_digests)))
-    sums = content_digests(data)
+    sums = np.add.reduceat(_row_digests(data.features), data.offsets[:-1])
     digests = (
         hashlib.blake2b(f"{query}\0{content}".encode(), digest_size=8).digest()
         for query, content in zip(data.query_ids.to_pylist(), sums.tolist(), strict=True)
@@ -65,13 +65,17 @@ def query_digests(data: RankingDataset | PartitionedDataset) -> Digests:
     return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
 
 
-def content_digests(data: RankingDataset, *, graded: bool = False) -> Digests:
-    """A number for each query, from its documents' features (and grades), in whatever order."""
-    rows = _row_digests(data.features)
-    if graded:
-        rows = _mixed(rows ^ (data.labels + np.float32(0)).view(np.uint32).astype(np.uint64))
-    sums: Digests = np.add.reduceat(rows, data.offsets[:-1])
-    return sums
+def content_digests(data: RankingDataset) -> tuple[Digests, Digests]:
+    """Numbers for each query, from its documents' features, and from these and their grades.
+
+    The order of the documents is all one. 0 where no document differs from another.
+    """
+    rows, starts = _row_digests(data.features), data.offsets[:-1]
+    graded = _mixed(rows ^ (data.labels + np.float32(0)).view(np.uint32).astype(np.uint64))
+    differ = np.minimum.reduceat(rows, starts) != np.maximum.reduceat(rows, starts)
+    sums = (np.add.reduceat(each, starts) for each in (rows, graded))
+    plain, with_grades = (np.where(differ, each, np.uint64(0)) for each in sums)
+    return plain, with_grades
 
 
 def _same_split(origin: Origin, validation: Data | None) -> bool:

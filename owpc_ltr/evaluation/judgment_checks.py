@@ -203,7 +203,7 @@ def _found_by_nothing(
     if lost > _MANY:
         which = "text feature" if known else "feature of the query"
         yield Doubt(
-            "harmful-judgments",
+            "never-retrieved",
             f"{lost:.0%} of the relevant documents have no match in any {which}: a query never "
             "brings them, so that a model of them ranks what users never see",
             "judge what your query brings (owpc-ltr judge pool)",
@@ -219,7 +219,7 @@ def _worse_than_random(
     if best <= 0.5:
         which = "text feature" if known else "feature"
         yield Doubt(
-            "harmful-judgments",
+            "worse-than-random",
             f"every single {which} ranks these judgments at or below random: the best, '{name}', "
             f"has {best:.0%} of the pairs right; the irrelevant documents were picked because they "
             "match, or the relevant ones although they do not",
@@ -257,7 +257,7 @@ def _sampled_alike(data: RankingDataset) -> Iterator[Doubt]:
     relevant, irrelevant = set(pairs.n_relevant.tolist()), set(pairs.n_irrelevant.tolist())
     if len(relevant) == 1 and len(irrelevant) == 1 and 0 not in relevant | irrelevant:
         yield Doubt(
-            "harmful-judgments",
+            "sampled-negatives",
             f"each of {data.n_queries} queries has {relevant.pop()} relevant and "
             f"{irrelevant.pop()} irrelevant documents: such negatives were sampled, not judged, "
             "and are not what a query brings",

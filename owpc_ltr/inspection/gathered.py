@@ -26,7 +26,8 @@ class Gathered:
     """Counts of all queries; of columns what can be told of one row after another.
 
     `gone` counts, by column, the queries of several documents in which it is absent (missing or
-    0) throughout, `gone_rows` their documents. Lists of ids hold the first few.
+    0) throughout, `gone_rows` their documents, `nearly` the queries in which it is so in half of
+    the documents or more, though not in all. Lists of ids hold the first few.
     """
 
     columns: ColumnFacts
@@ -34,6 +35,7 @@ class Gathered:
     absent: NDArray[np.int64]
     gone: NDArray[np.int64]
     gone_rows: NDArray[np.int64]
+    nearly: NDArray[np.int64]
     gone_ids: dict[int, list[str]] = field(default_factory=dict)
     lengths: Counter[float] = field(default_factory=Counter)
     grades: Counter[float] = field(default_factory=Counter)
@@ -72,8 +74,11 @@ class Gathered:
             absent = ~(np.abs(rows) > 0)
             counts = np.add.reduceat(absent, starts - starts[0], axis=0, dtype=np.int32)
             self.absent += counts.sum(axis=0)
-            gone = (counts == sizes[:, None]) & (sizes > 1)[:, None]
+            several = (sizes > 1)[:, None]
+            gone = (counts == sizes[:, None]) & several
+            nearly = (2 * counts >= sizes[:, None]) & ~gone & several
             self.gone += gone.sum(axis=0)
+            self.nearly += nearly.sum(axis=0)
             self.gone_rows += (gone * sizes[:, None]).sum(axis=0)
             for column in np.flatnonzero(gone.any(axis=0)).tolist():
                 known = self.gone_ids.setdefault(column, [])
@@ -104,10 +109,13 @@ def gather(named: Mapping[str, Data], limits: Limits) -> tuple[Gathered, Tails]:
     columns = next(iter(named.values())).n_features
     none, nothing = np.full(columns, np.nan, np.float32), np.zeros(columns, np.int64)
     found = Gathered(
-        ColumnFacts(none, none, nothing, 0),
-        np.zeros(columns, np.uint64),
-        nothing.copy(), nothing.copy(), nothing.copy(),
-    )  # fmt: skip
+        columns=ColumnFacts(none, none, nothing, 0),
+        digests=np.zeros(columns, np.uint64),
+        absent=nothing.copy(),
+        gone=nothing.copy(),
+        gone_rows=nothing.copy(),
+        nearly=nothing.copy(),
+    )
     tails = Tails(limits)
     for number, data in enumerate(named.values()):
         for part in [data] if isinstance(data, RankingDataset) else data:

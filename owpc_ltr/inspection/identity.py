@@ -24,14 +24,14 @@ class Identities:
     ids: pa.StringArray
     text: Digests
     graded: Digests
-    """Of the features and grades of all documents."""
+    """Of the features and grades of all documents, where there are several that differ."""
     content: Digests
     """Of the features alone."""
 
 
 def identities_of(part: RankingDataset, source: int) -> Identities:
     """The identities of all queries of a part."""
-    plain, graded = (_contents(part, graded=graded) for graded in (False, True))
+    plain, graded = content_digests(part)
     return Identities(source, part.query_ids, _texts(part), graded, plain)
 
 
@@ -57,12 +57,3 @@ def _texts(part: RankingDataset) -> Digests:
         for text in texts.to_pylist()
     )
     return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
-
-
-def _contents(part: RankingDataset, *, graded: bool) -> Digests:
-    """Of the features of all documents, where there are several that differ."""
-    content = content_digests(part, graded=graded)
-    lowest = np.fmin.reduceat(part.features, part.offsets[:-1], axis=0)
-    highest = np.fmax.reduceat(part.features, part.offsets[:-1], axis=0)
-    content[~(highest > lowest).any(axis=1)] = 0
-    return content

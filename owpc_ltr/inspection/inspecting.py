@@ -15,7 +15,7 @@ from owpc_ltr.evaluation.judgment_checks import shares_right
 from owpc_ltr.inspection.canary import canary, canary_findings
 from owpc_ltr.inspection.constant import constant_columns
 from owpc_ltr.inspection.figures import Canary, DataFigures, FeatureRow, LearningCurve
-from owpc_ltr.inspection.finding import NOTE, Finding, worst_first
+from owpc_ltr.inspection.finding import NOTE, WARNING, Finding, worst_first
 from owpc_ltr.inspection.gathered import Gathered, gather
 from owpc_ltr.inspection.judgments import harmful_judgments
 from owpc_ltr.inspection.learner import Learn, default_learner
@@ -65,10 +65,17 @@ def inspect(named: Mapping[str, Data], run: Run, trials: Trials | None = None) -
     tried, curve, notes = _tried(named, sample, run, trials)
     if tried is not None:
         findings += canary_findings(tried)
-    ordered = worst_first([*findings, *notes])
+    ordered = worst_first(_unexplained([*findings, *notes]))
     return Inspection(
         _figures(named, found, sample), _features(found, sample, ordered), ordered, tried, curve
     )
+
+
+def _unexplained(findings: list[Finding]) -> list[Finding]:
+    """The findings without those that follow from another: of shuffled labels no order is right."""
+    if any(one.check == "shuffled-labels" and one.severity == WARNING for one in findings):
+        return [one for one in findings if one.check != "worse-than-random"]
+    return findings
 
 
 def _check_alike(named: Mapping[str, Data]) -> None:
@@ -97,7 +104,7 @@ def _tried(
     """What training shows, and notes on what was left out."""
     if trials.curve and not trials.training:
         raise UsageError("a learning curve is made by training: leave out one of the two options")
-    if not trials.training or not np.isfinite(np.nan_to_num(sample.data.features)).all():
+    if not trials.training or np.isinf(sample.data.features).any():
         return None, None, []
     learn = default_learner(run.seed)
     run.progress("shuffled labels", None)

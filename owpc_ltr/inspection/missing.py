@@ -40,15 +40,15 @@ def missing_values(found: Gathered, sample: Sample, names: Sequence[str]) -> Ite
 def _more_than_chance(found: Gathered, column: int) -> bool:
     """Whether a column is gone in more queries than its absence elsewhere makes likely.
 
-    Were documents without it spread evenly, a query of n would be without any at rate ** n.
+    Were documents without it spread evenly, a query of n would be without any at rate ** n. They
+    are not where it depends on the query's words: then there are queries with nearly none as well.
     """
-    gone = int(found.gone[column])
+    gone, nearly = int(found.gone[column]), int(found.nearly[column])
     rest = found.documents - int(found.gone_rows[column])
-    if gone < thresholds.FEWEST_SPIKES or rest <= 0:
+    if not thresholds.FEWEST_SPIKES <= gone <= found.queries / 2 or rest <= 0:
         return False
     rate = (int(found.absent[column]) - int(found.gone_rows[column])) / rest
-    # One-document queries are counted as absent, and not as gone.
-    if not 0 <= rate < thresholds.RARELY_ABSENT:
+    if rate > thresholds.RARELY_ABSENT or nearly > thresholds.NEARLY * gone:
         return False
     expected = sum(count * rate**n for n, count in found.lengths.items() if n > 1)
     if expected == 0:

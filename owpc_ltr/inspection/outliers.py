@@ -46,7 +46,8 @@ def outlying(distance: NDArray[np.float64], most: int, looks: int = 1) -> int:
     for last in np.argsort(-gaps, kind="stable")[:3].tolist():
         if gaps[last] < np.log(thresholds.OUTLIER_RATIO):
             return 0
-        tail = logs[last + 1 :]
+        # Tails get lighter further out: those just below the gap say how heavy it is there.
+        tail = logs[last + 1 : last + 1 + thresholds.FEWEST_VALUES]
         mean = float((tail - tail[-1]).mean())
         if mean == 0 or np.exp(-(last + 1) * gaps[last] / mean) < limit:
             return int(last) + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from owpc_ltr.data.columns import listed
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.inspection import thresholds
@@ -25,8 +27,6 @@ class Block:
     source: str
     first: str
     last: str
-    whole: bool
-    """Whether it is all of the source."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,11 +45,11 @@ class Sample:
     def place(self, first: int, last: int) -> str:
         """The blocks from `first` to before `last` in words."""
         one, other = self.blocks[first], self.blocks[last - 1]
-        among = self.blocks[first:last]
-        if all(block.whole for block in among):
-            return f"in {' and '.join(dict.fromkeys(block.source for block in among))}"
-        several = len({block.source for block in self.blocks}) > 1
-        where = f" ({one.source})" if several and one.source == other.source else ""
+        here = Counter(block.source for block in self.blocks[first:last])
+        everywhere = Counter(block.source for block in self.blocks)
+        if len(everywhere) > 1 and all(here[name] == everywhere[name] for name in here):
+            return f"in {listed([*here])}"
+        where = f" ({one.source})" if len(here) == 1 < len(everywhere) else ""
         return f"from about query '{one.first}' to '{other.last}'{where}"
 
 
@@ -130,7 +130,7 @@ def _stretches(
             else f"{name}/{' … '.join(dict.fromkeys((paths[0], paths[-1])))}"
         )
         ids = part.query_ids
-        block = Block(named, ids[0].as_py(), ids[-1].as_py(), len(pieces) > 1)
+        block = Block(named, ids[0].as_py(), ids[-1].as_py())
         yield part, [(block, part.n_queries)]
 
 
@@ -140,6 +140,6 @@ def _cut(name: str, part: RankingDataset, room: int) -> list[tuple[Block, int]]:
     ends = np.linspace(0, part.n_queries, count + 1).astype(int)
     ids = part.query_ids
     return [
-        (Block(name, ids[first].as_py(), ids[last - 1].as_py(), count == 1), last - first)
+        (Block(name, ids[first].as_py(), ids[last - 1].as_py()), last - first)
         for first, last in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)
     ]

@@ -31,8 +31,8 @@ def figures(data: DataFigures) -> list[tuple[str, str]]:
         ("queries", f"{data.queries:,}"),
         ("documents", f"{data.documents:,}; a query has {low:,} to {high:,}, median {median:g}"),
         ("grades", _grades(data)),
-        ("without contrast", f"{alike:,} queries ({alike / max(data.queries, 1):.1%})"),
-        ("of one document", f"{data.of_one_document:,} queries"),
+        ("without contrast", f"{_queries(alike)} ({alike / max(data.queries, 1):.1%})"),
+        ("of one document", _queries(data.of_one_document)),
         ("features", f"{data.features:,}; {data.missing:.1%} of the values missing"),
     ]
     if data.sampled < data.queries:
@@ -72,3 +72,7 @@ def _grades(data: DataFigures) -> str:
         )
     total = max(data.documents, 1)
     return ", ".join(f"{grade:g} × {n:,} ({n / total:.1%})" for grade, n in data.grades)
+
+
+def _queries(count: int) -> str:
+    return f"{count:,} {'query' if count == 1 else 'queries'}"

@@ -59,20 +59,24 @@ def factor_between(one: NDArray[np.float32], other: NDArray[np.float32]) -> floa
     one, other = _sizes(one), _sizes(other)
     if min(len(one), len(other)) < thresholds.FEWEST_VALUES:
         return None
-    ratios = np.log(np.quantile(one, _AT)) - np.log(np.quantile(other, _AT))
+    # Values that say yes or no, or count up to three, fit any factor between two of them.
+    if min(len(np.unique(one)), len(np.unique(other))) < thresholds.FEWEST_DIFFERENT:
+        return None
+    logs = np.log(np.quantile(one, _AT)), np.log(np.quantile(other, _AT))
+    ratios, spreads = logs[0] - logs[1], [float(np.ptp(own)) for own in logs]
     shift = float(np.median(ratios))
-    if abs(shift) < np.log(thresholds.FACTOR):
+    if abs(shift) < np.log(thresholds.FACTOR) or not _alike(shift, ratios, spreads):
         return None
     factor = float(np.exp(shift))
-    # Values that say yes or no, or count up to three, fit any factor between two of them.
-    if len(np.unique(one)) < 10 or len(np.unique(other)) < 10:
-        return None
-    if np.ptp(ratios) > thresholds.SAME_SHAPE * max(abs(shift), 1.0):
-        return None
     left = ks_distance((one / factor).astype(np.float32), other)
-    if left > thresholds.SAME_SHAPE * ks_distance(one, other):
-        return None
-    return factor
+    return factor if left <= thresholds.SAME_SHAPE * ks_distance(one, other) else None
+
+
+def _alike(shift: float, ratios: NDArray[np.float64], spreads: list[float]) -> bool:
+    """Whether one factor fits at all deciles, and spreads as it should."""
+    if min(spreads) < thresholds.SAME_SPREAD * max(spreads):
+        return False
+    return bool(np.ptp(ratios) <= thresholds.SAME_SHAPE * max(abs(shift), 1.0))
 
 
 def _in_stretch(sample: Sample, column: int, stretch: Stretch) -> Change | None:

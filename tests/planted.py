@@ -1,0 +1,197 @@
+"""Clean judged data, and faults to plant into any data: what an inspection must find."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.data.joining import join_datasets
+from owpc_ltr.data.splits import HashSplit
+
+NAMES = ("title", "body", "votes", "price", "age", "exact")
+Fault = Callable[[RankingDataset], RankingDataset]
+
+
+def clean(queries: int = 200, seed: int = 0) -> RankingDataset:
+    """Text scores that lack a match now and then, heavy tails, a rare yes, and grades 0 to 3."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(8, 20, queries)
+    rows = int(sizes.sum())
+    query = np.repeat(np.arange(queries), sizes)
+    worth = rng.normal(size=rows)
+    # A query's words are rare or frequent, which moves all its scores.
+    title = rng.gamma(3.0, 2.0, rows) * rng.uniform(0.6, 1.6, queries)[query] + 2 * worth.clip(0)
+    body = rng.gamma(4.0, 1.0, rows) + worth.clip(0)
+    votes = np.exp(4 + 1.5 * rng.normal(size=rows) + 0.3 * worth)
+    price = np.exp(3 + 0.5 * rng.normal(size=rows))
+    age = 100 * rng.random(rows)
+    exact = (rng.random(rows) < 0.02).astype(float)
+    title[rng.random(rows) < 0.3] = np.nan
+    grades = np.digitize(worth + 0.7 * rng.normal(size=rows), (0.3, 1.2, 2.1))
+    columns = np.column_stack([title, body, votes, price, age, exact]).astype(np.float32)
+    data = make_dataset(columns, grades, [f"q{q}" for q in query.tolist()], NAMES)
+    texts = [json.dumps({"keywords": f"word{n} thing{n % 7}"}) for n in range(queries)]
+    return replace(data, query_params=pa.array(texts, pa.string()))
+
+
+def telling(data: RankingDataset) -> NDArray[np.int64]:
+    """Columns with many values that are absent least, the most varied first."""
+    present = (np.abs(data.features) > 0).mean(axis=0)
+    here = present > min(0.95, present.max() - 0.15)
+    values = np.array([len(np.unique(column)) for column in data.features.T])
+    return np.flatnonzero(here)[np.argsort(-values[here], kind="stable")]
+
+
+def without(data: RankingDataset, column: int, values: NDArray[np.float32]) -> RankingDataset:
+    """The data with other values in a column."""
+    features = data.features.copy()
+    features[:, column] = values
+    return replace(data, features=features)
+
+
+def with_column(data: RankingDataset, name: str, values: NDArray[np.float32]) -> RankingDataset:
+    """The data with a column more."""
+    features = np.ascontiguousarray(np.column_stack([data.features, values]), np.float32)
+    return replace(data, features=features, feature_names=(*data.feature_names, name))
+
+
+def last_rows(data: RankingDataset, share: float) -> NDArray[np.bool_]:
+    """The documents of the last queries."""
+    rows = np.zeros(data.n_documents, bool)
+    rows[data.offsets[int((1 - share) * data.n_queries)] :] = True
+    return rows
+
+
+def constant(data: RankingDataset) -> RankingDataset:
+    """A field that is misspelt."""
+    return with_column(data, "titel", np.full(data.n_documents, 1.0, np.float32))
+
+
+def duplicate(data: RankingDataset) -> RankingDataset:
+    """The same feature twice."""
+    return with_column(data, "again", data.features[:, telling(data)[0]])
+
+
+def leak(data: RankingDataset) -> RankingDataset:
+    """The grade, a little noisy, as a feature."""
+    noise = np.random.default_rng(3).normal(size=data.n_documents)
+    return with_column(data, "clicks", (data.labels + 0.1 * noise).astype(np.float32))
+
+
+def split_query(data: RankingDataset) -> RankingDataset:
+    """A tenth of the queries once more, under ids that fall on another side of the split."""
+    count = max(2, data.n_queries // 10)
+    sides = HashSplit().sides(data)
+    chosen = np.flatnonzero(sides == "train")[:count]
+    ids = [_on_test(f"{data.query_ids[int(q)].as_py()}-again") for q in chosen]
+    again = replace(data.select(chosen), query_ids=pa.array(ids, pa.string()))
+    return _beside(data, _renamed(again))
+
+
+def shuffled(data: RankingDataset) -> RankingDataset:
+    """Labels joined to the wrong rows."""
+    order = np.random.default_rng(4).permutation(data.n_documents)
+    return replace(data, labels=data.labels[order])
+
+
+def missing_spike(data: RankingDataset) -> RankingDataset:
+    """A field that the engine lacked while every seventh query was logged."""
+    column = telling(data)[0]
+    query = np.repeat(np.arange(data.n_queries), np.diff(data.offsets))
+    values = np.where(query % 7 == 3, np.float32(np.nan), data.features[:, column])
+    return without(data, column, values)
+
+
+def grade_typo(data: RankingDataset) -> RankingDataset:
+    """10 for 1, twice."""
+    labels = data.labels.copy()
+    labels[np.flatnonzero(labels == 1)[:2]] = 10
+    return replace(data, labels=labels)
+
+
+def unit_change(data: RankingDataset) -> RankingDataset:
+    """Cents for euros in the last two fifths."""
+    column = telling(data)[0]
+    factor = np.where(last_rows(data, 0.4), 100, 1)
+    return without(data, column, (data.features[:, column] * factor).astype(np.float32))
+
+
+def one_document(data: RankingDataset) -> RankingDataset:
+    """Every fifth query with its first document alone."""
+    sizes = np.diff(data.offsets)
+    query = np.repeat(np.arange(data.n_queries), sizes)
+    first = np.zeros(data.n_documents, bool)
+    first[data.offsets[:-1]] = True
+    kept = (query % 5 != 2) | first
+    sizes = np.where(np.arange(data.n_queries) % 5 == 2, 1, sizes)
+    return replace(
+        data,
+        features=data.features[kept],
+        labels=data.labels[kept],
+        offsets=np.concatenate(([0], np.cumsum(sizes))),
+        comments=None,
+        document_ids=None
+        if data.document_ids is None
+        else data.document_ids.filter(pa.array(kept)),
+    )
+
+
+def swapped(data: RankingDataset) -> RankingDataset:
+    """Two columns in another order in the last two fifths."""
+    one, other = far_apart(data)
+    rows = last_rows(data, 0.4)
+    features = data.features.copy()
+    features[rows, one], features[rows, other] = (
+        data.features[rows, other],
+        data.features[rows, one],
+    )
+    return replace(data, features=features)
+
+
+def far_apart(data: RankingDataset) -> tuple[int, int]:
+    """Two columns of which hardly a value of one lies among those of the other."""
+    columns = telling(data)
+    medians = np.nanmedian(data.features[:, columns], axis=0)
+    return int(columns[np.argmin(medians)]), int(columns[np.argmax(medians)])
+
+
+FAULTS: dict[str, tuple[Fault, str]] = {
+    "constant": (constant, "constant-column"),
+    "duplicate": (duplicate, "duplicate-column"),
+    "leak": (leak, "leak"),
+    "split query text": (split_query, "split-leak"),
+    "shuffled labels": (shuffled, "shuffled-labels"),
+    "missing spike": (missing_spike, "missing-spike"),
+    "grade typo": (grade_typo, "grade-typo"),
+    "unit change": (unit_change, "unit-change"),
+    "one-document queries": (one_document, "one-document-queries"),
+    "swapped columns": (swapped, "swapped-columns"),
+}
+"""Each fault by name, and the check that must find it."""
+
+
+def _on_test(name: str) -> str:
+    """A name like this one that the usual split puts on the test side."""
+    tries = (f"{name}{number}" for number in range(1000))
+    return next(one for one in tries if HashSplit().sides_of([one])[0] == "test")
+
+
+def _renamed(data: RankingDataset) -> RankingDataset:
+    """The texts of the queries in capitals, with other punctuation."""
+    if data.query_params is None:
+        return data
+    texts = [
+        json.dumps({k: f"{v.upper().replace(' ', '-')}!" for k, v in json.loads(text).items()})
+        for text in data.query_params.to_pylist()
+    ]
+    return replace(data, query_params=pa.array(texts, pa.string()))
+
+
+def _beside(one: RankingDataset, other: RankingDataset) -> RankingDataset:
+    return join_datasets([one, other], ["one", "other"])
