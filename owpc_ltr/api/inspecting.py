@@ -11,6 +11,7 @@ from owpc_ltr.errors import UsageError
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.inspection.finding import Finding
     from owpc_ltr.inspection.result import Inspection
 
     Data = RankingDataset | PartitionedDataset
@@ -55,7 +56,22 @@ def inspect(
 
     named = _named(data, max_features, memory)
     run = Run(seed=seed) if progress is None else replace(Run(seed=seed), progress=progress)
-    return inspect_all(named, run, Trials(training, learning_curve))
+    found = inspect_all(named, run, Trials(training, learning_curve))
+    if isinstance(data, str | Path) or (isinstance(data, Sequence) and data):
+        return replace(found, findings=tuple(_placed(one) for one in found.findings))
+    return found
+
+
+def _placed(finding: Finding) -> Finding:
+    """The finding with its line, where its source is a text of one document a line."""
+    from dataclasses import replace
+
+    from owpc_ltr.data.letor.places import line_of_row
+
+    if finding.row is None or Path(finding.row[0]).is_dir():
+        return finding
+    line = line_of_row(Path(finding.row[0]), finding.row[1])
+    return finding if line is None else replace(finding, place=f"{finding.row[0]}, line {line}")
 
 
 def _named(

@@ -39,7 +39,8 @@ class Finding:
 
     `subject` is what it is about in few words: a column, a grade, some queries. `message` says
     what and where, `advice` what to do. `columns` and `queries` name those concerned: the first
-    few, where they are many.
+    few, where they are many. `row` is the first document concerned: the name of its source, and its
+    number there, counted from 0; `place` its file and line, where a text can be mended there.
     """
 
     check: str
@@ -49,11 +50,14 @@ class Finding:
     advice: str
     columns: tuple[str, ...] = ()
     queries: tuple[str, ...] = ()
+    row: tuple[str, int] | None = None
+    place: str = ""
 
     @property
     def line(self) -> str:
-        """The message and the advice as one line."""
-        return f"{self.message}: {self.advice}" if self.advice else self.message
+        """The message, its place and the advice as one line."""
+        told = f"{self.message} ({self.place})" if self.place else self.message
+        return f"{told}: {self.advice}" if self.advice else told
 
     def as_dict(self) -> dict[str, Any]:
         """The finding as JSON."""

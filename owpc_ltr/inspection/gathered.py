@@ -40,6 +40,7 @@ class Gathered:
     lengths: Counter[float] = field(default_factory=Counter)
     grades: Counter[float] = field(default_factory=Counter)
     grade_ids: dict[float, list[str]] = field(default_factory=dict)
+    grade_rows: dict[float, tuple[str, int]] = field(default_factory=dict)
     alike: int = 0
     alike_ids: list[str] = field(default_factory=list)
     single_ids: list[str] = field(default_factory=list)
@@ -56,13 +57,13 @@ class Gathered:
         """How many documents there are."""
         return self.columns.rows
 
-    def add(self, part: RankingDataset, source: int) -> None:
-        """Look at another part."""
+    def add(self, part: RankingDataset, source: int, name: str, row: int) -> None:
+        """Look at another part, whose rows are those of a source from number `row` on."""
         first = self.columns.rows
         self.columns = facts_together(self.columns, column_facts(part.features))
         self.digests += _digests(part.features, first)
         self._add_absences(part)
-        self._add_labels(part)
+        self._add_labels(part, name, row)
         self.identities.append(identities_of(part, source))
         self.parts += 1
 
@@ -86,7 +87,7 @@ class Gathered:
                     found = np.flatnonzero(gone[:, column])[: _NAMED - len(known)]
                     known += [part.query_ids[first + q].as_py() for q in found.tolist()]
 
-    def _add_labels(self, part: RankingDataset) -> None:
+    def _add_labels(self, part: RankingDataset, name: str, before: int) -> None:
         sizes = np.diff(part.offsets)
         self.lengths.update(_counts(sizes))
         new = _counts(part.labels)
@@ -95,6 +96,7 @@ class Gathered:
             if len(self.grade_ids) < 64 and len(self.grade_ids.setdefault(grade, [])) < _NAMED:
                 row = int(np.argmax(part.labels == np.float32(grade)))
                 query = int(np.searchsorted(part.offsets, row, side="right")) - 1
+                self.grade_rows.setdefault(grade, (name, before + row))
                 self.grade_ids[grade].append(part.query_ids[query].as_py())
         highest = np.maximum.reduceat(part.labels, part.offsets[:-1])
         lowest = np.minimum.reduceat(part.labels, part.offsets[:-1])
@@ -117,10 +119,12 @@ def gather(named: Mapping[str, Data], limits: Limits) -> tuple[Gathered, Tails]:
         nearly=nothing.copy(),
     )
     tails = Tails(limits)
-    for number, data in enumerate(named.values()):
+    for number, (name, data) in enumerate(named.items()):
+        row = 0
         for part in [data] if isinstance(data, RankingDataset) else data:
-            found.add(part, number)
-            tails.add(part)
+            found.add(part, number, name, row)
+            tails.add(part, name, row)
+            row += part.n_documents
     return found, tails
 
 

@@ -48,4 +48,5 @@ def _finding(found: Gathered, level: float, others: list[float]) -> Finding:
         "look whether it was meant: gains grow with the grade, and such a document rules training",
         (),
         ids,
+        found.grade_rows.get(level),
     )

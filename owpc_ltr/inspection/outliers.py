@@ -67,6 +67,7 @@ def _finding(name: str, tail: Tail, few: int) -> Finding:
         "look at these documents: a slipped unit or decimal point, or a value that stands for none",
         (name,),
         queries[:5],
+        tail.row[0],
     )
 
 
@@ -80,4 +81,5 @@ def _infinite(name: str, tail: Tail) -> Finding:
         "mend the feature; nothing can be trained on it",
         (name,),
         queries[:5],
+        tail.row[0],
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,7 @@ class Tail:
     distance: NDArray[np.float64]
     value: NDArray[np.float32]
     query: list[str]
+    row: list[tuple[str, int]]
 
 
 @dataclass
@@ -37,19 +39,19 @@ class Tails:
     """Values beyond the limits so far: by end and column, with the ids of their queries."""
 
     limits: Limits
-    found: dict[tuple[int, int], list[tuple[NDArray[np.float32], list[str]]]] = field(
-        default_factory=dict
-    )
+    found: dict[tuple[int, int], list[_Values]] = field(default_factory=dict)
 
-    def add(self, part: RankingDataset) -> None:
-        """Look at another part."""
+    def add(self, part: RankingDataset, source: str, first: int) -> None:
+        """Look at another part, whose rows are those of a source from number `first` on."""
         step = max(1, _CELLS // max(part.n_features, 1))
         for start in range(0, part.n_documents, step):
             rows = part.features[start : start + step]
             for end, beyond in enumerate((rows < self.limits.low, rows > self.limits.high)):
                 for column in np.flatnonzero(beyond.any(axis=0)).tolist():
                     own = np.flatnonzero(beyond[:, column] & (rows[:, column] != 0))
-                    self._keep(part, end, column, start + self._farthest(rows, column, own))
+                    far = start + self._farthest(rows, column, own)
+                    kept = self.found.setdefault((end, column), [])
+                    kept.append(_values(part, column, far, source, first))
 
     def _farthest(
         self, rows: NDArray[np.float32], column: int, own: NDArray[np.int64]
@@ -59,19 +61,34 @@ class Tails:
         far = np.abs(rows[own, column] - self.limits.centre[column])
         return own[np.argpartition(far, -KEPT)[-KEPT:]]
 
-    def _keep(self, part: RankingDataset, end: int, column: int, rows: NDArray[np.int64]) -> None:
-        queries = np.searchsorted(part.offsets, rows, side="right") - 1
-        ids = [part.query_ids[query].as_py() for query in queries.tolist()]
-        self.found.setdefault((end, column), []).append((part.features[rows, column], ids))
-
     def of(self, end: int, column: int) -> Tail:
         """The farthest values of one end (0 low, 1 high) of a column."""
         found = self.found.get((end, column), [])
-        values = np.concatenate([np.empty(0, np.float32), *(values for values, _ in found)])
-        ids = [one for _, some in found for one in some]
+        values = np.concatenate([np.empty(0, np.float32), *(one.values for one in found)])
+        ids = [query for one in found for query in one.queries]
+        rows = [row for one in found for row in one.rows]
         distance = np.abs(values.astype(np.float64) - float(self.limits.centre[column]))
         order = np.argsort(-distance, kind="stable")[:KEPT]
-        return Tail(distance[order], values[order], [ids[place] for place in order.tolist()])
+        places = order.tolist()
+        return Tail(
+            distance[order], values[order], [ids[p] for p in places], [rows[p] for p in places]
+        )
+
+
+class _Values(NamedTuple):
+    """Values of a part, with the ids of their queries and their places in the source."""
+
+    values: NDArray[np.float32]
+    queries: list[str]
+    rows: list[tuple[str, int]]
+
+
+def _values(
+    part: RankingDataset, column: int, rows: NDArray[np.int64], source: str, first: int
+) -> _Values:
+    queries = np.searchsorted(part.offsets, rows, side="right") - 1
+    ids = [part.query_ids[query].as_py() for query in queries.tolist()]
+    return _Values(part.features[rows, column], ids, [(source, first + r) for r in rows.tolist()])
 
 
 def limits_of(features: NDArray[np.float32], rows: int) -> Limits:

@@ -71,7 +71,11 @@ def _grades(data: DataFigures) -> str:
             f"{data.grades[-1][0]:g}"
         )
     total = max(data.documents, 1)
-    return ", ".join(f"{grade:g} × {n:,} ({n / total:.1%})" for grade, n in data.grades)
+    return ", ".join(f"{grade:g} × {n:,} ({_share(n / total)})" for grade, n in data.grades)
+
+
+def _share(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.1 else f"{share:.1%}"
 
 
 def _queries(count: int) -> str:
