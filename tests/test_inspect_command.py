@@ -50,7 +50,7 @@ def test_a_warning_ends_the_strict_with_the_code_of_a_failed_check(run: Run) -> 
     code, strict, err = run("inspect", "flat.parquet", "--no-training", "--strict")
     assert code == 5
     assert strict == out
-    assert err.startswith("owpc-ltr: 1 warnings with --strict; the first: every document")
+    assert err.startswith("owpc-ltr: 1 warning: every document has the same value for titel")
 
 
 def test_json_has_everything(run: Run) -> None:

@@ -16,6 +16,7 @@ from owpc_ltr.inspection.duplicates import affine_pairs
 from owpc_ltr.inspection.moved import ks_distance, moved_columns
 from owpc_ltr.inspection.outliers import outlying
 from owpc_ltr.inspection.sample import take_sample
+from owpc_ltr.inspection.tails import Tails, limits_of
 from owpc_ltr.inspection.units import factor_between
 from tests.planted import clean, last_rows, with_column, without
 
@@ -89,6 +90,32 @@ def test_a_slipped_unit_is_an_outlier_whatever_the_scale(few: int, scale: float,
     values = np.random.default_rng(seed).gamma(3, 1, 5000)
     values[:few] = values.max() * np.linspace(1000, 2000, few)
     assert outlying(-np.sort(-values * scale)[:512], 50) == few
+
+
+@given(st.integers(0, 99), st.integers(1, 40))
+def test_tails_are_those_of_whole_columns_however_they_are_cut(seed: int, queries: int) -> None:
+    rng = np.random.default_rng(seed)
+    data = clean(40, seed)
+    limits = limits_of(data.features, data.n_documents)
+    tails = Tails(limits)
+    tails._room = int(rng.integers(1, 5000))
+    for first in range(0, data.n_queries, queries):
+        part = data.select(np.arange(first, min(first + queries, data.n_queries)))
+        tails.add(part, "data", int(data.offsets[first]))
+    for column in range(data.n_features):
+        values = data.features[:, column]
+        beyond = {
+            0: (values < limits.low[column]) & (values != 0),
+            1: values > limits.high[column],
+        }
+        for end, rows in beyond.items():
+            tail = tails.of(end, column)
+            np.testing.assert_array_equal(np.sort(tail.value), np.sort(values[rows]))
+            assert tail.distance.tolist() == sorted(tail.distance.tolist(), reverse=True)
+            for value, query, (_, row) in zip(tail.value, tail.query, tail.row, strict=True):
+                place = int(np.searchsorted(data.offsets, row, side="right")) - 1
+                assert values[row] == value
+                assert data.query_ids[place].as_py() == query
 
 
 def test_outliers_are_told_with_their_query() -> None:

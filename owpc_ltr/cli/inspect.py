@@ -79,8 +79,9 @@ def inspect(
     else:
         _print(found, everything=features)
     if strict and found.warnings:
-        first = found.warnings[0].line
-        raise Refused(f"{len(found.warnings)} warnings with --strict; the first: {first}")
+        count = len(found.warnings)
+        several = "1 warning" if count == 1 else f"{count} warnings, the worst"
+        raise Refused(f"{several}: {found.warnings[0].line}")
 
 
 def _print(found: Inspection, *, everything: bool) -> None:

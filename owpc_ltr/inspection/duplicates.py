@@ -18,7 +18,7 @@ _EXACT = 4e-6
 """Some roundings of float32, relative to the largest value."""
 _FEWEST = 3
 """Different values below which any two columns that change together are affine."""
-_ROWS = 20_000
+_ROWS = 10_000
 """Sampled rows by which affine copies are told."""
 
 
@@ -75,7 +75,7 @@ def _equal(digests: NDArray[np.uint64], columns: NDArray[np.int64]) -> list[list
 def _projection(values: NDArray[np.float32], direction: NDArray[np.float64]) -> float:
     there = np.isfinite(values)
     own = values[there].astype(np.float64)
-    if len(np.unique(own[:1000])) < _FEWEST and len(np.unique(own)) < _FEWEST:
+    if len(np.unique(own[:100])) < _FEWEST and len(np.unique(own)) < _FEWEST:
         return float("nan")
     own -= own.mean()
     deviation = own.std()

@@ -18,6 +18,7 @@ from owpc_ltr.inspection.tails import Limits, Tails
 
 _NAMED = 5
 _CELLS = 1 << 20
+_CACHED = 1 << 15
 _SALT = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -57,14 +58,13 @@ class Gathered:
         """How many documents there are."""
         return self.columns.rows
 
-    def add(self, part: RankingDataset, source: int, name: str, row: int) -> None:
+    def add(self, part: RankingDataset, name: str, row: int) -> None:
         """Look at another part, whose rows are those of a source from number `row` on."""
         first = self.columns.rows
         self.columns = facts_together(self.columns, column_facts(part.features))
         self.digests += _digests(part.features, first)
         self._add_absences(part)
         self._add_labels(part, name, row)
-        self.identities.append(identities_of(part, source))
         self.parts += 1
 
     def _add_absences(self, part: RankingDataset) -> None:
@@ -106,8 +106,13 @@ class Gathered:
         _name(self.single_ids, part, sizes == 1)
 
 
-def gather(named: Mapping[str, Data], limits: Limits) -> tuple[Gathered, Tails]:
-    """One pass over all sources; what lies beyond the limits is kept by value."""
+def gather(
+    named: Mapping[str, Data], limits: Limits, *, identify: bool = True
+) -> tuple[Gathered, Tails]:
+    """One pass over all sources; what lies beyond the limits is kept by value.
+
+    Without `identify` it is not reckoned by what a query is known again.
+    """
     columns = next(iter(named.values())).n_features
     none, nothing = np.full(columns, np.nan, np.float32), np.zeros(columns, np.int64)
     found = Gathered(
@@ -122,7 +127,9 @@ def gather(named: Mapping[str, Data], limits: Limits) -> tuple[Gathered, Tails]:
     for number, (name, data) in enumerate(named.items()):
         row = 0
         for part in [data] if isinstance(data, RankingDataset) else data:
-            found.add(part, number, name, row)
+            found.add(part, name, row)
+            if identify:
+                found.identities.append(identities_of(part, number))
             tails.add(part, name, row)
             row += part.n_documents
     return found, tails
@@ -142,7 +149,7 @@ def query_blocks(part: RankingDataset) -> Iterator[tuple[int, int]]:
 def _digests(features: Matrix, first: int) -> NDArray[np.uint64]:
     """A number for each column, from its bits and their rows: equal columns have the same."""
     total = np.zeros(features.shape[1], np.uint64)
-    step = max(1, _CELLS // max(features.shape[1], 1))
+    step = max(1, _CACHED // max(features.shape[1], 1))
     for start in range(0, len(features), step):
         rows = features[start : start + step] + np.float32(0)
         rows[np.isnan(rows)] = np.nan

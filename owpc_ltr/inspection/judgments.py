@@ -10,13 +10,14 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.evaluation.judgment_checks import Doubt, judgment_doubts
 from owpc_ltr.inspection import thresholds
 from owpc_ltr.inspection.finding import WARNING, Finding
+from owpc_ltr.inspection.sample import sampled
 
 
 def harmful_judgments(
     data: RankingDataset, text_features: Collection[str] | None = None
 ) -> Iterator[Finding]:
     """What `judgment_doubts` finds, and columns that are the grade in other words."""
-    copies = grade_copies(data)
+    copies = grade_copies(sampled(data, thresholds.SAMPLE_DOCUMENTS))
     for name in copies:
         yield _copy(name)
     for doubt in judgment_doubts(data, text_features):

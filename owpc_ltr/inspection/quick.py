@@ -48,7 +48,7 @@ def _of_values(data: RankingDataset) -> list[Finding]:
         return []
     named = {"": data}
     sample = take_sample(named)
-    found, tails = gather(named, limits_of(sample.data.features, data.n_documents))
+    found, tails = gather(named, limits_of(sample.data.features, data.n_documents), identify=False)
     return list(checks_of_values(found, tails, sample))
 
 

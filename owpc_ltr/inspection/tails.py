@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from owpc_ltr.data.arrow_numbers import arrow_of
 from owpc_ltr.data.dataset import RankingDataset
 
 KEPT = 512
 """How many values of each end are kept: an outlier is judged by those below it."""
-_CELLS = 1 << 20
+_CELLS = 1 << 17
+"""Values that are looked at together: they and the marks stay in the processor's cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,61 +36,87 @@ class Tail:
     row: list[tuple[str, int]]
 
 
-@dataclass
 class Tails:
-    """Values beyond the limits so far: by end and column, with the ids of their queries."""
+    """Values beyond the limits so far, those of all columns together."""
 
-    limits: Limits
-    found: dict[tuple[int, int], list[_Values]] = field(default_factory=dict)
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._found = [_Values.none()]
+        self._room = 8 * KEPT * max(len(limits.centre), 1)
 
     def add(self, part: RankingDataset, source: str, first: int) -> None:
         """Look at another part, whose rows are those of a source from number `first` on."""
         step = max(1, _CELLS // max(part.n_features, 1))
         for start in range(0, part.n_documents, step):
             rows = part.features[start : start + step]
-            for end, beyond in enumerate((rows < self.limits.low, rows > self.limits.high)):
-                for column in np.flatnonzero(beyond.any(axis=0)).tolist():
-                    own = np.flatnonzero(beyond[:, column] & (rows[:, column] != 0))
-                    far = start + self._farthest(rows, column, own)
-                    kept = self.found.setdefault((end, column), [])
-                    kept.append(_values(part, column, far, source, first))
-
-    def _farthest(
-        self, rows: NDArray[np.float32], column: int, own: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        if len(own) <= KEPT:
-            return own
-        far = np.abs(rows[own, column] - self.limits.centre[column])
-        return own[np.argpartition(far, -KEPT)[-KEPT:]]
+            beyond = (rows < self.limits.low) | (rows > self.limits.high)
+            if beyond.any():
+                row, column = np.nonzero(beyond)
+                self._found.append(_values(part, start + row, column, source, first))
+        if sum(len(one.value) for one in self._found) > self._room:
+            self._found = [self._farthest()]
 
     def of(self, end: int, column: int) -> Tail:
         """The farthest values of one end (0 low, 1 high) of a column."""
-        found = self.found.get((end, column), [])
-        values = np.concatenate([np.empty(0, np.float32), *(one.values for one in found)])
-        ids = [query for one in found for query in one.queries]
-        rows = [row for one in found for row in one.rows]
-        distance = np.abs(values.astype(np.float64) - float(self.limits.centre[column]))
-        order = np.argsort(-distance, kind="stable")[:KEPT]
-        places = order.tolist()
+        if len(self._found) > 1:
+            self._found = [self._farthest()]
+        (found,) = self._found
+        high = found.value > self.limits.centre[column]
+        own = np.flatnonzero((found.column == column) & (high == bool(end)))
         return Tail(
-            distance[order], values[order], [ids[p] for p in places], [rows[p] for p in places]
+            self._distance(found)[own],
+            found.value[own],
+            found.query[own].tolist(),
+            list(zip(found.source[own].tolist(), found.row[own].tolist(), strict=True)),
         )
+
+    def _distance(self, found: _Values) -> NDArray[np.float64]:
+        return np.abs(found.value.astype(np.float64) - self.limits.centre[found.column])
+
+    def _farthest(self) -> _Values:
+        """The farthest values of each end of each column, the farthest first."""
+        parts: Any = zip(*self._found, strict=True)
+        found = _Values(*map(np.concatenate, parts))
+        tail = 2 * found.column + (found.value > self.limits.centre[found.column])
+        order = np.lexsort((-self._distance(found), tail))
+        starts = np.searchsorted(tail[order], np.arange(2 * len(self.limits.centre)))
+        place = np.arange(len(order)) - starts[tail[order]]
+        return found.at(order[place < KEPT])
 
 
 class _Values(NamedTuple):
-    """Values of a part, with the ids of their queries and their places in the source."""
+    """Values with their columns, the ids of their queries, and their places in the sources."""
 
-    values: NDArray[np.float32]
-    queries: list[str]
-    rows: list[tuple[str, int]]
+    column: NDArray[np.int64]
+    value: NDArray[np.float32]
+    query: NDArray[Any]
+    source: NDArray[Any]
+    row: NDArray[np.int64]
+
+    @classmethod
+    def none(cls) -> _Values:
+        """No values."""
+        number, text = np.empty(0, np.int64), np.empty(0, object)
+        return cls(number, np.empty(0, np.float32), text, text, number)
+
+    def at(self, places: NDArray[np.int64]) -> _Values:
+        """Those at these places."""
+        return _Values(*(part[places] for part in self))
 
 
 def _values(
-    part: RankingDataset, column: int, rows: NDArray[np.int64], source: str, first: int
+    part: RankingDataset,
+    row: NDArray[np.int64],
+    column: NDArray[np.int64],
+    source: str,
+    first: int,
 ) -> _Values:
-    queries = np.searchsorted(part.offsets, rows, side="right") - 1
-    ids = [part.query_ids[query].as_py() for query in queries.tolist()]
-    return _Values(part.features[rows, column], ids, [(source, first + r) for r in rows.tolist()])
+    """What is not 0 there."""
+    value = part.features[row, column]
+    row, column, value = row[value != 0], column[value != 0], value[value != 0]
+    query = np.searchsorted(part.offsets, row, side="right") - 1
+    ids = part.query_ids.take(arrow_of(query)).to_numpy(zero_copy_only=False)
+    return _Values(column, value, ids, np.full(len(row), source, object), first + row)
 
 
 def limits_of(features: NDArray[np.float32], rows: int) -> Limits:
