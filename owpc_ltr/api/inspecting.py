@@ -11,6 +11,7 @@ from owpc_ltr.errors import UsageError
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.data.partitioned.kept import Room
     from owpc_ltr.inspection.finding import Finding
     from owpc_ltr.inspection.result import Inspection
 
@@ -25,7 +26,7 @@ def inspect(
     training: bool = True,
     learning_curve: bool | None = None,
     max_features: int | None = None,
-    memory: int | None = None,
+    memory: int | Room | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Inspection:
@@ -44,7 +45,8 @@ def inspect(
     >>> import numpy as np
     >>> values, queries = np.arange(80.0), np.repeat(np.arange(20), 4)
     >>> columns = np.column_stack([values % 7, values % 7, values % 5])
-    >>> data = ltr.make_dataset(columns, values % 3 % 2, queries, ["title", "titel", "votes"])
+    >>> labels = columns[:, 1] + columns[:, 2] > 5
+    >>> data = ltr.make_dataset(columns, labels, queries, ["title", "titel", "votes"])
     >>> [finding.subject for finding in ltr.inspect(data, training=False).warnings]
     ['title, titel']
     """
@@ -77,7 +79,7 @@ def _placed(finding: Finding) -> Finding:
 def _named(
     data: Data | str | Path | Sequence[str | Path] | Mapping[str, Data],
     max_features: int | None,
-    memory: int | None,
+    memory: int | Room | None,
 ) -> dict[str, Data]:
     """The datasets by the names that findings give to them."""
     from owpc_ltr.api.partitions import open_or_read

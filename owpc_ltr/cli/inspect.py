@@ -60,7 +60,7 @@ def inspect(
     what more judgments would give: by default where that takes about 10 seconds at most.
     """
     from owpc_ltr.api.inspecting import inspect as inspect_data
-    from owpc_ltr.api.partitions import bytes_of
+    from owpc_ltr.api.partitions import room_from
 
     if no_training and learning_curve:
         raise UsageError("a learning curve is made by training: leave out --no-training")
@@ -70,7 +70,7 @@ def inspect(
             training=not no_training,
             learning_curve=True if learning_curve else None,
             max_features=max_features,
-            memory=None if memory is None else bytes_of(memory),
+            memory=room_from(memory),
             seed=seed,
             progress=show,
         )

@@ -75,8 +75,8 @@ class Tails:
 
     def _farthest(self) -> _Values:
         """The farthest values of each end of each column, the farthest first."""
-        parts: Any = zip(*self._found, strict=True)
-        found = _Values(*map(np.concatenate, parts))
+        parts: list[Any] = [np.concatenate(each) for each in zip(*self._found, strict=True)]
+        found = _Values(*parts)
         tail = 2 * found.column + (found.value > self.limits.centre[found.column])
         order = np.lexsort((-self._distance(found), tail))
         starts = np.searchsorted(tail[order], np.arange(2 * len(self.limits.centre)))
@@ -101,7 +101,8 @@ class _Values(NamedTuple):
 
     def at(self, places: NDArray[np.int64]) -> _Values:
         """Those at these places."""
-        return _Values(*(part[places] for part in self))
+        parts: list[Any] = [part[places] for part in self]
+        return _Values(*parts)
 
 
 def _values(
