@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 import owpc_ltr as ltr
-from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.inspection.finding import CHECKS
+from owpc_ltr.inspection.quick import warnings_after_log, warnings_before_training
 from tests.planted import FAULTS, clean
+from tests.test_dataset_file import datasets
 
 REAL = ("letor2-ohsumed", "letor3-ohsumed")
 
@@ -73,3 +79,33 @@ def test_a_feature_is_named_with_the_checks_that_name_it() -> None:
 def test_the_same_data_are_inspected_alike() -> None:
     data = clean(100)
     assert repr(ltr.inspect(data)) == repr(ltr.inspect(data))
+
+
+@given(datasets())
+def test_any_data_can_be_inspected(data: RankingDataset) -> None:
+    found = ltr.inspect(data)
+    assert found.data.queries == data.n_queries
+    assert [row.name for row in found.features] == list(data.feature_names)
+    assert ltr.inspect({"one": data, "other": data}, training=False).data.parts == 2
+    assert repr(found)
+    assert found._repr_html_()
+    warnings_before_training(data)
+    warnings_after_log(data)
+
+
+LARGE = [0.0, 1.0, -2.5, 7.0, 3e38, -3e38, 1e-38, np.nan]
+
+
+@settings(max_examples=60)
+@given(
+    st.sampled_from([LARGE, [*LARGE[:4], np.nan], [*LARGE, np.inf, -np.inf]]).flatmap(
+        lambda some: hnp.arrays(np.float32, (90, 3), elements=st.sampled_from(some))
+    ),
+    hnp.arrays(np.float32, 90, elements=st.sampled_from([0.0, 1.0, 2.0, 1e9])),
+)
+def test_the_strangest_values_of_many_queries_can_be_inspected(
+    values: np.ndarray, labels: np.ndarray
+) -> None:
+    data = make_dataset(values, labels, np.repeat(np.arange(30), 3))
+    ltr.inspect(data, learning_curve=False)
+    warnings_before_training(data)
