@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
+from hypothesis import given
 
 import owpc_ltr as ltr
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.inspection import inspecting
 from owpc_ltr.inspection.finding import CHECKS
 from owpc_ltr.inspection.quick import warnings_after_log, warnings_before_training
 from tests.planted import FAULTS, clean
@@ -76,6 +76,29 @@ def test_a_feature_is_named_with_the_checks_that_name_it() -> None:
     assert set(named.values()) == {("duplicate-column",)}
 
 
+def test_a_grade_that_no_gain_can_count_is_told_and_stops_nothing() -> None:
+    """It is in no sample: the trial of all queries meets it."""
+    data = clean(6000)
+    labels = data.labels.copy()
+    labels[-1] = 1e6
+    found = ltr.inspect(replace(data, labels=labels), learning_curve=True)
+    assert [one.check for one in found.warnings] == ["grade-typo"]
+    assert found.data.sampled < 6000
+    assert found.learning_curve is None
+    assert any("cannot count the label" in one.message for one in found.findings)
+
+
+def test_a_curve_that_takes_long_is_left_out_and_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inspecting, "TRIAL_CELLS", 1000)
+    found = ltr.inspect(clean(100))
+    assert found.learning_curve is None
+    assert found.canary is not None
+    (note,) = found.findings
+    assert (note.check, note.advice) == ("not-looked-at", "ask for it with --learning-curve")
+    assert ltr.inspect(clean(100), learning_curve=True).learning_curve is not None
+    assert ltr.inspect(clean(100), learning_curve=False).findings == ()
+
+
 def test_the_same_data_are_inspected_alike() -> None:
     data = clean(100)
     assert repr(ltr.inspect(data)) == repr(ltr.inspect(data))
@@ -93,19 +116,15 @@ def test_any_data_can_be_inspected(data: RankingDataset) -> None:
     warnings_after_log(data)
 
 
-LARGE = [0.0, 1.0, -2.5, 7.0, 3e38, -3e38, 1e-38, np.nan]
-
-
-@settings(max_examples=60)
-@given(
-    st.sampled_from([LARGE, [*LARGE[:4], np.nan], [*LARGE, np.inf, -np.inf]]).flatmap(
-        lambda some: hnp.arrays(np.float32, (90, 3), elements=st.sampled_from(some))
-    ),
-    hnp.arrays(np.float32, 90, elements=st.sampled_from([0.0, 1.0, 2.0, 1e9])),
-)
-def test_the_strangest_values_of_many_queries_can_be_inspected(
-    values: np.ndarray, labels: np.ndarray
-) -> None:
-    data = make_dataset(values, labels, np.repeat(np.arange(30), 3))
-    ltr.inspect(data, learning_curve=False)
+@pytest.mark.parametrize("seed", range(12))
+def test_the_strangest_values_can_be_inspected(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    mild, large = [0.0, 1.0, -2.5, 7.0, np.nan], [3e38, -3e38, 1e-38]
+    some = [mild, mild + large, [*mild, *large, np.inf, -np.inf]][seed % 3]
+    grades: list[list[float]] = [[0, 1], [0, 1, 2, 1e9], [0, 1e-30, 1], [0, 1, 3e38]]
+    values = rng.choice(np.array(some, np.float32), (600, 4))
+    data = make_dataset(values, rng.choice(grades[seed % 4], 600), np.repeat(np.arange(100), 6))
+    found = ltr.inspect(data)
+    assert found.data.documents == 600
+    assert repr(found)
     warnings_before_training(data)

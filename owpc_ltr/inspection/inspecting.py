@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.data.columns import ColumnFacts
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.errors import BadInput, OwpcLtrError, UsageError
 from owpc_ltr.evaluation.judgment_checks import shares_right
 from owpc_ltr.inspection.canary import canary, canary_findings
 from owpc_ltr.inspection.constant import constant_columns
@@ -108,11 +108,15 @@ def _tried(
         return None, None, []
     learn = default_learner(run.seed)
     run.progress("shuffled labels", None)
-    tried = canary(sample.data, learn, run.seed)
+    try:
+        tried = canary(sample.data, learn, run.seed)
+    except OwpcLtrError as why:
+        # Grades beyond any gain, say: whatever it is, the findings are wanted all the more.
+        return None, None, [_left_out(f"labels were not tried: {why}", "")]
     if tried is None:
         return None, None, [_left_out("labels were not tried: too few queries have contrast", "")]
-    curve, why = _curve(named, learn, run, trials.curve)
-    return tried, curve, [] if why is None else [why]
+    curve, why_not = _curve(named, learn, run, trials.curve)
+    return tried, curve, [] if why_not is None else [why_not]
 
 
 def _curve(
@@ -126,7 +130,11 @@ def _curve(
             "no learning curve was made: of so many values it takes more than about 10 seconds",
             "ask for it with --learning-curve",
         )
-    curve = learning_curve(_in_memory(named), learn, run)
+    data = _in_memory(named)
+    try:
+        curve = learning_curve(data, learn, run)
+    except OwpcLtrError as why:
+        return None, _left_out(f"no learning curve was made: {why}", "")
     if curve is not None:
         return curve, None
     return None, _left_out(f"no learning curve was made: it takes {FEWEST} queries at least", "")
