@@ -186,6 +186,14 @@ def test_cents_in_scattered_queries_are_told_with_the_factor() -> None:
     assert set(named) == {1}
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_prices_that_rise_year_by_year_changed_no_unit(seed: int) -> None:
+    data = clean(400, seed)
+    column = data.feature_names.index("price")
+    rising = data.features[:, column] * np.exp(np.linspace(0, 2, data.n_documents))
+    assert found(without(data, column, rising.astype(np.float32)), "unit-change") == []
+
+
 def test_scores_of_another_engine_are_one_finding_for_all_their_columns() -> None:
     """BM25 of OpenSearch 2 is 2.2 times that of 3."""
     data = clean(400)

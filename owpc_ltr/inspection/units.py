@@ -83,11 +83,27 @@ def _in_stretch(sample: Sample, column: int, stretch: Stretch) -> Change | None:
     rows = rows_in(sample, stretch)
     values = sample.data.features[:, column]
     factor = factor_between(values[rows], values[~rows])
-    if factor is None:
+    if factor is None or _drifts(sample, column, stretch):
         return None
     blocks = sample.blocks[stretch.first], sample.blocks[stretch.last - 1]
     place = sample.place(stretch.first, stretch.last)
     return Change(factor, place, (blocks[0].first, blocks[1].last))
+
+
+def _drifts(sample: Sample, column: int, stretch: Stretch) -> bool:
+    """Whether a straight line through the blocks fits better than one step: prices that rise."""
+    sizes = np.abs(sample.data.features[:, column].astype(np.float64))
+    there = np.isfinite(sizes) & (sizes > 0)
+    logs, block = np.log(sizes[there]), sample.block[sample.query][there]
+    order = np.argsort(block, kind="stable")
+    numbers, starts = np.unique(block[order], return_index=True)
+    medians = np.array([np.median(part) for part in np.split(logs[order], starts[1:])])
+    inside = (numbers >= stretch.first) & (numbers < stretch.last)
+    step = sum(
+        float(((own - own.mean()) ** 2).sum()) for own in (medians[inside], medians[~inside])
+    )
+    line = np.polynomial.Polynomial.fit(numbers, medians, 1)
+    return bool(((medians - line(numbers)) ** 2).sum() < step)
 
 
 def _between_queries(sample: Sample, column: int) -> Change | None:
