@@ -91,19 +91,44 @@ def _in_stretch(sample: Sample, column: int, stretch: Stretch) -> Change | None:
 
 
 def _drifts(sample: Sample, column: int, stretch: Stretch) -> bool:
-    """Whether a straight line through the blocks fits better than one step: prices that rise."""
+    """Whether values change from block to block, as prices that rise, and not at once.
+
+    A straight line through the blocks then fits better than one step, or the change at an end of
+    the stretch is a small part of that between inside and outside.
+    """
+    numbers, medians = _by_block(sample, column)
+    inside = (numbers >= stretch.first) & (numbers < stretch.last)
+    if inside.all() or not inside.any():
+        return True
+    sides = medians[inside], medians[~inside]
+    step = sum(float(((own - own.mean()) ** 2).sum()) for own in sides)
+    line = np.polynomial.Polynomial.fit(numbers, medians, 1)
+    if float(((medians - line(numbers)) ** 2).sum()) < step:
+        return True
+    shift = abs(float(np.median(sides[0]) - np.median(sides[1])))
+    before, after = medians[numbers < stretch.first][::-1], medians[numbers >= stretch.last]
+    jumps = [
+        abs(_near(own) - _near(outside))
+        for own, outside in ((sides[0], before), (sides[0][::-1], after))
+        if len(outside)
+    ]
+    return min(jumps) < thresholds.AT_ONCE * shift
+
+
+def _by_block(sample: Sample, column: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Blocks with a value other than 0, and the median of the logarithms of sizes there."""
     sizes = np.abs(sample.data.features[:, column].astype(np.float64))
     there = np.isfinite(sizes) & (sizes > 0)
     logs, block = np.log(sizes[there]), sample.block[sample.query][there]
     order = np.argsort(block, kind="stable")
     numbers, starts = np.unique(block[order], return_index=True)
     medians = np.array([np.median(part) for part in np.split(logs[order], starts[1:])])
-    inside = (numbers >= stretch.first) & (numbers < stretch.last)
-    step = sum(
-        float(((own - own.mean()) ** 2).sum()) for own in (medians[inside], medians[~inside])
-    )
-    line = np.polynomial.Polynomial.fit(numbers, medians, 1)
-    return bool(((medians - line(numbers)) ** 2).sum() < step)
+    return numbers, medians
+
+
+def _near(medians: NDArray[np.float64]) -> float:
+    """The mean of the first two, but for the very first, through which the border may go."""
+    return float((medians[1:3] if len(medians) > 1 else medians).mean())
 
 
 def _between_queries(sample: Sample, column: int) -> Change | None:
