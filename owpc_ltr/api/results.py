@@ -27,13 +27,13 @@ from owpc_ltr.evaluation.risk_bounds import Bound
 from owpc_ltr.explaining.explanation import Explanation
 from owpc_ltr.explaining.hit import ExplainedHit
 from owpc_ltr.host.registry import Failure
-from owpc_ltr.reproduction.outcome import Reproduction
-from owpc_ltr.reproduction.rows import Row as ReproductionRow
 from owpc_ltr.inspection.figures import Canary, DataFigures, FeatureRow, LearningCurve
 from owpc_ltr.inspection.finding import Finding
 from owpc_ltr.inspection.result import Inspection
 from owpc_ltr.inspection.text import figures as inspection_figures
 from owpc_ltr.inspection.text import trials as inspection_trials
+from owpc_ltr.reproduction.outcome import Reproduction
+from owpc_ltr.reproduction.rows import Row as ReproductionRow
 from owpc_ltr.testing import Checked
 from owpc_ltr.training.cross_validation import Choice, Selection
 from owpc_ltr.training.feature_worth import Costs
