@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 import typer
@@ -31,9 +31,10 @@ from owpc_ltr.interop.import_columns import Columns, import_with
 from owpc_ltr.interop.upgrade_report import read_deployed
 from owpc_ltr.models.linear import load_model
 from owpc_ltr.models.reordering import load_ranker
+from owpc_ltr.reproduction.folders import find_collections
 
 MISSING = "there-is-none"
-NOT_READ = {"run", "files", "out", "journal", "folder", "home", "java", "ca"}
+NOT_READ = {"run", "files", "out", "per_query", "journal", "folder", "home", "java", "ca"}
 """Paths that are written, or that no command reads as its input."""
 
 READERS: dict[str, Callable[[Path], object]] = {
@@ -56,6 +57,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "join": read_joined_tables,
     "documents": lambda path: next(read_json_lines(path)),
     "plugin": lambda path: registry.load([path]),
+    "letor": find_collections,
     "push file": load_featureset,
     "import file": lambda path: import_with(path, Columns()),
     "doctor model": lambda path: read_deployed(path, serving_profile("opensearch", "3.0"), None),
@@ -126,6 +128,8 @@ def words_of(path: tuple[str, ...], absent: str) -> list[str]:
             value = "out.json"
         elif isinstance(hint, type) and issubclass(hint, StrEnum):
             value = next(iter(hint)).value
+        elif get_origin(hint) is Literal:
+            value = get_args(hint)[0]
         option = [] if isinstance(info, ArgumentInfo) else [_option(info, name)]
         words += [*option, value]
     return words

@@ -10,7 +10,7 @@ import typer
 from owpc_ltr.cli.files import Reads
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Json, MaxFeatures, Memory, Seed
-from owpc_ltr.cli.output import print_json, print_table, progress
+from owpc_ltr.cli.output import print_json, print_table, print_wrapped, progress
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.shown import printable
 
@@ -94,11 +94,11 @@ def _print(found: Inspection, *, everything: bool) -> None:
     _print_features(found, everything=everything)
     typer.echo("")
     for one in found.findings:
-        typer.echo(printable(f"{one.severity}: {one.line}"))
+        print_wrapped(f"{one.severity}: {one.line}")
     if not found.findings:
         typer.echo("nothing was found")
     for line in inspection_trials(found.canary, found.learning_curve):
-        typer.echo(line)
+        print_wrapped(line)
 
 
 def _print_features(found: Inspection, *, everything: bool) -> None:

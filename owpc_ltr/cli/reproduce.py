@@ -30,7 +30,7 @@ def reproduce(
     *,
     letor: Annotated[
         Path,
-        Reads("{path}: there is no such folder; name the one that holds LETOR's data sets"),
+        Reads("{path} is no folder: name the one that holds LETOR's data sets"),
         typer.Option(help="The folder with LETOR's data sets: Fold1/train.txt, or S1.txt to S5."),
     ],
     data_set: Annotated[
