@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from owpc_ltr.api.partitions import open_dataset, partition
     from owpc_ltr.api.plugins import plugins
+    from owpc_ltr.api.reporting import report
     from owpc_ltr.api.reproducing import reproduce
     from owpc_ltr.api.training import read_costs, select, train, train_reranker
     from owpc_ltr.api.workers import use_workers
@@ -71,6 +72,7 @@ __all__ = [
     "read_joined_tables",
     "read_judgments",
     "read_run",
+    "report",
     "reproduce",
     "risk_bounds",
     "save_dataset",
@@ -117,6 +119,7 @@ _HOMES = {
     "read_joined_tables": "owpc_ltr.data.joined_tables.reading",
     "read_judgments": "owpc_ltr.api.judgments",
     "read_run": "owpc_ltr.api.datasets",
+    "report": "owpc_ltr.api.reporting",
     "reproduce": "owpc_ltr.api.reproducing",
     "risk_bounds": "owpc_ltr.api.models",
     "save_dataset": "owpc_ltr.data.parquet",

@@ -1,0 +1,46 @@
+"""`report`: one HTML page of results, to be shown to who never saw the project."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from owpc_ltr.reporting.page import Page
+
+
+def report(
+    *parts: Any,
+    out: Path | str | None = None,
+    title: str | None = None,
+    plugins: Sequence[Path | str] = (),
+) -> Page:
+    """The page of these results, written to the file `out` where one is named.
+
+    Parts are results in any order: an `Evaluation`, models or their files, a dataset, `Costs`,
+    bounds of `risk_bounds`. What a section needs and is not among them is left out, and said. The
+    page needs no network; in a notebook it shows itself, and `charts` has its pictures by name.
+
+    Raises UsageError for a part of another kind, BadInput for a file that is no model.
+    """
+    from owpc_ltr.api.report_parts import material_of
+    from owpc_ltr.files.output import output_file, write_output
+    from owpc_ltr.reporting.assembly import page_of
+
+    if out is not None:
+        output_file(out, [part for part in parts if isinstance(part, Path | str)])
+    material = material_of(parts, plugins)
+    page = page_of(material, title or _title(material))
+    if out is not None:
+        write_output(out, page.html().encode())
+    return page
+
+
+def _title(material: Any) -> str:
+    contest = material.contest
+    if contest is None:
+        named = [one.name for one in material.rankers]
+        return f"Report on {', '.join(named)}" if named else "Report"
+    new = contest.new.name
+    return f"{new} against {contest.baseline}" if contest.baseline else f"How {new} ranks"

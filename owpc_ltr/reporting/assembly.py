@@ -1,0 +1,133 @@
+"""Assembly: results of any kind put in the order of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from owpc_ltr.arrays import Vector
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+from owpc_ltr.evaluation.risk_bounds import Bound
+from owpc_ltr.models.reordering import ReorderingModel
+from owpc_ltr.protocols import Model
+from owpc_ltr.reporting.blocks import Section
+from owpc_ltr.reporting.contest import Contest
+from owpc_ltr.reporting.page import Page
+from owpc_ltr.reporting.record import Record
+from owpc_ltr.reporting.sections.comparison import comparison_section
+from owpc_ltr.reporting.sections.data import data_section
+from owpc_ltr.reporting.sections.features import features_section
+from owpc_ltr.reporting.sections.provenance import provenance_section
+from owpc_ltr.reporting.sections.queries import queries_section
+from owpc_ltr.reporting.sections.scores import scores_section
+from owpc_ltr.reporting.sections.training import training_section
+from owpc_ltr.reporting.verdict import Verdict, verdict_of
+
+
+@dataclass(frozen=True, eq=False)
+class Reported:
+    """A ranker on the page: its model where there is one, and what its loss cares for."""
+
+    name: str
+    model: Model | ReorderingModel | None
+    rank_weights: Sequence[float] = ()
+    scores: Vector | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Material:
+    """All that a page can be made of; what is None or empty is left out."""
+
+    contest: Contest | None = None
+    rankers: tuple[Reported, ...] = ()
+    data: RankingDataset | PartitionedDataset | None = None
+    bounds: tuple[Bound, ...] = ()
+    costs: Mapping[str, float] = field(default_factory=dict)
+
+
+def page_of(material: Material, title: str) -> Page:
+    """The page: the verdict, a section for whatever there is, and what is not there."""
+    contest = material.contest
+    verdict: Verdict | None = None if contest is None else verdict_of(contest)
+    made: list[Section] = []
+    missing: list[tuple[str, str]] = []
+    for name, how, make in _PLAN:
+        found = make(material)
+        made += found
+        if not found:
+            missing.append((name, how))
+    return Page(title, verdict, tuple(made), tuple(missing))
+
+
+def _comparison(material: Material) -> list[Section]:
+    return [] if material.contest is None else [comparison_section(material.contest)]
+
+
+def _queries(material: Material) -> list[Section]:
+    return _some([None if material.contest is None else queries_section(material.contest)])
+
+
+def _features(material: Material) -> list[Section]:
+    data = material.data if isinstance(material.data, RankingDataset) else None
+    return _some(
+        [
+            features_section(each.name, model, data, material.costs, number)
+            for number, each in enumerate(material.rankers)
+            if (model := _single(each.model)) is not None
+        ]
+    )
+
+
+def _scores(material: Material) -> list[Section]:
+    data = material.data
+    if not isinstance(data, RankingDataset):
+        return []
+    named = [one for one in material.rankers if one.scores is not None][:1]
+    return _some([scores_section(one.name, one.scores, data) for one in named])  # type: ignore[arg-type]
+
+
+def _training(material: Material) -> list[Section]:
+    return _some(
+        [
+            training_section(each.name, Record(each.model.record), each.rank_weights, number)
+            for number, each in enumerate(material.rankers)
+            if each.model is not None
+        ]
+    )
+
+
+def _data(material: Material) -> list[Section]:
+    if material.data is None:
+        return []
+    what = "the data given" if material.contest is None else material.contest.queries_in_words
+    return [data_section(material.data, what)]
+
+
+def _provenance(material: Material) -> list[Section]:
+    records = [
+        (each.name, Record(each.model.record))
+        for each in material.rankers
+        if each.model is not None
+    ]
+    return _some([provenance_section(records, material.bounds)])
+
+
+def _some(found: Sequence[Section | None]) -> list[Section]:
+    return [one for one in found if one is not None]
+
+
+def _single(model: Model | ReorderingModel | None) -> Model | None:
+    """What scores single documents: of a reordering, its base."""
+    return model.base if isinstance(model, ReorderingModel) else model
+
+
+_PLAN: tuple[tuple[str, str, Callable[[Material], list[Section]]], ...] = (
+    ("a comparison", "give judged queries: --data", _comparison),
+    ("queries before and after", "name a baseline: --baseline feature:NAME", _queries),
+    ("features", "give a model file", _features),
+    ("scores", "give a model and a dataset in one file", _scores),
+    ("training", "give a model that owpc-ltr trained", _training),
+    ("data", "give judged queries: --data", _data),
+    ("provenance", "give a model that owpc-ltr trained", _provenance),
+)

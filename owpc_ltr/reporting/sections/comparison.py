@@ -1,0 +1,133 @@
+"""The comparison: each ranker's means, and their differences with intervals."""
+
+from __future__ import annotations
+
+from owpc_ltr.reporting.blocks import Block, Chart, Section, Table, Text
+from owpc_ltr.reporting.charts.forest import Interval, forest
+from owpc_ltr.reporting.contest import Contest, Contestant, Duel
+from owpc_ltr.reporting.figures import amount, interval, p_words, signed
+
+
+def comparison_section(contest: Contest) -> Section:
+    """How good each ranker is, and which differences can be told from chance."""
+    blocks: list[Block] = [Text(warning, "warning") for warning in contest.warnings]
+    if contest.baseline is not None:
+        blocks += _forests(contest)
+    blocks.append(_means(contest))
+    if contest.duels:
+        blocks.append(_duels(contest))
+    blocks.append(_conventions(contest))
+    lead = (
+        "A dot is the mean difference over all queries; its bar is where the true difference lies "
+        "with 95 % confidence. A bar that crosses zero may be chance."
+        if contest.duels
+        else "How good each ranker is, in the mean over queries."
+    )
+    return Section(
+        "comparison", "Comparison", "Is it better, and how sure is that?", lead, tuple(blocks)
+    )
+
+
+def _forests(contest: Contest) -> list[Chart]:
+    """One plot where there is one new ranker; else one a metric, with all rankers."""
+    against = [duel for duel in contest.duels if duel.b == contest.baseline]
+    rankers = list(dict.fromkeys(duel.a for duel in against))
+    if len(rankers) == 1:
+        return [_forest(against, "comparison-all", [duel.measure.name for duel in against])]
+    charts = []
+    for number, measure in enumerate(contest.measures):
+        of_metric = [duel for duel in against if duel.measure == measure]
+        if of_metric:
+            labels = [duel.a for duel in of_metric]
+            charts.append(_forest(of_metric, f"comparison-{number}", labels))
+    return charts
+
+
+def _forest(duels: list[Duel], name: str, labels: list[str]) -> Chart:
+    rows = [
+        Interval(
+            label,
+            duel.comparison.mean_difference,
+            duel.comparison.low,
+            duel.comparison.high,
+            duel.outcome,
+        )
+        for label, duel in zip(labels, duels, strict=True)
+    ]
+    metrics = list(dict.fromkeys(duel.measure.name for duel in duels))
+    a = list(dict.fromkeys(duel.a for duel in duels))
+    what = metrics[0] if len(metrics) == 1 else "the metric"
+    title = f"{a[0] if len(a) == 1 else f'{metrics[0]}: rankers'} against {duels[0].b}"
+    told = "; ".join(
+        f"{row.label} {signed(row.value)} ({interval(row.low, row.high)}), {row.outcome}"
+        for row in rows
+    )
+    return Chart(
+        name,
+        title,
+        forest(rows, f"difference of {what}"),
+        f"Differences from {duels[0].b}, with 95 % intervals: {told}.",
+        Table(
+            f"Differences from {duels[0].b}",
+            ("of", "difference", "95 % low", "95 % high", "verdict"),
+            tuple(
+                (row.label, signed(row.value), signed(row.low), signed(row.high), row.outcome)
+                for row in rows
+            ),
+        ),
+        ("▶ better", "● not shown", "◀ worse"),
+    )
+
+
+def _means(contest: Contest) -> Table:
+    names = [measure.name for measure in contest.measures]
+    return Table(
+        f"Means over {len(contest.query_ids):,} queries"
+        f"{', weighted by their importance' if contest.weighted else ''}, with 95 % intervals",
+        ("ranker", *names),
+        tuple((one.name, *(_mean(one, name) for name in names)) for one in contest.contestants),
+    )
+
+
+def _mean(one: Contestant, name: str) -> str:
+    if name not in one.intervals:
+        return amount(one.means[name])
+    low, high = one.intervals[name]
+    return f"{amount(one.means[name])} ({amount(low)} to {amount(high)})"
+
+
+def _duels(contest: Contest) -> Table:
+    headers = (
+        "ranker", "against", "metric", "difference", "95 % interval", "p corrected",
+        "better", "worse", "same", "verdict",
+    )  # fmt: skip
+    rows = tuple(
+        (
+            duel.a,
+            duel.b,
+            duel.measure.name,
+            signed(duel.comparison.mean_difference),
+            interval(duel.comparison.low, duel.comparison.high),
+            p_words(duel.p).removeprefix("p ").removeprefix("= "),
+            duel.better_queries,
+            duel.worse_queries,
+            duel.comparison.ties,
+            duel.outcome,
+        )
+        for duel in contest.duels
+    )
+    return Table("Pairs of rankers; better, worse and same count queries", headers, rows)
+
+
+def _conventions(contest: Contest) -> Table:
+    return Table(
+        "What the metrics mean",
+        ("metric", "convention"),
+        tuple(
+            (
+                measure.name,
+                measure.convention + ("" if measure.higher_is_better else "; less is better"),
+            )
+            for measure in contest.measures
+        ),
+    )

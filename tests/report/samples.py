@@ -1,0 +1,84 @@
+"""Small results to make pages of: rankers of which it is known who is better."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from owpc_ltr.api.evaluation import Evaluation, evaluate
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.models.additive import AdditiveModel, Curve
+from owpc_ltr.models.linear import LinearModel
+
+NAMES = ("good", "noise", "bm25")
+HOSTILE = (
+    "</script><script>alert(1)</script>",
+    "<img src=x onerror=alert(2)>",
+    '"><svg onload=alert(3)>',
+    "{{ 7 * 7 }} {% for x in y %}",
+    "line\u2028separator\u2029and \x00 \x1b[31m",
+    "right\u202eto left",
+    "<!-- comment",
+    "javascript:alert(4)",
+    "a" * 400,
+    "٣ ünïcödé 🎬 ' \" & &amp;",
+)
+"""Texts of which each would do harm somewhere if it were not escaped."""
+
+
+def dataset(n_queries: int = 40, *, texts: tuple[str, ...] | None = None) -> RankingDataset:
+    """Queries of 12 documents whose grades the first feature tells, the last one less so."""
+    rng = np.random.default_rng(5)
+    rows = 12 * n_queries
+    labels = (rng.random(rows) < 0.3).astype(np.float32)
+    noise = rng.normal(size=(3, rows))
+    columns = [labels + 0.4 * noise[0], noise[1], labels + 1.2 * noise[2]]
+    features = np.stack(columns, axis=1).astype(np.float32)
+    features[::7, 1] = np.nan
+    queries = np.repeat([f"q{n}" for n in range(n_queries)], 12)
+    documents = [f"d{n}" for n in range(rows)]
+    data = make_dataset(features, labels, queries, NAMES, document_ids=documents)
+    words = texts or tuple(f"words {n}" for n in range(n_queries))
+    params = [json.dumps({"query": words[n % len(words)]}) for n in range(n_queries)]
+    return replace(data, query_params=pa.array(params))
+
+
+def linear(*weights: float) -> LinearModel:
+    """A model of the three features, with a record as training leaves it."""
+    candidates = [(name, c) for name in ("inverse", "constant") for c in (0.1, 1.0, 10.0)]
+    table = [
+        {"loss.generator": name, "optimizer.C": c, "validation": 0.8 + 0.01 * place, "passes": 3}
+        for place, (name, c) in enumerate(candidates)
+    ]
+    passes = [{"pass": n, "gap": 10.0 / n**2, "objective": 5.0 + 1 / n} for n in range(1, 9)]
+    record = {
+        "owpc_ltr": "0.1.0",
+        "loss": {"name": "owpc", "settings": {"generator": "inverse"}},
+        "optimizer": {"name": "larank", "settings": {"C": 10.0}},
+        "select": "map",
+        "validation": 0.85,
+        "table": table,
+        "history": passes,
+        "queries": 100,
+        "documents": 1200,
+        "fingerprint": "ab" * 32,
+        "certificate": {"gap": 0.1, "passes": 8, "stop_reason": "gap within 0.001 of the gain"},
+        "warnings": ["a <warning> of training"],
+    }
+    return LinearModel(NAMES, np.array(weights), record=record)
+
+
+def curves() -> AdditiveModel:
+    """A sum of curves, one of which minds missing values."""
+    knots = np.array([-1.0, 0.0, 1.0, 2.0])
+    rising = Curve(knots, np.array([0.0, 0.2, 1.0, 1.4]), missing=-0.3)
+    return AdditiveModel(NAMES, {"good": rising, "bm25": Curve(knots, knots**2)})
+
+
+def against(good: float, other: float, n_queries: int = 40) -> Evaluation:
+    """A ranker by the good feature and noise, against `feature:bm25`."""
+    data = dataset(n_queries)
+    return evaluate(linear(good, other, 0.0), data.without_missing(), against="feature:bm25")

@@ -1,0 +1,226 @@
+"""The page in a real browser: phones and desks, light and dark, keyboard, printing, no network."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import owpc_ltr
+from owpc_ltr.api.evaluation import evaluate
+from tests.report.samples import HOSTILE, against, curves, dataset, linear
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+VIEWS = [(width, theme) for width in (390, 1440) for theme in ("light", "dark")]
+_WAIT = 60_000
+_AT = """(() => {
+    const at = document.activeElement;
+    if (at === document.body) return null;
+    const place = [...document.querySelectorAll("*")].indexOf(at);
+    return `${place} ${getComputedStyle(at).outlineStyle}`;
+})()"""
+"""Where the keyboard is, and how that is seen."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A page as a browser has it, what it said, and what it asked the network for."""
+
+    page: Any
+    said: list[str]
+    asked: list[str]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        pytest.skip(f"no browser is installed: none of {', '.join(BROWSERS)}")
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def small() -> str:
+    return owpc_ltr.report(against(1.0, 0.0, 20)).html()
+
+
+@pytest.fixture(scope="module")
+def report() -> str:
+    texts = (*HOSTILE, *(f"ordinary words {n}" for n in range(60)))
+    data = dataset(len(texts), texts=texts)
+    model = linear(1.0, 0.1, -0.2)
+    evaluation = evaluate(model, data, against="feature:bm25")
+    return owpc_ltr.report(evaluation, model, curves(), title="A <small> report").html()
+
+
+def opened(
+    browser: Any, html: str, tmp_path: Path, width: int = 1440, theme: str = "light"
+) -> Seen:
+    """The page of this text, drawn, where every request but that for itself is refused."""
+    file = tmp_path / "report.html"
+    file.write_text(html)
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme)
+    page = context.new_page()
+    seen = Seen(page, [], [])
+    page.on("console", lambda message: seen.said.append(message.text))
+    page.on("pageerror", lambda error: seen.said.append(str(error)))
+    address = file.as_uri()
+
+    def answer(route: Any) -> None:
+        if route.request.url == address:
+            route.continue_()
+        else:
+            seen.asked.append(route.request.url)
+            route.abort()
+
+    page.route("**/*", answer)
+    page.goto(address)
+    if "data-drawn" in html or "dataset.drawn" in html:
+        page.wait_for_selector("html[data-drawn]", timeout=_WAIT)
+    return seen
+
+
+def overflow(seen: Seen) -> int:
+    """By how much the page is wider than its window."""
+    return int(seen.page.evaluate("document.documentElement.scrollWidth - innerWidth"))
+
+
+def faults(seen: Seen, *rules: str) -> list[str]:
+    """What keeps people from using the page, of the graver kinds, by axe-core; by these rules."""
+    source = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
+    # The page's policy forbids scripts in it; the browser's own console is above that.
+    seen.page.evaluate(source)
+    only = {"runOnly": {"type": "rule", "values": list(rules)}} if rules else {}
+    found = seen.page.evaluate("(options) => axe.run(options)", only)
+    return [
+        f"{each['id']}: {each['nodes'][0]['html'][:200]}"
+        for each in found["violations"]
+        if each["impact"] in {"serious", "critical"}
+    ]
+
+
+@pytest.mark.parametrize(("width", "theme"), VIEWS)
+def test_a_page_is_whole_quiet_and_open_to_everybody(
+    browser: Any, report: str, tmp_path: Path, width: int, theme: str
+) -> None:
+    seen = opened(browser, report, tmp_path, width, theme)
+    assert seen.said == []
+    assert seen.asked == []
+    assert overflow(seen) <= 0
+    assert faults(seen) == []
+    charts = seen.page.locator(".chart:visible")
+    assert charts.count() == 12
+    for number in range(charts.count()):
+        box = charts.nth(number).locator("svg").bounding_box()
+        assert box is not None
+        assert 100 <= box["width"] <= width
+        assert box["height"] >= 40
+    seen.page.context.close()
+
+
+def test_search_filters_the_queries_and_leafs_through_them(
+    browser: Any, report: str, tmp_path: Path
+) -> None:
+    from playwright.sync_api import expect
+
+    seen = opened(browser, report, tmp_path)
+    page, status = seen.page, seen.page.locator(".status")
+    rows = page.locator(".queries tbody tr")
+    assert status.inner_text() == "Queries 1 to 20 of 70."
+    page.get_by_label("Search queries").fill("WORDS ordinary 7")
+    expect(status).to_contain_text("of 6.")
+    assert rows.count() == 6
+    assert all("7" in row for row in rows.all_inner_texts())
+    page.get_by_label("Search queries").fill("no such words")
+    expect(status).to_contain_text("No query")
+    assert rows.count() == 0
+    page.get_by_label("Search queries").fill("<script>")
+    expect(status).to_contain_text("of 1.")
+    assert HOSTILE[0] in rows.first.inner_text()
+    page.get_by_label("Search queries").fill("")
+    expect(status).to_contain_text("of 70.")
+    first = rows.first.inner_text()
+    page.get_by_role("button", name="Later").click()
+    expect(status).to_contain_text("21 to 40")
+    assert rows.first.inner_text() != first
+    page.get_by_label("Order").select_option("gains")
+    expect(status).to_contain_text("1 to 20")
+    changes = [float(row.split("\t")[3].replace("−", "-")) for row in rows.all_inner_texts()]
+    assert changes == sorted(changes, reverse=True)
+    assert seen.said == []
+    page.context.close()
+
+
+def test_the_keyboard_reaches_everything(browser: Any, report: str, tmp_path: Path) -> None:
+    seen = opened(browser, report, tmp_path, 390)
+    page = seen.page
+    reachable = page.evaluate(
+        """[...document.querySelectorAll(
+            'a, summary, input, select, button:not(:disabled), [tabindex="0"]'
+        )].filter((each) => each.checkVisibility()).length"""
+    )
+    visited = set()
+    for _ in range(reachable + 2):
+        page.keyboard.press("Tab")
+        visited.add(page.evaluate(_AT))
+    visited.discard(None)
+    assert len(visited) == reachable
+    assert all(str(each).endswith(" solid") for each in visited)
+    page.context.close()
+
+
+def test_it_prints_on_light_paper_with_its_tables_open(
+    browser: Any, report: str, tmp_path: Path
+) -> None:
+    seen = opened(browser, report, tmp_path, 1440, "dark")
+    made = seen.page.pdf(path=str(tmp_path / "page.pdf"), format="A4")
+    assert made.startswith(b"%PDF")
+    seen.page.emulate_media(media="print", color_scheme="dark")
+    paper = "getComputedStyle(document.body).backgroundColor"
+    assert seen.page.evaluate(paper) == "rgb(255, 255, 255)"
+    seen.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert seen.page.locator("details:not([open])").count() == 0
+    seen.page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert seen.page.locator("details[open]").count() == 0
+    assert overflow(seen) <= 0
+    seen.page.context.close()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "caught"),
+    [
+        ("<footer>", '<footer><div style="width:3000px">wide</div>', "overflow"),
+        ("<label>Search queries ", "<label></label><p>Search queries ", "label"),
+        ("<footer>", '<footer><img alt="" src="https://example.org/x.png">', "network"),
+        ('<html lang="en">', "<html>", "html-has-lang"),
+        ("--quiet: #566173", "--quiet: #c0c6cf", "color-contrast"),
+        ("structuredClone(spec)", "specification", "console"),
+    ],
+)
+def test_a_page_with_a_fault_is_caught(
+    browser: Any, small: str, tmp_path: Path, old: str, new: str, caught: str
+) -> None:
+    assert old in small
+    liar = small.replace(old, new)
+    if caught == "console":
+        # Nothing is drawn, so nothing is waited for.
+        liar = liar.replace("dataset.drawn", "dataset.never")
+    seen = opened(browser, liar, tmp_path, 390)
+    if caught == "overflow":
+        assert overflow(seen) > 0
+    elif caught == "network":
+        assert seen.asked or seen.said
+    elif caught == "console":
+        assert seen.said
+    else:
+        assert any(fault.startswith(caught) for fault in faults(seen, caught))
+    seen.page.context.close()

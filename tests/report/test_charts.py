@@ -1,0 +1,166 @@
+"""Charts: specifications are data, so that what they draw can be tested without drawing."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+import pytest
+import vl_convert
+
+from owpc_ltr.api.report_parts import material_of
+from owpc_ltr.reporting.assembly import page_of
+from owpc_ltr.reporting.blocks import Chart
+from owpc_ltr.reporting.charts.common import DASHES, SERIES, SHAPES
+from owpc_ltr.reporting.library import VEGA_LITE
+from owpc_ltr.reporting.page import Page
+from owpc_ltr.reporting.sections.scores import binned, less_the_mean
+from owpc_ltr.reporting.shapes import shapes_of
+from tests.report.samples import NAMES, against, curves, dataset, linear
+
+
+@pytest.fixture(scope="module")
+def page() -> Page:
+    parts = [against(1.0, 0.0), linear(1.0, 0.1, -0.2), curves()]
+    return page_of(material_of(parts), "Everything")
+
+
+def fields_of(part: Any) -> Iterator[str]:
+    """The names of fields that a specification reads."""
+    if isinstance(part, dict):
+        for name, value in part.items():
+            if name == "field" and isinstance(value, str):
+                yield value
+            elif name != "data":
+                yield from fields_of(value)
+    elif isinstance(part, list):
+        for value in part:
+            yield from fields_of(value)
+
+
+def check(chart: Chart) -> None:
+    """What every chart promises."""
+    rows = chart.spec["data"]["values"]
+    assert rows, f"{chart.name} is empty"
+    for field in set(fields_of(chart.spec)):
+        assert all(field in row for row in rows), f"{chart.name} reads {field}, which is not there"
+    assert chart.spec["width"] == "container"
+    assert chart.sentence
+    assert chart.table.rows
+    vl_convert.vegalite_to_vega(chart.spec, vl_version=VEGA_LITE)
+    json.dumps(chart.spec, allow_nan=False)
+
+
+def test_every_chart_keeps_what_charts_promise(page: Page) -> None:
+    names = [chart.name for chart in page.charts.values()]
+    expected = {
+        "comparison-all", "changes", "importance-0", "importance-1", "scores", "candidates-0",
+        "gap-0", "rank-weights-0", "grades", "shape-1-0",
+    }  # fmt: skip
+    assert expected <= set(names)
+    for chart in page.charts.values():
+        check(chart)
+
+
+def test_a_chart_of_a_field_that_there_is_not_is_noticed(page: Page) -> None:
+    chart = page.charts["changes"]
+    liar = json.loads(json.dumps(chart.spec).replace('"field": "queries"', '"field": "query"'))
+    with pytest.raises(AssertionError, match="reads query"):
+        check(Chart(chart.name, chart.title, liar, chart.sentence, chart.table))
+
+
+def test_colours_are_names_of_the_style_sheet(page: Page) -> None:
+    style = (files("owpc_ltr.reporting") / "page" / "page.css").read_text()
+    defined = [
+        set(re.findall(r"(--[a-z]+):", block)) for block in re.findall(r":root \{[^}]*", style)
+    ]
+    assert len(defined) == 3
+    assert defined[0] == defined[1] == defined[2]
+    text = json.dumps([chart.spec for chart in page.charts.values()])
+    used = set(re.findall(r"var\((--[a-z]+)\)", text))
+    assert used
+    assert used <= defined[0]
+    assert not re.search(r'"#[0-9a-f]{3,6}"', text)
+
+
+def test_series_differ_by_more_than_colour() -> None:
+    assert len(SERIES) == len(SHAPES) == len(DASHES)
+    assert len({str(dash) for dash in DASHES}) == len(DASHES)
+
+
+def test_the_forest_plot_holds_the_interval_of_the_comparison(page: Page) -> None:
+    found = against(1.0, 0.0).comparisons
+    rows = page.charts["comparison-all"].spec["data"]["values"]
+    assert [(row["low"], row["high"]) for row in rows] == [(one.low, one.high) for one in found]
+    assert {row["outcome"] for row in rows} == {"better"}
+
+
+def test_each_query_counts_once_among_the_changes(page: Page) -> None:
+    evaluation = against(1.0, 0.0)
+    rows = page.charts["changes"].spec["data"]["values"]
+    assert sum(row["queries"] for row in rows) == evaluation.data.n_queries
+    first = evaluation.comparisons[0]
+    sides = [
+        sum(row["queries"] for row in rows if row["side"] == side) for side in ("better", "worse")
+    ]
+    assert sides == [first.wins, first.losses]
+
+
+def test_shares_of_scores_add_up_to_one() -> None:
+    data = dataset()
+    scores = less_the_mean(data.features[:, 0].astype(np.float64), data)
+    assert np.add.reduceat(scores, data.offsets[:-1]) == pytest.approx(np.zeros(data.n_queries))
+    edges, shares = binned(scores, data.labels > 0)
+    assert len(edges) == len(shares["relevant documents"]) + 1
+    assert [sum(share) for share in shares.values()] == pytest.approx([1.0, 1.0])
+
+
+def test_the_pairs_that_scores_have_right_are_counted_one_by_one() -> None:
+    data = dataset(6)
+    scores = np.round(data.features[:, 2].astype(np.float64), 1)
+    right = pairs = 0.0
+    for query in range(data.n_queries):
+        rows = slice(data.offsets[query], data.offsets[query + 1])
+        of_query, relevant = scores[rows], data.labels[rows] > 0
+        differences = of_query[relevant][:, None] - of_query[~relevant][None, :]
+        right += (differences > 0).sum() + 0.5 * (differences == 0).sum()
+        pairs += differences.size
+    page = page_of(material_of([data, _scored(data, scores)]), "Scores")
+    assert f"in {right / pairs:.1%} of all pairs" in page.charts["scores"].sentence
+
+
+def test_shapes_of_a_sum_of_curves_are_the_curves() -> None:
+    model = curves()
+    by_name = {shape.feature: shape for shape in shapes_of(model, dataset().features)}
+    assert set(by_name) == {"good", "bm25"}
+    own = model.curves["good"]
+    assert np.diff(by_name["good"].gives) == pytest.approx(np.diff(own.values))
+    assert by_name["good"].missing == pytest.approx(own.missing - float(np.median(own.values)))
+
+
+def test_mean_curves_of_a_sum_of_curves_are_its_curves_too() -> None:
+    """The mean over documents, of a model whose features do not meet, is the curve itself."""
+
+    class Anonymous:
+        kind = "anonymous"
+        feature_names = NAMES
+        score = staticmethod(curves().score)
+
+    features = dataset().features
+    model: Any = Anonymous()
+    by_name = {shape.feature: shape for shape in shapes_of(model, features)}
+    assert set(by_name) == {"good", "bm25"}
+    found, own = by_name["good"], curves().curves["good"]
+    expected = own.at(found.values)
+    assert found.gives - found.gives[0] == pytest.approx(expected - expected[0], abs=1e-6)
+
+
+def _scored(data: Any, scores: Any) -> Any:
+    from owpc_ltr.api.evaluation import Evaluation, evaluate
+
+    found = evaluate(linear(1.0, 0.0, 0.0), data)
+    return Evaluation(**{**vars(found), "scores": scores})
