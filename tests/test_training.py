@@ -25,6 +25,7 @@ from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel, load_model, save_model
 from owpc_ltr.models.reordering import load_ranker
 from owpc_ltr.protocols import Run
+from owpc_ltr.training.history import kept_history
 from owpc_ltr.training.rerankers import RerankingPlan
 from owpc_ltr.training.train import Plan, train
 
@@ -410,3 +411,21 @@ def test_trees_are_trained_on_missing_values_as_they_are() -> None:
     shown = holes[:1].copy(), holes[:1].copy()
     shown[0][0, 0], shown[1][0, 0] = np.nan, 0.0
     assert model.score(shown[0]) > model.score(shown[1])
+
+
+def test_the_record_keeps_how_the_gap_closed() -> None:
+    training, validation = split(dataset())
+    trained = train(training, Plan(OWPC, LARANK), Run(), validation)
+    history = trained.model.record["history"]
+    assert [row["pass"] for row in history] == list(range(1, len(trained.fit.history) + 1))
+    assert history[-1]["gap"] == pytest.approx(trained.fit.certificate.gap, rel=0.2)
+    assert history == [dict(row) for row in trained.fit.history]
+
+
+def test_of_a_long_history_the_ends_and_a_hundred_rows_are_kept() -> None:
+    rows = [{"pass": float(number)} for number in range(1, 1235)]
+    kept = kept_history(rows)
+    assert len(kept) <= 100
+    assert (kept[0], kept[-1]) == (rows[0], rows[-1])
+    steps = np.diff([row["pass"] for row in kept])
+    assert steps.min() >= steps.max() - 1

@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING, Any
 from owpc_ltr.api.evaluation import Evaluation, side_in_words
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+from owpc_ltr.engine.deployment.drift import Verified
+from owpc_ltr.engine.search.profile import Profile
 from owpc_ltr.errors import OwpcLtrError, UsageError
 from owpc_ltr.evaluation.risk_bounds import Bound
 from owpc_ltr.models.reordering import FEATURE, ReorderingModel, load_ranker
 from owpc_ltr.reporting.assembly import Material, Reported
 from owpc_ltr.reporting.contest import Contest, Contestant, Duel, Measure, holm
+from owpc_ltr.reporting.latency import Latency, latency_of
 from owpc_ltr.reporting.query_texts import texts_of
+from owpc_ltr.training.cross_validation import Selection
 from owpc_ltr.training.feature_worth import Costs
 
 if TYPE_CHECKING:
@@ -57,11 +61,20 @@ def _with_evaluation(found: Material, part: Evaluation) -> Material:
     return replace(found, contest=contest_of(part), data=data)
 
 
+def _profiled(part: Profile) -> Latency:
+    told = {"index": part.index, "store_kind": part.store_kind, **part.as_dict()}
+    return latency_of(told, "the profile")
+
+
 _PLACES: dict[type[Any], Callable[[Material, Any], Material]] = {
     Evaluation: _with_evaluation,
     RankingDataset: lambda found, part: replace(found, data=part),
     PartitionedDataset: lambda found, part: replace(found, data=part),
-    Costs: lambda found, part: replace(found, costs=dict(part.milliseconds)),
+    Costs: lambda found, part: replace(found, latency=latency_of(part.milliseconds, "the costs")),
+    Profile: lambda found, part: replace(found, latency=_profiled(part)),
+    Latency: lambda found, part: replace(found, latency=part),
+    Selection: lambda found, part: replace(found, selection=part),
+    Verified: lambda found, part: replace(found, verified=part),
     Bound: lambda found, part: replace(found, bounds=(*found.bounds, part)),
 }
 """Where each kind of result goes."""

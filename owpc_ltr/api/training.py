@@ -212,7 +212,9 @@ def select(
     measured = [parse_metric(metric, registry) for metric in metrics]
     rows = fit_all(cut, plans, measured, run, jobs=jobs, journal=kept, elsewhere=workers)
     chosen = choose(rows, plans[0].select, families_of(rows))
-    return Selection(tuple(fold.name for fold in cut), tuple(rows), tuple(chosen))
+    return Selection(
+        tuple(fold.name for fold in cut), tuple(rows), tuple(chosen), str(plans[0].select)
+    )
 
 
 def read_costs(

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+from owpc_ltr.engine.deployment.drift import Verified
 from owpc_ltr.evaluation.risk_bounds import Bound
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Model
 from owpc_ltr.reporting.blocks import Section
 from owpc_ltr.reporting.contest import Contest
+from owpc_ltr.reporting.latency import Latency
 from owpc_ltr.reporting.page import Page
 from owpc_ltr.reporting.record import Record
 from owpc_ltr.reporting.sections.comparison import comparison_section
 from owpc_ltr.reporting.sections.data import data_section
+from owpc_ltr.reporting.sections.drift import drift_section, drift_verdict
 from owpc_ltr.reporting.sections.features import features_section
+from owpc_ltr.reporting.sections.latency import latency_section
 from owpc_ltr.reporting.sections.provenance import provenance_section
 from owpc_ltr.reporting.sections.queries import queries_section
 from owpc_ltr.reporting.sections.scores import scores_section
-from owpc_ltr.reporting.sections.training import training_section
+from owpc_ltr.reporting.sections.selection import selection_section, selection_verdict
+from owpc_ltr.reporting.sections.training import training_section, training_verdict
 from owpc_ltr.reporting.verdict import Verdict, verdict_of
+from owpc_ltr.training.cross_validation import Selection
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,13 +49,13 @@ class Material:
     rankers: tuple[Reported, ...] = ()
     data: RankingDataset | PartitionedDataset | None = None
     bounds: tuple[Bound, ...] = ()
-    costs: Mapping[str, float] = field(default_factory=dict)
+    latency: Latency | None = None
+    selection: Selection | None = None
+    verified: Verified | None = None
 
 
 def page_of(material: Material, title: str) -> Page:
     """The page: the verdict, a section for whatever there is, and what is not there."""
-    contest = material.contest
-    verdict: Verdict | None = None if contest is None else verdict_of(contest)
     made: list[Section] = []
     missing: list[tuple[str, str]] = []
     for name, how, make in _PLAN:
@@ -57,7 +63,21 @@ def page_of(material: Material, title: str) -> Page:
         made += found
         if not found:
             missing.append((name, how))
-    return Page(title, verdict, tuple(made), tuple(missing))
+    return Page(title, _verdict(material), tuple(made), tuple(missing))
+
+
+def _verdict(material: Material) -> Verdict | None:
+    """Of the strongest evidence that there is."""
+    if material.contest is not None:
+        return verdict_of(material.contest)
+    if material.verified is not None:
+        return drift_verdict(material.verified)
+    if material.selection is not None:
+        return selection_verdict(material.selection)
+    trained = [one for one in material.rankers if one.model is not None]
+    if trained and trained[0].model is not None:
+        return training_verdict(trained[0].name, Record(trained[0].model.record))
+    return None
 
 
 def _comparison(material: Material) -> list[Section]:
@@ -70,9 +90,10 @@ def _queries(material: Material) -> list[Section]:
 
 def _features(material: Material) -> list[Section]:
     data = material.data if isinstance(material.data, RankingDataset) else None
+    costs = {} if material.latency is None else material.latency.milliseconds
     return _some(
         [
-            features_section(each.name, model, data, material.costs, number)
+            features_section(each.name, model, data, costs, number)
             for number, each in enumerate(material.rankers)
             if (model := _single(each.model)) is not None
         ]
@@ -113,6 +134,18 @@ def _provenance(material: Material) -> list[Section]:
     return _some([provenance_section(records, material.bounds)])
 
 
+def _selection(material: Material) -> list[Section]:
+    return [] if material.selection is None else [selection_section(material.selection)]
+
+
+def _latency(material: Material) -> list[Section]:
+    return _some([None if material.latency is None else latency_section(material.latency)])
+
+
+def _drift(material: Material) -> list[Section]:
+    return [] if material.verified is None else [drift_section(material.verified)]
+
+
 def _some(found: Sequence[Section | None]) -> list[Section]:
     return [one for one in found if one is not None]
 
@@ -128,6 +161,9 @@ _PLAN: tuple[tuple[str, str, Callable[[Material], list[Section]]], ...] = (
     ("features", "give a model file", _features),
     ("scores", "give a model and a dataset in one file", _scores),
     ("training", "give a model that owpc-ltr trained", _training),
+    ("a selection over folds", "owpc-ltr select --report", _selection),
+    ("latency", "owpc-ltr profile --json, then --feature-cost", _latency),
+    ("drift", "owpc-ltr verify --report", _drift),
     ("data", "give judged queries: --data", _data),
     ("provenance", "give a model that owpc-ltr trained", _provenance),
 )

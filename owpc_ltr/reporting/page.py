@@ -23,13 +23,6 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _SIGNS = {"better": "▲", "worse": "▼", "not shown": "◆", "mixed": "◆", "unknown": "◆"}
-_MOODS = {
-    "better": "Better",
-    "worse": "Worse",
-    "not shown": "Not shown to be better",
-    "mixed": "Better by one metric, worse by another",
-    "unknown": "Nothing to compare with",
-}
 _DIGITS = 5
 
 
@@ -59,7 +52,7 @@ class Page:
         return _environment().get_template("page.html.jinja").render(
             title=self.title, verdict=self.verdict, sections=self.sections,
             left_out=self.left_out, version=VERSION, shown=SHOWN,
-            sign=_SIGNS[mood], mood=_MOODS[mood], policy=_policy(chart_library, script),
+            sign=_SIGNS[mood], policy=_policy(chart_library, script),
             style=Markup(_part("page.css")), payload=Markup(script_json(_payload(self.sections))),  # noqa: S704
             library=Markup(chart_library), script=Markup(script),  # noqa: S704
         )  # fmt: skip

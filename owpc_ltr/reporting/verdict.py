@@ -12,6 +12,15 @@ from owpc_ltr.reporting.figures import amount, interval, p_words, signed
 Mood = Literal["better", "not shown", "worse", "mixed", "unknown"]
 
 
+_TITLES = {
+    "better": "Better",
+    "worse": "Worse",
+    "not shown": "Not shown to be better",
+    "mixed": "Better by one metric, worse by another",
+    "unknown": "Nothing to compare with",
+}
+
+
 @dataclass(frozen=True)
 class Verdict:
     """What the first screen says: the sentence, what belongs to it, and a few figures."""
@@ -20,6 +29,12 @@ class Verdict:
     sentence: str
     details: tuple[str, ...]
     tiles: tuple[Tile, ...] = ()
+    heading: str = ""
+
+    @property
+    def title(self) -> str:
+        """What stands above the sentence, in few words."""
+        return self.heading or _TITLES[self.mood]
 
 
 def verdict_of(contest: Contest) -> Verdict:

@@ -84,11 +84,12 @@ class Choice:
 
 @dataclass(frozen=True)
 class Selection:
-    """What was fitted over which folds, and what validation chose of it."""
+    """What was fitted over which folds, and what validation chose of it, by the metric `select`."""
 
     folds: tuple[str, ...]
     rows: tuple[Row, ...]
     choices: tuple[Choice, ...]
+    select: str = "map"
 
 
 class Elsewhere(Protocol):

@@ -23,6 +23,7 @@ from owpc_ltr.models.linear import with_record
 from owpc_ltr.models.parity_samples import parity_samples_of
 from owpc_ltr.protocols import Fit, Loss, Model, Optimizer, Run
 from owpc_ltr.training.fitting import Data, fitted, mean_of
+from owpc_ltr.training.history import kept_history
 from owpc_ltr.training.missing_as_zero import ZERO, check_missing, taking_missing_as_zero
 from owpc_ltr.training.ramps import KNOTS, check_basis, ramps_of
 from owpc_ltr.version import VERSION
@@ -174,6 +175,7 @@ def recorded(
         "validation": table[chosen.number].get("validation"),
         "certificate": fit.certificate.as_dict(),
         "table": table,
+        "history": kept_history(fit.history),
         **_from_what(known[0]),
         "feature_ranges": ranges,
         "warnings": list(warnings),

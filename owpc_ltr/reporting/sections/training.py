@@ -11,6 +11,7 @@ from owpc_ltr.reporting.charts.bars import bars, columns
 from owpc_ltr.reporting.charts.lines import lines
 from owpc_ltr.reporting.figures import plain
 from owpc_ltr.reporting.record import Record
+from owpc_ltr.reporting.verdict import Verdict
 
 C = "optimizer.C"
 
@@ -32,6 +33,7 @@ def training_section(
         for chart in (
             _candidates(record, number),
             _gap(record, number),
+            _by_pass(record, number),
             _weights(record, weights, number),
         )
         if chart is not None
@@ -112,6 +114,41 @@ def _gap(record: Record, number: int) -> Chart | None:
         f"after pass {last[0]}: no linear model is better by more, by the training objective.",
         Table("Duality gap by pass", ("pass", "duality gap"), tuple(rows)),
     )  # fmt: skip
+
+
+def _by_pass(record: Record, number: int) -> Chart | None:
+    """Validation after each tree or epoch, where the optimizer measured it."""
+    rows = [
+        (int(row["pass"]), float(row["validation"]))
+        for row in record.passes
+        if _is_number(row.get("pass")) and _is_number(row.get("validation"))
+    ]
+    if len(rows) < 2:
+        return None
+    metric = f"validation {record.chosen_by}"
+    points = [(float(n), value) for n, value in rows]
+    return Chart(
+        f"by-pass-{number}",
+        "Validation while it learned",
+        lines({metric: points}, "pass (tree, or epoch)", metric, marks=len(rows) <= 30),
+        f"From {plain(rows[0][1])} after {rows[0][0]} to {plain(rows[-1][1])} after {rows[-1][0]}.",
+        Table("Validation by pass", ("pass", metric), tuple(rows)),
+    )
+
+
+def training_verdict(name: str, record: Record) -> Verdict | None:
+    """The verdict of a page that is of a trained model alone; None of one without a record."""
+    value = record.content.get("validation")
+    if not record.parts:
+        return None
+    reached = f": {record.chosen_by} {value:.4f} on validation queries" if _is_number(value) else ""
+    return Verdict(
+        "unknown",
+        f"{name} is trained{reached}. Validation queries chose its settings, so that this says "
+        "little of other queries: whether it is better than what is there is not measured.",
+        ("Measure it on queries that it never saw, as in owpc-ltr report --data.",),
+        heading="Trained, not measured yet",
+    )
 
 
 def _weights(record: Record, weights: Sequence[float], number: int) -> Chart | None:
