@@ -17,6 +17,7 @@ from owpc_ltr.evaluation.risk_bounds import Bound
 from owpc_ltr.models.reordering import FEATURE, ReorderingModel, load_ranker
 from owpc_ltr.reporting.assembly import Material, Reported
 from owpc_ltr.reporting.contest import Contest, Contestant, Duel, Measure, holm
+from owpc_ltr.reporting.examples import Example
 from owpc_ltr.reporting.latency import Latency, latency_of
 from owpc_ltr.reporting.query_texts import texts_of
 from owpc_ltr.training.cross_validation import Selection
@@ -71,6 +72,7 @@ _PLACES: dict[type[Any], Callable[[Material, Any], Material]] = {
     RankingDataset: lambda found, part: replace(found, data=part),
     PartitionedDataset: lambda found, part: replace(found, data=part),
     Costs: lambda found, part: replace(found, latency=latency_of(part.milliseconds, "the costs")),
+    Example: lambda found, part: replace(found, examples=(*found.examples, part)),
     Profile: lambda found, part: replace(found, latency=_profiled(part)),
     Latency: lambda found, part: replace(found, latency=part),
     Selection: lambda found, part: replace(found, selection=part),

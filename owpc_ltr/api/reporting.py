@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from owpc_ltr.reporting.latency import Latency
     from owpc_ltr.reporting.page import Page
 
 
@@ -44,3 +45,11 @@ def _title(material: Any) -> str:
         return f"Report on {', '.join(named)}" if named else "Report"
     new = contest.new.name
     return f"{new} against {contest.baseline}" if contest.baseline else f"How {new} ranks"
+
+
+def read_latency(path: Path | str) -> Latency:
+    """What `profile --json` printed, or {"feature": milliseconds}, as a part of a report."""
+    from owpc_ltr.files.json_object import read_json_object
+    from owpc_ltr.reporting.latency import latency_of
+
+    return latency_of(read_json_object(Path(path)), str(path))

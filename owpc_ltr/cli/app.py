@@ -25,6 +25,7 @@ from owpc_ltr.cli.metrics import metrics
 from owpc_ltr.cli.partition import partition
 from owpc_ltr.cli.plugins import plugins
 from owpc_ltr.cli.profile import profile
+from owpc_ltr.cli.report import report
 from owpc_ltr.cli.reproduce import reproduce
 from owpc_ltr.cli.rescore_body import rescore_body
 from owpc_ltr.cli.search import search
@@ -66,14 +67,14 @@ app = typer.Typer(
 )
 _ROAD = [
     *("demo", "engine", "index", "featureset", "judge", "log-features", "partition", "inspect"),
-    *("train", "select", "evaluate", "compare", "average", "import", "export", "doctor"),
+    *("train", "select", "evaluate", "compare", "report", "average", "import", "export", "doctor"),
     *("upload", "verify", "search", "explain", "rescore-body", "profile", "models"),
     *("plugins", "metrics", "check", "bounds", "reproduce", "warm-up"),
 ]
 for command in (
-    demo, index, log_features, partition, inspect, train, select, evaluate, compare, average,
-    doctor, upload, verify, search, explain, rescore_body, profile, plugins, metrics, check, bounds,
-    reproduce, warm_up,
+    demo, index, log_features, partition, inspect, train, select, evaluate, compare, report,
+    average, doctor, upload, verify, search, explain, rescore_body, profile, plugins, metrics,
+    check, bounds, reproduce, warm_up,
 ):  # fmt: skip
     app.command()(command)
 app.command("import")(import_model)

@@ -14,12 +14,14 @@ from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Model
 from owpc_ltr.reporting.blocks import Section
 from owpc_ltr.reporting.contest import Contest
+from owpc_ltr.reporting.examples import Example
 from owpc_ltr.reporting.latency import Latency
 from owpc_ltr.reporting.page import Page
 from owpc_ltr.reporting.record import Record
 from owpc_ltr.reporting.sections.comparison import comparison_section
 from owpc_ltr.reporting.sections.data import data_section
 from owpc_ltr.reporting.sections.drift import drift_section, drift_verdict
+from owpc_ltr.reporting.sections.examples import examples_section
 from owpc_ltr.reporting.sections.features import features_section
 from owpc_ltr.reporting.sections.latency import latency_section
 from owpc_ltr.reporting.sections.provenance import provenance_section
@@ -48,6 +50,7 @@ class Material:
     contest: Contest | None = None
     rankers: tuple[Reported, ...] = ()
     data: RankingDataset | PartitionedDataset | None = None
+    examples: tuple[Example, ...] = ()
     bounds: tuple[Bound, ...] = ()
     latency: Latency | None = None
     selection: Selection | None = None
@@ -86,6 +89,14 @@ def _comparison(material: Material) -> list[Section]:
 
 def _queries(material: Material) -> list[Section]:
     return _some([None if material.contest is None else queries_section(material.contest)])
+
+
+def _examples(material: Material) -> list[Section]:
+    contest = material.contest
+    before, after = "the ranking before", "the new ranking"
+    if contest is not None and contest.baseline is not None:
+        before, after = contest.baseline, contest.new.name
+    return _some([examples_section(material.examples, before, after)])
 
 
 def _features(material: Material) -> list[Section]:
@@ -158,6 +169,7 @@ def _single(model: Model | ReorderingModel | None) -> Model | None:
 _PLAN: tuple[tuple[str, str, Callable[[Material], list[Section]]], ...] = (
     ("a comparison", "give judged queries: --data", _comparison),
     ("queries before and after", "name a baseline: --baseline feature:NAME", _queries),
+    ("examples of queries", "owpc-ltr report --data, with a baseline", _examples),
     ("features", "give a model file", _features),
     ("scores", "give a model and a dataset in one file", _scores),
     ("training", "give a model that owpc-ltr trained", _training),

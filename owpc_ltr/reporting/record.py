@@ -97,7 +97,7 @@ class Record:
             rows += [
                 (words, plain(certificate[key]))
                 for key, words in _CERTIFICATE.items()
-                if certificate.get(key) not in {None, 0, ""}
+                if certificate.get(key)
             ]
         return tuple(rows)
 

@@ -31,9 +31,14 @@ class Shape:
     missing: float | None
 
     @property
+    def given(self) -> Vector:
+        """All that it gives, to a missing value too."""
+        return self.gives if self.missing is None else np.append(self.gives, self.missing)
+
+    @property
     def span(self) -> float:
         """From the lowest to the highest that it gives."""
-        return float(np.ptp(self.gives))
+        return float(np.ptp(self.given))
 
 
 def has_own_curves(model: Model) -> bool:
@@ -77,9 +82,9 @@ def _mean_curves(model: Model, features: Matrix, seed: int) -> list[Shape]:
     found = []
     for column, name in enumerate(model.feature_names):
         values = _values_of(features[:, column])
-        if len(values) < 2:
-            continue
         gaps = bool(np.isnan(features[:, column]).any())
+        if len(values) + gaps < 2:
+            continue
         asked = np.append(values, np.nan) if gaps else values
         many = np.tile(sample, (len(asked), 1))
         many[:, column] = np.repeat(asked, len(sample)).astype(many.dtype)

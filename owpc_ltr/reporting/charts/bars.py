@@ -59,7 +59,13 @@ def bars_with_intervals(rows: Sequence[tuple[str, float, float, float]], title: 
 def columns(rows: Sequence[tuple[str | float, float]], x: str, y: str) -> Spec:
     """Upright bars, in the order given."""
     values = [{"x": name, "y": value} for name, value in rows]
-    place = {"field": "x", "type": "ordinal", "title": x, "sort": None, "axis": {"labelAngle": 0}}
+    place = {
+        "field": "x",
+        "type": "ordinal",
+        "title": x,
+        "sort": None,
+        "axis": {"labelAngle": 0, "labelOverlap": True},
+    }
     return layered(
         values,
         [

@@ -27,7 +27,13 @@ def curve(
             "encoding": {"y": {"datum": 0, "type": "quantitative"}},
         },
         {
-            "mark": {"type": "line", "color": AFTER, "strokeWidth": 2},
+            "mark": {
+                "type": "line",
+                "color": AFTER,
+                "strokeWidth": 2,
+                # A line of one value is a dot.
+                "point": {"color": AFTER} if len(points) < 4 else False,
+            },
             "encoding": {"x": x, "y": y, "tooltip": tooltip},
         },
     ]

@@ -17,6 +17,8 @@ def lines(
     log_x: bool = False,
     log_y: bool = False,
     marks: bool = True,
+    zero: bool = False,
+    ticks: Sequence[float] = (),
     height: int = 240,
 ) -> Spec:
     """A line through the points of each series; several have a legend, colours and dashes."""
@@ -25,12 +27,12 @@ def lines(
         for name, part in points.items()
         for across, up in part
     ]
-    axis = {"format": "~g"}
+    axis: Spec = {"format": "~g"} | ({"values": list(ticks)} if ticks else {})
     scale = {"type": "log"} if log_x else {"nice": False}
     encoding = {
         "x": numbers("x", x, zero=False, axis=axis, scale=scale),
         "y": numbers(
-            "y", y, zero=False, axis={"format": "~g", "tickCount": 5},
+            "y", y, zero=zero, axis={"format": "~g", "tickCount": 5},
             scale={"type": "log"} if log_y else {},
         ),
         "tooltip": [

@@ -22,10 +22,17 @@ from owpc_ltr.reporting.shapes import Shape, has_own_curves, shapes_of
 _DRAWN = 20
 _CURVES = 9
 _WHAT = {
-    "weight": "weight times the feature's spread",
-    "gain": "share of all that splits gained",
-    "span": "from the lowest to the highest that its curve gives",
-    "splits": "splits that read it",
+    "weight": "weight × spread",
+    "gain": "share of the gain",
+    "span": "span of its curve",
+    "splits": "splits",
+}
+
+_SAID = {
+    "weight × spread": "weight times the feature's standard deviation",
+    "share of the gain": "each feature's share of all that splits gained",
+    "span of its curve": "how far apart the highest and the lowest are that its curve gives",
+    "splits": "the number of splits that read a feature",
 }
 
 
@@ -96,15 +103,15 @@ def _drawn(found: Importance, number: int) -> Chart:
         f"importance-{number}",
         "What weighs most",
         bars(shown, found.what),
-        f"By {found.what}; most of all {told}.{rest}",
+        f"By {_SAID.get(found.what, found.what)}: most of all {told}.{rest}",
         Table("Features by what they weigh", ("feature", found.what), found.values),
     )
 
 
 def _curves(model: Model, shapes: list[Shape], number: int) -> Gallery:
     shown = shapes[:_CURVES]
-    low = min(float(_all_given(shape).min()) for shape in shown)
-    high = max(float(_all_given(shape).max()) for shape in shown)
+    low = min(float(shape.given.min()) for shape in shown)
+    high = max(float(shape.given.max()) for shape in shown)
     charts = tuple(
         _curve(shape, (low, high), f"shape-{number}-{place}") for place, shape in enumerate(shown)
     )
@@ -117,10 +124,6 @@ def _curves(model: Model, shapes: list[Shape], number: int) -> Gallery:
     more = f"Of {len(shapes)} the {_CURVES} with the largest span. " if shapes[_CURVES:] else ""
     note = f"{more}Zero is the middle of a curve; dashed is what a missing value gives."
     return Gallery(title, note, charts)
-
-
-def _all_given(shape: Shape) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    return shape.gives if shape.missing is None else np.append(shape.gives, shape.missing)
 
 
 def _curve(shape: Shape, ends: tuple[float, float], name: str) -> Chart:

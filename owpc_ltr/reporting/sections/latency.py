@@ -78,7 +78,8 @@ def _windows(latency: Latency) -> Chart:
                 "half of the searches within": [(size, median) for size, median, _ in sized],
                 "95 % of the searches within": [(size, slow) for size, _, slow in sized],
             },
-            "window (documents)", "milliseconds", log_x=True,
+            "window (documents)", "milliseconds", log_x=True, zero=True,
+            ticks=[size for size, _, _ in sized],
         ),
         f"From {plain(first[1])} ms for {first[0]:g} documents to {plain(last[1])} ms for "
         f"{last[0]:g}, in the middle.",

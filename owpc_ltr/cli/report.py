@@ -1,0 +1,84 @@
+"""`owpc-ltr report`: one HTML page on a ranker, to be shown to who never saw the project."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from owpc_ltr.cli.files import MODEL_OR_FEATURE, Reads, Writes
+from owpc_ltr.cli.groups import grouped
+from owpc_ltr.cli.options import FieldSource, MaxFeatures, Memory, Metrics, PluginFiles, Seed
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a ranker is measured on, and against what."""
+
+    data: Annotated[
+        Path | None,
+        Reads(),
+        typer.Option(help="Judged queries to measure it on: Parquet, LETOR text, or a folder."),
+    ] = None
+    baseline: Annotated[
+        str | None,
+        MODEL_OR_FEATURE,
+        typer.Option(help="What it should beat: another MODEL.json, a TREC run, feature:NAME."),
+    ] = None
+    metric: Metrics = None
+    queries: Annotated[
+        str, typer.Option(help="auto (held-out ones if the model knows them), all, train, …")
+    ] = "auto"
+    examples: Annotated[
+        int, typer.Option(min=0, help="Queries shown of those that lose, and that gain most.")
+    ] = 3
+
+
+@grouped
+def report(
+    model: Annotated[
+        str, MODEL_OR_FEATURE, typer.Argument(help="A model or reranker file, or feature:NAME.")
+    ],
+    *,
+    asked: Asked,
+    out: Annotated[
+        Path,
+        Writes(standard_output="the page is a file to open in a browser: name it, not -"),
+        typer.Option(help="The page (HTML)."),
+    ],
+    feature_cost: Annotated[
+        Path | None, Reads(), typer.Option(help="What features cost, as profile --json prints it.")
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="The heading of the page.")] = None,
+    fields: FieldSource,
+    max_features: MaxFeatures = None,
+    memory: Memory = None,
+    seed: Seed = 0,
+    plugin: PluginFiles = None,
+) -> None:
+    """Write one HTML page on a ranker, which needs no network.
+
+    Is it better, by how much, how sure is that, where does it lose, and why? What there is no data
+    for is left out, and the page says how to get it. With --documents the page has titles of
+    documents where it shows queries.
+    """
+    from owpc_ltr.api.partitions import open_or_read, room_from
+    from owpc_ltr.api.ranker_report import report_on_ranker
+    from owpc_ltr.api.reporting import read_latency
+
+    judged = None
+    if asked.data is not None:
+        room = room_from(memory)
+        judged = open_or_read(asked.data, memory=room, max_features=max_features)
+    parts = [] if feature_cost is None else [read_latency(feature_cost)]
+    page = report_on_ranker(
+        model, judged, baseline=asked.baseline, metrics=asked.metric or ("ndcg@10", "map", "mrr"),
+        queries=asked.queries, examples=asked.examples, documents=fields.documents,
+        id_field=fields.id_field, parts=parts, out=out, title=title, seed=seed,
+        plugins=plugin or (),
+    )  # fmt: skip
+    if page.verdict is not None:
+        typer.echo(page.verdict.sentence)
+    typer.echo(f"wrote {out}")

@@ -1,0 +1,262 @@
+"""Sections of single results: what each one says, by results of which that is known."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import owpc_ltr
+from owpc_ltr.api.ranker_report import report_on_ranker
+from owpc_ltr.api.reporting import read_latency
+from owpc_ltr.engine.deployment.drift import Verified
+from owpc_ltr.engine.deployment.moved import Moved as MovedFeature
+from owpc_ltr.engine.deployment.orders import Orders
+from owpc_ltr.errors import BadInput
+from owpc_ltr.host.registry import load
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.reporting.blocks import Table, Text
+from owpc_ltr.reporting.examples import FIRST, extremes, moved_documents
+from owpc_ltr.reporting.rank_weights import rank_weights
+from owpc_ltr.reporting.record import Record
+from owpc_ltr.training.cross_validation import Choice, Row, Selection
+from tests.report.samples import NAMES, dataset, linear
+
+COSTS = {
+    "index": "movies",
+    "store_kind": "plugin-free",
+    "features": [
+        {"feature": "good", "milliseconds": 1.5, "low": 1.0, "high": 2.0, "took": 1.0},
+        {"feature": "bm25", "milliseconds": 0.1, "low": -0.1, "high": 0.3, "took": 0.0},
+    ],
+    "searches": {"all": {"wall_median_ms": 7.0, "wall_p95_ms": 9.0}},
+    "windows": [
+        {"window": size, "wall_median_ms": 1.0 + size / 100, "wall_p95_ms": 2.0 + size / 100}
+        for size in (10, 100, 1000)
+    ],
+}
+
+
+@pytest.mark.parametrize("ranks", [1, 5, 20])
+@pytest.mark.parametrize(
+    ("generator", "weight"),
+    [
+        ("constant", lambda j, n: 1.0),
+        ("inverse", lambda j, n: 1.0 / j),
+        ("logarithmic", lambda j, n: 1.0 / np.log1p(j)),
+        ("exponential", lambda j, n: 2.0 ** (-(100 / 10.0) * j / n)),
+        ("top", lambda j, n: float(j <= max(1, np.floor(0.1 * n)))),
+    ],
+)
+def test_the_weights_of_ranks_are_those_of_the_generator(
+    generator: str, weight: Any, ranks: int
+) -> None:
+    loss = load().find("loss", "owpc")(generator=generator)
+    formula = np.array([weight(j, ranks) for j in range(1, ranks + 1)])
+    assert rank_weights(loss, ranks) == pytest.approx((formula / formula.sum()).tolist())
+
+
+@pytest.mark.parametrize("name", [one.name for one in load().all("loss")])
+def test_every_loss_has_shares_or_none(name: str) -> None:
+    shares = rank_weights(load().find("loss", name)())
+    assert shares == [] or (min(shares) >= 0 and sum(shares) == pytest.approx(1.0))
+
+
+@given(st.lists(st.floats(-1, 1), min_size=1, max_size=30), st.integers(0, 5))
+def test_examples_are_the_largest_losses_and_gains_and_no_query_that_stays(
+    gains: list[float], count: int
+) -> None:
+    values = np.array(gains)
+    losses, best = extremes(values, count)
+    assert all(values[place] < 0 for place in losses)
+    assert all(values[place] > 0 for place in best)
+    assert sorted(values[losses]) == sorted(value for value in gains if value < 0)[:count]
+    assert sorted(values[best]) == sorted(value for value in gains if value > 0)[-count or 99 :]
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 1000))
+def test_documents_of_an_example_have_the_ranks_that_their_scores_give(seed: int) -> None:
+    data = dataset(3)
+    before, after = np.random.default_rng(seed).normal(size=(2, data.n_documents))
+    moved = moved_documents(data, 1, (before, after))
+    start, end = data.offsets[1], data.offsets[2]
+    rank = {f"d{row}": 1 + int((after[start:end] > after[row]).sum()) for row in range(start, end)}
+    was = {f"d{row}": 1 + int((before[start:end] > before[row]).sum()) for row in range(start, end)}
+    assert [one.rank for one in moved] == sorted(one.rank for one in moved)
+    assert [one.rank for one in moved][:FIRST] == [1, 2, 3, 4]
+    for one in moved:
+        assert (one.rank, one.before) == (rank[one.document], was[one.document])
+        assert one.rank <= FIRST or was[one.document] <= FIRST
+
+
+def test_reasons_are_what_sets_a_document_apart_from_its_list() -> None:
+    data = dataset(3).without_missing()
+    model = LinearModel(NAMES, np.array([1.0, 0.0, -0.5]))
+    scores = model.score(data.features)
+    moved = moved_documents(data, 0, (scores, scores), lambda part: part * model.weights)
+    mean = scores[:12].mean()
+    for one in moved:
+        assert {name for name, _ in one.why} == {"good", "bm25"}
+        apart = sum(value for _, value in one.why)
+        assert apart == pytest.approx(scores[int(one.document[1:])] - mean)
+
+
+def test_a_report_on_a_ranker_has_examples_titles_and_bounds(tmp_path: Path) -> None:
+    documents = tmp_path / "documents.jsonl"
+    data = dataset(60).without_missing()
+    lines = [json.dumps({"id": f"d{n}", "title": f"Title {n}"}) for n in range(data.n_documents)]
+    documents.write_text("\n".join(lines))
+    splits = data.split()
+    model = owpc_ltr.train(splits.training, validation=splits.validation)
+    page = report_on_ranker(
+        model, data, baseline="feature:bm25", metrics=["map"], documents=documents, id_field="id"
+    )
+    by_name = {section.name: section for section in page.sections}
+    first = next(block for block in by_name["examples"].blocks if isinstance(block, Table))
+    assert str(first.rows[0][3]).startswith("Title ")
+    assert any(
+        "theory" in block.caption
+        for block in by_name["provenance"].blocks
+        if isinstance(block, Table)
+    )
+    assert page.verdict is not None
+    assert page.title == "the linear model against feature:bm25"
+
+
+def test_costs_have_intervals_windows_and_whole_searches(tmp_path: Path) -> None:
+    (tmp_path / "costs.json").write_text(json.dumps(COSTS))
+    page = owpc_ltr.report(read_latency(tmp_path / "costs.json"), linear(1.0, 0.0, 0.0))
+    rows = page.charts["feature-costs"].spec["data"]["values"]
+    assert [row["high"] for row in rows] == [2.0, 0.3]
+    assert "From 1.1 ms for 10 documents to 11 ms for 1000" in page.charts["windows"].sentence
+    table = next(block for block in page.sections[0].blocks if isinstance(block, Table))
+    assert table.headers[-1] == "costs, ms"
+    assert {row[0]: row[-1] for row in table.rows} == {"good": 1.5, "bm25": 0.1, "noise": None}
+
+
+@pytest.mark.parametrize("content", [{"features": [{"feature": "x"}]}, {"x": "dear"}, {"x": True}])
+def test_what_profile_did_not_print_is_refused(tmp_path: Path, content: Any) -> None:
+    (tmp_path / "costs.json").write_text(json.dumps(content))
+    with pytest.raises(BadInput, match=r"costs.json is not what profile --json prints"):
+        read_latency(tmp_path / "costs.json")
+
+
+def selection() -> Selection:
+    rows = [
+        Row(
+            fold,
+            "owpc",
+            "larank",
+            {"loss.generator": name, "optimizer.C": c},
+            value,
+            {"map": value},
+        )
+        for fold in ("fold 1", "fold 2")
+        for name, good in (("inverse", 0.8), ("top", 0.6))
+        for c, value in ((0.1, good), (1.0, good + 0.05))
+    ]  # fmt: skip
+    chosen = {
+        fold: {"loss": "owpc", "loss.generator": "inverse", "optimizer.C": 1.0}
+        for fold in ("fold 1", "fold 2")
+    }
+    named = [("owpc larank loss.generator=inverse", 0.85), ("all of them, by validation", 0.85)]
+    choices = [Choice(name, chosen, value, {"map": value}) for name, value in named]
+    return Selection(("fold 1", "fold 2"), tuple(rows), tuple(choices))
+
+
+def test_a_selection_shows_each_fold_and_what_validation_chose() -> None:
+    page = owpc_ltr.report(selection())
+    assert page.verdict is not None
+    assert "map 0.8500" in page.verdict.sentence
+    dots = page.charts["families"].spec["data"]["values"]
+    assert len(dots) == 4
+    assert [dot["value"] for dot in dots] == pytest.approx([0.85] * 4)
+    assert (
+        "0.8500, of owpc larank loss.generator=inverse at C = 1" in page.charts["over-c"].sentence
+    )
+
+
+def test_of_an_error_the_smallest_validation_is_the_best() -> None:
+    page = owpc_ltr.report(replace(selection(), select="pairwise-error"))
+    assert "0.6000, of owpc larank loss.generator=top at C = 0.1" in page.charts["over-c"].sentence
+
+
+def verified(*drift: str) -> Verified:
+    moved = MovedFeature("good", 0.2, 1.0, 1.1, 0.0), MovedFeature("bm25", 0.0, 2.0, 2.0, 0.0)
+    return Verified("m-1", "movies", drift, None, moved, Orders(3, 0, 0.99, -0.01))
+
+
+def test_drift_is_worse_and_said_and_none_is_no_praise() -> None:
+    drifted = owpc_ltr.report(verified("the mapping has changed"))
+    assert drifted.verdict is not None
+    assert drifted.verdict.mood == "worse"
+    assert "the mapping has changed" in drifted.verdict.sentence
+    quiet = owpc_ltr.report(verified())
+    assert quiet.verdict is not None
+    assert quiet.verdict.mood == "unknown"
+    assert [row["name"] for row in quiet.charts["moved"].spec["data"]["values"]] == ["good"]
+
+
+def test_a_trained_model_is_not_said_to_be_measured() -> None:
+    page = owpc_ltr.report(linear(1.0, 0.0, 0.0))
+    assert page.verdict is not None
+    assert page.verdict.title == "Trained, not measured yet"
+    warnings = [
+        block.text
+        for section in page.sections
+        for block in section.blocks
+        if isinstance(block, Text) and block.tone == "warning"
+    ]
+    assert warnings == ["a <warning> of training"]
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda inner: st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["loss", "optimizer", "table", "history", "certificate", "source", "select",
+                 "warnings", "validation", "queries", "basis", "settings", "split", "name", "gap", "passes",
+                 "optimizer.C", "loss.generator", "pass"]
+            ),
+            inner,
+            max_size=6,
+        ),
+        max_leaves=20,
+    )
+)  # fmt: skip
+def test_anybodys_record_is_read_without_a_fault(content: Any) -> None:
+    record = content if isinstance(content, dict) else {"loss": content, "table": content}
+    found = Record(record)
+    assert all(
+        isinstance(text, str) for row in (*found.facts(), *found.provenance()) for text in row
+    )
+    model = replace(linear(1.0, 0.0, 0.0), record=record)
+    assert "</html>" in owpc_ltr.report(model).html()
+
+
+def test_a_report_on_a_model_file_is_a_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from owpc_ltr.data.parquet import save_dataset
+    from tests.commands import commands_in
+
+    run = commands_in(tmp_path, monkeypatch, capsys)
+    linear(1.0, 0.0, 0.0).save(tmp_path / "m.json")
+    save_dataset(dataset().without_missing(), tmp_path / "d.parquet")
+    words = ("report", "m.json", "--data", "d.parquet", "--baseline", "feature:bm25")
+    code, out, err = run(*words, "--out", "page.html")
+    assert (code, err) == (0, "")
+    assert out.startswith("m.json ranks better than feature:bm25: ndcg@10 is ")
+    assert "m.json ranks better than" in (tmp_path / "page.html").read_text()
+    assert run(*words, "--out", "m.json")[0] == 2
+    assert run(*words, "--out", "-")[0] == 2
+    assert run(*words[:3], "none.parquet", "--out", "page.html")[0] == 3
