@@ -34,7 +34,9 @@ from owpc_ltr.models.reordering import load_ranker
 from owpc_ltr.reproduction.folders import find_collections
 
 MISSING = "there-is-none"
-NOT_READ = {"run", "files", "out", "per_query", "journal", "folder", "home", "java", "ca"}
+NOT_READ = {
+    *("run", "files", "out", "per_query", "journal", "report", "folder", "home", "java", "ca"),
+}
 """Paths that are written, or that no command reads as its input."""
 
 READERS: dict[str, Callable[[Path], object]] = {

@@ -11,6 +11,7 @@ from owpc_ltr.api.evaluation import Evaluation, side_in_words
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.engine.deployment.drift import Verified
+from owpc_ltr.engine.search.judgment_pool import Pooled
 from owpc_ltr.engine.search.profile import Profile
 from owpc_ltr.errors import OwpcLtrError, UsageError
 from owpc_ltr.evaluation.risk_bounds import Bound
@@ -19,6 +20,7 @@ from owpc_ltr.reporting.assembly import Material, Reported
 from owpc_ltr.reporting.contest import Contest, Contestant, Duel, Measure, holm
 from owpc_ltr.reporting.examples import Example
 from owpc_ltr.reporting.latency import Latency, latency_of
+from owpc_ltr.reporting.named import Named
 from owpc_ltr.reporting.query_texts import texts_of
 from owpc_ltr.training.cross_validation import Selection
 from owpc_ltr.training.feature_worth import Costs
@@ -42,6 +44,8 @@ def _with(found: Material, part: Any, plugins: Sequence[Path | str]) -> Material
     if isinstance(part, Path | str):
         ranker = load_ranker(Path(part), plugins)
         return _with_ranker(found, short_name(str(part)), ranker, plugins)
+    if isinstance(part, Named):
+        return _with_ranker(found, part.name, part.model, plugins)
     if isinstance(part, list | tuple):
         for each in part:
             found = _with(found, each, plugins)
@@ -76,6 +80,7 @@ _PLACES: dict[type[Any], Callable[[Material, Any], Material]] = {
     Profile: lambda found, part: replace(found, latency=_profiled(part)),
     Latency: lambda found, part: replace(found, latency=part),
     Selection: lambda found, part: replace(found, selection=part),
+    Pooled: lambda found, part: replace(found, pooled=part),
     Verified: lambda found, part: replace(found, verified=part),
     Bound: lambda found, part: replace(found, bounds=(*found.bounds, part)),
 }

@@ -6,9 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from owpc_ltr.reporting.named import Named
+
 if TYPE_CHECKING:
     from owpc_ltr.reporting.latency import Latency
     from owpc_ltr.reporting.page import Page
+
+__all__ = ["Named", "read_latency", "report"]
 
 
 def report(

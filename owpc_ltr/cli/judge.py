@@ -11,7 +11,7 @@ from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.files import Reads, Writes
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.live import LiveQuery, LiveWindow
-from owpc_ltr.cli.options import Index, Join, Json, Params, Seed
+from owpc_ltr.cli.options import Index, Join, Json, Params, Report, Seed
 from owpc_ltr.cli.output import print_json, progress
 
 app = typer.Typer(help="Which documents to judge next.", no_args_is_help=True)
@@ -51,6 +51,7 @@ def pool(
     param: Params = None,
     in_flight: Annotated[int, typer.Option(help="Searches under way at the same time.")] = 4,
     join: Join = None,
+    report: Report = None,
     seed: Seed = 0,
     place: StoreOptions,
     as_json: Json = False,
@@ -71,6 +72,10 @@ def pool(
             judged=judged, query=query, params=named_params(param or ()), window=window,
             in_flight=in_flight, seed=seed, join=join, progress=show,
         )  # fmt: skip
+    if report is not None:
+        from owpc_ltr.api.reporting import report as write_page
+
+        write_page(found, out=report)
     counts = {
         "queries": len(found.queries), "documents": found.n_documents,
         "already_judged": found.judged, "absent": found.absent,

@@ -83,6 +83,11 @@ ProbeShare = Annotated[
         "any.",
     ),
 ]
+Report = Annotated[
+    Path | None,
+    Writes(standard_output="--report writes a page to open in a browser: name a file, not -"),
+    typer.Option("--report", help="Also write an HTML page to show to others, to this file."),
+]
 Seed = Annotated[int, typer.Option(help="Makes the run repeatable, bit for bit.")]
 Settings = Annotated[
     list[str] | None,

@@ -19,6 +19,7 @@ from owpc_ltr.cli.options import (
     Memory,
     Metrics,
     PluginFiles,
+    Report,
     Seed,
     Settings,
 )
@@ -77,6 +78,7 @@ def select(
     max_features: MaxFeatures = None,
     memory: Memory = None,
     cluster: Cluster = None,
+    report: Report = None,
     seed: Seed = 0,
     plugin: PluginFiles = None,
     as_json: Json = False,
@@ -112,6 +114,10 @@ def select(
             progress=show,
             **candidates.asked(),
         )
+    if report is not None:
+        from owpc_ltr.api.reporting import report as write_page
+
+        write_page(found, out=report)
     if as_json:
         how = {"folds": list(found.folds), "select": candidates.select}
         choices = [vars(choice) for choice in found.choices]

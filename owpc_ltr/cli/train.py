@@ -14,7 +14,16 @@ from owpc_ltr.cli.files import Reads
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.learning import CurveOptions, Learning
 from owpc_ltr.cli.live import JudgmentCheck
-from owpc_ltr.cli.options import Cluster, FieldSource, Json, ModelFile, PluginFiles, Seed, Threads
+from owpc_ltr.cli.options import (
+    Cluster,
+    FieldSource,
+    Json,
+    ModelFile,
+    PluginFiles,
+    Report,
+    Seed,
+    Threads,
+)
 from owpc_ltr.cli.output import print_json, print_table, progress
 from owpc_ltr.cli.rerank import print_reranked, reranker_base
 from owpc_ltr.cli.sides import SplitOptions
@@ -51,6 +60,7 @@ def train(
     fields: FieldSource,
     check: JudgmentCheck,
     cluster: Cluster = None,
+    report: Report = None,
     seed: Seed = 0,
     threads: Threads = 1,
     plugin: PluginFiles = None,
@@ -90,6 +100,7 @@ def train(
                 progress=show, **files, **how, **common,
             )  # fmt: skip
         save_model(reordering, out)
+        _write_page(report, out, reordering, splits.training, plugin)
         print_reranked(reordering.record, base, out, as_json=as_json)
         return
     _refuse_reranker_options(learning, fields)
@@ -109,11 +120,23 @@ def train(
             costs=prices, source=splits.source, progress=show, **how, **common,
         )  # fmt: skip
     save_model(model, out)
+    _write_page(report, out, model, splits.training, plugin)
     if "feature_cost" in model.record and not as_json:
         print_path(model.record["feature_cost"])
     _print(model.record, out, as_json=as_json)
     if missing is not None and not as_json:
         typer.echo(_cost_of_filling(model.kind, data, out))
+
+
+def _write_page(
+    page: Path | None, out: Path, model: Any, training: Any, plugins: list[Path] | None
+) -> None:
+    """The page of a trained ranker, where one is asked for."""
+    if page is None:
+        return
+    from owpc_ltr.api.reporting import Named, report
+
+    report(Named(out.name, model), training, out=page, plugins=plugins or ())
 
 
 def _cost_of_filling(kind: str, data: Path, out: Path) -> str:

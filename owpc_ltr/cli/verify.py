@@ -8,7 +8,7 @@ import typer
 
 from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.groups import grouped
-from owpc_ltr.cli.options import Join, Json, ProbeShare, Tolerance
+from owpc_ltr.cli.options import Join, Json, ProbeShare, Report, Tolerance
 from owpc_ltr.cli.output import print_json, print_table
 from owpc_ltr.cli.proofs import print_drift, print_proof
 
@@ -32,6 +32,7 @@ def verify(
     ] = 0.1,
     probe_share: ProbeShare = 0.5,
     join: Join = None,
+    report: Report = None,
     place: StoreOptions,
     as_json: Json = False,
 ) -> None:
@@ -52,6 +53,10 @@ def verify(
         probe_share=probe_share,
         join=join,
     )
+    if report is not None:
+        from owpc_ltr.api.reporting import report as write_page
+
+        write_page(found, out=report)
     if as_json:
         print_json(found.as_dict())
     else:

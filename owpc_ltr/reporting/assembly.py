@@ -9,6 +9,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.engine.deployment.drift import Verified
+from owpc_ltr.engine.search.judgment_pool import Pooled
 from owpc_ltr.evaluation.risk_bounds import Bound
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Model
@@ -24,6 +25,7 @@ from owpc_ltr.reporting.sections.drift import drift_section, drift_verdict
 from owpc_ltr.reporting.sections.examples import examples_section
 from owpc_ltr.reporting.sections.features import features_section
 from owpc_ltr.reporting.sections.latency import latency_section
+from owpc_ltr.reporting.sections.pooling import pooling_section, pooling_verdict
 from owpc_ltr.reporting.sections.provenance import provenance_section
 from owpc_ltr.reporting.sections.queries import queries_section
 from owpc_ltr.reporting.sections.scores import scores_section
@@ -55,6 +57,7 @@ class Material:
     latency: Latency | None = None
     selection: Selection | None = None
     verified: Verified | None = None
+    pooled: Pooled | None = None
 
 
 def page_of(material: Material, title: str) -> Page:
@@ -77,6 +80,8 @@ def _verdict(material: Material) -> Verdict | None:
         return drift_verdict(material.verified)
     if material.selection is not None:
         return selection_verdict(material.selection)
+    if material.pooled is not None:
+        return pooling_verdict(material.pooled)
     trained = [one for one in material.rankers if one.model is not None]
     if trained and trained[0].model is not None:
         return training_verdict(trained[0].name, Record(trained[0].model.record))
@@ -157,6 +162,10 @@ def _drift(material: Material) -> list[Section]:
     return [] if material.verified is None else [drift_section(material.verified)]
 
 
+def _pool(material: Material) -> list[Section]:
+    return [] if material.pooled is None else [pooling_section(material.pooled)]
+
+
 def _some(found: Sequence[Section | None]) -> list[Section]:
     return [one for one in found if one is not None]
 
@@ -176,6 +185,7 @@ _PLAN: tuple[tuple[str, str, Callable[[Material], list[Section]]], ...] = (
     ("a selection over folds", "owpc-ltr select --report", _selection),
     ("latency", "owpc-ltr profile --json, then --feature-cost", _latency),
     ("drift", "owpc-ltr verify --report", _drift),
+    ("a pool to judge", "owpc-ltr judge pool --report", _pool),
     ("data", "give judged queries: --data", _data),
     ("provenance", "give a model that owpc-ltr trained", _provenance),
 )

@@ -14,11 +14,11 @@ def texts_of(data: Any) -> tuple[str, ...]:
     params = getattr(data, "query_params", None)
     if params is None:
         return ()
-    return tuple(_text(one) for one in params.to_pylist())
+    return tuple(text_of(json.loads(one)) if one else "" for one in params.to_pylist())
 
 
-def _text(params: str | None) -> str:
-    content = json.loads(params) if params else {}
+def text_of(content: Any) -> str:
+    """What a user typed, among the parameters of a query; nothing where they are no object."""
     if not isinstance(content, dict):
         return ""
     named = [content[name] for name in _NAMES if isinstance(content.get(name), str)]

@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 import owpc_ltr
 from owpc_ltr.api.ranker_report import report_on_ranker
 from owpc_ltr.api.reporting import read_latency
+from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.engine.deployment.drift import Verified
 from owpc_ltr.engine.deployment.moved import Moved as MovedFeature
 from owpc_ltr.engine.deployment.orders import Orders
+from owpc_ltr.engine.search.judgment_pool import Pooled
 from owpc_ltr.errors import BadInput
 from owpc_ltr.host.registry import load
 from owpc_ltr.models.linear import LinearModel
@@ -224,8 +226,8 @@ def test_a_trained_model_is_not_said_to_be_measured() -> None:
         | st.dictionaries(
             st.sampled_from(
                 ["loss", "optimizer", "table", "history", "certificate", "source", "select",
-                 "warnings", "validation", "queries", "basis", "settings", "split", "name", "gap", "passes",
-                 "optimizer.C", "loss.generator", "pass"]
+                 "warnings", "validation", "queries", "basis", "settings", "split", "name", "gap",
+                 "passes", "optimizer.C", "loss.generator", "pass"]
             ),
             inner,
             max_size=6,
@@ -260,3 +262,17 @@ def test_a_report_on_a_model_file_is_a_command(
     assert run(*words, "--out", "m.json")[0] == 2
     assert run(*words, "--out", "-")[0] == 2
     assert run(*words[:3], "none.parquet", "--out", "page.html")[0] == 3
+
+
+def test_a_pool_counts_what_is_to_be_graded() -> None:
+    queries = tuple(
+        JudgedQuery(
+            f"q{n}", {"query": f"words {n}"}, [f"d{i}" for i in range(n)], np.zeros(n, np.float32)
+        )
+        for n in (1, 3)
+    )
+    page = owpc_ltr.report(Pooled(queries, {}, judged=5, absent=0))
+    assert page.verdict is not None
+    assert page.verdict.sentence.startswith("4 documents of 2 queries are to be graded")
+    rows = page.charts["pool"].spec["data"]["values"]
+    assert [(row["name"], row["value"]) for row in rows] == [("words 3", 3.0), ("words 1", 1.0)]

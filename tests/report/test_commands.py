@@ -1,0 +1,55 @@
+"""`--report` of commands that have something to show: a page beside what they do anyway."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from owpc_ltr.data.parquet import save_dataset
+from tests.commands import Run, commands_in
+from tests.report.samples import dataset
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    save_dataset(dataset(60).without_missing(), tmp_path / "d.parquet")
+    return commands_in(tmp_path, monkeypatch, capsys)
+
+
+def test_training_writes_a_page_of_the_model_and_says_that_it_is_not_measured(
+    tmp_path: Path, run: Run
+) -> None:
+    words = ("train", "d.parquet", "--out", "m.json", "--set", "loss.generator=inverse")
+    code, out, err = run(*words, "--report", "page.html")
+    assert (code, err) == (0, "")
+    page = (tmp_path / "page.html").read_text()
+    for said in ("m.json is trained: map ", "How was m.json trained?", "What does m.json look at?"):
+        assert said in page
+    before = (tmp_path / "m.json").read_bytes()
+    assert run(*words)[:2] == (0, out)
+    assert (tmp_path / "m.json").read_bytes() == before
+
+
+def test_a_selection_writes_a_page_of_what_it_chose(tmp_path: Path, run: Run) -> None:
+    words = ("select", "d.parquet", "--folds", "3", "--grid", "C=0.1,1", "--metric", "map")
+    code, _, err = run(*words, "--report", "page.html")
+    assert (code, err) == (0, "")
+    assert "What validation chose" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize("command", ["train", "select", "verify", "judge"])
+def test_a_page_is_no_input_and_no_standard_output(run: Run, command: str) -> None:
+    words = {
+        "train": ("train", "d.parquet", "--out", "m.json"),
+        "select": ("select", "d.parquet"),
+        "verify": ("verify", "m"),
+        "judge": ("judge", "pool", "--queries", "d.parquet", "--rankers", "x", "--out", "s.csv"),
+    }[command]
+    code, _, err = run(*words, "--report", "-")
+    assert code == 2
+    assert "--report writes a page to open in a browser: name a file, not -" in err
+    if command != "verify":
+        code, _, err = run(*words, "--report", "d.parquet")
+        assert code == 2
+        assert "it is the input" in err
