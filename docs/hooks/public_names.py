@@ -25,8 +25,8 @@ TOPICS = {
     ),
     "training": ("api.training", "api.models", "training", "models", "interop"),
     "evaluation": (
-        *("api.evaluation", "api.comparing", "api.conventions", "api.explaining"),
-        *("api.reproducing", "evaluation", "explaining", "metrics"),
+        *("api.evaluation", "api.comparing", "api.conventions", "api.explaining", "api.reporting"),
+        *("api.reproducing", "evaluation", "explaining", "metrics", "reporting"),
     ),
     "cluster": ("api.cluster", "api.feature_sets", "api.uploaded_models", "features", "engine"),
     "estimators": ("api.estimators",),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from owpc_ltr.reporting.named import Named
 
 if TYPE_CHECKING:
+    from owpc_ltr.reporting.assembly import Material
     from owpc_ltr.reporting.latency import Latency
     from owpc_ltr.reporting.page import Page
 
@@ -42,13 +43,21 @@ def report(
     return page
 
 
-def _title(material: Any) -> str:
+def _title(material: Material) -> str:
     contest = material.contest
-    if contest is None:
-        named = [one.name for one in material.rankers]
-        return f"Report on {', '.join(named)}" if named else "Report"
-    new = contest.new.name
-    return f"{new} against {contest.baseline}" if contest.baseline else f"How {new} ranks"
+    named = [one.name for one in material.rankers]
+    if contest is not None:
+        new = contest.new.name
+        title = f"{new} against {contest.baseline}" if contest.baseline else f"How {new} ranks"
+    elif material.verified is not None:
+        title = f"{material.verified.model} in {material.verified.index}"
+    elif material.selection is not None:
+        title = f"Selection over {len(material.selection.folds)} folds"
+    elif material.pooled is not None:
+        title = "What is to be judged"
+    else:
+        title = f"Report on {', '.join(named)}" if named else "Report"
+    return title
 
 
 def read_latency(path: Path | str) -> Latency:

@@ -137,8 +137,8 @@ def _training(material: Material) -> list[Section]:
 def _data(material: Material) -> list[Section]:
     if material.data is None:
         return []
-    what = "the data given" if material.contest is None else material.contest.queries_in_words
-    return [data_section(material.data, what)]
+    contest = material.contest
+    return [data_section(material.data, None if contest is None else contest.queries_in_words)]
 
 
 def _provenance(material: Material) -> list[Section]:

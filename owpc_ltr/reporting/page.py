@@ -22,7 +22,7 @@ from owpc_ltr.version import VERSION
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-_SIGNS = {"better": "▲", "worse": "▼", "not shown": "◆", "mixed": "◆", "unknown": "◆"}
+_SIGNS = {"better": "▲", "worse": "▼", "not shown": "◆", "mixed": "◆", "unknown": "●"}
 _DIGITS = 5
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from owpc_ltr.reporting.figures import plain
 
+C = "optimizer.C"
 _PARTS = ("loss", "optimizer", "reranker")
 _CERTIFICATE = {
     "objective": "training objective",
@@ -131,6 +132,19 @@ class Record:
     def _trained_on(self) -> str:
         queries, documents = self.content.get("queries"), self.content.get("documents")
         return f"{plain(queries)} queries, {plain(documents)} documents"
+
+
+def c_of(settings: Mapping[str, Any]) -> float:
+    """C of a candidate as a number, however it was given; 0 where it is none.
+
+    >>> c_of({"optimizer.C": "1e-3"}), c_of({"optimizer.C": 10}), c_of({"optimizer.C": "auto"})
+    (0.001, 10.0, 0.0)
+    """
+    try:
+        value = float(settings[C])
+    except (LookupError, TypeError, ValueError):
+        return 0.0
+    return value if math.isfinite(value) else 0.0
 
 
 def _brief(value: Any) -> str:

@@ -12,7 +12,7 @@ from owpc_ltr.reporting.charts.bars import bars
 _GRADES = 12
 
 
-def data_section(data: RankingDataset | PartitionedDataset, what: str) -> Section:
+def data_section(data: RankingDataset | PartitionedDataset, measured_on: str | None) -> Section:
     """The sizes of the data, and how many documents have which grade."""
     rows = [
         ("queries", f"{data.n_queries:,}"),
@@ -27,8 +27,13 @@ def data_section(data: RankingDataset | PartitionedDataset, what: str) -> Sectio
         rows.append(("missing values", f"{data.summary.missing:.2%}"))
         blocks.append(_grades(data))
         blocks += [Text(note) for note in data.notes]
-    lead = f"What the figures of this page are of: {what}."
-    return Section("data", "Data", "What was it measured on?", lead, (Facts(tuple(rows)), *blocks))
+    title, lead = (
+        "What are the data?",
+        "Nothing is measured on this page: these data are given.",
+    )
+    if measured_on is not None:
+        title, lead = "What was it measured on?", f"The figures of this page are of {measured_on}."
+    return Section("data", "Data", title, lead, (Facts(tuple(rows)), *blocks))
 
 
 def _grades(data: RankingDataset) -> Chart | Table:

@@ -9,10 +9,10 @@ from owpc_ltr.reporting.blocks import Block, Chart, Section, Table
 from owpc_ltr.reporting.charts.lines import lines
 from owpc_ltr.reporting.charts.spread import spread
 from owpc_ltr.reporting.figures import amount
+from owpc_ltr.reporting.record import c_of
 from owpc_ltr.reporting.verdict import Verdict
-from owpc_ltr.training.cross_validation import Choice, Row, Selection, family_name
+from owpc_ltr.training.cross_validation import Choice, Selection, family_name
 
-C = "optimizer.C"
 _LINES = 5
 
 
@@ -35,9 +35,8 @@ def selection_verdict(found: Selection) -> Verdict:
     best = _chosen(found)
     figures = ", ".join(f"{name} {amount(value)}" for name, value in best.test.items())
     said = (
-        f"Validation chose {best.name} among {len(found.rows):,} fits over {len(found.folds)} "
-        f"folds; on test queries, which chose nothing, it reaches {figures} in the mean of the "
-        "folds."
+        f"Of {len(found.rows):,} fits over {len(found.folds)} folds, what validation chose in each "
+        f"fold reaches {figures} on its test queries, which chose nothing (means over folds)."
     )
     return Verdict("unknown", said, (), heading="What validation chose")
 
@@ -58,7 +57,8 @@ def _families(found: Selection, metric: str) -> Chart:
         "families",
         f"{metric} of each choice",
         spread(known, means, metric),
-        f"What validation chose, {best.name}, has {amount(best.test[metric])} in the mean.",
+        f"What validation chose in each fold has {amount(best.test[metric])} in the mean; dots are "
+        "folds, strokes their means.",
         Table(
             "Means over folds of the folds' test means",
             ("settings", "validation", *metrics),
@@ -92,9 +92,10 @@ def _over_c(found: Selection) -> Chart | None:
     """Validation over C, the mean of the folds; of many families the best."""
     by_family: dict[str, dict[float, list[float]]] = {}
     for row in found.rows:
-        if _is_number(row):
+        c = c_of(row.settings)
+        if c > 0:
             by_c = by_family.setdefault(family_name(row), {})
-            by_c.setdefault(float(row.settings[C]), []).append(row.validation)
+            by_c.setdefault(c, []).append(row.validation)
     means = {
         name: sorted((c, float(np.mean(values))) for c, values in by_c.items())
         for name, by_c in by_family.items()
@@ -119,8 +120,3 @@ def _over_c(found: Selection) -> Chart | None:
             tuple((name, c, value) for name, points in means.items() for c, value in points),
         ),
     )
-
-
-def _is_number(row: Row) -> bool:
-    value = row.settings.get(C)
-    return isinstance(value, int | float) and value > 0

@@ -10,10 +10,8 @@ from owpc_ltr.reporting.blocks import Block, Chart, Facts, Section, Table, Text
 from owpc_ltr.reporting.charts.bars import bars, columns
 from owpc_ltr.reporting.charts.lines import lines
 from owpc_ltr.reporting.figures import plain
-from owpc_ltr.reporting.record import Record
+from owpc_ltr.reporting.record import C, Record, c_of
 from owpc_ltr.reporting.verdict import Verdict
-
-C = "optimizer.C"
 
 
 def training_section(
@@ -73,7 +71,7 @@ def _candidates(record: Record, number: int) -> Chart | None:
     best = record.best
     told = ", ".join(f"{name}={plain(best[name])}" for name in varied) if best else "none"
     sentence = f"The best of {len(rows)} is {told}."
-    if C in varied and all(_c_of(row) > 0 for row in rows):
+    if C in varied and all(c_of(row) > 0 for row in rows):
         spec = lines(_by_c(rows, varied), "C (less regularised to the right)", metric, log_x=True)
     else:
         names = [", ".join(plain(row[name]) for name in varied) for row in rows]
@@ -89,17 +87,8 @@ def _by_c(
     for row in rows:
         rest = [f"{name.partition('.')[2]}={plain(row[name])}" for name in varied if name != C]
         name = ", ".join(rest) or "validation"
-        found.setdefault(name, []).append((_c_of(row), float(row["validation"])))
+        found.setdefault(name, []).append((c_of(row), float(row["validation"])))
     return {name: sorted(points) for name, points in found.items()}
-
-
-def _c_of(row: Mapping[str, Any]) -> float:
-    """C as a number, however it was given; 0 where it is none."""
-    try:
-        value = float(row[C])
-    except (TypeError, ValueError):
-        return 0.0
-    return value if math.isfinite(value) else 0.0
 
 
 def _gap(record: Record, number: int) -> Chart | None:
