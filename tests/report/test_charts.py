@@ -14,8 +14,9 @@ import vl_convert
 
 from owpc_ltr.api.report_parts import material_of
 from owpc_ltr.reporting.assembly import page_of
-from owpc_ltr.reporting.blocks import Chart
-from owpc_ltr.reporting.charts.common import DASHES, SERIES, SHAPES
+from owpc_ltr.reporting.blocks import Chart, QueryRow
+from owpc_ltr.reporting.charts.common import AFTER, DASHES, LOSS, SERIES, SHAPES
+from owpc_ltr.reporting.charts.dumbbells import dumbbells
 from owpc_ltr.reporting.library import VEGA_LITE
 from owpc_ltr.reporting.page import Page
 from owpc_ltr.reporting.sections.scores import binned, less_the_mean
@@ -164,3 +165,23 @@ def _scored(data: Any, scores: Any) -> Any:
 
     found = evaluate(linear(1.0, 0.0, 0.0), data)
     return Evaluation(**{**vars(found), "scores": scores})
+
+
+@pytest.mark.parametrize("higher_is_better", [True, False])
+def test_a_query_that_got_better_has_the_colour_of_gains_and_points_where_it_went(
+    higher_is_better: bool,
+) -> None:
+    rows = [QueryRow("up", "", 0.2, 0.6), QueryRow("down", "", 0.6, 0.2), QueryRow("=", "", 1, 1)]
+    spec = dumbbells(rows, "m", higher_is_better=higher_is_better, ends=(0.0, 1.0))
+    better, worse = ("up", "down") if higher_is_better else ("down", "up")
+    went = {row["query"]: row["went"] for row in spec["data"]["values"]}
+    assert went == {better: "better", worse: "worse", "=": "same"}
+    encoding = spec["layer"][2]["encoding"]
+    of = {
+        channel: dict(zip(scale["domain"], scale["range"], strict=True))
+        for channel in ("color", "shape")
+        for scale in [encoding[channel]["scale"]]
+    }
+    assert (of["color"]["better"], of["color"]["worse"]) == (AFTER, LOSS)
+    assert of["shape"][went["up"]] == "triangle-right"
+    assert of["shape"][went["down"]] == "triangle-left"

@@ -42,13 +42,13 @@ def dumbbells(
     ]
     y = names("query")
     scale = {"domain": list(ends), "zero": False}
-    colours = (AFTER, QUIET, LOSS) if higher_is_better else (LOSS, QUIET, AFTER)
     colour = {
         "field": "went",
         "type": "nominal",
-        "scale": {"domain": list(_WENT), "range": list(colours)},
+        "scale": {"domain": list(_WENT), "range": [AFTER, QUIET, LOSS]},
         "legend": None,
     }
+    # Marks point where the query went; colours say whether that is good.
     shapes = _SHAPES if higher_is_better else _SHAPES[::-1]
     shape = {**colour, "scale": {"domain": list(_WENT), "range": list(shapes)}}
     tooltip = [
