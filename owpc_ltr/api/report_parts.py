@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from owpc_ltr.api.evaluation import Evaluation, side_in_words
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
@@ -14,18 +16,24 @@ from owpc_ltr.engine.deployment.drift import Verified
 from owpc_ltr.engine.search.judgment_pool import Pooled
 from owpc_ltr.engine.search.profile import Profile
 from owpc_ltr.errors import OwpcLtrError, UsageError
+from owpc_ltr.evaluation.comparing.result import RankerComparison
+from owpc_ltr.evaluation.multiple_comparisons import holm
 from owpc_ltr.evaluation.risk_bounds import Bound
-from owpc_ltr.models.reordering import FEATURE, ReorderingModel, load_ranker
+from owpc_ltr.explaining.explanation import Explanation
+from owpc_ltr.models.reordering import ReorderingModel, load_ranker
 from owpc_ltr.reporting.assembly import Material, Reported
-from owpc_ltr.reporting.contest import Contest, Contestant, Duel, Measure, holm
+from owpc_ltr.reporting.contest import Contest, Contestant, Duel, Measure
+from owpc_ltr.reporting.contests import contest_of_comparison
 from owpc_ltr.reporting.examples import Example
 from owpc_ltr.reporting.latency import Latency, latency_of
 from owpc_ltr.reporting.named import Named
+from owpc_ltr.reporting.names import short_name, short_names
 from owpc_ltr.reporting.query_texts import texts_of
 from owpc_ltr.training.cross_validation import Selection
 from owpc_ltr.training.feature_worth import Costs
 
 if TYPE_CHECKING:
+    from owpc_ltr.arrays import Vector
     from owpc_ltr.evaluation.evaluate import Measured
     from owpc_ltr.metrics import Metric
     from owpc_ltr.protocols import Model
@@ -45,7 +53,7 @@ def _with(found: Material, part: Any, plugins: Sequence[Path | str]) -> Material
         ranker = load_ranker(Path(part), plugins)
         return _with_ranker(found, short_name(str(part)), ranker, plugins)
     if isinstance(part, Named):
-        return _with_ranker(found, part.name, part.model, plugins)
+        return _with_ranker(found, part.name, part.model, plugins, part.scores)
     if isinstance(part, list | tuple):
         for each in part:
             found = _with(found, each, plugins)
@@ -59,6 +67,14 @@ def _with(found: Material, part: Any, plugins: Sequence[Path | str]) -> Material
         f"a report has no place for a {type(part).__name__}: give evaluations, models, their "
         "files, datasets, costs or bounds"
     )
+
+
+def _with_comparison(found: Material, part: RankerComparison) -> Material:
+    return replace(found, contest=contest_of_comparison(part, side_in_words))
+
+
+def _with_explanation(found: Material, part: Explanation) -> Material:
+    return replace(found, explained=(*found.explained, part))
 
 
 def _with_evaluation(found: Material, part: Evaluation) -> Material:
@@ -76,6 +92,9 @@ _PLACES: dict[type[Any], Callable[[Material, Any], Material]] = {
     RankingDataset: lambda found, part: replace(found, data=part),
     PartitionedDataset: lambda found, part: replace(found, data=part),
     Costs: lambda found, part: replace(found, latency=latency_of(part.milliseconds, "the costs")),
+    RankerComparison: _with_comparison,
+    Contest: lambda found, part: replace(found, contest=part),
+    Explanation: _with_explanation,
     Example: lambda found, part: replace(found, examples=(*found.examples, part)),
     Profile: lambda found, part: replace(found, latency=_profiled(part)),
     Latency: lambda found, part: replace(found, latency=part),
@@ -92,8 +111,9 @@ def _with_ranker(
     name: str,
     ranker: Model | ReorderingModel,
     plugins: Sequence[Path | str],
+    scores: Vector | None = None,
 ) -> Material:
-    one = Reported(name, ranker, _rank_weights(ranker.record, plugins))
+    one = Reported(name, ranker, _rank_weights(ranker.record, plugins), scores)
     return replace(found, rankers=(*found.rankers, one))
 
 
@@ -131,14 +151,16 @@ def _rank_weights(record: Mapping[str, Any], plugins: Sequence[Path | str]) -> l
 def contest_of(evaluation: Evaluation) -> Contest:
     """An evaluation as a contest of its ranker and what it was compared with."""
     measures = tuple(_measure(one.metric) for one in evaluation.measured)
-    names = short_name(evaluation.ranker), short_name(evaluation.against or "")
-    if names[0] == names[1]:
-        names = evaluation.ranker, evaluation.against or ""
-    contestants = [_contestant(names[0], evaluation.measured)]
+    short = short_names([evaluation.ranker, evaluation.against or ""])
+    names = short[evaluation.ranker], short[evaluation.against or ""]
+    weights = None
+    if evaluation.weighted and isinstance(evaluation.data, RankingDataset):
+        weights = evaluation.data.query_importance
+    contestants = [_contestant(names[0], evaluation.measured, weights)]
     duels: list[Duel] = []
     if evaluation.against is not None:
-        contestants.append(_contestant(names[1], evaluation.others))
-        corrected = holm([one.p_permutation for one in evaluation.comparisons])
+        contestants.append(_contestant(names[1], evaluation.others, weights))
+        corrected = holm(np.array([one.p_permutation for one in evaluation.comparisons])).tolist()
         duels = [
             Duel(*names, measure, found, p)
             for measure, found, p in zip(measures, evaluation.comparisons, corrected, strict=True)
@@ -152,22 +174,19 @@ def contest_of(evaluation: Evaluation) -> Contest:
         query_ids=tuple(data.query_ids.to_pylist()),
         query_texts=texts_of(data),
         queries_in_words=f"{data.n_queries:,} queries ({side_in_words(evaluation.side)})",
-        seen=any("flatter it" in warning for warning in evaluation.warnings),
+        seen=evaluation.side in {"train", "validation"}
+        or any("flatter it" in warning for warning in evaluation.warnings),
         corrected_over=len(duels),
+        weighted=evaluation.weighted,
         warnings=evaluation.warnings,
     )
-
-
-def short_name(name: str) -> str:
-    """A ranker's name without the folders of whose machine it is from."""
-    return name if name.startswith(FEATURE) else name.rpartition("/")[2].rpartition("\\")[2]
 
 
 def _measure(metric: Metric) -> Measure:
     return Measure(str(metric), metric.convention, metric.higher_is_better, metric.value_range)
 
 
-def _contestant(name: str, measured: Iterable[Measured]) -> Contestant:
+def _contestant(name: str, measured: Iterable[Measured], weights: Vector | None) -> Contestant:
     from owpc_ltr.reporting.contest import mean_interval
 
     found = tuple(measured)
@@ -175,5 +194,5 @@ def _contestant(name: str, measured: Iterable[Measured]) -> Contestant:
         name,
         {str(one.metric): one.per_query for one in found},
         {str(one.metric): one.mean for one in found},
-        {str(one.metric): mean_interval(one.per_query) for one in found},
+        {str(one.metric): mean_interval(one.per_query, weights) for one in found},
     )

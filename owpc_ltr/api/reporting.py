@@ -53,6 +53,8 @@ def _title(material: Material) -> str:
         title = f"{material.verified.model} in {material.verified.index}"
     elif material.selection is not None:
         title = f"Selection over {len(material.selection.folds)} folds"
+    elif material.explained and not named:
+        title = f"Why “{material.explained[0].query}” ranks as it does"
     elif material.pooled is not None:
         title = "What is to be judged"
     else:

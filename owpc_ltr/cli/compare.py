@@ -22,6 +22,7 @@ from owpc_ltr.cli.options import (
     Memory,
     Params,
     PluginFiles,
+    Report,
     Seed,
     Unweighted,
 )
@@ -128,6 +129,7 @@ def compare(
         Writes(standard_output="the values of queries go to a file: name one, not -"),
         typer.Option(help="Also write each query's values: FILE.csv or FILE.parquet."),
     ] = None,
+    report: Report = None,
     fields: FieldSource,
     live: LiveRankers,
     max_features: MaxFeatures = None,
@@ -182,4 +184,8 @@ def compare(
         )
     if per_query is not None:
         write_per_query(found, per_query)
+    if report is not None:
+        from owpc_ltr.api.reporting import report as write_page
+
+        write_page(found, out=report)
     print_comparison(found, str(data), worst, as_json=as_json)

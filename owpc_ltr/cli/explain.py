@@ -12,7 +12,7 @@ from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.explanations import print_explanation
 from owpc_ltr.cli.files import A_MODEL, Reads
 from owpc_ltr.cli.groups import grouped
-from owpc_ltr.cli.options import FieldSource, Index, Join, Json, PluginFiles
+from owpc_ltr.cli.options import FieldSource, Index, Join, Json, PluginFiles, Report
 from owpc_ltr.cli.output import print_json
 from owpc_ltr.cli.queries import Question
 from owpc_ltr.errors import UsageError
@@ -60,6 +60,7 @@ def explain(
         str | None, typer.Option(help="The query of --data; else what tables by query_id call it.")
     ] = None,
     fields: FieldSource,
+    report: Report = None,
     place: StoreOptions,
     as_json: Json = False,
 ) -> None:
@@ -76,6 +77,10 @@ def explain(
         found = _of_search(
             asked, document, above, index, ranked, question, join, title, query_id, place
         )
+    if report is not None:
+        from owpc_ltr.api.reporting import report as write_page
+
+        write_page(found, out=report)
     if as_json:
         print_json(found.as_dict())
     else:

@@ -11,6 +11,7 @@ import typer
 from owpc_ltr.cli.files import MODEL_OR_FEATURE, Reads, Writes
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import FieldSource, MaxFeatures, Memory, Metrics, PluginFiles, Seed
+from owpc_ltr.cli.output import progress
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,10 @@ class Asked:
     baseline: Annotated[
         str | None,
         MODEL_OR_FEATURE,
-        typer.Option(help="What it should beat: another MODEL.json, a TREC run, feature:NAME."),
+        typer.Option(
+            help="What it should beat: another MODEL.json, a TREC run, feature:NAME; default: the "
+            "last of several rankers."
+        ),
     ] = None
     metric: Metrics = None
     queries: Annotated[
@@ -38,8 +42,10 @@ class Asked:
 
 @grouped
 def report(
-    model: Annotated[
-        str, MODEL_OR_FEATURE, typer.Argument(help="A model or reranker file, or feature:NAME.")
+    rankers: Annotated[
+        list[str],
+        MODEL_OR_FEATURE,
+        typer.Argument(help="Files of models or rerankers, the new one first; or feature:NAME."),
     ],
     *,
     asked: Asked,
@@ -58,14 +64,15 @@ def report(
     seed: Seed = 0,
     plugin: PluginFiles = None,
 ) -> None:
-    """Write one HTML page on a ranker, which needs no network.
+    """Write one HTML page on rankers, which needs no network.
 
-    Is it better, by how much, how sure is that, where does it lose, and why? What there is no data
-    for is left out, and the page says how to get it. With --documents the page has titles of
-    documents where it shows queries.
+    Is the first one better, by how much, how sure is that, where does it lose, and why? What there
+    is no data for is left out, and the page says how to get it. With --documents the page has
+    titles of documents where it shows queries.
     """
+    from owpc_ltr.api.evaluation import METRICS
     from owpc_ltr.api.partitions import open_or_read, room_from
-    from owpc_ltr.api.ranker_report import report_on_ranker
+    from owpc_ltr.api.ranker_report import report_on_rankers
     from owpc_ltr.api.reporting import read_latency
 
     judged = None
@@ -73,12 +80,13 @@ def report(
         room = room_from(memory)
         judged = open_or_read(asked.data, memory=room, max_features=max_features)
     parts = [] if feature_cost is None else [read_latency(feature_cost)]
-    page = report_on_ranker(
-        model, judged, baseline=asked.baseline, metrics=asked.metric or ("ndcg@10", "map", "mrr"),
-        queries=asked.queries, examples=asked.examples, documents=fields.documents,
-        id_field=fields.id_field, parts=parts, out=out, title=title, seed=seed,
-        plugins=plugin or (),
-    )  # fmt: skip
+    with progress() as show:
+        page = report_on_rankers(
+            rankers, judged, baseline=asked.baseline, metrics=asked.metric or METRICS,
+            queries=asked.queries, examples=asked.examples, documents=fields.documents,
+            id_field=fields.id_field, parts=parts, out=out, title=title, seed=seed, progress=show,
+            plugins=plugin or (),
+        )  # fmt: skip
     if page.verdict is not None:
         typer.echo(page.verdict.sentence)
     typer.echo(f"wrote {out}")

@@ -11,11 +11,13 @@ from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.engine.deployment.drift import Verified
 from owpc_ltr.engine.search.judgment_pool import Pooled
 from owpc_ltr.evaluation.risk_bounds import Bound
+from owpc_ltr.explaining.explanation import Explanation
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Model
 from owpc_ltr.reporting.blocks import Section
 from owpc_ltr.reporting.contest import Contest
 from owpc_ltr.reporting.examples import Example
+from owpc_ltr.reporting.explained import example_of, explained_verdict
 from owpc_ltr.reporting.latency import Latency
 from owpc_ltr.reporting.page import Page
 from owpc_ltr.reporting.record import Record
@@ -53,6 +55,7 @@ class Material:
     rankers: tuple[Reported, ...] = ()
     data: RankingDataset | PartitionedDataset | None = None
     examples: tuple[Example, ...] = ()
+    explained: tuple[Explanation, ...] = ()
     bounds: tuple[Bound, ...] = ()
     latency: Latency | None = None
     selection: Selection | None = None
@@ -74,18 +77,22 @@ def page_of(material: Material, title: str) -> Page:
 
 def _verdict(material: Material) -> Verdict | None:
     """Of the strongest evidence that there is."""
+    trained = [(one.name, one.model) for one in material.rankers if one.model is not None]
+    verdict: Verdict | None = None
     if material.contest is not None:
-        return verdict_of(material.contest)
-    if material.verified is not None:
-        return drift_verdict(material.verified)
-    if material.selection is not None:
-        return selection_verdict(material.selection)
-    if material.pooled is not None:
-        return pooling_verdict(material.pooled)
-    trained = [one for one in material.rankers if one.model is not None]
-    if trained and trained[0].model is not None:
-        return training_verdict(trained[0].name, Record(trained[0].model.record))
-    return None
+        verdict = verdict_of(material.contest)
+    elif material.verified is not None:
+        verdict = drift_verdict(material.verified)
+    elif material.selection is not None:
+        verdict = selection_verdict(material.selection)
+    elif material.pooled is not None:
+        verdict = pooling_verdict(material.pooled)
+    elif trained:
+        name, model = trained[0]
+        verdict = training_verdict(name, Record(model.record))
+    elif material.explained:
+        verdict = explained_verdict(material.explained[0])
+    return verdict
 
 
 def _comparison(material: Material) -> list[Section]:
@@ -101,7 +108,8 @@ def _examples(material: Material) -> list[Section]:
     before, after = "the ranking before", "the new ranking"
     if contest is not None and contest.baseline is not None:
         before, after = contest.baseline, contest.new.name
-    return _some([examples_section(material.examples, before, after)])
+    examples = *material.examples, *map(example_of, material.explained)
+    return _some([examples_section(examples, before, after)])
 
 
 def _features(material: Material) -> list[Section]:

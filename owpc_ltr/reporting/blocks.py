@@ -28,13 +28,13 @@ class Table:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Of each column `number`, `short` where its cells stay on one line, or nothing."""
+        """Of each column `number`, `short` where its cells stay on one line, or `wide`."""
         return tuple(
             "number"
             if number
             else "short"
             if all(len(str(row[column])) <= _SHORT for row in self.rows)
-            else ""
+            else "wide"
             for column, number in enumerate(self.numeric)
         )
 

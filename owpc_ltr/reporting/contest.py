@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.evaluation.significance import LEVEL, Comparison, compare_paired
+from owpc_ltr.evaluation.bootstrap import bca_interval
+from owpc_ltr.evaluation.significance import LEVEL, Comparison
 
 Outcome = Literal["better", "not shown", "worse"]
 
@@ -44,6 +44,8 @@ class Duel:
     measure: Measure
     comparison: Comparison
     p: float
+    shown_from: float | None = None
+    """The smallest difference that would have been shown with the same spread, where known."""
 
     @property
     def outcome(self) -> Outcome:
@@ -101,6 +103,7 @@ class Contest:
     corrected_over: int
     weighted: bool = False
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def new(self) -> Contestant:
@@ -121,25 +124,14 @@ class Contest:
         return next(one for one in self.contestants if one.name == name)
 
 
-def mean_interval(values: Vector, seed: int = 0) -> tuple[float, float]:
-    """The 95 % interval of the mean over queries that count; the mean itself where one does."""
-    counted = values[np.isfinite(values)]
-    if len(counted) < 2:
-        only = float(counted.mean()) if len(counted) else float("nan")
+def mean_interval(
+    values: Vector, weights: Vector | None = None, seed: int = 0
+) -> tuple[float, float]:
+    """The 95 % interval of the mean over the queries that count."""
+    counted = np.isfinite(values)
+    if counted.sum() < 2:
+        only = float(values[counted].mean()) if counted.any() else float("nan")
         return only, only
-    found = compare_paired(counted, np.zeros(len(counted)), seed=seed)
-    return found.low, found.high
-
-
-def holm(p: Sequence[float]) -> list[float]:
-    """Values of p, each corrected for all of them by Holm's step-down (1979).
-
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
-    """
-    values = np.asarray(p, dtype=np.float64)
-    order = np.argsort(values, kind="stable")
-    steps = values[order] * np.arange(len(values), 0, -1)
-    corrected = np.empty(len(values))
-    corrected[order] = np.minimum(np.maximum.accumulate(steps), 1.0) if len(values) else steps
-    return [float(one) for one in corrected]
+    of_queries = None if weights is None else weights[counted]
+    random = np.random.default_rng(seed)
+    return bca_interval(values[counted], of_queries, LEVEL, 10_000, random)

@@ -14,7 +14,7 @@ from owpc_ltr.data.dataset import RankingDataset
 FIRST = 4
 """Documents that are listed of a query from the top, of either ranking."""
 _LOST = 2
-_TERMS = 3
+TERMS = 3
 Contribute = Callable[[Matrix], Vector]
 """What each feature adds to the score of each document of a list (n_documents, n_features)."""
 
@@ -98,7 +98,7 @@ def _reasons(
     apart = amounts - amounts.mean(axis=0)
 
     def of(place: int) -> tuple[tuple[str, float], ...]:
-        order = np.argsort(-np.abs(apart[place]), kind="stable")[:_TERMS]
+        order = np.argsort(-np.abs(apart[place]), kind="stable")[:TERMS]
         return tuple(
             (data.feature_names[column], float(apart[place, column]))
             for column in order.tolist()

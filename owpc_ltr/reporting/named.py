@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from owpc_ltr.arrays import Vector
+
 
 @dataclass(frozen=True)
 class Named:
@@ -12,3 +14,5 @@ class Named:
 
     name: str
     model: Any
+    scores: Vector | None = None
+    """Its score of each document of the data that the page is on."""

@@ -1,12 +1,11 @@
-"""Query texts: what users typed, as far as the data know it."""
+"""The texts of a dataset's queries, as far as the data know them."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-_NAMES = ("query", "keywords", "text", "q")
-"""Parameters of features that are what a user typed, the likeliest first."""
+from owpc_ltr.data.query_texts import query_text
 
 
 def texts_of(data: Any) -> tuple[str, ...]:
@@ -14,13 +13,9 @@ def texts_of(data: Any) -> tuple[str, ...]:
     params = getattr(data, "query_params", None)
     if params is None:
         return ()
-    return tuple(text_of(json.loads(one)) if one else "" for one in params.to_pylist())
+    return tuple(_text(json.loads(one)) if one else "" for one in params.to_pylist())
 
 
-def text_of(content: Any) -> str:
-    """What a user typed, among the parameters of a query; nothing where they are no object."""
-    if not isinstance(content, dict):
-        return ""
-    named = [content[name] for name in _NAMES if isinstance(content.get(name), str)]
-    texts = [value for value in content.values() if isinstance(value, str)]
-    return next(iter([*named, *texts]), "")
+def _text(content: Any) -> str:
+    """Nothing where the parameters are no object."""
+    return query_text(content) if isinstance(content, dict) else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -103,6 +104,9 @@ def _details(contest: Contest, duels: tuple[Duel, ...]) -> tuple[str, ...]:
             f"Not shown does not mean equal: the true difference lies most probably between "
             f"{signed(found.low)} and {signed(found.high)}. More judged queries narrow that."
         )
+        known = first.shown_from
+        if known is not None and abs(found.mean_difference) < known < math.inf:
+            told.append(f"A difference of {amount(known)} would have been shown by these queries.")
     unsure = [duel.measure.name for duel in duels[1:] if duel.outcome == "not shown"]
     if unsure and first.outcome != "not shown":
         told.append(f"By {' and '.join(unsure)} no difference is shown.")

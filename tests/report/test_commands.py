@@ -8,7 +8,7 @@ import pytest
 
 from owpc_ltr.data.parquet import save_dataset
 from tests.commands import Run, commands_in
-from tests.report.samples import dataset
+from tests.report.samples import dataset, linear
 
 
 @pytest.fixture
@@ -38,9 +38,30 @@ def test_a_selection_writes_a_page_of_what_it_chose(tmp_path: Path, run: Run) ->
     assert "What validation chose" in (tmp_path / "page.html").read_text()
 
 
-@pytest.mark.parametrize("command", ["train", "select", "verify", "judge"])
+def test_a_comparison_writes_a_page_of_all_rankers(tmp_path: Path, run: Run) -> None:
+    linear(1.0, 0.0, 0.0).save(tmp_path / "m.json")
+    words = ("compare", "m.json", "feature:noise", "feature:bm25", "--data", "d.parquet")
+    code, out, _ = run(*words, "--report", "page.html")
+    assert (code, run(*words)[1]) == (0, out)
+    page = (tmp_path / "page.html").read_text()
+    assert "m.json ranks better than feature:bm25" in page
+    assert "feature:noise" in page
+
+
+def test_an_explanation_writes_a_page_of_why(tmp_path: Path, run: Run) -> None:
+    linear(1.0, 0.1, 0.0).save(tmp_path / "m.json")
+    words = ("explain", "m.json", "--data", "d.parquet", "--query-id", "q1")
+    code, out, _ = run(*words, "--report", "page.html")
+    assert (code, run(*words)[1]) == (0, out)
+    page = (tmp_path / "page.html").read_text()
+    assert "Why “q1” ranks as it does" in page
+    assert "is at rank 1 of 12 by" in page
+
+
+@pytest.mark.parametrize("command", ["compare", "train", "select", "verify", "judge"])
 def test_a_page_is_no_input_and_no_standard_output(run: Run, command: str) -> None:
     words = {
+        "compare": ("compare", "feature:good", "feature:bm25", "--data", "d.parquet"),
         "train": ("train", "d.parquet", "--out", "m.json"),
         "select": ("select", "d.parquet"),
         "verify": ("verify", "m"),

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import owpc_ltr
-from owpc_ltr.api.ranker_report import report_on_ranker
+from owpc_ltr.api.ranker_report import report_on_rankers
 from owpc_ltr.api.reporting import read_latency
 from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.engine.deployment.drift import Verified
@@ -21,12 +21,16 @@ from owpc_ltr.engine.deployment.moved import Moved as MovedFeature
 from owpc_ltr.engine.deployment.orders import Orders
 from owpc_ltr.engine.search.judgment_pool import Pooled
 from owpc_ltr.errors import BadInput
+from owpc_ltr.evaluation.comparing.result import RankerComparison
 from owpc_ltr.host.registry import load
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.reporting.blocks import Table, Text
+from owpc_ltr.reporting.contests import contest_of_comparison, turned_round
 from owpc_ltr.reporting.examples import FIRST, extremes, moved_documents
+from owpc_ltr.reporting.explained import example_of
 from owpc_ltr.reporting.rank_weights import rank_weights
 from owpc_ltr.reporting.record import Record
+from owpc_ltr.reporting.verdict import verdict_of
 from owpc_ltr.training.cross_validation import Choice, Row, Selection
 from tests.report.samples import NAMES, dataset, linear
 
@@ -117,19 +121,23 @@ def test_a_report_on_a_ranker_has_examples_titles_and_bounds(tmp_path: Path) -> 
     documents.write_text("\n".join(lines))
     splits = data.split()
     model = owpc_ltr.train(splits.training, validation=splits.validation)
-    page = report_on_ranker(
-        model, data, baseline="feature:bm25", metrics=["map"], documents=documents, id_field="id"
-    )
+    model.save(tmp_path / "m.json")
+    page = report_on_rankers(
+        [tmp_path / "m.json"], data, baseline="feature:bm25", metrics=["map"],
+        documents=documents, id_field="id",
+    )  # fmt: skip
     by_name = {section.name: section for section in page.sections}
     first = next(block for block in by_name["examples"].blocks if isinstance(block, Table))
     assert str(first.rows[0][3]).startswith("Title ")
+    assert first.headers[-1] == "why"
+    assert "good " in str(first.rows[0][-1])
     assert any(
         "theory" in block.caption
         for block in by_name["provenance"].blocks
         if isinstance(block, Table)
     )
     assert page.verdict is not None
-    assert page.title == "the linear model against feature:bm25"
+    assert page.title == "m.json against feature:bm25"
 
 
 def test_costs_have_intervals_windows_and_whole_searches(tmp_path: Path) -> None:
@@ -276,3 +284,78 @@ def test_a_pool_counts_what_is_to_be_graded() -> None:
     assert page.verdict.sentence.startswith("4 documents of 2 queries are to be graded")
     rows = page.charts["pool"].spec["data"]["values"]
     assert [(row["name"], row["value"]) for row in rows] == [("words 3", 3.0), ("words 1", 1.0)]
+
+
+def compared(**how: Any) -> RankerComparison:
+    data = dataset().without_missing()
+    rankers = {
+        "new": linear(1.0, 0.0, 0.0),
+        "noise": linear(0.0, 1.0, 0.0),
+        "old": linear(0.0, 0.0, 1.0),
+    }
+    return owpc_ltr.compare(rankers, data, ["map", "pairwise-error"], resamples=500, **how)
+
+
+@pytest.mark.parametrize("baseline", [None, "old", "new"])
+def test_a_comparison_is_seen_from_the_new_ranker_whoever_stands_first(
+    baseline: str | None,
+) -> None:
+    found = compared(baseline=baseline)
+    contest = contest_of_comparison(found, str)
+    assert contest.baseline == (baseline or "old")
+    assert contest.new.name == ("noise" if baseline == "new" else "new")
+    assert contest.corrected_over == len(found.pairs)
+    by_pair = {(one.a, one.b, one.metric): one for one in found.pairs}
+    for duel in contest.duels:
+        name = duel.measure.name
+        means = contest.contestant(duel.a).means[name], contest.contestant(duel.b).means[name]
+        assert duel.comparison.mean_difference == pytest.approx(means[0] - means[1])
+        assert (duel.comparison.mean_a, duel.comparison.mean_b) == pytest.approx(means)
+        assert duel.comparison.low <= duel.comparison.mean_difference <= duel.comparison.high
+        pair = by_pair.get((duel.a, duel.b, name)) or by_pair[(duel.b, duel.a, name)]
+        assert duel.p == pair.p_holm
+        # What a page calls better, the comparison has shown; never the other way round.
+        assert duel.outcome != "better" or pair.better == duel.a
+        assert duel.outcome != "worse" or pair.better == duel.b
+    mood = verdict_of(contest).mood
+    assert mood == ("worse" if baseline == "new" else "better")
+
+
+def test_a_comparison_turned_round_twice_is_itself() -> None:
+    one = compared().pairs[0].comparison
+    assert turned_round(turned_round(one)) == one
+    assert turned_round(one).mean_difference == -one.mean_difference
+
+
+def test_an_explanation_is_an_example_of_what_moved() -> None:
+    data = dataset(4).without_missing()
+    model = linear(1.0, 0.2, -0.5)
+    found = owpc_ltr.explain(model, data, query_id="q2", size=5)
+    page = owpc_ltr.report(found)
+    assert page.verdict is not None
+    assert page.verdict.sentence.startswith(
+        f"For “q2”, {found.hits[0].document_id} is at rank 1 of"
+    )
+    section = next(section for section in page.sections if section.name == "examples")
+    table = next(block for block in section.blocks if isinstance(block, Table))
+    assert [row[3] for row in table.rows] == [hit.document_id for hit in found.hits]
+    example = example_of(found)
+    for hit, moved in zip(found.hits, example.moved, strict=True):
+        apart = sum(value for _, value in moved.why)
+        mean = found.baseline + found.mean_contributions.sum()
+        assert apart == pytest.approx(hit.score - mean, abs=1e-5)
+
+
+def test_a_ranker_that_learned_from_the_queries_is_not_called_better(tmp_path: Path) -> None:
+    data = dataset(60).without_missing()
+    splits = data.split()
+    model = owpc_ltr.train(splits.training, validation=splits.validation)
+    model.save(tmp_path / "m.json")
+    moods = {}
+    for side in ("auto", "all", "train"):
+        page = report_on_rankers(
+            [tmp_path / "m.json", "feature:noise"], data, metrics="map", queries=side, examples=0
+        )
+        assert page.verdict is not None
+        moods[side] = page.verdict.mood
+    assert moods == {"auto": "better", "all": "not shown", "train": "not shown"}

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from owpc_ltr.api.report_parts import contest_of
 from owpc_ltr.evaluation.significance import Comparison, compare_paired
-from owpc_ltr.reporting.contest import Contest, Contestant, Duel, Measure, holm
+from owpc_ltr.reporting.contest import Contest, Contestant, Duel, Measure
 from owpc_ltr.reporting.verdict import Verdict, verdict_of
 from tests.report.samples import against
 
@@ -110,17 +109,6 @@ def test_without_a_baseline_nothing_is_said_to_be_better() -> None:
 def test_rankers_of_which_it_is_known_get_the_verdict_that_they_deserve() -> None:
     assert verdict_of(contest_of(against(1.0, 0.0))).mood == "better"
     assert verdict_of(contest_of(against(0.0, 1.0))).mood == "worse"
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
-def test_corrected_p_is_what_holm_wrote(p: list[float]) -> None:
-    corrected = holm(p)
-    for value, found in zip(p, corrected, strict=True):
-        # The adjusted p is the largest of (m − rank + 1) p over all that are no larger.
-        steps = [
-            min(1.0, (len(p) - place) * one) for place, one in enumerate(sorted(p)) if one <= value
-        ]
-        assert found == pytest.approx(max(steps))
 
 
 def test_the_duel_of_equal_rankers_shows_nothing() -> None:

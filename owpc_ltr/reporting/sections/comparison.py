@@ -11,9 +11,12 @@ from owpc_ltr.reporting.figures import amount, interval, p_words, signed
 def comparison_section(contest: Contest) -> Section:
     """How good each ranker is, and which differences can be told from chance."""
     blocks: list[Block] = [Text(warning, "warning") for warning in contest.warnings]
+    blocks += [Text(note) for note in contest.notes]
     if contest.baseline is not None:
         blocks += _forests(contest)
     blocks.append(_means(contest))
+    if any(one.unjudged for one in contest.contestants):
+        blocks.append(_unjudged(contest))
     if contest.duels:
         blocks.append(_duels(contest))
     blocks.append(_conventions(contest))
@@ -86,6 +89,20 @@ def _means(contest: Contest) -> Table:
         f"{', weighted by their importance' if contest.weighted else ''}, with 95 % intervals",
         ("ranker", *names),
         tuple((one.name, *(_mean(one, name) for name in names)) for one in contest.contestants),
+    )
+
+
+def _unjudged(contest: Contest) -> Table:
+    """How much of what metrics look at nobody has judged: of such figures less can be said."""
+    names = [measure.name for measure in contest.measures]
+    return Table(
+        "Share of unjudged documents among those that a metric looks at",
+        ("ranker", *names),
+        tuple(
+            (one.name, *(f"{one.unjudged.get(name, 0.0):.1%}" for name in names))
+            for one in contest.contestants
+            if one.unjudged is not None
+        ),
     )
 
 

@@ -24,6 +24,8 @@ def examples_section(examples: Sequence[Example], before: str, after: str) -> Se
     lead = (
         f"The queries with the largest losses and the largest gains: their first documents by "
         f"{after}, and what it took from the top of {before}."
+        if any(example.metric for example in examples)
+        else "The first documents of a list."
     )
     why = (
         " “Why” has the features that set a document apart from the mean of its list, with what "

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from owpc_ltr.data.query_texts import query_text
 from owpc_ltr.engine.search.judgment_pool import Pooled
 from owpc_ltr.reporting.blocks import Chart, Section, Table, Tile, Tiles
 from owpc_ltr.reporting.charts.bars import bars
-from owpc_ltr.reporting.query_texts import text_of
 from owpc_ltr.reporting.verdict import Verdict
 
 _DRAWN = 20
@@ -15,7 +15,7 @@ def pooling_section(found: Pooled) -> Section:
     """Documents to grade by query, those of most work first."""
     rows = sorted(
         (
-            (text_of(query.params) or query.query_id, len(query.document_ids))
+            (query_text(query.params) or query.query_id, len(query.document_ids))
             for query in found.queries
         ),
         key=lambda row: -row[1],
