@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-Cell = str | float | int | None
+Cell = str | float | int | None | tuple[str, ...]
+"""What stands in a table: a text of several lines is a tuple."""
 Tone = Literal["plain", "warning", "good"]
 _SHORT = 28
 
@@ -33,7 +34,7 @@ class Table:
             "number"
             if number
             else "short"
-            if all(len(str(row[column])) <= _SHORT for row in self.rows)
+            if all(_length(row[column]) <= _SHORT for row in self.rows)
             else "wide"
             for column, number in enumerate(self.numeric)
         )
@@ -42,9 +43,13 @@ class Table:
     def numeric(self) -> tuple[bool, ...]:
         """Which columns hold numbers alone, and stand to the right."""
         return tuple(
-            bool(self.rows) and all(not isinstance(row[column], str) for row in self.rows)
+            bool(self.rows) and all(not isinstance(row[column], str | tuple) for row in self.rows)
             for column in range(len(self.headers))
         )
+
+
+def _length(cell: Cell) -> int:
+    return max(map(len, cell), default=0) if isinstance(cell, tuple) else len(str(cell))
 
 
 @dataclass(frozen=True)

@@ -138,8 +138,19 @@ def _environment() -> Environment:
         loader=_Parts(), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, finalize=_shown,
     )  # fmt: skip
-    made.filters |= {"cell": plain, "number": amount, "difference": signed}
+    made.filters |= {"cell": _cell, "number": amount, "difference": signed}
     return made
+
+
+def _cell(value: Any) -> Any:
+    """A cell of a table: of several lines, the first one is what it is about."""
+    from markupsafe import Markup, escape
+
+    if not isinstance(value, tuple):
+        return plain(value)
+    first, *rest = (escape(printable(line)) for line in value)
+    under = (Markup('<br><span class="under">{}</span>').format(line) for line in rest)
+    return first + Markup("").join(under)
 
 
 def _shown(value: Any) -> Any:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import owpc_ltr
 from owpc_ltr.api.evaluation import evaluate
 from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.reporting.examples import Example, Moved
 from owpc_ltr.reporting.page import script_json, shown_json
 from tests.report.samples import HOSTILE, against, curves, dataset, linear
 
@@ -193,3 +194,12 @@ def test_a_chart_shows_itself_in_a_notebook() -> None:
     assert bundle["image/svg+xml"].startswith("<svg")
     assert "var(--" not in bundle["image/svg+xml"]
     assert "better" in bundle["text/plain"]
+
+
+def test_a_cell_of_several_lines_is_escaped_line_by_line() -> None:
+    moved = Moved(HOSTILE[0], HOSTILE[1], 1, 2, 0.0, ((HOSTILE[2], 1.0),))
+    page = owpc_ltr.report(Example("words", "map", 0.1, 0.2, 5, (moved,))).html()
+    found = check_harmless(page)
+    text = " ".join(found.text)
+    for part in HOSTILE[:3]:
+        assert part in text

@@ -28,8 +28,8 @@ def examples_section(examples: Sequence[Example], before: str, after: str) -> Se
         else "The first documents of a list."
     )
     why = (
-        " “Why” has the features that set a document apart from the mean of its list, with what "
-        "they add to its score or take from it."
+        " Below each document stand the features that set it apart from the mean of its list, "
+        "with what they add to its score or take from it."
     )
     title = "What moves, and why?"
     return Section("examples", "Examples", title, lead + (why if reasons else ""), tuple(blocks))
@@ -37,18 +37,14 @@ def examples_section(examples: Sequence[Example], before: str, after: str) -> Se
 
 def _documents(example: Example) -> Table:
     moved = example.moved
-    graded, why = any(one.grade is not None for one in moved), any(one.why for one in moved)
-    headers = ["rank", "was", "moved", "document"]
-    headers += ["grade"] if graded else []
-    headers += ["why"] if why else []
+    graded = any(one.grade is not None for one in moved)
     rows: list[tuple[Cell, ...]] = []
     for one in moved:
-        row: list[Cell] = [one.rank, one.before, _moved(one), _named(one)]
-        row += [one.grade] if graded else []
-        row += [_why(one)] if why else []
-        rows.append(tuple(row))
+        grade: tuple[Cell, ...] = (one.grade,) if graded else ()
+        rows.append((one.rank, one.before, _moved(one), *grade, _named(one)))
+    headers = ("rank", "was", "moved", *(("grade",) if graded else ()), "document")
     caption = f"Documents of “{example.query}” ({example.documents} in all)"
-    return Table(caption, tuple(headers), tuple(rows))
+    return Table(caption, headers, tuple(rows))
 
 
 def _moved(one: Moved) -> str:
@@ -58,9 +54,8 @@ def _moved(one: Moved) -> str:
     return f"▲ {steps}" if steps > 0 else f"▼ {-steps}"
 
 
-def _named(one: Moved) -> str:
-    return f"{one.title} ({one.document})" if one.title else one.document
-
-
-def _why(one: Moved) -> str:
-    return ", ".join(f"{name} {signed(value, 2)}" for name, value in one.why)
+def _named(one: Moved) -> Cell:
+    """The document, and under it what sets it apart."""
+    name = f"{one.title} ({one.document})" if one.title else one.document
+    why = ", ".join(f"{name} {signed(value, 2)}" for name, value in one.why)
+    return (name, why) if why else name
