@@ -24,7 +24,9 @@ def changes(rows: Sequence[tuple[str, int, int]]) -> Spec:
         {"label": label, "queries": count, "side": _SIDES[side + 1]} for label, count, side in rows
     ]
     y = names("label", [label for label, _, _ in rows])
-    x = numbers("queries", "queries", axis={"format": ",d", "tickCount": 5})
+    # The longest bar leaves room for its number, on phones too.
+    ends = [0, max(1.25 * max(count for _, count, _ in rows), 1)]
+    x = numbers("queries", "queries", axis={"format": ",d", "tickCount": 5}, scale={"domain": ends})
     colour = {
         "field": "side",
         "type": "nominal",
