@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.evaluation.comparing.result import RankerComparison
     from owpc_ltr.evaluation.risk_bounds import Bound
+    from owpc_ltr.inspection.result import Inspection
     from owpc_ltr.reporting.page import Page
 
     Data = RankingDataset | PartitionedDataset
@@ -73,7 +74,7 @@ def report_on_rankers(
             loaded, data, of, metrics, queries, examples, seed=seed, progress=progress, **how
         )
     first = next(iter(loaded.values()))
-    found += _bounds(first, data, plugins)
+    found += [*_checked(found), *_bounds(first, data, plugins)]
     return report(*found, out=out, title=title, plugins=plugins)
 
 
@@ -187,6 +188,19 @@ def _contribute(ranker: Any) -> Contribute | None:
     except Refused:
         return None
     return lambda features: contributions(ranker, features).amounts
+
+
+def _checked(found: Sequence[Any]) -> list[Inspection]:
+    """What the data that are measured on suffer from; nothing is trained for it."""
+    from owpc_ltr.api.evaluation import Evaluation
+    from owpc_ltr.api.inspecting import inspect
+    from owpc_ltr.data.dataset import RankingDataset
+
+    for one in found:
+        data = one.data if isinstance(one, Evaluation) else one
+        if isinstance(data, RankingDataset):
+            return [inspect(data, training=False)]
+    return []
 
 
 def _bounds(ranker: Any, data: Data, plugins: Sequence[Path | str]) -> list[Bound]:

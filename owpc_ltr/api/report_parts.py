@@ -20,6 +20,7 @@ from owpc_ltr.evaluation.comparing.result import RankerComparison
 from owpc_ltr.evaluation.multiple_comparisons import holm
 from owpc_ltr.evaluation.risk_bounds import Bound
 from owpc_ltr.explaining.explanation import Explanation
+from owpc_ltr.inspection.result import Inspection
 from owpc_ltr.models.reordering import ReorderingModel, load_ranker
 from owpc_ltr.reporting.assembly import Material, Reported
 from owpc_ltr.reporting.contest import Contest, Contestant, Duel, Measure
@@ -95,6 +96,7 @@ _PLACES: dict[type[Any], Callable[[Material, Any], Material]] = {
     RankerComparison: _with_comparison,
     Contest: lambda found, part: replace(found, contest=part),
     Explanation: _with_explanation,
+    Inspection: lambda found, part: replace(found, inspection=part),
     Example: lambda found, part: replace(found, examples=(*found.examples, part)),
     Profile: lambda found, part: replace(found, latency=_profiled(part)),
     Latency: lambda found, part: replace(found, latency=part),

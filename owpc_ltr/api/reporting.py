@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.reporting.named import Named
+from owpc_ltr.reporting.names import short_name
 
 if TYPE_CHECKING:
     from owpc_ltr.reporting.assembly import Material
@@ -55,6 +56,8 @@ def _title(material: Material) -> str:
         title = f"Selection over {len(material.selection.folds)} folds"
     elif material.explained and not named:
         title = f"Why “{material.explained[0].query}” ranks as it does"
+    elif material.inspection is not None and not named:
+        title = f"Data checks of {', '.join(map(short_name, material.inspection.data.names))}"
     elif material.pooled is not None:
         title = "What is to be judged"
     else:

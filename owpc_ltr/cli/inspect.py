@@ -9,7 +9,7 @@ import typer
 
 from owpc_ltr.cli.files import Reads
 from owpc_ltr.cli.groups import grouped
-from owpc_ltr.cli.options import Json, MaxFeatures, Memory, Seed
+from owpc_ltr.cli.options import Json, MaxFeatures, Memory, Report, Seed
 from owpc_ltr.cli.output import print_json, print_table, print_wrapped, progress
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.shown import printable
@@ -47,6 +47,7 @@ def inspect(
     no_training: Annotated[
         bool, typer.Option("--no-training", help="No trial with shuffled labels, and no curve.")
     ] = False,
+    report: Report = None,
     max_features: MaxFeatures = None,
     memory: Memory = None,
     seed: Seed = 0,
@@ -74,6 +75,10 @@ def inspect(
             seed=seed,
             progress=show,
         )
+    if report is not None:
+        from owpc_ltr.api.reporting import report as write_page
+
+        write_page(found, out=report)
     if as_json:
         print_json(found.as_dict())
     else:

@@ -12,6 +12,7 @@ from owpc_ltr.engine.deployment.drift import Verified
 from owpc_ltr.engine.search.judgment_pool import Pooled
 from owpc_ltr.evaluation.risk_bounds import Bound
 from owpc_ltr.explaining.explanation import Explanation
+from owpc_ltr.inspection.result import Inspection
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Model
 from owpc_ltr.reporting.blocks import Section
@@ -26,6 +27,7 @@ from owpc_ltr.reporting.sections.data import data_section
 from owpc_ltr.reporting.sections.drift import drift_section, drift_verdict
 from owpc_ltr.reporting.sections.examples import examples_section
 from owpc_ltr.reporting.sections.features import features_section
+from owpc_ltr.reporting.sections.inspection import inspection_section, inspection_verdict
 from owpc_ltr.reporting.sections.latency import latency_section
 from owpc_ltr.reporting.sections.pooling import pooling_section, pooling_verdict
 from owpc_ltr.reporting.sections.provenance import provenance_section
@@ -61,6 +63,7 @@ class Material:
     selection: Selection | None = None
     verified: Verified | None = None
     pooled: Pooled | None = None
+    inspection: Inspection | None = None
 
 
 def page_of(material: Material, title: str) -> Page:
@@ -90,6 +93,8 @@ def _verdict(material: Material) -> Verdict | None:
     elif trained:
         name, model = trained[0]
         verdict = training_verdict(name, Record(model.record))
+    elif material.inspection is not None:
+        verdict = inspection_verdict(material.inspection)
     elif material.explained:
         verdict = explained_verdict(material.explained[0])
     return verdict
@@ -170,6 +175,10 @@ def _drift(material: Material) -> list[Section]:
     return [] if material.verified is None else [drift_section(material.verified)]
 
 
+def _inspection(material: Material) -> list[Section]:
+    return [] if material.inspection is None else [inspection_section(material.inspection)]
+
+
 def _pool(material: Material) -> list[Section]:
     return [] if material.pooled is None else [pooling_section(material.pooled)]
 
@@ -193,6 +202,7 @@ _PLAN: tuple[tuple[str, str, Callable[[Material], list[Section]]], ...] = (
     ("a selection over folds", "owpc-ltr select --report", _selection),
     ("latency", "owpc-ltr profile --json, then --feature-cost", _latency),
     ("drift", "owpc-ltr verify --report", _drift),
+    ("data checks", "owpc-ltr report --data, or inspect --report", _inspection),
     ("a pool to judge", "owpc-ltr judge pool --report", _pool),
     ("data", "give judged queries: --data", _data),
     ("provenance", "give a model that owpc-ltr trained", _provenance),

@@ -58,6 +58,12 @@ def test_an_explanation_writes_a_page_of_why(tmp_path: Path, run: Run) -> None:
     assert "is at rank 1 of 12 by" in page
 
 
+def test_an_inspection_writes_a_page_of_its_findings(tmp_path: Path, run: Run) -> None:
+    code, out, _ = run("inspect", "d.parquet", "--no-training", "--report", "page.html")
+    assert (code, run("inspect", "d.parquet", "--no-training")[1]) == (0, out)
+    assert "Data checks of d.parquet" in (tmp_path / "page.html").read_text()
+
+
 @pytest.mark.parametrize("command", ["compare", "train", "select", "verify", "judge"])
 def test_a_page_is_no_input_and_no_standard_output(run: Run, command: str) -> None:
     words = {

@@ -23,6 +23,8 @@ from owpc_ltr.engine.search.judgment_pool import Pooled
 from owpc_ltr.errors import BadInput
 from owpc_ltr.evaluation.comparing.result import RankerComparison
 from owpc_ltr.host.registry import load
+from owpc_ltr.inspection.figures import CurvePoint, Gain, LearningCurve
+from owpc_ltr.inspection.finding import Finding
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.reporting.blocks import Table, Text
 from owpc_ltr.reporting.contests import contest_of_comparison, turned_round
@@ -345,6 +347,25 @@ def test_an_explanation_is_an_example_of_what_moved() -> None:
         apart = sum(value for _, value in moved.why)
         mean = found.baseline + found.mean_contributions.sum()
         assert apart == pytest.approx(hit.score - mean, abs=1e-5)
+
+
+def test_an_inspection_says_its_findings_and_whether_judgments_are_enough() -> None:
+    found = owpc_ltr.inspect(dataset(), training=False)
+    points = tuple(CurvePoint(n, 3, 0.5 + n / 1000, 0.4, 0.6) for n in (10, 20, 40))
+    curve = LearningCurve("ndcg@10", 20, points, Gain(0.01, 0.0, 0.02), "twice would add .01")
+    finding = Finding("leak", "warning", "good", "it <tells> the grade", "leave it out")
+    found = replace(found, findings=(finding,), learning_curve=curve)
+    page = owpc_ltr.report(found)
+    assert page.verdict is not None
+    assert page.verdict.mood == "worse"
+    assert "it <tells> the grade: leave it out" in page.verdict.sentence
+    assert page.charts["learning-curve"].sentence == "twice would add .01"
+    section = page.sections[0]
+    assert "1 warning that" in section.lead
+    table = next(block for block in section.blocks if isinstance(block, Table))
+    assert table.rows == (("warning", "good", "it <tells> the grade", "leave it out"),)
+    quiet = owpc_ltr.report(replace(found, findings=(), learning_curve=None))
+    assert "Nothing that figures or models would suffer from" in quiet.sections[0].lead
 
 
 def test_a_ranker_that_learned_from_the_queries_is_not_called_better(tmp_path: Path) -> None:
