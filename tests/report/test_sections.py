@@ -363,7 +363,7 @@ def test_an_inspection_says_its_findings_and_whether_judgments_are_enough() -> N
     section = page.sections[0]
     assert "1 warning that" in section.lead
     table = next(block for block in section.blocks if isinstance(block, Table))
-    assert table.rows == (("warning", "good", "it <tells> the grade", "leave it out"),)
+    assert table.rows == (("warning", ("it <tells> the grade", "leave it out")),)
     quiet = owpc_ltr.report(replace(found, findings=(), learning_curve=None))
     assert "Nothing that figures or models would suffer from" in quiet.sections[0].lead
 

@@ -18,9 +18,10 @@ def inspection_section(found: Inspection) -> Section:
         blocks.append(
             Table(
                 "Findings, the worst first",
-                ("", "about", "finding", "what to do"),
+                ("severity", "finding, and what to do"),
                 tuple(
-                    (one.severity, one.subject, one.message, one.advice) for one in found.findings
+                    (one.severity, (one.message, one.advice) if one.advice else one.message)
+                    for one in found.findings
                 ),
             )
         )
