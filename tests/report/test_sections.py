@@ -381,3 +381,12 @@ def test_a_ranker_that_learned_from_the_queries_is_not_called_better(tmp_path: P
         assert page.verdict is not None
         moods[side] = page.verdict.mood
     assert moods == {"auto": "better", "all": "not shown", "train": "not shown"}
+
+
+def test_a_model_whose_record_is_of_other_data_may_have_learned_from_these(tmp_path: Path) -> None:
+    model = linear(1.0, 0.0, 0.0)
+    model.save(tmp_path / "m.json")
+    rankers: list[Path | str] = [tmp_path / "m.json", "feature:noise"]
+    page = report_on_rankers(rankers, dataset().without_missing(), metrics="map", examples=0)
+    notes = [block.text for block in page.sections[0].blocks if isinstance(block, Text)]
+    assert "Whether m.json learned from some of these queries, its record does not tell." in notes
