@@ -157,8 +157,8 @@ def test_ranklib_lists_are_read_with_or_without_features(tmp_path: Path) -> None
         ("1", {"keywords": "rambo", "query": "rambo"}, {"7555": 4, "1370": 3}),
         ("2", {"keywords": "rocky horror", "query": "rocky horror"}, {"a/b": 0.5}),
     ]
+    assert [query.importance for query in judgments.queries] == [1, 2]
     assert judgments.notes == (
-        "1 queries have a weight other than 1, which is not used",
         "1 lines have feature values, which were passed over",
         "1 queries have a text and no judgment",
     )

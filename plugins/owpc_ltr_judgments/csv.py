@@ -1,8 +1,10 @@
 """Judgment lists as CSV: a header, then one judgment a line, between commas or semicolons.
 
 The header names `query_id` (or qid), `query` (keywords, query_text), `doc_id` (document_id, docid)
-and `grade` (label, relevance, rating), in any order and any case. Further columns are parameters
-of the query; an empty cell is no parameter. Without query ids the text is the id.
+and `grade` (label, relevance, rating), in any order and any case; and maybe `weight` (how sure the
+judgment is) and `query_weight` (how often the query is asked), where an empty cell is 1. Further
+columns are parameters of the query; an empty cell is no parameter. Without query ids the text is
+the id.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
     {"query_id": "q1", "query": "red shoe", "document_id": "17", "grade": 2, "vector": [0.1, 0.7]}
 
 Keys have the names that csv knows: `query_id` (qid), `query` (keywords, query_text), `doc_id`
-(document_id, docid), `grade` (label, relevance, rating). All further keys are parameters of the
+(document_id, docid), `grade` (label, relevance, rating), and maybe `weight` and `query_weight`. All
+further keys are parameters of the
 query: numbers, true or false, lists (a query vector), objects, texts; dates are texts, and null is
 no value. A key that a line does not have says nothing: what another line of the query says holds,
 so that a long vector can stand once.
@@ -29,6 +30,7 @@ from owpc_ltr.files.text import read_text, shown
 from owpc_ltr.protocols import JudgmentReader
 
 _ROLES = ("query_id", "query", "doc_id", "grade")
+_WEIGHTS = ("weight", "query_weight")
 _UNSAID = -1
 
 
@@ -67,6 +69,10 @@ def ltr_judgment_readers() -> list[type[JudgmentReader]]:
     return [Jsonl]
 
 
+def _of_no_line() -> dict[str, list[str]]:
+    return {role: [] for role in (*_ROLES, *_WEIGHTS)}
+
+
 @dataclass
 class _Found:
     """What the lines have said so far."""
@@ -74,7 +80,7 @@ class _Found:
     path: Path
     topics: Mapping[str, str] | None
     numbers: list[int] = field(default_factory=list)
-    texts: dict[str, list[str]] = field(default_factory=lambda: {role: [] for role in _ROLES})
+    texts: dict[str, list[str]] = field(default_factory=_of_no_line)
     """By role; the query's id is its text where it has no other."""
     queries: dict[str, int] = field(default_factory=dict)
     query_of: list[int] = field(default_factory=list)
@@ -103,7 +109,7 @@ class _Found:
         found = ((role, content.pop(key)) for role, key in roles.items())
         said = {role: _text(value, role, place) for role, value in found if value is not None}
         said["query_id"] = said.get("query_id", said.get("query", ""))
-        for role in _ROLES:
+        for role in (*_ROLES, *_WEIGHTS):
             self.texts[role].append(said.get(role, ""))
         query = self.queries.setdefault(said["query_id"], len(self.queries))
         self.query_of.append(query)
@@ -119,6 +125,9 @@ class _Found:
         columns: dict[str, Any] = dict(self.texts)
         if self.topics is not None and not any(self.texts["query"]):
             del columns["query"]
+        for role in _WEIGHTS:
+            if not any(columns[role]):
+                del columns[role]
         roles = {role: place for place, role in enumerate(columns)}
         for name, param in self.params.items():
             columns[name] = param.column(queries)
@@ -175,8 +184,9 @@ def _text(value: Any, role: str, place: str) -> str:
     if isinstance(value, str):
         return value
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or (isinstance(value, float) and role != "grade"):
-        wanted = "a number" if role == "grade" else "text or a whole number"
+    numeric = role in {"grade", *_WEIGHTS}
+    if not number or (isinstance(value, float) and not numeric):
+        wanted = "a number" if numeric else "text or a whole number"
         raise BadInput(
             f"cannot read {place}: the {role} is {kind_of(value)}, {shown(repr(value))}, and must "
             f"be {wanted}"

@@ -1,9 +1,9 @@
 """Judgment lists as columns: Parquet, and Arrow's IPC files (Feather).
 
-Columns have the roles that a CSV header gives them. Ids are text or whole numbers, grades numbers
-of any kind; further columns are parameters of the query. Numbers, true and false, lists (a query's
-vector) and objects keep their types; dates and decimals are text, as Arrow writes them into CSV. A
-null is no parameter. Errors name the row, from 1.
+Columns have the roles that a CSV header gives them. Ids are text or whole numbers, grades and
+weights numbers of any kind; further columns are parameters of the query. Numbers, true and false,
+lists (a query's vector) and objects keep their types; dates and decimals are text, as Arrow writes
+them into CSV. A null is no parameter. Errors name the row, from 1.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ _PARQUET = b"PAR1"
 _ARROW = b"ARROW1"
 _DATASET = b"owpc_ltr"  # in the metadata of what `save_dataset` writes
 _LARGEST = 1 << 30
+_OF_NUMBERS = ("grade", "weight", "query_weight")
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ def _converted(path: Path, name: str, role: str | None, column: Any) -> Any:
         raise BadInput(
             f"cannot read {path}: the column {shown(name)} is {kind}, and must be {wanted}: cast it"
         )
-    if role == "grade":
+    if role in _OF_NUMBERS:
         exotic = pa.types.is_decimal(kind) or pa.types.is_float16(kind) or pa.types.is_null(kind)
         return column.cast(pa.float64()) if exotic else column
     text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
@@ -157,7 +158,7 @@ def _fitting(role: str | None, kind: Any) -> tuple[bool, str]:
     number = whole or types.is_floating(kind) or types.is_decimal(kind)
     if types.is_null(kind):
         return True, "anything"
-    if role == "grade":
+    if role in _OF_NUMBERS:
         return number, "a number"
     if role is not None:
         return text or whole, "text or whole numbers"

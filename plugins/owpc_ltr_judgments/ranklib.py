@@ -1,7 +1,7 @@
 """RankLib's judgment lists: `# qid:1: keywords` lines, then `4 qid:1 # 7555 title` lines.
 
 The document id is the comment's first word. Feature values on the lines are passed over. A query's
-text is its header line's, without the `*weight` after it, or that of a topics file.
+text is its header line's, or that of a topics file; a `*2` after it is the query's importance.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class _Found:
     named: dict[str, int] = field(default_factory=dict)
     numbers: list[int] = field(default_factory=list)
     rows: list[tuple[str, str, str]] = field(default_factory=list)
-    weighted: int = 0
+    importance: dict[str, str] = field(default_factory=dict)
     valued: int = 0
 
     def add(self, number: int, line: str) -> None:
@@ -87,6 +87,7 @@ class _Found:
             raise BadInput(f"cannot read {self.path}: it has no judgment")
         grades, query_ids, document_ids = zip(*self.rows, strict=True)
         texts = [self.texts.get(query, "") for query in query_ids]
+        importance = [self.importance.get(query, "") for query in query_ids]
         unjudged = len(self.named.keys() - set(query_ids))
         lines = JudgmentLines(
             self.path,
@@ -95,7 +96,8 @@ class _Found:
             document_ids,
             grades,
             {"keywords": texts, "query": texts},
-            notes=_notes(self.weighted, self.valued, unjudged),
+            notes=_notes(self.valued, unjudged),
+            importance=importance if any(importance) else None,
         )
         row = lines.row_without_text()
         if row is not None:
@@ -107,21 +109,26 @@ class _Found:
         return lines
 
     def _add_header(self, number: int, query: str, text: str) -> None:
-        if weight := _WEIGHT.fullmatch(text):
-            text = weight.group(1)
-            self.weighted += float(weight.group(2)) != 1
+        weight = ""
+        if weighted := _WEIGHT.fullmatch(text):
+            text, weight = weighted.groups()
         if query in self.named and self.texts[query] != text:
             raise BadInput(
                 f"cannot read {self.path}, line {number}: query {shown(query)} has the text "
                 f"{shown(text)}, and {shown(self.texts[query])} on line {self.named[query]}: keep "
                 "one"
             )
-        self.named[query], self.texts[query] = number, text
+        before = self.importance.get(query) or weight
+        if weight and float(before) != float(weight):
+            raise BadInput(
+                f"cannot read {self.path}, line {number}: query {shown(query)} has the weight "
+                f"{weight}, and {before} on line {self.named[query]}: keep one"
+            )
+        self.named[query], self.texts[query], self.importance[query] = number, text, before
 
 
-def _notes(weighted: int, valued: int, unjudged: int) -> tuple[str, ...]:
+def _notes(valued: int, unjudged: int) -> tuple[str, ...]:
     counts = (
-        (weighted, "queries have a weight other than 1, which is not used"),
         (valued, "lines have feature values, which were passed over"),
         (unjudged, "queries have a text and no judgment"),
     )

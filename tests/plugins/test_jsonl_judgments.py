@@ -48,6 +48,7 @@ def test_every_name_that_csv_knows_is_known_here(data: st.DataObject, tmp_path: 
     names = {role: data.draw(st.sampled_from(known)) for role, known in ROLES.items()}
     shown = {role: data.draw(st.sampled_from([name, name.upper()])) for role, name in names.items()}
     values = {"query_id": "q1", "query": "red shoe", "doc_id": "00.70", "grade": "0.5"}
+    values |= {"weight": "0.25", "query_weight": "3"}
     order = data.draw(st.permutations(list(values)))
     row = {shown[role]: values[role] for role in order}
     header = ",".join(row)

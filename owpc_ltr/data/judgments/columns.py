@@ -22,8 +22,8 @@ def text_column(values: Sequence[str] | Column) -> Column:
     return _chunked(pc.fill_null(column, "") if column.null_count else column)
 
 
-def grade_column(values: Sequence[str] | Column) -> Column:
-    """The grades as a column: Arrow's numbers as they are, all else as texts."""
+def number_column(values: Sequence[str] | Column) -> Column:
+    """Numbers as a column: Arrow's as they are, all else as texts."""
     return _chunked(values) if _is_arrow(values) and not is_text(values) else text_column(values)
 
 
@@ -41,6 +41,11 @@ def encode(column: Column) -> tuple[Numbers, list[str]]:
 def decode(codes: Numbers, values: Sequence[str]) -> Column:
     """The texts that the codes number."""
     return text_column(pa.array(values, pa.string()).take(pa.array(codes)))
+
+
+def text_at(column: Column, row: int) -> str:
+    """A value as the file has it, or would have it in text."""
+    return column[row].cast(pa.string()).as_py() or ""
 
 
 def _is_arrow(values: object) -> bool:

@@ -12,6 +12,7 @@ from owpc_ltr.data.judgments.columns import Numbers, encode
 from owpc_ltr.data.judgments.lines import JudgmentLines
 from owpc_ltr.data.judgments.typed import TypedColumn
 from owpc_ltr.data.judgments.types import Duplicates, JudgedQuery, Judgments
+from owpc_ltr.data.judgments.weights import read_importance, read_weights
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.text import shown
 
@@ -19,9 +20,10 @@ from owpc_ltr.files.text import shown
 def group_judgments(lines: JudgmentLines, duplicates: Duplicates = "refuse") -> Judgments:
     """The judgments by query, checked; a query's documents keep their order.
 
-    Raises BadInput, naming the line, for grades and ids that cannot be right, where a parameter
-    of a query has two values, and where a document is judged twice unless `duplicates` says what
-    to do.
+    Raises BadInput, naming the line, for grades, weights and ids that cannot be right, where a
+    parameter or the importance of a query has two values, and where a document is judged twice
+    unless `duplicates` says what to do: `mean` weighs the grades, and the weight is the mean of
+    theirs; with `max` it is the largest of those of the largest grade.
     """
     if not len(lines.numbers):
         raise BadInput(f"cannot read {lines.path}: it has no judgment")
@@ -44,12 +46,14 @@ def _group(lines: JudgmentLines, grades: Vector, duplicates: Duplicates) -> list
     lines.check_params()
     codes, queries = encode(lines.query_ids)
     _refuse_two_values(lines, codes, queries)
-    rows, grades = _settle_duplicates(lines, codes, grades, duplicates)
+    importance = read_importance(lines, codes, queries)
+    rows, grades, weights = _settle_duplicates(lines, codes, grades, duplicates)
     order = rows[np.argsort(codes[rows], kind="stable")]
     ends = np.cumsum(np.bincount(codes[rows], minlength=len(queries)))
     begins = np.append(0, ends[:-1]).astype(np.int64)
     documents = lines.document_ids.take(pa.array(order)).to_pylist()
     labels: Labels = grades[order].astype(np.float32)
+    sure = None if weights is None else weights[order].astype(np.float32)
     firsts = pa.array(order[begins])
     params = {name: values.take(firsts).to_pylist() for name, values in lines.params.items()}
     return [
@@ -58,6 +62,8 @@ def _group(lines: JudgmentLines, grades: Vector, duplicates: Duplicates) -> list
             {name: values[number] for name, values in params.items() if _said(values[number])},
             documents[begin:end],
             labels[begin:end],
+            None if sure is None else sure[begin:end],
+            importance[number],
         )
         for number, (query_id, begin, end) in enumerate(
             zip(queries, begins.tolist(), ends.tolist(), strict=True)
@@ -96,14 +102,15 @@ def _told(column: Any, row: int) -> str:
 
 def _settle_duplicates(
     lines: JudgmentLines, queries: Numbers, grades: Vector, duplicates: Duplicates
-) -> tuple[Numbers, Vector]:
-    """The rows to keep, in file order, and the grades of all rows, settled."""
+) -> tuple[Numbers, Vector, Vector | None]:
+    """The rows to keep, in file order, and the grades and weights of all rows, settled."""
+    weights = read_weights(lines)
     documents, names = encode(lines.document_ids)
     keys = queries * len(names) + documents
     order = np.argsort(keys, kind="stable")
     again = np.flatnonzero(keys[order][1:] == keys[order][:-1]) + 1
     if not len(again):
-        return np.arange(len(keys)), grades
+        return np.arange(len(keys)), grades, weights
     if duplicates == "refuse":
         worst = again[np.argmin(order[again])]
         row, before = int(order[worst]), int(order[worst - 1])
@@ -116,10 +123,44 @@ def _settle_duplicates(
             "what to do with duplicates: first, max or mean",
         )
     starts = np.setdiff1d(np.arange(len(order)), again, assume_unique=True)
-    settled = grades.copy()
+    rows = order[starts]
     if duplicates == "max":
-        settled[order[starts]] = np.maximum.reduceat(grades[order], starts)
+        grades, weights = _largest(grades, weights, order, starts)
     elif duplicates == "mean":
-        sizes = np.diff(np.append(starts, len(order)))
-        settled[order[starts]] = np.add.reduceat(grades[order], starts) / sizes
-    return np.sort(order[starts]), settled
+        grades, weights = _means(grades, weights, order, starts)
+    return np.sort(rows), grades, weights
+
+
+def _largest(
+    grades: Vector, weights: Vector | None, order: Numbers, starts: Numbers
+) -> tuple[Vector, Vector | None]:
+    """The largest grade of each group, and the largest weight that it was given with."""
+    settled, rows = grades.copy(), order[starts]
+    best = np.maximum.reduceat(grades[order], starts)
+    settled[rows] = best
+    if weights is None:
+        return settled, None
+    is_best = grades[order] == np.repeat(best, _sizes(order, starts))
+    sure = weights.copy()
+    sure[rows] = np.maximum.reduceat(np.where(is_best, weights[order], 0.0), starts)
+    return settled, sure
+
+
+def _means(
+    grades: Vector, weights: Vector | None, order: Numbers, starts: Numbers
+) -> tuple[Vector, Vector | None]:
+    """The mean grade of each group, weighted where any weight is above 0, and the mean weight."""
+    settled, rows, sizes = grades.copy(), order[starts], _sizes(order, starts)
+    settled[rows] = np.add.reduceat(grades[order], starts) / sizes
+    if weights is None:
+        return settled, None
+    sums = np.add.reduceat(weights[order], starts)
+    weighted = np.add.reduceat((weights * grades)[order], starts)
+    settled[rows] = np.divide(weighted, sums, out=settled[rows], where=sums > 0)
+    sure = weights.copy()
+    sure[rows] = sums / sizes
+    return settled, sure
+
+
+def _sizes(order: Numbers, starts: Numbers) -> Numbers:
+    return np.diff(np.append(starts, len(order)))

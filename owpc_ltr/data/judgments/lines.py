@@ -8,18 +8,17 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.invisible import INVISIBLE, why_unseen
-from owpc_ltr.data.judgments.columns import Column, encode, grade_column, is_text, text_column
+from owpc_ltr.data.judgments.columns import Column, encode, number_column, text_at, text_column
+from owpc_ltr.data.judgments.numbers import read_numbers
 from owpc_ltr.data.judgments.typed import TypedColumn
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.json_values import not_finite
 from owpc_ltr.files.text import shown
 
-_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _UNFIT = r"^$|^[ \t]|[ \t]$|[\x00-\x08\x0a-\x1f]"
 _UNSEEN = f"{_UNFIT}|{INVISIBLE}"
 
@@ -31,8 +30,9 @@ class JudgmentLines:
     `numbers` are those of the lines (or whatever else `place` calls them), from 1. `grades` may
     be Arrow's numbers. `params` holds, by name, the columns that say something of the query, as
     texts, where '' is no value, or as a `TypedColumn`. A negative grade is a fault, or marks spam
-    and counts as 0. `notes` say what reading passed over. Columns are kept as Arrow's, without a
-    copy of those that are.
+    and counts as 0. `notes` say what reading passed over. `weights` say how sure each judgment is
+    and `importance` how often its query is asked; nothing ('' or a null) is 1. Columns are kept as
+    Arrow's, without a copy of those that are.
     """
 
     path: Path
@@ -44,6 +44,8 @@ class JudgmentLines:
     place: str = "line"
     negative: Literal["refuse", "zero"] = "refuse"
     notes: tuple[str, ...] = ()
+    weights: Column | None = None
+    importance: Column | None = None
 
     def __post_init__(self) -> None:
         """Make columns of the lists. Raises ValueError where they differ in length."""
@@ -53,8 +55,12 @@ class JudgmentLines:
         object.__setattr__(self, "params", params)
         object.__setattr__(self, "query_ids", text_column(self.query_ids))
         object.__setattr__(self, "document_ids", text_column(self.document_ids))
-        object.__setattr__(self, "grades", grade_column(self.grades))
+        object.__setattr__(self, "grades", number_column(self.grades))
         held = [self.query_ids, self.document_ids, self.grades, *params.values()]
+        for name in ("weights", "importance"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, number_column(getattr(self, name)))
+                held.append(getattr(self, name))
         if any(len(column) != len(self.numbers) for column in held):
             lengths = ", ".join(str(len(column)) for column in held)
             raise ValueError(f"{len(self.numbers)} judgments have columns of {lengths} values")
@@ -75,7 +81,7 @@ class JudgmentLines:
             pattern = _UNFIT if typed else _UNSEEN
             row = pc.index(pc.match_substring_regex(ids, pattern), True).as_py()
             if row >= 0:
-                value = _text(ids, row)
+                value = text_at(ids, row)
                 why = why_unseen(value) or (
                     "begins or ends with a blank, or has a control character in it"
                 )
@@ -85,16 +91,9 @@ class JudgmentLines:
 
     def read_grades(self) -> Vector:
         """The grades as numbers; negative ones are the caller's to judge."""
-        row = -1
-        if is_text(self.grades):
-            row = pc.index(pc.match_substring_regex(self.grades, _NUMBER), False).as_py()
-        if row < 0:
-            grades = _numbers(self.grades)
-            # NaN fits nowhere.
-            unfit = np.flatnonzero(~(np.abs(grades) <= np.finfo(np.float32).max))
-            if not len(unfit):
-                return grades
-            row = int(unfit[0])
+        grades, row = read_numbers(self.grades, float(np.finfo(np.float32).max))
+        if row is None:
+            return grades
         raise self.bad(
             row, f"the grade {shown(self.grade(row))} is not a number that fits: write 0, 1, 2.5 …"
         )
@@ -120,11 +119,11 @@ class JudgmentLines:
 
     def grade(self, row: int) -> str:
         """A grade as the file has it, or would have it in text."""
-        return _text(self.grades, row)
+        return text_at(self.grades, row)
 
     def query_id(self, row: int) -> str:
         """The query id of a judgment."""
-        return _text(self.query_ids, row)
+        return text_at(self.query_ids, row)
 
     def row_without_text(self) -> int | None:
         """The first judgment whose query has no text, if there is one."""
@@ -148,15 +147,3 @@ def no_number(name: str, number: float) -> str:
 
 def _param_column(values: Column | TypedColumn) -> Column | TypedColumn:
     return values if isinstance(values, TypedColumn) else text_column(values)
-
-
-def _text(column: Column, row: int) -> str:
-    return column[row].cast(pa.string()).as_py() or ""
-
-
-def _numbers(column: Column) -> Vector:
-    try:
-        return np.asarray(pc.cast(column, pa.float64(), safe=False).to_numpy(), np.float64)
-    except pa.ArrowInvalid:
-        # Arrow does not know '+1', '1.' and '1e400'.
-        return np.array([float(value) for value in column.to_pylist()])

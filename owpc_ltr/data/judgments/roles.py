@@ -17,6 +17,8 @@ ROLES = {
     "query": ("query", "keywords", "query_text"),
     "doc_id": ("doc_id", "document_id", "docid"),
     "grade": ("grade", "label", "relevance", "rating"),
+    "weight": ("weight",),
+    "query_weight": ("query_weight",),
 }
 """The names that a column may have, in any case of letters."""
 
@@ -108,6 +110,8 @@ def lines_by_role(
         values[roles["grade"]],
         params,
         place,
+        weights=values[roles["weight"]] if "weight" in roles else None,
+        importance=values[roles["query_weight"]] if "query_weight" in roles else None,
     )
     row = lines.row_without_text()
     if row is not None:

@@ -17,13 +17,16 @@ class JudgedQuery:
 
     `params` is what its feature templates may name: `keywords` and `query`, both the query's
     text, and every further column of the list, as text or as a JSON value. `grades` is float32,
-    one for each document, 0 for irrelevant.
+    one for each document, 0 for irrelevant. `weights`, float32, say how sure each judgment is, and
+    `importance` how often the query is asked; None where nothing was said, which counts as 1.
     """
 
     query_id: str
     params: dict[str, Any]
     document_ids: list[str]
     grades: Labels
+    weights: Labels | None = None
+    importance: float | None = None
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,8 @@ def judged_lines(lines: JudgmentLines, *, skip: bool) -> tuple[JudgmentLines, li
         document_ids=lines.document_ids.take(taken),
         grades=lines.grades.take(taken),
         params={name: values.take(taken) for name, values in lines.params.items()},
+        weights=None if lines.weights is None else lines.weights.take(taken),
+        importance=None if lines.importance is None else lines.importance.take(taken),
     )
     return kept, [f"{lacking} lines without a grade were left out"]
 
