@@ -14,7 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from owpc_ltr.api.judgments import read_judgments
-from owpc_ltr.data.judgments import Duplicates, Judgments
+from owpc_ltr.data.judgments import Duplicates, JudgedQuery, Judgments, write_judgments
+from owpc_ltr.data.judgments.asked import read_queries
+from owpc_ltr.data.judgments.sheet import write_sheet
 from owpc_ltr.errors import BadInput
 
 quick = settings(
@@ -216,3 +218,59 @@ def test_ranklibs_weights_are_the_importance_of_queries(tmp_path: Path) -> None:
     assert again.queries[0].importance == 2.5
     with pytest.raises(BadInput, match=r"line 5: query '1' has the weight 3, and 2.5 on line 1"):
         read(f"{text}# qid:1: rambo*3\n", tmp_path)
+
+
+@quick
+@given(data=st.data())
+def test_what_is_written_has_its_weights_when_it_is_read(
+    data: st.DataObject, tmp_path: Path
+) -> None:
+    queries = []
+    for number in range(data.draw(st.integers(1, 3))):
+        size = data.draw(st.integers(1, 3))
+        sure = data.draw(st.lists(st.floats(0, 2**100, width=32), min_size=size, max_size=size))
+        params = {"keywords": "red", "query": "red"}
+        if data.draw(st.booleans()):
+            params |= {"weight": "70", "Query_Weight": "much"}
+        queries.append(
+            JudgedQuery(
+                f"q{number}",
+                params,
+                [f"d{n}" for n in range(size)],
+                np.zeros(size, np.float32),
+                np.array(sure, np.float32) if data.draw(st.booleans()) else None,
+                data.draw(st.none() | st.floats(0, 1e300)),
+            )
+        )
+    write_judgments(Judgments(queries), tmp_path / "a.tsv")
+    again = read_judgments(tmp_path / "a.tsv").queries
+    weighed = any(query.weights is not None for query in queries)
+    for one, other in zip(again, queries, strict=True):
+        expected = np.ones(len(other.grades)) if other.weights is None else other.weights
+        assert (one.weights is not None) == weighed
+        assert one.weights is None or one.weights.tolist() == expected.tolist()
+        assert (one.importance, one.params) == (other.importance, other.params)
+
+
+def test_sheets_keep_how_often_queries_are_asked(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text(HEADER + "q,red,d,1,0.5,\nq,red,e,1,,3\nr,blue,d,1,,\n")
+    asked = read_queries(tmp_path / "a")
+    assert [(query.importance, query.weights) for query in asked] == [(3, None), (None, None)]
+    assert all("weight" not in query.params for query in asked)
+    nothing = np.zeros(1, np.float32)
+    pooled = [JudgedQuery(q.query_id, q.params, ["x"], nothing, None, q.importance) for q in asked]
+    write_sheet(pooled, [], {}, tmp_path / "sheet.csv")
+    sheet = (tmp_path / "sheet.csv").read_text()
+    assert sheet == "query_id,query,query_weight,doc_id,grade\nq,red,3,x,\nr,blue,,x,\n"
+    (tmp_path / "sheet.csv").write_text(sheet.replace("x,", "x,2"))
+    again = read_judgments(tmp_path / "sheet.csv").queries
+    assert [query.importance for query in again] == [3, None]
+
+
+def test_a_query_that_is_to_be_judged_has_one_importance(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("query,query_weight\nred,2\nblue,-1\n")
+    with pytest.raises(BadInput, match=r"line 3: the query_weight '-1' is not a number from 0 up"):
+        read_queries(tmp_path / "a")
+    (tmp_path / "a").write_text("query,query_weight\nred,2\nred,\nred,3\n")
+    with pytest.raises(BadInput, match="line 4: query 'red' stands there with another text"):
+        read_queries(tmp_path / "a")

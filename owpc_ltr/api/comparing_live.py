@@ -20,6 +20,7 @@ from owpc_ltr.api.live_rankers import LiveRanker, LiveRankers, LiveSearch
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.types import JudgedQuery
+from owpc_ltr.data.judgments.weights import importance_of
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.partitioned.in_memory import in_memory
 from owpc_ltr.data.query_texts import query_text
@@ -32,7 +33,7 @@ from owpc_ltr.evaluation.comparing.on_lists import measure_lists
 from owpc_ltr.evaluation.comparing.result import RankerComparison
 from owpc_ltr.evaluation.comparing.side_by_side import ComparedQueries, side_by_side
 from owpc_ltr.evaluation.comparing.unseen import choose_queries
-from owpc_ltr.evaluation.evaluate import importance_of, uneven
+from owpc_ltr.evaluation.evaluate import uneven
 from owpc_ltr.evaluation.held_out import held_out_caution
 from owpc_ltr.evaluation.judgment_checks import live_findings
 from owpc_ltr.evaluation.live_lists import LiveLists, live_lists, within_window
@@ -67,7 +68,7 @@ def compare_live(asked: Asked, data: Data | Path | str, search: LiveSearch) -> R
     of = ComparedQueries(
         pa.array([query.query_id for query in left], pa.string()),
         pa.array([query_text(query.params) for query in left], pa.string()),
-        _weights(given, chosen.queries) if asked.weighted else None,
+        _weights(left) if asked.weighted else None,
         chosen.side,
         (*chosen.notes, f"lists are of the whole index, their first {search.window} documents"),
         (*_cautions(records, sides), *_findings(lists, search.window)),
@@ -143,6 +144,5 @@ def _mean(values: Vector) -> float:
     return float(counted.mean()) if len(counted) else float("nan")
 
 
-def _weights(data: Any, chosen: NDArray[np.int64]) -> Vector | None:
-    weights = importance_of(data) if isinstance(data, RankingDataset) else None
-    return None if weights is None else uneven(weights[chosen])
+def _weights(judged: Sequence[JudgedQuery]) -> Vector | None:
+    return uneven(np.array([importance_of(query) for query in judged], np.float64))

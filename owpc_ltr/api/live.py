@@ -98,10 +98,25 @@ def judged_queries(
         )
     cuts = data.offsets.tolist()
     documents = data.document_ids.to_pylist()
+    known = data.query_weights
+    asked = [None] * data.n_queries if known is None else known.tolist()
+    sure = data.document_weights
     return [
-        JudgedQuery(query_id, json.loads(params), documents[a:b], data.labels[a:b])
-        for query_id, params, a, b in zip(
-            data.query_ids.to_pylist(), data.query_params.to_pylist(), cuts, cuts[1:], strict=False
+        JudgedQuery(
+            query_id,
+            json.loads(params),
+            documents[a:b],
+            data.labels[a:b],
+            None if sure is None else sure[a:b],
+            importance,
+        )
+        for query_id, params, importance, a, b in zip(
+            data.query_ids.to_pylist(),
+            data.query_params.to_pylist(),
+            asked,
+            cuts,
+            cuts[1:],
+            strict=False,
         )
     ]
 

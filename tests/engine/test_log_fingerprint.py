@@ -25,6 +25,10 @@ SECOND = JudgedQuery("q2", {"query": "b"}, ["d1"], np.array([2], np.float32))
         {"document_ids": ["d1", "d3"]},
         {"grades": np.array([1, 1], np.float32)},
         {"grades": np.array([0, 1], np.float32)},
+        {"weights": np.array([1, 2], np.float32)},
+        {"weights": np.array([2, 1], np.float32)},
+        {"importance": 2.0},
+        {"importance": 0.0},
     ],
     ids=str,
 )
@@ -39,3 +43,14 @@ def test_the_order_of_queries_counts_and_that_of_parameters_does_not() -> None:
     assert fingerprint(Judgments([SECOND, FIRST])) != fingerprint(Judgments([FIRST, SECOND]))
     noted = Judgments([FIRST, SECOND], notes=("read with care",))
     assert fingerprint(noted) == fingerprint(Judgments([FIRST, SECOND]))
+
+
+def test_weights_of_1_say_what_no_weights_say() -> None:
+    ones = replace(FIRST, weights=np.ones(2, np.float32), importance=1.0)
+    assert fingerprint(Judgments([ones, SECOND])) == fingerprint(Judgments([FIRST, SECOND]))
+
+
+def test_a_weight_is_no_importance_of_the_same_size() -> None:
+    heavy = replace(SECOND, weights=np.array([2], np.float32))
+    often = replace(SECOND, importance=2.0)
+    assert fingerprint(Judgments([heavy])) != fingerprint(Judgments([often]))

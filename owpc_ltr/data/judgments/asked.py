@@ -4,32 +4,33 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from owpc_ltr.data.judgments.roles import SHOWN
+from owpc_ltr.data.judgments.roles import ROLES, SHOWN
 from owpc_ltr.data.judgments.typed import declared, no_json
 from owpc_ltr.data.judgments.types import JudgedQuery
+from owpc_ltr.data.judgments.weights import IMPORTANCE, said_weight
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.json_values import read_json_value
 from owpc_ltr.files.text import read_text, shown
 
 _TEXTS = ("query", "keywords", "query_text")
 _IDS = ("query_id", "qid")
-_OF_DOCUMENTS = frozenset(
-    {"doc_id", "document_id", "docid", "grade", "label", "relevance", "rating"}
-)
+_OF_DOCUMENTS = frozenset(name for role in ("doc_id", "grade", "weight") for name in ROLES[role])
 
 
 def read_queries(path: Path) -> list[JudgedQuery]:
     """The queries of a file, in order, each once and without documents.
 
-    A table's header names `query` (keywords) and maybe `query_id`; further columns are parameters
-    (JSON where the name ends in `:json`), but for those of judged documents. Without a header each
-    line is a query, or an id, a tab and a query. Raises BadInput, naming the line, for an empty
-    query, for an id with two texts, and for cells that are no JSON.
+    A table's header names `query` (keywords) and maybe `query_id` and `query_weight`; further
+    columns are parameters (JSON where the name ends in `:json`), but for those of judged documents.
+    Without a header each line is a query, or an id, a tab and a query. Raises BadInput, naming the
+    line, for an empty query, for an id with two texts, and for cells that are no JSON, or no
+    weight.
     """
     text = read_text(path)
     head = text.lstrip("\r\n").partition("\n")[0]
@@ -37,40 +38,48 @@ def read_queries(path: Path) -> list[JudgedQuery]:
     names = [name.strip().strip('"').lower() for name in head.split(mark)]
     rows = _table(text, mark, path) if set(names) & set(_TEXTS) else _lines(text)
     found: dict[str, JudgedQuery] = {}
-    for number, query_id, params in rows:
+    for number, query_id, params, importance in rows:
         if not params["query"].strip() or not query_id.strip():
             raise BadInput(f"cannot read {path}, line {number}: the query or its id is empty")
-        query = JudgedQuery(query_id, params, [], np.zeros(0, np.float32))
+        query = JudgedQuery(query_id, params, [], np.zeros(0, np.float32), None, importance)
         before = found.setdefault(query_id, query)
-        if before.params != params:
+        known = before.importance if importance is None else importance
+        if before.params != params or before.importance not in {None, known}:
             raise BadInput(
                 f"cannot read {path}, line {number}: query {shown(query_id)} stands there with "
                 "another text or other parameters than before: give it one"
             )
+        found[query_id] = replace(before, importance=known)
     if not found:
         raise BadInput(f"cannot read {path}: it has no queries")
     return list(found.values())
 
 
-def _lines(text: str) -> list[tuple[int, str, dict[str, Any]]]:
-    rows = []
+_Row = tuple[int, str, dict[str, Any], float | None]
+"""Line, query id, parameters, importance."""
+
+
+def _lines(text: str) -> list[_Row]:
+    rows: list[_Row] = []
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip():
             first, tab, rest = line.partition("\t")
             words = (rest if tab else line).strip()
             name = first.strip() if tab else words
-            rows.append((number, name, {"keywords": words, "query": words}))
+            rows.append((number, name, {"keywords": words, "query": words}, None))
     return rows
 
 
-def _table(text: str, mark: str, path: Path) -> list[tuple[int, str, dict[str, Any]]]:
+def _table(text: str, mark: str, path: Path) -> list[_Row]:
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
     names = {name: name.strip().lower() for name in reader.fieldnames or ()}
     by_role = {lowered: name for name, lowered in names.items()}
     said = next(by_role[name] for name in _TEXTS if name in by_role)
     called = next((by_role[name] for name in _IDS if name in by_role), said)
     own = {said, called} | {name for name, low in names.items() if low in _OF_DOCUMENTS}
-    rows = []
+    weighed = by_role.get(IMPORTANCE)
+    own |= {weighed} if weighed else set()
+    rows: list[_Row] = []
     try:
         for row in reader:
             if None in row or None in row.values():
@@ -84,10 +93,20 @@ def _table(text: str, mark: str, path: Path) -> list[tuple[int, str, dict[str, A
             for name, cell in further.items():
                 if not name.startswith(SHOWN):
                     params |= _param(name, cell, f"{path}, line {reader.line_num}")
-            rows.append((reader.line_num, row[called], params))
+            importance = None if weighed is None else _importance(row[weighed], path, reader)
+            rows.append((reader.line_num, row[called], params, importance))
     except csv.Error as error:
         raise BadInput(f"cannot read {path}, line {reader.line_num}: {error}") from error
     return rows
+
+
+def _importance(cell: str, path: Path, reader: csv.DictReader[str]) -> float | None:
+    try:
+        return said_weight(cell)
+    except ValueError as error:
+        raise BadInput(
+            f"cannot read {path}, line {reader.line_num}: the {IMPORTANCE} {error}"
+        ) from error
 
 
 def _param(name: str, cell: str, place: str) -> dict[str, Any]:

@@ -89,6 +89,8 @@ def lines_by_role(
         else look_up_texts(query_ids, topics or {})
     )
     used = set(roles.values())
+    weights = {roles[role] for role in ("weight", "query_weight") if role in roles}
+    others = [name for i, name in enumerate(names) if i not in weights]
     params: dict[str, Any] = {"keywords": texts, "query": texts}
     for i, name in enumerate(names):
         if i in used or name.startswith(SHOWN):
@@ -96,7 +98,7 @@ def lines_by_role(
         param, column = name, values[i]
         stem = declared(name)
         if stem is not None:
-            param = _free(path, name, stem, params, names)
+            param = _free(path, name, stem, params, others)
             if not isinstance(column, TypedColumn):
                 column = json_column(
                     column, name, lambda row, what: bad_line(path, place, numbers[row], what)

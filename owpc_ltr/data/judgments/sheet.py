@@ -14,6 +14,7 @@ from pathlib import Path
 from owpc_ltr.data.judgments.roles import SHOWN
 from owpc_ltr.data.judgments.typed import table_column
 from owpc_ltr.data.judgments.types import JudgedQuery
+from owpc_ltr.data.judgments.weights import IMPORTANCE, importance_cell
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.output import write_output
 
@@ -31,6 +32,8 @@ def write_sheet(
     names = dict.fromkeys(name for query in queries for name in query.params if name not in own)
     further = [table_column(name, [query.params.get(name) for query in queries]) for name in names]
     called = [name for name, _ in further]
+    weighed = any(query.importance is not None for query in queries)
+    called += [IMPORTANCE] if weighed else []
     header = ["query_id", "query", *called, "doc_id", *(f"{SHOWN}{name}" for name in fields)]
     out = io.StringIO(newline="")
     rows = csv.writer(out, lineterminator="\n")
@@ -39,6 +42,7 @@ def write_sheet(
         said = [query.params.get("query", ""), *(cells[number] for _, cells in further)]
         if any("\r" in part for part in said):
             raise BadInput(f"cannot write {path}: query '{query.query_id}' has a line break in it")
+        said += [importance_cell(query)] if weighed else []
         for document in query.document_ids:
             content = shown.get(document, {})
             cells = [_one_line(content.get(name, "")) for name in fields]

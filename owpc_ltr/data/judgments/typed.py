@@ -77,12 +77,18 @@ def json_column(cells: Sequence[str] | Column, name: str, refuse: Refuse) -> Typ
 def table_column(name: str, values: Sequence[Any]) -> tuple[str, list[str]]:
     """How a table holds a parameter: the column's name, and its cells; None is an empty one.
 
+    Texts stand as they are, unless the column would have another role.
+
     >>> table_column("vector", [[0.5, 1], None])
     ('vector:json', ['[0.5,1]', ''])
     """
-    if all(value is None or isinstance(value, str) for value in values):
+    if all(value is None or isinstance(value, str) for value in values) and not _is_weight(name):
         return name, [value or "" for value in values]
     return f"{name}{JSON}", ["" if value is None else json_text(value) for value in values]
+
+
+def _is_weight(name: str) -> bool:
+    return name.lower() in {"weight", "query_weight"}
 
 
 def whole_numbers(values: Sequence[Any]) -> list[Any]:

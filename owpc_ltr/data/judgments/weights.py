@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Labels, Vector
-from owpc_ltr.data.judgments.columns import Column, Numbers, is_text, text_at
+from owpc_ltr.data.judgments.columns import Column, Numbers, is_text, text_at, text_column
 from owpc_ltr.data.judgments.lines import JudgmentLines
 from owpc_ltr.data.judgments.numbers import read_numbers
 from owpc_ltr.data.judgments.types import JudgedQuery
@@ -22,6 +22,11 @@ from owpc_ltr.files.text import shown
 
 WEIGHT, IMPORTANCE = "weight", "query_weight"
 """What the columns of tables are called."""
+
+_LARGEST = float(np.finfo(np.float64).max)
+_UNFIT = (
+    "is not a number from 0 up that fits: write 0.5, 1, 2 …, or nothing for 1; 0 counts for nothing"
+)
 
 
 class Weighed(NamedTuple):
@@ -51,6 +56,34 @@ def importance_of(query: JudgedQuery) -> float:
     return 1.0 if query.importance is None else query.importance
 
 
+def importance_cell(query: JudgedQuery) -> str:
+    """The importance of a query as text, '' where nothing was said."""
+    return "" if query.importance is None else decimal(query.importance)
+
+
+def decimal(number: float | np.float32) -> str:
+    """The shortest decimal that is the number in its own precision.
+
+    >>> decimal(2.0), decimal(np.float32(0.1))
+    ('2', '0.1')
+    """
+    return np.format_float_positional(number, trim="-")
+
+
+def said_weight(cell: str) -> float | None:
+    """The weight that a cell of text says, None for none. Raises ValueError for what is no weight.
+
+    >>> said_weight("2.5"), said_weight(" ")
+    (2.5, None)
+    """
+    if not cell.strip():
+        return None
+    numbers, unfit = read_numbers(text_column([cell]), _LARGEST)
+    if unfit is not None or numbers[0] < 0:
+        raise ValueError(f"{shown(cell)} {_UNFIT}")
+    return float(numbers[0])
+
+
 def read_weights(lines: JudgmentLines) -> Vector | None:
     """The weight of each judgment, if the list has any. Raises BadInput, naming the line."""
     if lines.weights is None:
@@ -69,7 +102,7 @@ def read_importance(
     """
     if lines.importance is None:
         return [None] * len(names)
-    found, said = _read(lines, lines.importance, IMPORTANCE, float(np.finfo(np.float64).max))
+    found, said = _read(lines, lines.importance, IMPORTANCE, _LARGEST)
     rows = np.flatnonzero(said)
     firsts = np.full(len(names), -1, np.int64)
     # In reverse, so that the first line of a query is the last to be written.
@@ -102,9 +135,5 @@ def _read(
     if unfit is None and len(numbers) and numbers.min() < 0:
         unfit = int(np.flatnonzero(numbers < 0)[0])
     if unfit is not None:
-        raise lines.bad(
-            unfit,
-            f"the {name} {shown(text_at(column, unfit))} is not a number from 0 up that fits: "
-            "write 0.5, 1, 2 …, or nothing for 1; 0 counts for nothing",
-        )
+        raise lines.bad(unfit, f"the {name} {shown(text_at(column, unfit))} {_UNFIT}")
     return numbers, ~np.asarray(blank.to_numpy(zero_copy_only=False), np.bool_)

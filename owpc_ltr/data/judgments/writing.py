@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Callable, Sequence
 from pathlib import Path
-
-import numpy as np
 
 from owpc_ltr.data.judgments.typed import table_column
 from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
+from owpc_ltr.data.judgments.weights import (
+    IMPORTANCE,
+    WEIGHT,
+    decimal,
+    importance_cell,
+    weights_of,
+)
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.output import write_output
 from owpc_ltr.files.text import shown
@@ -20,7 +26,8 @@ _FIRST = ("query_id", "query", "doc_id", "grade")
 def write_judgments(judgments: Judgments, path: Path | str) -> None:
     """Write a TSV that reads back equal: query_id, query, doc_id, grade, further parameters.
 
-    Parameters that are not all text stand in columns of JSON, whose names end in `:json`.
+    Weights stand behind the grade, where any are said. Parameters that are not all text stand in
+    columns of JSON, whose names end in `:json`.
     Raises BadInput for a query without a text, and a parameter named as one of these columns.
     """
     further = [
@@ -30,15 +37,18 @@ def write_judgments(judgments: Judgments, path: Path | str) -> None:
     out = io.StringIO(newline="")
     plain = csv.writer(out, delimiter="\t", lineterminator="\n")
     quoted = csv.writer(out, delimiter="\t", lineterminator="\n", quoting=csv.QUOTE_ALL)
-    plain.writerow([*_FIRST, *(name for name, _ in further)])
+    weights = _weights(judgments.queries)
+    plain.writerow([*_FIRST, *weights, *(name for name, _ in further)])
     for number, query in enumerate(judgments.queries):
         text, values = query.params.get("query", ""), [cells[number] for _, cells in further]
         if not text.strip():
             raise BadInput(f"cannot write {path}: query {shown(query.query_id)} has no text")
         # The plain writer does not quote a lone carriage return, which would end the line.
         writer = quoted if "\r" in "".join((text, *values)) else plain
-        for document, grade in zip(query.document_ids, query.grades, strict=True):
-            writer.writerow([query.query_id, text, document, _shortest(grade), *values])
+        cells = [column(query) for column in weights.values()]
+        judged = zip(query.document_ids, query.grades, *cells, strict=True)
+        for document, grade, *sure in judged:
+            writer.writerow([query.query_id, text, document, decimal(grade), *sure, *values])
     write_output(path, out.getvalue().encode())
 
 
@@ -78,5 +88,11 @@ def _further(judgments: Judgments) -> list[str]:
     return list(names)
 
 
-def _shortest(grade: np.float32) -> str:
-    return np.format_float_positional(grade, trim="-")
+def _weights(queries: Sequence[JudgedQuery]) -> dict[str, Callable[[JudgedQuery], list[str]]]:
+    """The columns of weights that anything is said of, and how a query's cells are made."""
+    columns: dict[str, Callable[[JudgedQuery], list[str]]] = {}
+    if any(query.weights is not None for query in queries):
+        columns[WEIGHT] = lambda query: list(map(decimal, weights_of(query)))
+    if any(query.importance is not None for query in queries):
+        columns[IMPORTANCE] = lambda query: [importance_cell(query)] * len(query.document_ids)
+    return columns

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.columns import ColumnFacts, column_facts
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.judgments.weights import Weighed, importance_of, weights_of
 from owpc_ltr.engine.feature_log.account import Account
 from owpc_ltr.engine.feature_log.chunks import Chunk, Fate, from_bytes
 from owpc_ltr.engine.feature_log.environment import Environment
@@ -55,7 +56,8 @@ def assemble(
         features[:, own:] = joined.values
     logged = fates == Fate.LOGGED
     queries = judgments.queries
-    dataset = logged_dataset(queries, params, logged, features, names, environment)
+    weighed = Weighed.among(queries)
+    dataset = logged_dataset(queries, params, logged, features, names, environment, weighed)
     if dataset is None:
         raise Refused(f"none of the {judged} judged documents could be logged")
     facts = column_facts(dataset.features)
@@ -75,8 +77,12 @@ def logged_dataset(
     features: Matrix,
     names: tuple[str, ...],
     environment: Environment,
+    weighed: Weighed,
 ) -> RankingDataset | None:
-    """The documents that were `logged`, of these queries; None where there is none."""
+    """The documents that were `logged`, of these queries; None where there is none.
+
+    `weighed` says which weights the dataset has, which other queries may have.
+    """
     starts = np.cumsum([0, *(len(query.document_ids) for query in queries)])
     sizes = np.add.reduceat(logged, starts[:-1], dtype=np.int64)
     ranked: list[int] = np.flatnonzero(sizes).tolist()
@@ -93,6 +99,14 @@ def logged_dataset(
         ).filter(pa.array(logged)),
         featureset_hash=environment.featureset.hash,
         query_params=pa.array([_canonical(params[q]) for q in ranked], pa.string()),
+        query_weights=(
+            np.array([importance_of(queries[q]) for q in ranked]) if weighed.queries else None
+        ),
+        document_weights=(
+            np.concatenate([weights_of(query) for query in queries])[logged]
+            if weighed.documents
+            else None
+        ),
     )
 
 
@@ -102,6 +116,12 @@ def fingerprint(judgments: Judgments) -> str:
     for query in judgments.queries:
         digest.update(_canonical([query.query_id, query.params, query.document_ids]).encode())
         digest.update(np.ascontiguousarray(query.grades, dtype="<f4").data)
+        # Weights of 1 say what no weights say.
+        if query.weights is not None and (query.weights != 1).any():
+            digest.update(b"weights")
+            digest.update(np.ascontiguousarray(query.weights, dtype="<f4").data)
+        if query.importance not in {None, 1.0}:
+            digest.update(_canonical({"importance": query.importance}).encode())
     return digest.hexdigest()
 
 

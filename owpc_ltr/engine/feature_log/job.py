@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.data.joined_tables.source import KEY
+from owpc_ltr.data.judgments.weights import Weighed
 from owpc_ltr.engine.feature_log.assembly import fingerprint
 from owpc_ltr.engine.feature_log.chunks import Chunk, cut
 from owpc_ltr.engine.feature_log.contents import Contents
@@ -43,6 +44,7 @@ class Job:
     environment: Environment
     description: dict[str, Any]
     """What makes this job another one than others."""
+    weighed: Weighed
     joined: JoinedValues | None = None
     """The columns from outside the index, one row a judged pair."""
 
@@ -111,6 +113,7 @@ def plan(
         cut([len(query.document_ids) for query in judgments.queries], options.chunk),
         environment,
         description,
+        Weighed.among(judgments.queries),
         joined,
     )
 

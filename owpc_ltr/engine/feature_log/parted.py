@@ -15,6 +15,7 @@ import numpy as np
 
 from owpc_ltr.data.columns import ColumnFacts, column_facts, facts_together
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.judgments.weights import Weighed
 from owpc_ltr.data.partitioned.buckets import BUCKETS, SALT, bucket_of, check_buckets
 from owpc_ltr.data.partitioned.folder import check_folder
 from owpc_ltr.data.partitioned.manifest import Share, Told
@@ -71,7 +72,9 @@ class Parted:
     def of_the_whole(self, job: Job, judgments: Judgments) -> Job:
         """The job, said to be of all judgments."""
         about = {**job.description["judgments"], "fingerprint": fingerprint(judgments)}
-        return replace(job, description={**job.description, "judgments": about})
+        # Parts of several writers have the same columns.
+        weighed = Weighed.among(judgments.queries)
+        return replace(job, description={**job.description, "judgments": about}, weighed=weighed)
 
     def beside(self, out: Path) -> Path:
         """What half-done work is kept beside: each writer's own."""
@@ -145,4 +148,5 @@ def _dataset(job: Job, chunk: Chunk, values: Values) -> RankingDataset | None:
         features,
         job.feature_names,
         job.environment,
+        job.weighed,
     )

@@ -73,7 +73,7 @@ def pool(
     wanted = sorted(set[str]().union(*left))
     shown = _documents(engine, plan, wanted)
     pooled = [
-        replace(query, document_ids=ids, grades=np.zeros(len(ids), np.float32))
+        replace(query, document_ids=ids, grades=np.zeros(len(ids), np.float32), weights=None)
         for query, rest in zip(queries, left, strict=True)
         if (ids := _drawn(plan.seed, query.query_id, rest & shown.keys()))
     ]
