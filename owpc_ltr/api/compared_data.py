@@ -52,7 +52,10 @@ def without_features(judgments: Judgments) -> RankingDataset:
     """A judgment list as a dataset that has no feature: what runs are measured on."""
     import pyarrow as pa
 
+    from owpc_ltr.data.judgments.weights import Weighed, importance_of, weights_of
+
     queries = judgments.queries
+    weighed = Weighed.among(queries)
     sizes = [len(query.document_ids) for query in queries]
     labels = [np.asarray(query.grades, np.float32) for query in queries]
     return RankingDataset(
@@ -63,6 +66,12 @@ def without_features(judgments: Judgments) -> RankingDataset:
         feature_names=(),
         document_ids=pa.array([name for query in queries for name in query.document_ids]),
         query_params=pa.array([json.dumps(query.params) for query in queries], pa.string()),
+        query_weights=(
+            np.array([importance_of(query) for query in queries]) if weighed.queries else None
+        ),
+        document_weights=(
+            np.concatenate([weights_of(query) for query in queries]) if weighed.documents else None
+        ),
     )
 
 

@@ -33,10 +33,10 @@ from owpc_ltr.evaluation.comparing.on_lists import measure_lists
 from owpc_ltr.evaluation.comparing.result import RankerComparison
 from owpc_ltr.evaluation.comparing.side_by_side import ComparedQueries, side_by_side
 from owpc_ltr.evaluation.comparing.unseen import choose_queries
-from owpc_ltr.evaluation.evaluate import uneven
 from owpc_ltr.evaluation.held_out import held_out_caution
 from owpc_ltr.evaluation.judgment_checks import live_findings
 from owpc_ltr.evaluation.live_lists import LiveLists, live_lists, within_window
+from owpc_ltr.metrics import uneven
 
 __all__ = ["LiveSearch", "compare_live"]
 

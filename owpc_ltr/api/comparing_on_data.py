@@ -22,6 +22,7 @@ from owpc_ltr.evaluation.comparing.side_by_side import ComparedQueries, side_by_
 from owpc_ltr.evaluation.comparing.unseen import choose_queries
 from owpc_ltr.evaluation.evaluate import model_data
 from owpc_ltr.evaluation.judgment_checks import judgment_findings
+from owpc_ltr.evaluation.unused_weights import unused_weights
 from owpc_ltr.models.reordering import FEATURE, ReorderingModel
 
 Dataset = RankingDataset | PartitionedDataset
@@ -58,7 +59,7 @@ def compare_on_data(
         found.weights if asked.weighted else None,
         chosen.side,
         chosen.notes,
-        tuple(judgment_findings(head_of(part))),
+        (*unused_weights(part), *judgment_findings(head_of(part))),
     )
     return side_by_side(found.rankers, found.baselines, of, asked.how)
 

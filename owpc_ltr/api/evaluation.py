@@ -144,6 +144,7 @@ def evaluate(
         score_warnings,
     )
     from owpc_ltr.evaluation.judgment_checks import judgment_findings
+    from owpc_ltr.evaluation.unused_weights import unused_weights
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import Metric, parse_metric
     from owpc_ltr.models.reordering import dataset_scores
@@ -186,6 +187,7 @@ def evaluate(
         warnings=(
             *asked_of.warnings,
             *score_warnings(scores, chosen),
+            *unused_weights(chosen),
             *judgment_findings(chosen),
         ),
         weighted=weights is not None,
@@ -207,6 +209,7 @@ def _of_parts(
     from owpc_ltr.evaluation.evaluate import compare, model_data
     from owpc_ltr.evaluation.evaluate_parts import measure_parts
     from owpc_ltr.evaluation.judgment_checks import judgment_findings
+    from owpc_ltr.evaluation.unused_weights import unused_weights
 
     asked_of = model_data(ranker, data, queries)
     found = measure_parts(ranker, asked_of.data, metrics, weighted=weighted)
@@ -225,7 +228,12 @@ def _of_parts(
         against=None if against is None else _name(against),
         others=others,
         comparisons=tuple(compare(a, b, seed, found.weights) for a, b in pairs),
-        warnings=(*asked_of.warnings, *found.warnings, *judgment_findings(asked_of.data.head)),
+        warnings=(
+            *asked_of.warnings,
+            *found.warnings,
+            *unused_weights(asked_of.data),
+            *judgment_findings(asked_of.data.head),
+        ),
         weighted=found.weights is not None,
     )
 

@@ -17,8 +17,7 @@ from owpc_ltr.data.sources import known_sides
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.evaluation.significance import Comparison, compare_paired
-from owpc_ltr.evaluation.weighted_means import mean_of
-from owpc_ltr.metrics import Metric, RankedQueries, tied_share, zero_score_baseline
+from owpc_ltr.metrics import Metric, RankedQueries, tied_share, uneven, zero_score_baseline
 from owpc_ltr.protocols import Ranker
 
 Data = RankingDataset | PartitionedDataset
@@ -71,22 +70,12 @@ def measure(
 
 def average(metric: Metric, values: Vector, weights: Vector | None) -> float:
     """The metric's mean over the queries that it counts, weighted where there are weights."""
-    if weights is None:
-        return metric.average(values)
-    counted = ~np.isnan(values) & (weights > 0)
-    if not counted.any():
-        return metric.average(values[counted])
-    return mean_of(values[counted], weights[counted])
+    return metric.average(values, weights)
 
 
 def importance_of(data: RankingDataset) -> Vector | None:
     """The importance of queries, as weights; None where all are of one."""
     return uneven(data.query_weights)
-
-
-def uneven(weights: Vector | None) -> Vector | None:
-    """The weights; None where they are all alike, so that none weighs more."""
-    return None if weights is None or (weights == weights[:1]).all() else weights
 
 
 def compare(a: Measured, b: Measured, seed: int = 0, weights: Vector | None = None) -> Comparison:

@@ -6,6 +6,7 @@ sort. Each metric is a plugin, which extends `Metric`.
 """
 
 from owpc_ltr.metrics.baseline import constant_queries, tied_share, zero_score_baseline
+from owpc_ltr.metrics.importance import uneven
 from owpc_ltr.metrics.metric import Metric, per_query
 from owpc_ltr.metrics.parsing import parse_metric
 from owpc_ltr.metrics.rank_sum import RankSum
@@ -19,5 +20,6 @@ __all__ = [
     "parse_metric",
     "per_query",
     "tied_share",
+    "uneven",
     "zero_score_baseline",
 ]

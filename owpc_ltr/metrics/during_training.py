@@ -14,6 +14,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.errors import Refused
 from owpc_ltr.metrics.along_line import SteppedMetric, is_compiled
+from owpc_ltr.metrics.importance import uneven
 from owpc_ltr.metrics.metric import Metric
 from owpc_ltr.metrics.parsing import parse_metric
 from owpc_ltr.protocols import Run
@@ -75,16 +76,20 @@ class JudgedLabels(NamedTuple):
     features: Matrix
     labels: Labels
     offsets: NDArray[np.int64]
+    query_importance: Vector
 
     @classmethod
     def of(cls, parts: PartitionedDataset) -> JudgedLabels:
         """The labels of all parts."""
-        found = list(parts.each(lambda part: (part.labels, np.diff(part.offsets))))
+        found = list(
+            parts.each(lambda part: (part.labels, np.diff(part.offsets), part.query_importance))
+        )
         sizes = np.concatenate([one[1] for one in found])
         return cls(
             np.empty((0, parts.n_features), np.float32),
             np.concatenate([one[0] for one in found]),
             np.concatenate(([0], np.cumsum(sizes))),
+            np.concatenate([one[2] for one in found]),
         )
 
 
@@ -117,8 +122,9 @@ class Judge(Generic[T]):
         return {"validation": value}
 
     def mean_of(self, scores: Vector, queries: RankingDataset | JudgedLabels) -> float:
-        """The mean of the metric over the queries."""
-        return self.metric.mean(scores, queries.labels, queries.offsets)
+        """The mean of the metric over the queries, weighted by their importance."""
+        weights = uneven(queries.query_importance)
+        return self.metric.mean(scores, queries.labels, queries.offsets, weights)
 
     @property
     def lost_patience(self) -> bool:

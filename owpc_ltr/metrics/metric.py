@@ -131,9 +131,15 @@ expected value; queries without relevant documents count 0
         """
         return self.of(RankedQueries(scores, labels, offsets))
 
-    def mean(self, scores: NDArray[Any], labels: NDArray[Any], offsets: NDArray[Any]) -> float:
-        """The mean over the queries that count."""
-        return self.average(self.per_query(scores, labels, offsets))
+    def mean(
+        self,
+        scores: NDArray[Any],
+        labels: NDArray[Any],
+        offsets: NDArray[Any],
+        weights: Vector | None = None,
+    ) -> float:
+        """The mean over the queries that count; `weights`, one a query, weigh them."""
+        return self.average(self.per_query(scores, labels, offsets), weights)
 
     def of(self, queries: RankedQueries) -> Vector:
         """The value of each query of a ranking that other metrics may share."""
@@ -145,15 +151,24 @@ expected value; queries without relevant documents count 0
             values[(queries.lengths < self.cutoff) & ~np.isnan(values)] = 0.0
         return values
 
-    def average(self, values: Vector) -> float:
-        """The mean of per-query values, without the queries that `empty=skip` leaves out."""
-        counted = values[~np.isnan(values)]
+    def average(self, values: Vector, weights: Vector | None = None) -> float:
+        """The mean of per-query values, without the queries that `empty=skip` leaves out.
+
+        A query of weight k counts as k queries.
+        """
+        counts = ~np.isnan(values)
+        if weights is not None:
+            counts &= weights > 0
+        counted = values[counts]
         if not len(counted):
             raise BadInput(
                 f"{self} has no mean: none of the {len(values)} queries counts; "
                 "give judged queries with relevant documents, or say empty=zero"
             )
-        return float(counted.mean())
+        if weights is None:
+            return float(counted.mean())
+        own = weights[counts]
+        return float((own * counted).sum() / own.sum())
 
 
 def per_query(

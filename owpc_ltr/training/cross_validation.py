@@ -31,7 +31,7 @@ from owpc_ltr.host.settings import values_of
 from owpc_ltr.kernels.blas import one_blas_thread
 from owpc_ltr.metrics import Metric, parse_metric
 from owpc_ltr.protocols import Fit, Run
-from owpc_ltr.training.fitting import Data, fitted, mean_of, per_query
+from owpc_ltr.training.fitting import Data, fitted, mean_of, per_query, weights_of
 from owpc_ltr.training.journal import Journal
 from owpc_ltr.training.train import C, Plan, check_trainable
 from owpc_ltr.training.train_parts import goes_through_parts, named_validation, scaled_parts
@@ -58,7 +58,7 @@ class Row:
     """One fit: its fold, loss, optimizer and settings, and what it scores.
 
     `validation` is the value that chooses; `test` has the mean of each metric over the fold's
-    test queries.
+    test queries. Both weigh queries by their importance.
     """
 
     fold: str
@@ -265,13 +265,15 @@ def _walk(
     chooses = parse_metric(plan.select)
     rows: list[Row] = []
     fit: Fit | None = None
+    weights = weights_of(fold.test)
     for settings in path:
         loss, optimizer = plan.make(settings)
         fit = fitted(optimizer, loss, data, run, fit)
         value = mean_of(chooses, fit.model, fold.validation)
         values = per_query(metrics, fit.model, fold.test)
         figures = {
-            str(metric): metric.average(one) for metric, one in zip(metrics, values, strict=True)
+            str(metric): metric.average(one, weights)
+            for metric, one in zip(metrics, values, strict=True)
         }
         rows.append(Row(fold.name, loss.name, optimizer.name, dict(settings), value, figures))
     if isinstance(data, PartitionedDataset):

@@ -19,7 +19,7 @@ import numpy as np
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.metrics import Metric, parse_metric
+from owpc_ltr.metrics import Metric, parse_metric, uneven
 from owpc_ltr.models.additive import AdditiveModel
 from owpc_ltr.models.features_used import features_used
 from owpc_ltr.models.linear import LinearModel, with_record
@@ -127,12 +127,12 @@ def _spared(
     model: Model, validation: RankingDataset, metric: Metric, prices: Mapping[str, float]
 ) -> list[str]:
     """The features without whose values this model is worth most, and the dearest of all."""
-    features = validation.features.copy()
+    features, weights = validation.features.copy(), uneven(validation.query_weights)
     worth = {}
     for name, price in prices.items():
         column = validation.feature_names.index(name)
         features[:, column] = np.nan
-        value = metric.mean(model.score(features), validation.labels, validation.offsets)
+        value = metric.mean(model.score(features), validation.labels, validation.offsets, weights)
         features[:, column] = validation.features[:, column]
         worth[name] = signed(value, metric) + price
     best = sorted(worth, key=worth.__getitem__, reverse=True)
@@ -143,7 +143,8 @@ def _spared(
 
 
 def _value(model: Model, data: RankingDataset, metric: Metric) -> float:
-    return metric.mean(model.score(data.features), data.labels, data.offsets)
+    weights = uneven(data.query_weights)
+    return metric.mean(model.score(data.features), data.labels, data.offsets, weights)
 
 
 def _train_on(

@@ -15,7 +15,7 @@ import numpy as np
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import Refused, UsageError
-from owpc_ltr.metrics import Metric
+from owpc_ltr.metrics import Metric, uneven
 from owpc_ltr.protocols import Model
 
 
@@ -134,4 +134,5 @@ def signed(value: float, metric: Metric) -> float:
 
 
 def _measured(metric: Metric, scores: Any, data: RankingDataset) -> float:
-    return signed(metric.mean(scores, data.labels, data.offsets), metric)
+    weights = uneven(data.query_weights)
+    return signed(metric.mean(scores, data.labels, data.offsets, weights), metric)

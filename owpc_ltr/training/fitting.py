@@ -9,7 +9,7 @@ import numpy as np
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-from owpc_ltr.metrics import Metric, RankedQueries
+from owpc_ltr.metrics import Metric, RankedQueries, uneven
 from owpc_ltr.protocols import Fit, Loss, Model, Optimizer, Run, StreamingOptimizer
 from owpc_ltr.training.returned import checked_fit
 
@@ -26,8 +26,17 @@ def fitted(optimizer: Optimizer, loss: Loss, data: Data, run: Run, start: Fit | 
 
 
 def mean_of(metric: Metric, model: Model, data: Data) -> float:
-    """The mean of a metric over the queries of some data."""
-    return metric.average(next(per_query([metric], model, data)))
+    """The mean of a metric over the queries of some data, weighted by their importance."""
+    return metric.average(next(per_query([metric], model, data)), weights_of(data))
+
+
+def weights_of(data: Data) -> Vector | None:
+    """The importance of the queries; None where all are alike."""
+    if isinstance(data, RankingDataset):
+        return uneven(data.query_weights)
+    if "query_weights" not in data.columns:
+        return None
+    return uneven(np.concatenate(list(data.each(lambda part: part.query_importance))))
 
 
 def per_query(metrics: list[Metric], model: Model, data: Data) -> Iterator[Vector]:

@@ -14,7 +14,7 @@ from owpc_ltr.evaluation.evaluate import model_data
 from owpc_ltr.host.grids import combinations
 from owpc_ltr.host.registry import class_of
 from owpc_ltr.host.settings import configure, values_of
-from owpc_ltr.metrics import Metric, parse_metric
+from owpc_ltr.metrics import Metric, parse_metric, uneven
 from owpc_ltr.models.parity_samples import parity_samples_of
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Loss, Model, Reranker, Run
@@ -137,7 +137,8 @@ def _measured(model: ReorderingModel, metric: Metric, validation: RankingDataset
     if validation is None:
         return float("nan")
     scores = model.rerank_dataset(validation)
-    return metric.mean(scores, validation.labels, validation.offsets)
+    weights = uneven(validation.query_weights)
+    return metric.mean(scores, validation.labels, validation.offsets, weights)
 
 
 def _record(

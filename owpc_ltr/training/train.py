@@ -14,6 +14,7 @@ from owpc_ltr.data.joined_tables.source import as_joined, sources_in
 from owpc_ltr.data.scaling import check_normalisation, with_scales
 from owpc_ltr.data.sources import source_of
 from owpc_ltr.errors import Refused, UsageError
+from owpc_ltr.evaluation.unused_weights import unused_weights
 from owpc_ltr.host.grids import DEFAULT_C, combinations
 from owpc_ltr.host.registry import class_of
 from owpc_ltr.host.settings import configure, values_of
@@ -170,6 +171,9 @@ def recorded(
     """The chosen model with the record of its training on `known` queries; `sample` warns."""
     fit, table = chosen.fit, chosen.table
     warnings = _warnings(fit, sample)
+    warnings += (
+        [] if known[1] is None else [f"validation: {one}" for one in unused_weights(known[1])]
+    )
     record = {
         **_how(plan, *chosen.pair, parse_metric(plan.select), run),
         "validation": table[chosen.number].get("validation"),

@@ -19,8 +19,9 @@ from owpc_ltr.engine.deployment.certificates import Certificate, Certificates
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.evaluation.evaluate import compare, measure
+from owpc_ltr.evaluation.evaluate import compare, importance_of, measure
 from owpc_ltr.evaluation.significance import Comparison
+from owpc_ltr.evaluation.unused_weights import unused_weights
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.metrics import Metric
 from owpc_ltr.protocols import Model
@@ -101,14 +102,15 @@ def pass_gate(
     data = held_out(gate.data, model, other)
     old = _scores(other, featureset, data)
     new = model.score(data.features)
-    measured = [measure(scores, data, [gate.metric])[0] for scores in (new, old)]
+    weights = importance_of(data)
+    measured = [measure(scores, data, [gate.metric], weights)[0] for scores in (new, old)]
     better = measured if gate.metric.higher_is_better else measured[::-1]
     result = GateResult(
         str(gate.metric),
         other.model,
-        compare(better[0], better[1]),
+        compare(better[0], better[1], weights=weights),
         _losers(data, gate.metric, measured[0].per_query, measured[1].per_query),
-        tuple(_cautions(model, other)),
+        (*_cautions(model, other), *unused_weights(data)),
     )
     if not result.passed:
         raise NotBetter(result)

@@ -17,8 +17,8 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.runs import RankedDocuments, TrecRun
-from owpc_ltr.evaluation.evaluate import tie_warnings, uneven
-from owpc_ltr.metrics import Metric, RankedQueries, tied_share
+from owpc_ltr.evaluation.evaluate import tie_warnings
+from owpc_ltr.metrics import Metric, RankedQueries, tied_share, uneven
 from owpc_ltr.models.reordering import ReorderingModel, dataset_scores
 from owpc_ltr.protocols import Model
 

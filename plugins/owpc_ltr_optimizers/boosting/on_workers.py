@@ -24,6 +24,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.errors import UsageError
 from owpc_ltr.metrics.during_training import Judge, JudgedLabels
+from owpc_ltr.metrics.importance import uneven
 from owpc_ltr.protocols import Fit, Loss, Run
 from owpc_ltr_optimizers.boosting.growth import Growth, Settings
 from owpc_ltr_optimizers.boosting.matrices import (
@@ -183,6 +184,7 @@ class _JointJudge(Judge[int]):
 
     def __init__(self, run: Run, patience: int, share: Share | None) -> None:
         super().__init__(run, patience)
+        self.weights: Vector | None = None
         if share is not None:
             sizes = [piece.queries for piece in share.whole.pieces]
             ends = np.cumsum(sizes)
@@ -190,6 +192,8 @@ class _JointJudge(Judge[int]):
             self.slots = _Slots(int(ends[-1]), np.concatenate(own))
 
     def mean_of(self, scores: Vector, queries: RankingDataset | JudgedLabels) -> float:
-        """The mean of the metric over all validation queries."""
+        """The mean of the metric over all validation queries, weighted by their importance."""
         values = self.metric.per_query(scores, queries.labels, queries.offsets)
-        return self.metric.average(self.slots.filled(values))
+        if self.weights is None:
+            self.weights = self.slots.filled(queries.query_importance)
+        return self.metric.average(self.slots.filled(values), uneven(self.weights))
