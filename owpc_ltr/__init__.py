@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from owpc_ltr.api.evaluation import Evaluation, evaluate
     from owpc_ltr.api.explaining import explain
     from owpc_ltr.api.inspecting import inspect
-    from owpc_ltr.api.judgments import read_judgments
+    from owpc_ltr.api.judgments import read_judgments, write_judgments
     from owpc_ltr.api.models import (
         average,
         export_model,
@@ -82,6 +82,7 @@ __all__ = [
     "train_reranker",
     "upgrade_report",
     "use_workers",
+    "write_judgments",
     "write_run",
 ]
 
@@ -129,6 +130,7 @@ _HOMES = {
     "train_reranker": "owpc_ltr.api.training",
     "upgrade_report": "owpc_ltr.api.models",
     "use_workers": "owpc_ltr.api.workers",
+    "write_judgments": "owpc_ltr.api.judgments",
     "write_run": "owpc_ltr.api.datasets",
 }
 """Each public name and the module that it is imported from when it is first asked for."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.judgments.lines import JudgmentLines
+    from owpc_ltr.data.judgments.types import Judgments
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.features.feature_set import FeatureSet
 
@@ -323,7 +324,8 @@ class DescendingReranker(Reranker, Protocol):
 class JudgmentReader(Protocol):
     """Reads judgment lists of one format; `name` is the format's.
 
-    `owpc_ltr.testing.check_judgment_reader` verifies what a reader promises.
+    `owpc_ltr.testing.check_judgment_reader` verifies what a reader promises. One whose format has
+    no query ids, so that the texts are the ids, says so by `ids_are_texts = True`.
     """
 
     name: ClassVar[str]
@@ -332,8 +334,8 @@ class JudgmentReader(Protocol):
     def precedence(self) -> int:
         """When the reader is asked, lowest first: 0 for a format that none other can look like.
 
-        Of the shipped ones, parquet has 0, jsonl 30, ranklib 40, qrels 50, tsv 90 and csv 100: it
-        takes what is left, so that readers above it are never asked.
+        Of the shipped ones, parquet has 0, srw 20, jsonl 30, ranklib 40, qrels 50, quepid 80, tsv
+        90 and csv 100: it takes what is left, so that readers above it are never asked.
         """
         ...
 
@@ -358,6 +360,19 @@ class JudgmentReader(Protocol):
         """A short file of the format, which no other installed reader is to take for its own.
 
         The queries are called q1, q2 or q3 where the format does not have their texts.
+        """
+        ...
+
+
+@runtime_checkable
+class JudgmentWriter(JudgmentReader, Protocol):
+    """A judgment reader whose format can be written too: `judge convert --as NAME`."""
+
+    def to_bytes(self, judgments: Judgments) -> bytes:
+        """A file that `read` takes for the same judgments, as far as the format can hold them.
+
+        What it cannot hold (ids, parameters, weights) is told by the host, which reads the file
+        again. Raises BadInput where documents or grades would be others, or queries be merged.
         """
         ...
 

@@ -6,6 +6,8 @@ import csv
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -70,6 +72,23 @@ def jsonl(rows: Sequence[Judged]) -> bytes:
     return "".join(f"{json.dumps(line)}\n" for line in lines).encode()
 
 
+def srw(rows: Sequence[Judged]) -> bytes:
+    entries: list[dict[str, Any]] = []
+    for query, own in groupby(rows, lambda row: row.query):
+        ratings = [{"docId": row.document_id, "rating": row.grade} for row in own]
+        entries.append({"query": query, "ratings": ratings})
+    body = {"name": "a", "type": "IMPORT_JUDGMENT", "judgmentRatings": entries}
+    return json.dumps(body).encode()
+
+
+def quepid(rows: Sequence[Judged]) -> bytes:
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["query", "docid", "rating"])
+    writer.writerows([row.query, row.document_id, row.grade] for row in rows)
+    return out.getvalue().encode()
+
+
 WRITERS: Mapping[str, Callable[[Sequence[Judged]], bytes]] = {
     "csv": lambda rows: table(rows, ","),
     "tsv": lambda rows: table(rows, "\t"),
@@ -77,4 +96,6 @@ WRITERS: Mapping[str, Callable[[Sequence[Judged]], bytes]] = {
     "ranklib": ranklib,
     "parquet": parquet,
     "jsonl": jsonl,
+    "srw": srw,
+    "quepid": quepid,
 }

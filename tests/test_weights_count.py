@@ -1,4 +1,4 @@
-"""A weight is what it says: copies of a document, repetitions of a query, in losses and in means."""
+"""A weight is what it says: copies of a document, a query repeated, in losses and in means."""
 
 from __future__ import annotations
 
@@ -90,16 +90,15 @@ def test_a_document_of_weight_k_is_priced_as_k_copies(loss: Loss) -> None:
     assert one != pytest.approx(linear_risk(plain(), bind(loss), w)[0], rel=1e-3)
 
 
-@pytest.mark.parametrize(
-    "optimizer", [LaRank(C=0.5, tolerance=1e-6), Bundle(C=0.5, tolerance=1e-6)], ids=str
-)
+@pytest.mark.parametrize("method", [LaRank, Bundle], ids=lambda method: method.name)
 @pytest.mark.parametrize("loss", [OWPC(), Pairwise(), ListNet()], ids=lambda loss: loss.name)
 @pytest.mark.parametrize(
     ("weighed", "as_many"), [(asked_often, repeated), (sure, copied)], ids=["queries", "documents"]
 )
 def test_training_with_weights_ends_where_training_on_copies_does(
-    optimizer: Optimizer, loss: Loss, weighed: Any, as_many: Any
+    method: Any, loss: Loss, weighed: Any, as_many: Any
 ) -> None:
+    optimizer: Optimizer = method(C=0.5, tolerance=1e-6)
     found = [optimizer.minimise(loss, data(), Run()) for data in (weighed, as_many, plain)]
     one, many, other = (fit.certificate for fit in found)
     # Both optima lie between objective − gap and objective, and are one.

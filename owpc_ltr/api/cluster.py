@@ -20,6 +20,7 @@ from owpc_ltr.api.defaults import the_featureset, the_index, the_name
 from owpc_ltr.api.explaining import Explanations
 from owpc_ltr.api.live_lists import LiveLists
 from owpc_ltr.api.place import Progress, silent, tables_of
+from owpc_ltr.api.workbench import Workbench
 
 if TYPE_CHECKING:
     from owpc_ltr.api.live import LiveProof
@@ -64,7 +65,7 @@ def connect(
     )
 
 
-class Cluster(Explanations, LiveLists):
+class Cluster(Explanations, LiveLists, Workbench):
     """A cluster that answers requests, and the store in it of feature sets and models."""
 
     def __repr__(self) -> str:

@@ -1,6 +1,7 @@
 """What the calls of this package return, by name."""
 
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.judgments.types import Judgments
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.splits import DatasetSplits
 from owpc_ltr.engine.deployment.aliases import Alias
@@ -59,6 +60,7 @@ __all__ = [
     "GateResult",
     "Hit",
     "Inspection",
+    "Judgments",
     "LearningCurve",
     "LiveEvaluation",
     "LiveGateResult",

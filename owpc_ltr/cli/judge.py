@@ -1,4 +1,4 @@
-"""`owpc-ltr judge`: which documents to judge next."""
+"""`owpc-ltr judge`: which documents to judge next, and judgments from one format into another."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ from typing import Annotated
 
 import typer
 
-from owpc_ltr.cli.cluster import StoreOptions
+from owpc_ltr.cli.cluster import ClusterOptions, StoreOptions
 from owpc_ltr.cli.files import Reads, Writes
 from owpc_ltr.cli.groups import grouped
+from owpc_ltr.cli.judgment_files import Format, Reading, write
 from owpc_ltr.cli.live import LiveQuery, LiveWindow
 from owpc_ltr.cli.options import Index, Join, Json, Params, Report, Seed
 from owpc_ltr.cli.output import print_json, progress
 
-app = typer.Typer(help="Which documents to judge next.", no_args_is_help=True)
+app = typer.Typer(
+    help="Which documents to judge next; judgments in other formats.", no_args_is_help=True
+)
 
 
 @app.callback()
 def judge() -> None:
-    """Which documents to judge next."""
+    """Which documents to judge next; judgments in other formats."""
 
 
 @app.command("pool")
@@ -88,6 +91,62 @@ def pool(
         f"{found.judged:,} left out that are judged already, {found.absent:,} that are not in the "
         "index"
     )
+
+
+@app.command("convert")
+@grouped
+def convert(
+    judgments: Annotated[
+        Path, Reads(), typer.Argument(help="Judgments, in any format that there is a reader of.")
+    ],
+    *,
+    out: Annotated[Path, Writes(), typer.Option(help="Where they go.")],
+    to: Format = "tsv",
+    reading: Reading,
+    as_json: Json = False,
+) -> None:
+    """Write judgments in another format.
+
+    What the format cannot hold (ids, parameters, weights) is said; documents and grades are kept,
+    or nothing is written.
+    """
+    from owpc_ltr.api.judgments import read_judgments
+    from owpc_ltr.errors import give_warnings
+
+    read = read_judgments(judgments, **reading.how())
+    give_warnings(read.notes)
+    write(read, out, to, as_json=as_json)
+
+
+@app.command("fetch")
+@grouped
+def fetch(
+    judgment_list: Annotated[
+        str, typer.Argument(help="The id of a list in the Search Relevance Workbench.")
+    ],
+    *,
+    out: Annotated[Path, Writes(), typer.Option(help="Where the judgments go.")],
+    to: Format = "tsv",
+    duplicates: Annotated[
+        str,
+        typer.Option(help="Of a document judged twice for a query: refuse, first, max or mean."),
+    ] = "refuse",
+    skip_unjudged: Annotated[
+        bool, typer.Option("--skip-unjudged", help="Leave out ratings without a value.")
+    ] = False,
+    cluster: ClusterOptions,
+    as_json: Json = False,
+) -> None:
+    """Fetch a judgment list of OpenSearch's Search Relevance Workbench.
+
+    The texts of queries, which have no ids there, are their ids.
+    """
+    from owpc_ltr.api.judgments import known_policy
+
+    read = cluster.connect().judgments(
+        judgment_list, duplicates=known_policy(duplicates), skip_unjudged=skip_unjudged
+    )
+    write(read, out, to, as_json=as_json)
 
 
 def _listed(text: str) -> list[str]:

@@ -11,30 +11,12 @@ import typer
 from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.files import Reads, Writes
 from owpc_ltr.cli.groups import grouped
+from owpc_ltr.cli.judgment_files import Reading
 from owpc_ltr.cli.options import Index, Join, Json
 from owpc_ltr.cli.output import print_json, progress
 
 if TYPE_CHECKING:
     from owpc_ltr.api.results import LogReport
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How a file of judgments is read."""
-
-    topics: Annotated[
-        Path | None,
-        Reads(),
-        typer.Option(help="The texts of the queries, where qrels do not have them."),
-    ] = None
-    duplicates: Annotated[
-        str,
-        typer.Option(help="Of a document judged twice for a query: refuse, first, max or mean."),
-    ] = "refuse"
-    skip_unjudged: Annotated[
-        bool,
-        typer.Option("--skip-unjudged", help="Leave out lines without a grade, and say how many."),
-    ] = False
 
 
 @dataclass(frozen=True)

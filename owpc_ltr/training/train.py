@@ -171,9 +171,8 @@ def recorded(
     """The chosen model with the record of its training on `known` queries; `sample` warns."""
     fit, table = chosen.fit, chosen.table
     warnings = _warnings(fit, sample)
-    warnings += (
-        [] if known[1] is None else [f"validation: {one}" for one in unused_weights(known[1])]
-    )
+    if known[1] is not None:
+        warnings += [f"validation: {one}" for one in unused_weights(known[1])]
     record = {
         **_how(plan, *chosen.pair, parse_metric(plan.select), run),
         "validation": table[chosen.number].get("validation"),

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from owpc_ltr import hookimpl
-from owpc_ltr.data.judgments import JudgmentLines
+from owpc_ltr.data.judgments import JudgmentLines, Judgments
 from owpc_ltr.data.judgments.tables import header_delimiter, parse_table
+from owpc_ltr.data.judgments.writing import table_bytes
 from owpc_ltr.files.text import read_text
 from owpc_ltr.protocols import JudgmentReader
 
@@ -36,6 +37,10 @@ class Csv:
         """The judgments; the delimiter is the header's."""
         text = read_text(path)
         return parse_table(text, path, header_delimiter(text), topics)
+
+    def to_bytes(self, judgments: Judgments) -> bytes:
+        """A table that reads back equal, between commas."""
+        return table_bytes(judgments, ",")
 
     def example(self) -> bytes:
         """Two judgments of one query."""

@@ -12,7 +12,8 @@ so that a long vector can stand once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,10 +21,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from owpc_ltr import hookimpl
-from owpc_ltr.data.judgments import JudgmentLines, TypedColumn
+from owpc_ltr.data.judgments import JudgedQuery, JudgmentLines, Judgments, TypedColumn
 from owpc_ltr.data.judgments.columns import Column, decode
 from owpc_ltr.data.judgments.head import first_lines
-from owpc_ltr.data.judgments.roles import SHOWN, find_roles, lines_by_role
+from owpc_ltr.data.judgments.roles import ROLES, SHOWN, find_roles, lines_by_role
+from owpc_ltr.data.judgments.typed import whole_numbers
+from owpc_ltr.data.judgments.weights import decimal
+from owpc_ltr.data.judgments.writing import further_params
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.json_values import kind_of, read_json_value
 from owpc_ltr.files.text import read_text, shown
@@ -31,6 +35,7 @@ from owpc_ltr.protocols import JudgmentReader
 
 _ROLES = ("query_id", "query", "doc_id", "grade")
 _WEIGHTS = ("weight", "query_weight")
+_TAKEN = frozenset(name for names in ROLES.values() for name in names) - {"keywords"}
 _UNSAID = -1
 
 
@@ -54,6 +59,19 @@ class Jsonl:
                 found.add(number, line)
         return found.judgments()
 
+    def to_bytes(self, judgments: Judgments) -> bytes:
+        """The same lines; a query's parameters stand on its first one."""
+        names = further_params(judgments)
+        taken = [name for name in names if name.lower() in _TAKEN]
+        if taken:
+            raise BadInput(f"a line's {shown(taken[0])} is no parameter: write tsv")
+        lines = [
+            json.dumps(line, ensure_ascii=False)
+            for query in judgments.queries
+            for line in _lines_of(query, names)
+        ]
+        return "".join(f"{line}\n" for line in lines).encode()
+
     def example(self) -> bytes:
         """Two judgments of one query, which has a vector."""
         return (
@@ -67,6 +85,23 @@ class Jsonl:
 def ltr_judgment_readers() -> list[type[JudgmentReader]]:
     """Offer the format `jsonl`."""
     return [Jsonl]
+
+
+def _lines_of(query: JudgedQuery, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    said = {name: query.params[name] for name in names if name in query.params}
+    about = {"query_id": query.query_id, "query": query.params.get("query", "")}
+    weights = [None] * len(query.grades) if query.weights is None else _numbers(query.weights)
+    asked = {} if query.importance is None else {"query_weight": query.importance}
+    judged = zip(query.document_ids, _numbers(query.grades), weights, strict=True)
+    for number, (document, grade, weight) in enumerate(judged):
+        sure = {} if weight is None else {"weight": weight}
+        own = said if number == 0 else {}
+        yield {**about, "doc_id": document, "grade": grade, **sure, **asked, **own}
+
+
+def _numbers(values: Any) -> list[Any]:
+    """The shortest decimals, whole ones as integers."""
+    return whole_numbers([float(decimal(value)) for value in values])
 
 
 def _of_no_line() -> dict[str, list[str]]:

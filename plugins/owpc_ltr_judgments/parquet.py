@@ -13,10 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
 from owpc_ltr import hookimpl
-from owpc_ltr.data.judgments import JudgmentLines
+from owpc_ltr.data.judgments import JudgmentLines, Judgments
 from owpc_ltr.data.judgments.arrow_values import is_json_type, typed_values
+from owpc_ltr.data.judgments.columns import decode
 from owpc_ltr.data.judgments.roles import find_roles, lines_by_role
+from owpc_ltr.data.judgments.typed import table_column
+from owpc_ltr.data.judgments.weights import weights_of
+from owpc_ltr.data.judgments.writing import further_params
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.text import open_bytes, read_bytes, shown
 from owpc_ltr.protocols import JudgmentReader
@@ -58,6 +64,15 @@ class Parquet:
         numbers = range(1, len(table) + 1)
         return lines_by_role(path, numbers, names, values, roles, topics, "row")
 
+    def to_bytes(self, judgments: Judgments) -> bytes:
+        """The same columns; parameters that are no text are JSON, in columns called so."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        file = pa.BufferOutputStream()
+        pq.write_table(pa.table(_columns(judgments)), file)
+        return bytes(file.getvalue())
+
     def example(self) -> bytes:
         """Two judgments of one query, as Parquet."""
         import pyarrow as pa
@@ -78,6 +93,31 @@ class Parquet:
 def ltr_judgment_readers() -> list[type[JudgmentReader]]:
     """Offer the format `parquet`."""
     return [Parquet]
+
+
+def _columns(judgments: Judgments) -> dict[str, Any]:
+    """The columns of judgments, those of weights only where any are said."""
+    import pyarrow as pa
+
+    queries = judgments.queries
+    rows = np.repeat(np.arange(len(queries)), [len(query.document_ids) for query in queries])
+    grades = np.concatenate([query.grades for query in queries])
+    columns = {
+        "query_id": decode(rows, [query.query_id for query in queries]),
+        "query": decode(rows, [query.params.get("query", "") for query in queries]),
+        "doc_id": pa.array([one for query in queries for one in query.document_ids], pa.string()),
+        "grade": pa.array(grades, pa.float32()),
+    }
+    if any(query.weights is not None for query in queries):
+        weights = np.concatenate([weights_of(query) for query in queries])
+        columns["weight"] = pa.array(weights, pa.float32())
+    if any(query.importance is not None for query in queries):
+        asked = pa.array([query.importance for query in queries], pa.float64())
+        columns["query_weight"] = asked.take(pa.array(rows))
+    for name in further_params(judgments):
+        called, cells = table_column(name, [query.params.get(name) for query in queries])
+        columns[called] = decode(rows, cells)
+    return columns
 
 
 def _table(path: Path) -> tuple[Any, list[str]]:

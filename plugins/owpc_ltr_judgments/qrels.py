@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from owpc_ltr import hookimpl
-from owpc_ltr.data.judgments import JudgmentLines
+from owpc_ltr.data.judgments import JudgmentLines, Judgments
 from owpc_ltr.data.judgments.head import first_lines
 from owpc_ltr.data.judgments.roles import look_up_texts
+from owpc_ltr.data.judgments.writing import qrels_bytes
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.text import read_text, shown
 from owpc_ltr.protocols import JudgmentReader
@@ -52,6 +53,10 @@ class Qrels:
         if row is not None:
             raise lines.bad(row, f"the topics do not have query {shown(query_ids[row])}")
         return lines
+
+    def to_bytes(self, judgments: Judgments) -> bytes:
+        """The judgments, without their texts; raises BadInput for fractions."""
+        return qrels_bytes(judgments)
 
     def example(self) -> bytes:
         """Two judgments of one query."""

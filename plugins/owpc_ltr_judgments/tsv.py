@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from owpc_ltr import hookimpl
-from owpc_ltr.data.judgments import JudgmentLines
+from owpc_ltr.data.judgments import JudgmentLines, Judgments
 from owpc_ltr.data.judgments.tables import header_delimiter, parse_table
+from owpc_ltr.data.judgments.writing import table_bytes
 from owpc_ltr.files.text import read_text
 from owpc_ltr.protocols import JudgmentReader
 
@@ -28,6 +29,10 @@ class Tsv:
     def read(self, path: Path, topics: Mapping[str, str] | None = None) -> JudgmentLines:
         """The judgments, between tabs whatever the header has."""
         return parse_table(read_text(path), path, "\t", topics)
+
+    def to_bytes(self, judgments: Judgments) -> bytes:
+        """A table that reads back equal."""
+        return table_bytes(judgments)
 
     def example(self) -> bytes:
         """Two judgments of one query."""

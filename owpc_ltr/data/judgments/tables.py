@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,19 +20,26 @@ _NUMBER = re.compile(r"-?\d+(\.\d*)?")
 
 
 def parse_table(
-    text: str, path: Path, delimiter: str, topics: Mapping[str, str] | None
+    text: str,
+    path: Path,
+    delimiter: str,
+    topics: Mapping[str, str] | None,
+    *,
+    unjudged_queries: bool = False,
 ) -> JudgmentLines:
     """The judgments of a delimited text; fields may be quoted.
 
+    With `unjudged_queries` a row of one field is a query that nobody judged: a note counts them.
     Raises BadInput, naming the line, where rows and header do not fit together.
     """
-    header, fields, numbers = _rows(text, path, delimiter)
+    header, fields, numbers, alone = _rows(text, path, delimiter, alone=unjudged_queries)
     roles = find_roles(header, path, topics is not None)
     if not numbers:
         raise BadInput(f"cannot read {path}: it has a header, and no judgment below it")
     _refuse_swallowed(text, path, numbers, delimiter, len(header), roles["grade"])
     values = [fields[column :: len(header)] for column in range(len(header))]
-    return lines_by_role(path, numbers, header, values, roles, topics)
+    lines = lines_by_role(path, numbers, header, values, roles, topics)
+    return replace(lines, notes=(f"{alone} queries have no rating",)) if alone else lines
 
 
 def header_delimiter(text: str) -> str:
@@ -40,17 +48,25 @@ def header_delimiter(text: str) -> str:
     return next((mark for mark in "\t,;" if mark in header), ",")
 
 
-def _rows(text: str, path: Path, delimiter: str) -> tuple[list[str], list[str], list[int]]:
-    """The header, the fields of all other rows one after the other, and each row's first line."""
+def _rows(
+    text: str, path: Path, delimiter: str, *, alone: bool
+) -> tuple[list[str], list[str], list[int], int]:
+    """The header, the fields of all other rows one after the other, and each row's first line.
+
+    Rows of one field are counted, where there may be any.
+    """
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     header: list[str] = []
     fields: list[str] = []
     begins: list[int] = []
     begin = 1
+    lone = 0
     try:
         for row in reader:
             if not header:
                 header = row
+            elif alone and len(row) == 1:
+                lone += 1
             elif row:
                 if len(row) != len(header):
                     raise BadInput(
@@ -66,7 +82,7 @@ def _rows(text: str, path: Path, delimiter: str) -> tuple[list[str], list[str], 
             f"cannot read {path}, line {begin}: {error}: double the quotes within a field, and "
             "quote the field"
         ) from error
-    return [name.strip() for name in header], fields, begins
+    return [name.strip() for name in header], fields, begins, lone
 
 
 def _refuse_swallowed(

@@ -27,29 +27,9 @@ def write_judgments(judgments: Judgments, path: Path | str) -> None:
     """Write a TSV that reads back equal: query_id, query, doc_id, grade, further parameters.
 
     Weights stand behind the grade, where any are said. Parameters that are not all text stand in
-    columns of JSON, whose names end in `:json`.
-    Raises BadInput for a query without a text, and a parameter named as one of these columns.
+    columns of JSON, whose names end in `:json`. Raises BadInput for a query without a text.
     """
-    further = [
-        table_column(name, [query.params.get(name) for query in judgments.queries])
-        for name in _further(judgments)
-    ]
-    out = io.StringIO(newline="")
-    plain = csv.writer(out, delimiter="\t", lineterminator="\n")
-    quoted = csv.writer(out, delimiter="\t", lineterminator="\n", quoting=csv.QUOTE_ALL)
-    weights = _weights(judgments.queries)
-    plain.writerow([*_FIRST, *weights, *(name for name, _ in further)])
-    for number, query in enumerate(judgments.queries):
-        text, values = query.params.get("query", ""), [cells[number] for _, cells in further]
-        if not text.strip():
-            raise BadInput(f"cannot write {path}: query {shown(query.query_id)} has no text")
-        # The plain writer does not quote a lone carriage return, which would end the line.
-        writer = quoted if "\r" in "".join((text, *values)) else plain
-        cells = [column(query) for column in weights.values()]
-        judged = zip(query.document_ids, query.grades, *cells, strict=True)
-        for document, grade, *sure in judged:
-            writer.writerow([query.query_id, text, document, decimal(grade), *sure, *values])
-    write_output(path, out.getvalue().encode())
+    write_output(path, _written(table_bytes, judgments, path))
 
 
 def write_qrels(judgments: Judgments, path: Path | str) -> None:
@@ -57,29 +37,54 @@ def write_qrels(judgments: Judgments, path: Path | str) -> None:
 
     Raises BadInput for ids with blanks, and for grades that are no whole numbers.
     """
+    write_output(path, _written(qrels_bytes, judgments, path))
+
+
+def table_bytes(judgments: Judgments, delimiter: str = "\t") -> bytes:
+    """The judgments as a table; see `write_judgments`."""
+    further = [
+        table_column(name, [query.params.get(name) for query in judgments.queries])
+        for name in further_params(judgments)
+    ]
+    out = io.StringIO(newline="")
+    plain = csv.writer(out, delimiter=delimiter, lineterminator="\n")
+    quoted = csv.writer(out, delimiter=delimiter, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    weights = _weights(judgments.queries)
+    plain.writerow([*_FIRST, *weights, *(name for name, _ in further)])
+    for number, query in enumerate(judgments.queries):
+        text, values = query.params.get("query", ""), [cells[number] for _, cells in further]
+        if not text.strip():
+            raise BadInput(f"query {shown(query.query_id)} has no text")
+        # The plain writer does not quote a lone carriage return, which would end the line.
+        writer = quoted if "\r" in "".join((text, *values)) else plain
+        cells = [column(query) for column in weights.values()]
+        judged = zip(query.document_ids, query.grades, *cells, strict=True)
+        for document, grade, *sure in judged:
+            writer.writerow([query.query_id, text, document, decimal(grade), *sure, *values])
+    return out.getvalue().encode()
+
+
+def qrels_bytes(judgments: Judgments) -> bytes:
+    """The judgments as TREC's qrels; see `write_qrels`."""
     lines = []
     for query in judgments.queries:
         for document, grade in zip(query.document_ids, query.grades.tolist(), strict=True):
             for value in (query.query_id, document):
                 if value.split() != [value]:
                     raise BadInput(
-                        f"cannot write {path}: qrels cannot hold the id {shown(value)}, which is "
-                        "empty or has a blank: write TSV"
+                        f"qrels cannot hold the id {shown(value)}, which is empty or has a blank: "
+                        "write TSV"
                     )
             if not grade.is_integer():
-                raise _fraction(path, query, document, grade)
+                raise BadInput(
+                    f"query {shown(query.query_id)} grades document {shown(document)} {grade}, and "
+                    "qrels hold whole grades: round them, or write TSV"
+                )
             lines.append(f"{query.query_id} 0 {document} {int(grade)}\n")
-    write_output(path, "".join(lines).encode())
+    return "".join(lines).encode()
 
 
-def _fraction(path: Path | str, query: JudgedQuery, document: str, grade: float) -> BadInput:
-    return BadInput(
-        f"cannot write {path}: query {shown(query.query_id)} grades document {shown(document)} "
-        f"{grade}, and qrels hold whole grades: round them, or write TSV"
-    )
-
-
-def _further(judgments: Judgments) -> list[str]:
+def further_params(judgments: Judgments) -> list[str]:
     """The parameters beside the text, in the order of their first appearance."""
     names = dict.fromkeys(name for query in judgments.queries for name in query.params)
     names.pop("query", None)
@@ -96,3 +101,10 @@ def _weights(queries: Sequence[JudgedQuery]) -> dict[str, Callable[[JudgedQuery]
     if any(query.importance is not None for query in queries):
         columns[IMPORTANCE] = lambda query: [importance_cell(query)] * len(query.document_ids)
     return columns
+
+
+def _written(write: Callable[[Judgments], bytes], judgments: Judgments, path: Path | str) -> bytes:
+    try:
+        return write(judgments)
+    except BadInput as error:
+        raise BadInput(f"cannot write {path}: {error}") from error

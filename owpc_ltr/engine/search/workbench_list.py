@@ -1,0 +1,52 @@
+"""Judgment lists of OpenSearch's Search Relevance Workbench, fetched from the cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import quote
+
+from owpc_ltr.data.judgments.lines import JudgmentLines
+from owpc_ltr.data.judgments.workbench import lines_of_list
+from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.http.refusals import EngineRefusal, NotAllowed
+from owpc_ltr.engine.http.responses import hits_of
+from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.names import check_name
+
+_LISTS = "/_plugins/_search_relevance/judgments"
+
+
+def fetch_list(engine: Engine, name: str) -> JudgmentLines:
+    """The ratings of a list by its id.
+
+    Raises BadInput where there is no such list, or it is not complete, Refused where the cluster
+    has no workbench.
+    """
+    check_name("judgment list", name)
+    try:
+        answer = engine.request("GET", f"{_LISTS}/{quote(name, safe='')}")
+    except NotAllowed as error:
+        raise NotAllowed(
+            f"{error}; or the workbench is off: set plugins.search_relevance.workbench_enabled to "
+            "true"
+        ) from error
+    except EngineRefusal as refusal:
+        if refusal.status == 404:
+            raise _absent(name) from refusal
+        if refusal.status in {400, 405} and "no handler" in refusal.reason:
+            raise Refused(
+                f"cannot fetch the judgment list '{name}': this cluster has no Search Relevance "
+                "Workbench, which is a plugin of OpenSearch 3.1 and later: install it, or give an "
+                "exported file to judge convert"
+            ) from refusal
+        raise
+    hits = hits_of(answer, f"the judgment list '{name}'", "_source")
+    if not hits:
+        raise _absent(name)
+    return lines_of_list(answer, Path(f"judgments/{name}"))
+
+
+def _absent(name: str) -> BadInput:
+    return BadInput(
+        f"the workbench has no judgment list '{name}': GET {_LISTS} names those that it has"
+    )

@@ -1,0 +1,219 @@
+"""Judgments from one format into another: nothing is lost, or it is said what."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from owpc_ltr_judgments.tsv import Tsv
+
+import owpc_ltr as ltr
+from owpc_ltr.data.judgments import JudgedQuery, Judgments
+from owpc_ltr.data.judgments.weights import importance_of, weights_of
+from owpc_ltr.errors import BadInput, OwpcLtrWarning, PluginError, UsageError
+from owpc_ltr.host.registry import Plugin, Registry, installed
+from owpc_ltr.protocols import JudgmentWriter
+from tests.commands import commands_in
+
+quick = settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+
+WRITTEN = [one.name for one in installed().all("judgment-reader") if hasattr(one.cls, "to_bytes")]
+WHOLE = ("tsv", "csv", "jsonl", "parquet")
+"""Formats that hold everything."""
+
+ids = st.text(
+    st.characters(exclude_categories=["Cs", "Cc", "Cf", "Zs", "Zl", "Zp"]), min_size=1, max_size=5
+)
+texts = st.text(
+    st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1, max_size=6
+).map(str.strip).filter(bool)  # fmt: skip
+values = st.sampled_from(["Rome", 2010, 0.5, True, [0.25, -1], {"a": [1]}])
+weights = st.sampled_from([0.0, 0.1, 1.0, 3.0])
+
+
+@st.composite
+def judgments(draw: st.DrawFn) -> Judgments:
+    queries: list[JudgedQuery] = []
+    for text in draw(st.lists(texts, min_size=1, max_size=3, unique=True)):
+        documents = draw(st.lists(ids, min_size=1, max_size=3, unique=True))
+        size = len(documents)
+        grades = draw(st.lists(st.floats(0, 2**60, width=32), min_size=size, max_size=size))
+        further = draw(st.dictionaries(st.sampled_from(["city", "vector"]), values))
+        sure = draw(st.none() | st.lists(weights, min_size=size, max_size=size))
+        queries.append(
+            JudgedQuery(
+                f"q{len(queries)}",
+                {"keywords": text, "query": text, **further},
+                documents,
+                np.array(grades, np.float32),
+                None if sure is None else np.array(sure, np.float32),
+                draw(st.none() | weights),
+            )
+        )
+    return Judgments(queries)
+
+
+def grades_of(found: Judgments) -> list[Any]:
+    return [
+        (q.params["query"], list(zip(q.document_ids, q.grades.tolist(), strict=True)))
+        for q in found.queries
+    ]
+
+
+def everything(found: Judgments) -> list[Any]:
+    return [
+        (q.query_id, q.params, q.document_ids, q.grades.tolist(), weights_of(q).tolist(),
+         importance_of(q))
+        for q in found.queries
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WHOLE)
+@quick
+@given(given_=judgments())
+def test_formats_with_columns_hold_everything(name: str, given_: Judgments, tmp_path: Path) -> None:
+    ltr.write_judgments(given_, tmp_path / "a", format=name)
+    assert everything(ltr.read_judgments(tmp_path / "a", format=name)) == everything(given_)
+
+
+@pytest.mark.parametrize("name", ["srw", "quepid"])
+@quick
+@given(given_=judgments())
+def test_formats_without_ids_hold_the_grades_and_say_what_they_do_not(
+    name: str, given_: Judgments, tmp_path: Path
+) -> None:
+    with pytest.warns(OwpcLtrWarning, match=f"the format {name} does not hold the ids of queries"):
+        ltr.write_judgments(given_, tmp_path / "a", format=name)
+    found = ltr.read_judgments(tmp_path / "a")
+    assert grades_of(found) == grades_of(given_)
+    assert [q.query_id for q in found.queries] == [q.params["query"] for q in given_.queries]
+
+
+def plain(**more: Any) -> JudgedQuery:
+    params = {"keywords": "red", "query": "red"}
+    return JudgedQuery("red", params, ["a", "b"], np.array([2, 0], np.float32), **more)
+
+
+@pytest.mark.parametrize(
+    ("query", "lost"),
+    [
+        (plain(), ""),
+        (plain(weights=np.ones(2, np.float32), importance=1.0), ""),
+        (plain(weights=np.array([1, 2], np.float32)), "the weights of judgments"),
+        (plain(importance=3.0), "the importance of queries"),
+        (replace(plain(), query_id="q1"), "the ids of queries"),
+        (
+            replace(plain(), params={**plain().params, "city": "Rome"}),
+            "the parameter 'city' of queries",
+        ),
+    ],
+)
+def test_what_a_format_does_not_hold_is_said_and_nothing_else(
+    query: JudgedQuery, lost: str, tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    for name in ("srw", "quepid"):
+        ltr.write_judgments(Judgments([query]), tmp_path / "a", format=name)
+        expected = [f"the format {name} does not hold {lost}"] if lost else []
+        assert [str(one.message) for one in recwarn] == expected
+        recwarn.clear()
+
+
+def test_qrels_lack_the_texts_which_topics_have(tmp_path: Path) -> None:
+    with pytest.warns(OwpcLtrWarning, match="qrels does not hold the texts of queries: give them"):
+        ltr.write_judgments(Judgments([plain()]), tmp_path / "a", format="qrels")
+    assert (tmp_path / "a").read_text() == "red 0 a 2\nred 0 b 0\n"
+
+
+@pytest.mark.parametrize("name", ["srw", "quepid"])
+def test_queries_that_could_not_be_told_apart_are_not_written(name: str, tmp_path: Path) -> None:
+    two = [replace(plain(), query_id=one) for one in ("q1", "q2")]
+    with pytest.raises(
+        BadInput, match=r"cannot write .*2 queries have the text 'red', and the for"
+    ):
+        ltr.write_judgments(Judgments(two), tmp_path / "a", format=name)
+    nameless = replace(plain(), params={})
+    with pytest.raises(BadInput, match=r"cannot write .*query 'red' has no text"):
+        ltr.write_judgments(Judgments([nameless]), tmp_path / "a", format=name)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_format_that_is_read_alone_is_answered_with_those_that_are_written(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(UsageError, match="'ranklib' is read, not written: use csv, tsv, quepid, q"):
+        ltr.write_judgments(Judgments([plain()]), tmp_path / "a", format="ranklib")
+    assert set(WRITTEN) == {*WHOLE, "qrels", "srw", "quepid"}
+    for one in installed().all("judgment-reader"):
+        assert isinstance(one.cls(), JudgmentWriter) == (one.name in WRITTEN)
+
+
+@dataclass(frozen=True)
+class Rounds(Tsv):
+    """A writer that rounds grades, and says nothing of it."""
+
+    name: ClassVar[str] = "rounds"
+    precedence: ClassVar[int] = 5
+
+    def recognises(self, _path: Path, _head: bytes) -> bool:
+        return False
+
+    def to_bytes(self, judgments: Judgments) -> bytes:
+        rounded = [replace(q, grades=np.floor(q.grades)) for q in judgments.queries]
+        return super().to_bytes(Judgments(rounded))
+
+
+@dataclass(frozen=True)
+class Drops(Rounds):
+    """A writer that leaves out the last query."""
+
+    name: ClassVar[str] = "drops"
+
+    def to_bytes(self, judgments: Judgments) -> bytes:
+        return Tsv.to_bytes(self, Judgments(judgments.queries[:-1]))
+
+
+@pytest.mark.parametrize("liar", [Rounds, Drops])
+def test_a_writer_of_other_judgments_is_caught_before_anything_is_written(
+    liar: type[Any], tmp_path: Path
+) -> None:
+    registry = Registry([Plugin("judgment-reader", liar.name, liar, "liars 1.0")])
+    queries = [plain(), replace(plain(), query_id="q", grades=np.array([0.5, 1], np.float32))]
+    with pytest.raises(PluginError, match=f"'{liar.name}' wrote reads back as other judgments"):
+        ltr.write_judgments(Judgments(queries), tmp_path / "a", format=liar.name, registry=registry)
+    assert not list(tmp_path.iterdir())
+
+
+def told(path: Path) -> Mapping[str, Any]:
+    content: Mapping[str, Any] = json.loads(path.read_text())
+    return content
+
+
+def test_the_command_converts_there_and_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = commands_in(tmp_path, monkeypatch, capsys)
+    Path("a.csv").write_text("query,docid,rating\nred,a,2\nred,b,0\nblue\n")
+    code, out, err = run("judge", "convert", "a.csv", "--out", "a.json", "--as", "srw")
+    assert (code, out) == (0, "wrote a.json: 2 judgments of 1 queries as srw\n")
+    assert "1 queries have no rating" in err
+    assert told(Path("a.json"))["type"] == "IMPORT_JUDGMENT"
+    code, out, _ = run("judge", "convert", "a.json", "--out", "b.csv", "--as", "quepid", "--json")
+    assert (code, json.loads(out)["judgments"]) == (0, 2)
+    assert Path("b.csv").read_text() == 'query,docid,rating\n"red","a","2"\n"red","b","0"\n'
+    assert run("judge", "convert", "b.csv", "--out", "c.tsv")[0] == 0
+    assert Path("c.tsv").read_text() == (
+        "query_id\tquery\tdoc_id\tgrade\nred\tred\ta\t2\nred\tred\tb\t0\n"
+    )
+    code, _, err = run("judge", "convert", "c.tsv", "--out", "d", "--as", "ranklib")
+    assert (code, "is read, not written" in err) == (2, True)
