@@ -98,9 +98,6 @@ def test_the_command_says_that_means_are_weighted(
     words = ["evaluate", "m.json", "weighted.parquet", "--queries", "all"]
     assert "means are weighted by the importance of queries" in run(*words)[1]
     assert json.loads(run(*words, "--json")[1])["weighted"] is True
-    live = ["--live", "--judgments", "plain.parquet", "--unweighted"]
-    code, _, err = run("evaluate", "m.json", *live)
-    assert (code, "leave --unweighted out" in err) == (2, True)
     unweighted = run(*words, "--unweighted")[1]
     plain = run("evaluate", "m.json", "plain.parquet", "--queries", "all")[1]
     assert unweighted == plain.replace("plain", "weighted")

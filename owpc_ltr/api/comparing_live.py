@@ -20,7 +20,7 @@ from owpc_ltr.api.live_rankers import LiveRanker, LiveRankers, LiveSearch
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.types import JudgedQuery
-from owpc_ltr.data.judgments.weights import importance_of
+from owpc_ltr.data.judgments.weights import Weighed, importance_of
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.partitioned.in_memory import in_memory
 from owpc_ltr.data.query_texts import query_text
@@ -36,6 +36,7 @@ from owpc_ltr.evaluation.comparing.unseen import choose_queries
 from owpc_ltr.evaluation.held_out import held_out_caution
 from owpc_ltr.evaluation.judgment_checks import live_findings
 from owpc_ltr.evaluation.live_lists import LiveLists, live_lists, within_window
+from owpc_ltr.evaluation.unused_weights import UNUSED
 from owpc_ltr.metrics import uneven
 
 __all__ = ["LiveSearch", "compare_live"]
@@ -71,7 +72,7 @@ def compare_live(asked: Asked, data: Data | Path | str, search: LiveSearch) -> R
         _weights(left) if asked.weighted else None,
         chosen.side,
         (*chosen.notes, f"lists are of the whole index, their first {search.window} documents"),
-        (*_cautions(records, sides), *_findings(lists, search.window)),
+        (*_cautions(records, sides), *_unused(left), *_findings(lists, search.window)),
     )
     values = {
         name: measure_lists(one, asked.how.metrics, asked.how.unjudged)
@@ -137,6 +138,10 @@ def _findings(lists: Mapping[str, LiveLists], window: int) -> list[str]:
     judged = tuple(_mean(one.judged_at(_TOP)) for one in lists.values())
     n_queries = len(next(iter(lists.values())).there)
     return live_findings(recall, judged, window, n_queries)
+
+
+def _unused(judged: Sequence[JudgedQuery]) -> list[str]:
+    return [UNUSED] if Weighed.among(judged).documents else []
 
 
 def _mean(values: Vector) -> float:

@@ -32,7 +32,8 @@ class LiveProof:
     has `{{keywords}}` where the user's words go, and may be a file; left out, all text fields are
     searched. The best `window` documents are rescored. `queries`: `auto` takes those that a model
     was not trained with, where it knows them; or `all`, `train`, `validation`, `test`. `params` are
-    those of queries that have none of their own.
+    those of queries that have none of their own. Means weigh queries by their importance unless
+    `unweighted`.
     """
 
     judgments: Judgments | RankingDataset | Path | str
@@ -43,6 +44,7 @@ class LiveProof:
     in_flight: int = 4
     progress: Progress | None = None
     params: Mapping[str, Any] | None = None
+    unweighted: bool = False
 
     def question(
         self,
@@ -58,7 +60,9 @@ class LiveProof:
         judged = with_params(judged_queries(self.judgments, self.topics), self.params)
         if featureset is not None:
             judged = typed_queries(judged, featureset)
-        return LiveQuestion(index, query, judged, metrics, self.window, self.in_flight, seed)
+        return LiveQuestion(
+            index, query, judged, metrics, self.window, self.in_flight, seed, self.unweighted
+        )
 
 
 @dataclass(frozen=True)

@@ -43,10 +43,12 @@ class LiveLists(Place):
         from dataclasses import replace
 
         from owpc_ltr.api.trying import trying
+        from owpc_ltr.data.judgments.weights import Weighed
         from owpc_ltr.engine.search.live_evaluation import evaluate_live
         from owpc_ltr.engine.search.serving import query_alone
         from owpc_ltr.evaluation.held_out import held_out_caution, queries_of_side
         from owpc_ltr.evaluation.judgment_checks import live_findings
+        from owpc_ltr.evaluation.unused_weights import UNUSED
         from owpc_ltr.metrics import Metric, parse_metric
 
         asked = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
@@ -60,6 +62,7 @@ class LiveLists(Place):
             before = query_alone(self.engine, self.store)
             found = evaluate_live(kept, before, tried.serve, proof.progress)
         doubts = live_findings(found.recall, found.judged, kept.window, found.n_queries)
+        doubts += [UNUSED] if Weighed.among(kept.queries).documents else []
         cautions = held_out_caution(tried.record, side, "the model")
         return replace(found, side=side, warnings=(*cautions, *doubts))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any
@@ -90,16 +91,16 @@ def evaluate(
     if live.live:
         if cluster is not None:
             raise UsageError("--cluster is for DATA, and --live asks an engine: leave it out")
-        if data is not None or against is not None or unweighted:
-            unused = "--against" if against is not None else "--unweighted"
-            unused = "DATA" if data is not None else unused
+        if data is not None or against is not None:
+            unused = "DATA" if data is not None else "--against"
             raise UsageError(
                 f"--live compares with the query alone, by --judgments: leave {unused} out"
             )
         with progress() as show:
             ranked = place.connect().evaluate_live(
-                model, live.proof(queries, show), metric or ("ndcg@10", "map", "mrr"),
-                index=index, featureset=featureset, join=join, seed=seed,
+                model, replace(live.proof(queries, show), unweighted=unweighted),
+                metric or ("ndcg@10", "map", "mrr"), index=index, featureset=featureset,
+                join=join, seed=seed,
             )  # fmt: skip
         print_live(model, ranked, as_json=as_json)
         return

@@ -100,9 +100,7 @@ Tolerance = Annotated[
     float,
     typer.Option(help="The largest difference of scores that is accepted; relative above 1."),
 ]
-Unweighted = Annotated[
-    bool, typer.Option("--unweighted", help="Let every query of DATA count the same.")
-]
+Unweighted = Annotated[bool, typer.Option("--unweighted", help="Let every query count the same.")]
 UploadedName = Annotated[str, typer.Argument(help="The name that applications use.")]
 
 

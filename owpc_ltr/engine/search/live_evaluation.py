@@ -14,13 +14,14 @@ import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.judgments import JudgedQuery
+from owpc_ltr.data.judgments.weights import importance_of
 from owpc_ltr.data.query_texts import query_text
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, serve_all
 from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.live_lists import LiveLists, live_lists, within_window
 from owpc_ltr.evaluation.significance import Comparison, compare_paired
-from owpc_ltr.metrics import Metric
+from owpc_ltr.metrics import Metric, uneven
 
 Progress = Callable[[str, float | None], None]
 _TOP = 10
@@ -29,7 +30,10 @@ _SHOWN = 10
 
 @dataclass(frozen=True)
 class LiveQuestion:
-    """What is asked live: an application's query for every judged query, and how it is measured."""
+    """What is asked live: an application's query for every judged query, and how it is measured.
+
+    Means and tests weigh queries by their importance unless `unweighted`.
+    """
 
     index: str
     query: dict[str, Any]
@@ -38,6 +42,14 @@ class LiveQuestion:
     window: int = 100
     in_flight: int = 4
     seed: int = 0
+    unweighted: bool = False
+
+    @property
+    def weights(self) -> Vector | None:
+        """The importance of the queries; None where none weighs more."""
+        if self.unweighted:
+            return None
+        return uneven(np.array([importance_of(query) for query in self.queries], np.float64))
 
     def requests(self) -> list[SearchRequest]:
         """The request of each query."""
@@ -103,6 +115,11 @@ class LiveEvaluation:
         return len(self.before)
 
     @property
+    def weighted(self) -> bool:
+        """Whether means and tests weigh queries by their importance."""
+        return self.question.weights is not None
+
+    @property
     def milliseconds(self) -> dict[str, dict[str, float]]:
         """Median and 95th percentile of a search, by the engine's clock."""
         found = {}
@@ -134,6 +151,7 @@ class LiveEvaluation:
             "window": self.question.window,
             "n_queries": self.n_queries,
             "queries": self.side,
+            **({"weighted": True} if self.weighted else {}),
             "metrics": [one.as_dict() for one in self.measured],
             "judged_at_10": {"before": _known(self.judged[0]), "after": _known(self.judged[1])},
             "window_recall": _known(self.recall),
@@ -164,7 +182,7 @@ def evaluate_live(
         first,
         second,
         tuple(
-            replace(_measured(metric, old, new, question.seed), metric=asked)
+            replace(_measured(metric, old, new, question), metric=asked)
             for asked, metric in zip(question.metrics, metrics, strict=True)
         ),
         (_mean(old.judged_at(_TOP)), _mean(new.judged_at(_TOP))),
@@ -189,11 +207,14 @@ def _lists(question: LiveQuestion, answers: Sequence[Served]) -> LiveLists:
     return live_lists([answer.document_ids for answer in answers], grades, question.window)
 
 
-def _measured(metric: Metric, before: LiveLists, after: LiveLists, seed: int) -> LiveMeasured:
+def _measured(
+    metric: Metric, before: LiveLists, after: LiveLists, question: LiveQuestion
+) -> LiveMeasured:
+    weights = question.weights
     plain = [lists.unjudged_irrelevant(metric) for lists in (before, after)]
     best = [lists.highest_possible(metric) for lists in (before, after)]
     bounds = [
-        (metric.average(low), metric.average(high))
+        (metric.average(low, weights), metric.average(high, weights))
         for low, high in zip(plain, best, strict=True)
         if high is not None
     ]
@@ -201,15 +222,17 @@ def _measured(metric: Metric, before: LiveLists, after: LiveLists, seed: int) ->
         metric,
         plain[0],
         plain[1],
-        _compare(plain[1], plain[0], seed),
-        _compare(after.condensed(metric), before.condensed(metric), seed),
+        _compare(plain[1], plain[0], question),
+        _compare(after.condensed(metric), before.condensed(metric), question),
         (bounds[0], bounds[1]) if bounds else None,
     )
 
 
-def _compare(after: Vector, before: Vector, seed: int) -> Comparison:
+def _compare(after: Vector, before: Vector, question: LiveQuestion) -> Comparison:
     counted = ~(np.isnan(after) | np.isnan(before))
-    return compare_paired(after[counted], before[counted], seed=seed)
+    weights = question.weights
+    own = None if weights is None else weights[counted]
+    return compare_paired(after[counted], before[counted], seed=question.seed, weights=own)
 
 
 def _mean(values: Vector) -> float:
