@@ -127,6 +127,10 @@ class AsksTooLate(Bars):
     precedence: ClassVar[int] = 200
 
 
+class HasIdsAndDeniesThem(Bars):
+    ids_are_texts: ClassVar[bool] = True
+
+
 class BreaksOnBinary(Bars):
     def recognises(self, _path: Path, head: bytes) -> bool:
         return head.decode().startswith("%bars\n")
@@ -169,6 +173,7 @@ def test_what_a_format_cannot_hold_is_said() -> None:
         (AsksAsCsvDoes, "it looks like bars and like csv"),
         (AsksTooLate, "a file of 'bars' was taken for 'csv'"),
         (BreaksOnBinary, "failed to tell"),
+        (HasIdsAndDeniesThem, "read plain judgments as"),
     ],
 )
 def test_each_liar_is_caught(liar: type[Any], sentence: str) -> None:

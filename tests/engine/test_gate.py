@@ -77,6 +77,21 @@ def test_a_better_model_gets_in_with_the_comparison_and_its_losers(small: Small)
     assert all(one["keywords"].startswith("words of") for one in done.gate.losers)
 
 
+def test_queries_count_by_their_importance(small: Small) -> None:
+    often = replace(DATA, query_weights=np.arange(DATA.n_queries) % 4 / 2)
+    source = {"fingerprint": often.fingerprint, "split": SPLIT.as_dict()}
+    put(small, linear(BAD, source=source), data=often)
+    done = put(small, linear(GOOD, source=source), data=often)
+    assert done.gate is not None
+    held, metric = SPLIT.part(often, "test"), parse_metric("ndcg@10")
+    found = done.gate.comparison
+    for weights, mean in ((GOOD, found.mean_a), (BAD, found.mean_b)):
+        scores = linear(weights).score(held.features)
+        expected = metric.mean(scores, held.labels, held.offsets, held.query_weights)
+        assert mean == pytest.approx(expected)
+        assert mean != metric.mean(scores, held.labels, held.offsets)
+
+
 def test_a_worse_or_equal_model_is_refused_and_nothing_is_stored(small: Small) -> None:
     old = put(small, trained(GOOD))
     for weights in (BAD, (2.0, 0.0, 0.0)):
