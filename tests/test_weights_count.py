@@ -162,3 +162,9 @@ def test_who_measures_is_told_that_documents_are_not_weighed(tmp_path: Path) -> 
             assert [one for one in found.warnings if "weigh" in one] == notes
     with pytest.warns(ltr.OwpcLtrWarning, match="validation: metrics do not weigh documents"):
         ltr.train(plain(), validation=sure(), grid={"C": [0.1, 1.0]})
+
+
+def test_select_says_so_once() -> None:
+    with pytest.warns(ltr.OwpcLtrWarning) as told:
+        ltr.select(sure(), folds=3, grid={"C": [0.1]}, metrics=["ndcg@3"])
+    assert [str(one.message) for one in told] == [UNUSED]

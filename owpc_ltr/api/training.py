@@ -120,6 +120,7 @@ def train_reranker(
     from owpc_ltr.data.document_fields import with_document_fields
     from owpc_ltr.data.partitioned.in_memory import in_memory
     from owpc_ltr.errors import give_warnings
+    from owpc_ltr.evaluation.unused_weights import unused_weights
     from owpc_ltr.host.registry import load
     from owpc_ltr.inspection.quick import warnings_before_training
     from owpc_ltr.models.reordering import read_base
@@ -131,6 +132,8 @@ def train_reranker(
     data = in_memory(data, "a reranker")
     validation = None if validation is None else in_memory(validation, "a reranker")
     give_warnings(warnings_before_training(data))
+    if validation is not None:
+        give_warnings([f"validation: {note}" for note in unused_weights(validation)])
     ranker = read_base(str(base), data) if isinstance(base, str | Path) else base
     named = None if documents is None else Path(documents)
     parts = [
@@ -183,7 +186,8 @@ def select(
 
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-    from owpc_ltr.errors import UsageError
+    from owpc_ltr.errors import UsageError, give_warnings
+    from owpc_ltr.evaluation.unused_weights import unused_weights
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import parse_metric
     from owpc_ltr.training.cross_validation import Selection, choose, cut_folds, families_of
@@ -207,6 +211,7 @@ def select(
         cut = list(cut_folds(data if workers is None else workers.whole(data), folds))
     else:
         cut = list(data)
+    give_warnings(dict.fromkeys(note for fold in cut for note in unused_weights(fold.test)))
     kept = None if journal is None else Path(journal)
     run = _run(seed, 1, progress)
     measured = [parse_metric(metric, registry) for metric in metrics]
