@@ -187,14 +187,14 @@ class Cluster(Explanations, LiveLists, Workbench):
 
         `role` may be `challenger`. With the metric `require_gain` it must be better than `over` on
         the held-out queries of `data`; or, with `live` judgments, in what users get from the whole
-        index: than the query alone where NAME points to nothing yet, or `over="query"`. `keep` is
-        how many earlier models the name can go back to (5 at first); `allow_slow` takes a model
-        that the engine's cache has no room for. Without the LTR plugin, trees run inside the engine
-        where they fit and add no more than `budget` milliseconds to a search, measured on the
-        index; else the client scores them. With `client_scored` the client scores whatever it is:
-        also a model of features that are in no index, which searches then look up in tables;
-        `join` has such tables, as for `log_features`, to prove that. `plugins` are files in which
-        the metric may be.
+        index: than the query alone where NAME points to nothing yet, or `over="query"`; queries of
+        a dataset count by their importance. `keep` is how many earlier models the name can go back
+        to (5 at first); `allow_slow` takes a model that the engine's cache has no room for. Without
+        the LTR plugin, trees run inside the engine where they fit and add no more than `budget`
+        milliseconds to a search, measured on the index; else the client scores them. With
+        `client_scored` the client scores whatever it is: also a model of features that are in no
+        index, which searches then look up in tables; `join` has such tables, as for `log_features`,
+        to prove that. `plugins` are files in which the metric may be.
         Raises Refused, with the model taken out again and the name where it was, if a score
         differs by more than `tolerance`, the gain is not shown, or a feature moved by more than
         `max_drift` standard deviations since training, or less than `probe_share` of the documents

@@ -220,9 +220,9 @@ def _print_gate(result: GateResult | None, name: str) -> None:
     found = result.comparison
     typer.echo(
         f"gain in {result.metric} over '{result.over}': {found.mean_difference:+.4f} "
-        f"[{found.low:+.4f}, {found.high:+.4f}] on {found.n_queries} held-out queries, "
-        f"p = {found.p_permutation:.3g}; so many show a gain of {found.detectable:.4f} four times "
-        "in five"
+        f"[{found.low:+.4f}, {found.high:+.4f}] on {found.n_queries} held-out queries"
+        f"{result.by_importance}, p = {found.p_permutation:.3g}; so many show a gain of "
+        f"{found.detectable:.4f} four times in five"
     )
     for caution in result.cautions:
         typer.echo(caution)

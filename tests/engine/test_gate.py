@@ -163,3 +163,50 @@ def test_features_that_mean_something_else_are_not_compared(small: Small) -> Non
     fewer = replace(DATA, features=DATA.features[:, :2].copy(), feature_names=("title", "body"))
     with pytest.raises(BadInput, match="other features"):
         put(small, trained(GOOD), data=fewer)
+
+
+def two_minds() -> RankingDataset:
+    """Half of the queries follow the first feature, the others the second."""
+    rng = np.random.default_rng(8)
+    features = rng.uniform(0, 5, (80 * 8, 3)).astype(np.float32)
+    followed = np.repeat(np.arange(80) % 2, 8)
+    labels = np.clip(np.round(features[np.arange(len(features)), followed] - 1), 0, 3)
+    ids = [f"q{number}" for number in range(80) for _ in range(8)]
+    return make_dataset(features, labels, ids, feature_names=FEATURESET.feature_names)
+
+
+def test_queries_count_by_their_importance(small: Small) -> None:
+    put(small, linear(BAD, source={"fingerprint": "another"}))
+    good = linear(GOOD, source={"fingerprint": "another"})
+    data = two_minds()
+    likes_good = np.where(np.arange(80) % 2, 1.0, 20.0)
+    for weights, words in (
+        (None, "80 held-out queries \\("),
+        (21.0 - likes_good, "by their import"),
+    ):
+        with pytest.raises(NotBetter, match=words) as raised:
+            put(small, good, data=replace(data, query_weights=weights))
+        assert raised.value.result.weighted == (weights is not None)
+    done = put(small, good, data=replace(data, query_weights=likes_good)).gate
+    assert done is not None
+    assert done.as_dict()["weighted"] is True
+    gains = done.comparison
+    mine, theirs = (data.features[:, column] for column in (0, 1))
+    values = [
+        parse_metric("ndcg@10").per_query(s, data.labels, data.offsets) for s in (mine, theirs)
+    ]
+    expected = np.average(values[0] - values[1], weights=likes_good)
+    assert gains.mean_difference == pytest.approx(float(expected), abs=1e-12)
+
+
+def test_queries_that_are_all_as_important_change_no_figure(small: Small) -> None:
+    alike = replace(DATA, query_weights=np.full(DATA.n_queries, 3.0))
+    told = []
+    for name, data in (("one", DATA), ("other", alike)):
+        at = replace(small, name=f"{small.name}-{name}")
+        put(at, linear(BAD, source={"fingerprint": "another"}))
+        gate = put(at, linear(GOOD, source={"fingerprint": "another"}), data=data).gate
+        assert gate is not None
+        told.append(gate.as_dict() | {"over": "", "cautions": []})
+    assert told[0] == told[1]
+    assert told[0]["weighted"] is False

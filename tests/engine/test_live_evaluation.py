@@ -15,7 +15,7 @@ from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.deployment.aliases import Aliases
 from owpc_ltr.engine.deployment.gate import NotBetter
-from owpc_ltr.engine.deployment.live_gate import LiveGate
+from owpc_ltr.engine.deployment.live_gate import LiveGate, LiveGateResult
 from owpc_ltr.engine.deployment.trial import PREFIX, on_trial
 from owpc_ltr.engine.deployment.upload import Uploaded, upload
 from owpc_ltr.engine.search.live_evaluation import LiveQuestion
@@ -216,6 +216,33 @@ def test_the_next_one_must_be_better_live_than_the_champion(
     assert Aliases(small.engine, small.store).resolve(name) == better.model
     # It is better than the query alone all the same, where that is what is asked for.
     assert gated(small, trained((1.0, 0.0, -0.8)), judgments, name, "query").gate is not None
+
+
+def test_live_queries_count_by_their_importance(small: Small, judgments: Judgments) -> None:
+    name = f"{small.name}-weighed"
+    weights = np.linspace(1.0, 9.0, len(judgments.queries))
+    ndcg = parse_metric("ndcg@10")
+    asked = [
+        replace(query, importance=float(weight))
+        for query, weight in zip(judgments.queries, weights, strict=True)
+    ]
+    question = LiveQuestion(small.index, BODY, asked, [ndcg], 100)
+    done = upload(
+        small.engine, small.store, trained(BY_TITLE), FEATURESET, small.index, name,
+        gate=LiveGate(question),
+    )  # fmt: skip
+    assert isinstance(done.gate, LiveGateResult)
+    assert done.gate.weighted
+    live = done.gate.live
+    assert live is not None
+    (one,) = live.measured
+    kept = SPLIT.sides_of([query.query_id for query in judgments.queries]) == "test"
+    expected = np.average(one.after - one.before, weights=weights[kept])
+    assert one.comparison.mean_difference == pytest.approx(float(expected), abs=1e-12)
+    assert one.comparison.mean_difference != pytest.approx(float((one.after - one.before).mean()))
+    assert one.bounds is not None
+    # Everything is judged: the bounds of the means are the means.
+    assert one.bounds[1] == pytest.approx((one.comparison.mean_a, one.comparison.mean_a))
 
 
 class Keeping:

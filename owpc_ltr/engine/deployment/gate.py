@@ -46,7 +46,8 @@ class GateResult:
     """The comparison, whose differences are the new model's gains, and the queries that lose most.
 
     `losers` have `query_id`, `keywords`, and the metric's value with the `new` and the `old` model.
-    `cautions` say what is not known of the comparison.
+    `cautions` say what is not known of the comparison. Where it is `weighted`, each query counts by
+    its importance.
     """
 
     metric: str
@@ -54,17 +55,24 @@ class GateResult:
     comparison: Comparison
     losers: tuple[dict[str, Any], ...]
     cautions: tuple[str, ...] = ()
+    weighted: bool = False
 
     @property
     def passed(self) -> bool:
         """Whether the whole 95 % interval of the gain is above 0."""
         return self.comparison.low > 0
 
+    @property
+    def by_importance(self) -> str:
+        """What is said after a number of queries: by what they count, where not all alike."""
+        return ", weighted by their importance" if self.weighted else ""
+
     def as_dict(self) -> dict[str, Any]:
         """The result as JSON."""
         return {
             "metric": self.metric,
             "over": self.over,
+            "weighted": self.weighted,
             "passed": self.passed,
             "comparison": self.comparison.as_dict(),
             "losers": list(self.losers),
@@ -82,9 +90,9 @@ class NotBetter(Refused):
         super().__init__(
             f"no gain in {result.metric} over '{result.over}' is shown: "
             f"{found.mean_difference:+.4f} with a 95 % interval of [{found.low:+.4f}, "
-            f"{found.high:+.4f}] on {found.n_queries} held-out queries (p = "
-            f"{found.p_permutation:.3g}; so many show a gain of {found.detectable:.4f} four times "
-            "in five): nothing was uploaded"
+            f"{found.high:+.4f}] on {found.n_queries} held-out queries"
+            f"{result.by_importance} (p = {found.p_permutation:.3g}; so many show a gain of "
+            f"{found.detectable:.4f} four times in five): nothing was uploaded"
         )
 
 
@@ -111,6 +119,7 @@ def pass_gate(
         compare(better[0], better[1], weights=weights),
         _losers(data, gate.metric, measured[0].per_query, measured[1].per_query),
         (*_cautions(model, other), *unused_weights(data)),
+        weighted=weights is not None,
     )
     if not result.passed:
         raise NotBetter(result)

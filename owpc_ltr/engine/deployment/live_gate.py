@@ -81,7 +81,8 @@ class NotBetterLive(NotBetter):
             self,
             f"no live gain in {result.metric} over '{result.over}' is shown: "
             f"{found.mean_b:.4f} → {found.mean_a:.4f}, {found.mean_difference:+.4f} with a 95 % "
-            f"interval of [{found.low:+.4f}, {found.high:+.4f}] on {found.n_queries} queries, and "
+            f"interval of [{found.low:+.4f}, {found.high:+.4f}] on {found.n_queries} queries"
+            f"{result.by_importance}, and "
             f"{apart:+.4f} with unjudged documents left out (p = {found.p_permutation:.3g}; so "
             f"many show a gain of {found.detectable:.4f} four times in five): nothing was uploaded",
         )
@@ -106,7 +107,8 @@ def pass_live_gate(
     measured = found.measured[0]
     result = LiveGateResult(
         str(measured.metric), over, measured.comparison, tuple(found.losers()),
-        tuple(_cautions(gate, model, other)), measured.condensed, found,
+        tuple(_cautions(gate, model, other)), question.weights is not None,
+        measured.condensed, found,
     )  # fmt: skip
     if not result.passed:
         raise NotBetterLive(result)
