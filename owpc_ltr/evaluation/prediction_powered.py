@@ -1,0 +1,184 @@
+"""Prediction-powered intervals: cheap judgments of all queries, human ones of a sample of them.
+
+The mean of what people would say of all queries is the mean of what they say of the sample, moved
+by λ times how far the sample lies from all queries in the cheap judgments (PPI++: Angelopoulos,
+Duchi & Zrnic 2023; in surveys, the difference estimator of double sampling: Cochran 1977, ch. 12).
+It is right for people's judgments whatever the cheap ones are worth: these decide only how wide it
+is. Each query's λ comes from the others (cross-fitting), so that none speaks for itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from owpc_ltr.arrays import Vector
+from owpc_ltr.evaluation.crossfitted_slopes import crossfitted_slopes
+from owpc_ltr.evaluation.sample_randomness import p_of_random
+from owpc_ltr.evaluation.sampled_queries import SampledQueries, sampled_queries
+from owpc_ltr.evaluation.significance import LEVEL
+from owpc_ltr.evaluation.weighted_means import mean_of, standard_error
+
+FEWEST = 30
+"""With fewer human-judged queries nobody can tell how far cheap judgments go: λ is 0."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean difference with its 95 % interval, and its two-sided p."""
+
+    mean: float
+    low: float
+    high: float
+    p: float
+
+
+@dataclass(frozen=True)
+class PredictionPowered:
+    """The mean difference by human judgments, which cheap ones of all queries make sharper.
+
+    `by_human` is what the sample says alone. `by_cheap` is what the cheap judgments say alone,
+    whose interval is of what the cheap judge thinks: biased. `strength` is λ; 0 where the cheap
+    judgments do not help. `n_worth` human-judged queries alone would have had as narrow an
+    interval. `n_more` further ones would decide, if the mean and the spread stay as they are: 0
+    where it is decided, None where not even all queries would. `p_random` is how often a random
+    sample lies as far from all queries in the cheap judgments.
+    """
+
+    n_queries: int
+    n_human: int
+    powered: Estimate
+    by_human: Estimate
+    by_cheap: Estimate
+    strength: float
+    n_worth: float
+    n_more: int | None
+    p_random: float
+
+    @property
+    def decided(self) -> bool:
+        """Whether the interval is clear of 0."""
+        return self.powered.low > 0 or self.powered.high < 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Every figure as JSON."""
+        return {**asdict(self), "decided": self.decided}
+
+
+@dataclass(frozen=True)
+class _Variance:
+    """What the variance of a mean is made of, its degrees of freedom, and the mean's skewness.
+
+    `judging` falls as people judge more of the queries, `queries` only with more queries.
+    """
+
+    judging: float
+    queries: float
+    degrees: float
+    skewness: float = 0.0
+
+    @property
+    def total(self) -> float:
+        return self.judging + self.queries
+
+    @property
+    def reach(self) -> float:
+        """How many standard errors the interval goes to either side.
+
+        Student's quantile, and what skewness takes from its coverage (Hall 1988, equation for |T|).
+        """
+        from scipy.special import ndtri, stdtrit
+
+        z2 = float(ndtri(1 - LEVEL / 2)) ** 2
+        lost = (z2**2 + 2 * z2 - 3) / 18 * self.skewness**2
+        return float(stdtrit(self.degrees, 1 - LEVEL / 2)) * (1.0 + lost)
+
+    def of(self, mean: float) -> Estimate:
+        """The mean with its interval, and p by the same measure."""
+        from scipy.special import stdtr, stdtrit
+
+        error = math.sqrt(self.total)
+        if error == 0.0:
+            return Estimate(mean, mean, mean, float(mean == 0.0))
+        reach = self.reach
+        longer = reach / float(stdtrit(self.degrees, 1 - LEVEL / 2))
+        p = 2.0 * float(stdtr(self.degrees, -abs(mean) / (error * longer)))
+        return Estimate(mean, mean - reach * error, mean + reach * error, p)
+
+
+def prediction_powered(
+    cheap: Vector,
+    human: Vector,
+    query_ids: Sequence[str],
+    *,
+    weights: Vector | None = None,
+    strata: Sequence[str] | None = None,
+) -> PredictionPowered:
+    """The interval of two rankers' mean difference, from each query's difference by either judge.
+
+    `human` is NaN where no person judged the query; those that people judged are a random sample of
+    all, or of each of the `strata`. With `weights`, means are weighted. The same queries give the
+    same numbers, in whatever order. Raises BadInput for what cannot be, Refused for too few.
+    """
+    sample = sampled_queries(cheap, human, query_ids, weights, strata)
+    n, n_all = len(sample.human), len(sample.cheap)
+    slopes = crossfitted_slopes(sample) if n >= FEWEST else np.zeros(n)
+    mean, variance = _mean(sample, slopes)
+    alone, alone_variance = _mean(sample, np.zeros(n))
+    error = standard_error(sample.cheap, sample.weights)
+    skewness = sample.third_of_all / error**3 if error else 0.0
+    of_cheap = _Variance(0.0, error**2, n_all - 1, skewness)
+    return PredictionPowered(
+        n_queries=n_all,
+        n_human=n,
+        powered=variance.of(mean),
+        by_human=alone_variance.of(alone),
+        by_cheap=of_cheap.of(mean_of(sample.cheap, sample.weights)),
+        strength=sample.mean(slopes),
+        n_worth=n * alone_variance.total / variance.total if variance.total else float(n_all),
+        n_more=_more(n, n_all, mean, variance),
+        p_random=p_of_random(sample),
+    )
+
+
+def _mean(sample: SampledQueries, slopes: Vector) -> tuple[float, _Variance]:
+    """The mean with these slopes, one a human-judged query, and its variance.
+
+    Double sampling: the variance of the sample's residuals given the queries, plus that of what
+    people would say of all queries, which are themselves a sample of those to come.
+    """
+    n, n_all = len(sample.human), len(sample.cheap)
+    centred = sample.centred_cheap
+    residuals = sample.human - slopes * centred[sample.judged]
+    mean = sample.mean(residuals)
+    errors = sample.scaled(residuals - mean)
+    strength = sample.mean(slopes)
+    judging, degrees = sample.variance_of_mean(errors)
+    whole = sample.whole
+    spread = n / (n - 1) * float(sample.expansion @ errors**2) / n_all
+    shared = n / (n - 1) * float(sample.expansion @ (errors * whole[sample.judged])) / n_all
+    # A shared part below 0 would make the interval narrower by chance.
+    by_people = judging + (spread + 2.0 * strength * max(shared, 0.0)) / n_all
+    by_cheap = strength**2 * float(whole @ whole) / (n_all - 1) / n_all
+    total = by_people + by_cheap
+    if total == 0.0:
+        return mean, _Variance(0.0, 0.0, n - 1)
+    inverse = (by_people / total) ** 2 / degrees + (by_cheap / total) ** 2 / (n_all - 1)
+    third = sample.third_of_mean(errors) + strength**3 * sample.third_of_all
+    return mean, _Variance(judging, total - judging, 1.0 / inverse, third / total**1.5)
+
+
+def _more(n: int, n_all: int, mean: float, variance: _Variance) -> int | None:
+    """How many more queries people would have to judge, as they did so far."""
+    allowed = (mean / variance.reach) ** 2
+    if variance.total < allowed:
+        return 0
+    if variance.judging == 0.0 or variance.queries >= allowed:
+        return None
+    of_one = variance.judging / (1.0 / n - 1.0 / n_all)
+    wanted = 1.0 / (1.0 / n_all + (allowed - variance.queries) / of_one)
+    return min(n_all, math.floor(wanted) + 1) - n

@@ -1,0 +1,274 @@
+"""Intervals by cheap and human judgments: right whatever the cheap ones are, narrower if good."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import t
+
+from owpc_ltr.arrays import Vector
+from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.evaluation.crossfitted_slopes import crossfitted_slopes
+from owpc_ltr.evaluation.prediction_powered import (
+    FEWEST,
+    PredictionPowered,
+    prediction_powered,
+)
+from owpc_ltr.evaluation.sampled_queries import sampled_queries
+from owpc_ltr.evaluation.weighted_means import mean_of, standard_error
+
+N = 300
+
+
+def ids(n: int = N) -> list[str]:
+    return [f"q{number}" for number in range(n)]
+
+
+def drawn(seed: int = 0, n: int = 80, noise: float = 0.1) -> tuple[Vector, Vector]:
+    """Cheap differences of all queries, and human ones of the first n."""
+    rng = np.random.default_rng(seed)
+    truth = rng.normal(0.05, 0.3, N)
+    human = np.where(np.arange(N) < n, truth, np.nan)
+    return truth + rng.normal(0.1, noise, N), human
+
+
+def found(cheap: Vector, human: Vector, **how: Any) -> PredictionPowered:
+    return prediction_powered(cheap, human, ids(len(cheap)), **how)
+
+
+def alike(one: PredictionPowered, other: PredictionPowered) -> None:
+    for name in ("powered", "by_human"):
+        for mine, theirs in zip(
+            dataclasses.astuple(getattr(one, name)),
+            dataclasses.astuple(getattr(other, name)),
+            strict=True,
+        ):
+            assert mine == pytest.approx(theirs, rel=1e-9, abs=1e-12)
+
+
+def test_a_cheap_judge_who_says_what_people_say_gives_the_interval_of_all_queries() -> None:
+    truth, human = drawn(noise=0.0)
+    truth = truth - 0.1
+    human = np.where(np.isnan(human), np.nan, truth)
+    one = found(truth, human)
+    everybody = found(truth, truth)
+    assert one.strength == pytest.approx(1.0)
+    assert dataclasses.astuple(one.powered) == pytest.approx(dataclasses.astuple(everybody.powered))
+    assert dataclasses.astuple(one.powered) == pytest.approx(dataclasses.astuple(one.by_cheap))
+
+
+def test_noise_is_given_no_say() -> None:
+    strengths, ratios = [], []
+    for seed in range(40):
+        _, human = drawn(seed)
+        noise = np.random.default_rng(1000 + seed).normal(0.3, 0.3, N)
+        one = found(noise, human)
+        strengths.append(one.strength)
+        ratios.append((one.powered.high - one.powered.low) / (one.by_human.high - one.by_human.low))
+    assert np.median(strengths) == 0.0
+    assert np.mean(strengths) < 0.05
+    assert np.mean(ratios) == pytest.approx(1.0, abs=0.01)
+
+
+def test_constant_and_opposite_judges_leave_what_people_say_alone() -> None:
+    cheap, human = drawn()
+    for judge in (np.zeros(N), np.full(N, 0.7), -cheap):
+        one = found(judge, human)
+        assert one.strength == 0.0
+        assert one.powered == one.by_human
+
+
+def test_people_alone_give_students_interval_where_nothing_is_skewed() -> None:
+    half = np.random.default_rng(1).normal(size=40)
+    values = np.concatenate([half, -half]) + 0.2
+    human = np.concatenate([values, np.full(N - 80, np.nan)])
+    one = found(np.zeros(N), human).by_human
+    low, high = t.interval(0.95, 79, values.mean(), values.std(ddof=1) / np.sqrt(80))
+    assert (one.mean, one.low, one.high) == pytest.approx((values.mean(), low, high))
+    assert one.p == pytest.approx(2 * t.sf(values.mean() / (values.std(ddof=1) / np.sqrt(80)), 79))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.floats(1e-3, 1e3), st.floats(-5, 5))
+def test_the_scale_of_cheap_judgments_and_their_bias_do_not_matter(
+    seed: int, scale: float, bias: float
+) -> None:
+    cheap, human = drawn(seed)
+    one, other = found(cheap, human), found(scale * cheap + bias, human)
+    assert other.powered.mean == pytest.approx(one.powered.mean, abs=1e-9)
+    assert other.powered.low == pytest.approx(one.powered.low, abs=1e-9)
+    assert other.strength * scale == pytest.approx(one.strength, rel=1e-6, abs=1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000))
+def test_the_order_of_queries_and_of_rankers_does_not_matter(seed: int) -> None:
+    cheap, human = drawn(seed)
+    order = np.random.default_rng(seed).permutation(N)
+    one = found(cheap, human)
+    shuffled = prediction_powered(cheap[order], human[order], np.array(ids())[order].tolist())
+    alike(one, shuffled)
+    other = found(-cheap, -human)
+    assert (other.powered.low, other.powered.high) == pytest.approx(
+        (-one.powered.high, -one.powered.low)
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000))
+def test_an_interval_holds_its_mean_and_agrees_with_its_p(seed: int) -> None:
+    cheap, human = drawn(seed, noise=0.3)
+    one = found(cheap, human)
+    for each in (one.powered, one.by_human, one.by_cheap):
+        assert each.low <= each.mean <= each.high
+        assert (each.p < 0.05) == (each.low > 0 or each.high < 0)
+    assert (one.n_more == 0) == one.decided
+
+
+def test_weights_are_importance() -> None:
+    cheap, human = drawn()
+    weights = np.random.default_rng(4).uniform(0.5, 4.0, N)
+    one = found(cheap, human, weights=weights)
+    judged = ~np.isnan(human)
+    alone = mean_of(human[judged], weights[judged])
+    assert one.by_human.mean == pytest.approx(alone)
+    error = standard_error(human[judged], weights[judged])
+    reach = (one.by_human.high - one.by_human.low) / 2
+    assert reach == pytest.approx(t.ppf(0.975, 79) * error, rel=0.02)
+    alike(found(cheap, human, weights=np.full(N, 3.0)), found(cheap, human))
+    # A query of weight 0 is not there.
+    weights[::7] = 0.0
+    kept = weights > 0
+    fewer = prediction_powered(
+        cheap[kept], human[kept], np.array(ids())[kept].tolist(), weights=weights[kept]
+    )
+    alike(found(cheap, human, weights=weights), fewer)
+
+
+def test_where_all_are_judged_nothing_is_left_to_predict() -> None:
+    cheap, _ = drawn()
+    truth = np.random.default_rng(2).normal(0.02, 0.3, N)
+    one = found(cheap, truth)
+    assert one.strength == 0.0
+    assert one.powered == one.by_human
+    assert one.n_more is None or one.n_more == 0
+
+
+def test_strata_stand_for_all_their_queries() -> None:
+    cheap, _ = drawn()
+    truth = np.where(cheap > 0.1, 1.0, 0.0) + np.random.default_rng(0).normal(0, 0.01, N)
+    strata = np.where(cheap > 0.1, "large", "small")
+    # Nine of ten judged queries are of the large stratum, which has about half of all.
+    large, small = np.flatnonzero(strata == "large")[:90], np.flatnonzero(strata == "small")[:10]
+    human = np.full(N, np.nan)
+    human[large], human[small] = truth[large], truth[small]
+    one = found(np.zeros(N), human, strata=strata.tolist())
+    assert one.by_human.mean == pytest.approx(truth.mean(), abs=0.01)
+    assert found(np.zeros(N), human).by_human.mean > 0.8
+    # Judging more cannot make this narrower: what is left is that queries differ.
+    assert one.n_more == 0
+
+
+def test_as_many_strata_as_one_is_without() -> None:
+    cheap, human = drawn()
+    alike(found(cheap, human, strata=["all"] * N), found(cheap, human))
+
+
+def test_further_judgments_decide_as_was_told() -> None:
+    """Of a sample that decides nothing: as many as it says, of the same spread, decide."""
+    rng = np.random.default_rng(12)
+    truth = rng.normal(0.1, 1.0, 2000)
+    cheap = truth + rng.normal(0, 0.7, 2000)
+    decided = []
+    for _ in range(60):
+        order = rng.permutation(2000)
+        human = np.full(2000, np.nan)
+        human[order[:60]] = truth[order[:60]]
+        one = found(cheap, human)
+        if not one.n_more:
+            continue
+        human[order[: 60 + one.n_more]] = truth[order[: 60 + one.n_more]]
+        again = found(cheap, human)
+        decided.append(abs(again.powered.mean) / (again.powered.high - again.powered.mean))
+    assert len(decided) > 10
+    assert np.median(decided) > 0.8
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("noise", [0.05, 0.3, 5.0])
+def test_the_interval_holds_the_truth_as_often_as_it_says(noise: float, weighted: bool) -> None:
+    covered = _coverage(noise, weighted, liar="")
+    assert covered >= 0.93
+
+
+def test_one_who_trusts_the_cheap_judge_alone_is_caught() -> None:
+    assert _coverage(0.3, False, liar="cheap alone") < 0.5
+
+
+def test_one_who_fits_the_slope_on_the_queries_that_it_moves_is_caught() -> None:
+    """Of noise: the fitted slope leaves smaller residuals than a slope of other queries does."""
+    ratios = []
+    for seed in range(60):
+        cheap, human = drawn(seed, FEWEST, 5.0)
+        sample = sampled_queries(cheap, human, ids())
+        x, y = sample.centred_cheap[sample.judged], sample.human
+        fitted = np.polyfit(x, y, 1)[0]
+        honest = np.var(y - crossfitted_slopes(sample) * x)
+        ratios.append((np.var(y - fitted * x) / np.var(y), honest / np.var(y)))
+    cheat, fair = np.mean(ratios, axis=0)
+    assert cheat < 0.98
+    assert fair >= 0.998
+
+
+def test_one_who_does_not_pair_gains_nothing() -> None:
+    cheap, human = drawn(noise=0.1)
+    judged = ~np.isnan(human)
+    honest = found(cheap, human)
+    unpaired = cheap.copy()
+    unpaired[judged] = np.random.default_rng(0).permutation(unpaired[judged])
+    other = found(unpaired, human)
+    width = honest.by_human.high - honest.by_human.low
+    assert (honest.powered.high - honest.powered.low) / width < 0.7
+    assert (other.powered.high - other.powered.low) / width > 0.95
+
+
+def test_few_human_judgments_say_nothing_of_the_cheap_ones() -> None:
+    cheap, human = drawn(n=FEWEST - 1, noise=0.0)
+    assert found(cheap, human).strength == 0.0
+    assert found(*drawn(n=FEWEST, noise=0.0)).strength == pytest.approx(1.0)
+
+
+def test_what_cannot_be_is_refused() -> None:
+    cheap, human = drawn()
+    with pytest.raises(Refused, match="people judged 1 of the queries"):
+        found(*drawn(n=1))
+    with pytest.raises(Refused, match="people judged 0 of the 100 queries of the stratum 'c'"):
+        found(cheap, human, strata=["a"] * 200 + ["c"] * 100)
+    with pytest.raises(BadInput, match="3 human values for 300 queries"):
+        found(cheap, human[:3])
+    with pytest.raises(BadInput, match="query q4 has the differences nan"):
+        found(np.where(np.arange(N) == 4, np.nan, cheap), human)
+    with pytest.raises(BadInput, match="weights are 0 or more"):
+        found(cheap, human, weights=np.full(N, -1.0))
+
+
+def _coverage(noise: float, weighted: bool, liar: str, resamples: int = 600) -> float:
+    rng = np.random.default_rng(77)
+    held = 0
+    names = ids()
+    # Many ties, and a long tail, as differences of metrics have.
+    pool = rng.gamma(1.0, 0.3, 20_000) * rng.choice([1, -0.7, 0], 20_000, p=[0.25, 0.25, 0.5])
+    for _ in range(resamples):
+        truth = rng.choice(pool, N)
+        cheap = truth + rng.normal(0.1, noise, N) * (rng.random(N) < 0.5)
+        human = np.where(np.arange(N) < 60, truth, np.nan)
+        weights = rng.uniform(0.5, 3.0, N) if weighted else None
+        told = prediction_powered(cheap, human, names, weights=weights)
+        one = told.by_cheap if liar == "cheap alone" else told.powered
+        held += one.low <= pool.mean() <= one.high
+    return held / resamples
