@@ -36,6 +36,8 @@ def compare(
     unjudged: str = "zero",
     unweighted: bool = False,
     live: LiveSearch | bool = False,
+    cheap: RankingDataset | PartitionedDataset | Judgments | Path | str | None = None,
+    strata: Mapping[str, str] | Path | str | None = None,
     documents: Path | str | None = None,
     id_field: str | None = None,
     resamples: int = 10_000,
@@ -59,6 +61,10 @@ def compare(
     is the file that was indexed, for rerankers that read fields of documents. The same `seed` gives
     the same numbers.
 
+    With `cheap` judgments of all queries (clicks, a language model), `data` are human ones of a
+    random sample of them, and each pair has a prediction-powered interval besides (`powered`).
+    `strata` are those that `judge_next` wrote, where it drew the sample.
+
     Raises UsageError for what there is not, Refused where too few queries are left, BadInput for
     data of other features or queries.
     """
@@ -76,6 +82,14 @@ def compare(
     parsed = tuple(dict.fromkeys(parse_metric(one, registry) for one in listed))
     how = Conventions(parsed, unjudged, baseline, Drawing(seed, resamples, progress))
     wanted = Asked(asked, how, queries, not unweighted, tuple(files))
+    if cheap is None and strata is not None:
+        raise UsageError("strata are of a sample of cheaply judged queries: give --cheap, too")
+    if cheap is not None:
+        from owpc_ltr.api.comparing_cheap import compare_with_cheap
+
+        if live or any(map(is_live, asked.values())):
+            raise UsageError("live rankers are not compared by cheap judgments: leave out --cheap")
+        return compare_with_cheap(wanted, data, cheap, strata, documents, id_field)
     if live or any(map(is_live, asked.values())):
         if documents is not None:
             raise UsageError(

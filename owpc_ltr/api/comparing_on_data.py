@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from owpc_ltr.api.compared_data import Data, read_data, texts_of, without_features
 from owpc_ltr.api.compared_rankers import Asked
@@ -19,7 +19,7 @@ from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.comparing.on_data import Ranking, measure_on_data
 from owpc_ltr.evaluation.comparing.result import RankerComparison
 from owpc_ltr.evaluation.comparing.side_by_side import ComparedQueries, side_by_side
-from owpc_ltr.evaluation.comparing.unseen import choose_queries
+from owpc_ltr.evaluation.comparing.unseen import Chosen, choose_queries
 from owpc_ltr.evaluation.evaluate import model_data
 from owpc_ltr.evaluation.judgment_checks import judgment_findings
 from owpc_ltr.evaluation.unused_weights import unused_weights
@@ -28,10 +28,37 @@ from owpc_ltr.models.reordering import FEATURE, ReorderingModel
 Dataset = RankingDataset | PartitionedDataset
 
 
+class ChosenData(NamedTuple):
+    """Rankers, the queries that they are compared on, and why these."""
+
+    rankers: dict[str, Ranking]
+    part: Dataset
+    chosen: Chosen
+
+
 def compare_on_data(
     asked: Asked, data: Data | Path | str, documents: Path | str | None, id_field: str | None
 ) -> RankerComparison:
     """The comparison; rerankers read their fields from the file of `documents`."""
+    rankers, part, chosen = chosen_data(asked, data, documents, id_field)
+    if asked.how.drawing.progress is not None:
+        asked.how.drawing.progress("scores and metrics", None)
+    found = measure_on_data(rankers, part, asked.how.metrics, asked.how.unjudged)
+    of = ComparedQueries(
+        part.query_ids,
+        texts_of(part) if isinstance(part, RankingDataset) else None,
+        found.weights if asked.weighted else None,
+        chosen.side,
+        chosen.notes,
+        (*unused_weights(part), *judgment_findings(head_of(part))),
+    )
+    return side_by_side(found.rankers, found.baselines, of, asked.how)
+
+
+def chosen_data(
+    asked: Asked, data: Data | Path | str, documents: Path | str | None, id_field: str | None
+) -> ChosenData:
+    """The rankers, and the queries that none of them has seen, as asked."""
     given = read_data(data) if isinstance(data, Path | str) else data
     whole = without_features(given) if isinstance(given, Judgments) else given
     rankers = {
@@ -50,18 +77,7 @@ def compare_on_data(
         if isinstance(part, RankingDataset):
             named = None if documents is None else Path(documents)
             part = with_document_fields(part, fields, named, id_field)
-    if asked.how.drawing.progress is not None:
-        asked.how.drawing.progress("scores and metrics", None)
-    found = measure_on_data(rankers, part, asked.how.metrics, asked.how.unjudged)
-    of = ComparedQueries(
-        part.query_ids,
-        texts_of(part) if isinstance(part, RankingDataset) else None,
-        found.weights if asked.weighted else None,
-        chosen.side,
-        chosen.notes,
-        (*unused_weights(part), *judgment_findings(head_of(part))),
-    )
-    return side_by_side(found.rankers, found.baselines, of, asked.how)
+    return ChosenData(rankers, part, chosen)
 
 
 def _ranker(given: Any, data: Dataset, plugins: tuple[Path, ...]) -> Ranking:

@@ -7,7 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from owpc_ltr.errors import UsageError
-from owpc_ltr.evaluation.comparing.shown import closing, headline, title, wins_ties_losses
+from owpc_ltr.evaluation.comparing.shown import (
+    closing,
+    headline,
+    powered_words,
+    title,
+    wins_ties_losses,
+)
 from owpc_ltr.files.output import write_output
 
 if TYPE_CHECKING:
@@ -17,6 +23,7 @@ __all__ = [
     "check_per_query",
     "closing",
     "headline",
+    "powered_words",
     "title",
     "wins_ties_losses",
     "write_per_query",

@@ -130,6 +130,19 @@ def compare(
         typer.Option(help="Also write each query's values: FILE.csv or FILE.parquet."),
     ] = None,
     report: Report = None,
+    cheap: Annotated[
+        Path | None,
+        Reads(),
+        typer.Option(
+            help="Cheap judgments (clicks, a language model) of all queries, of which --data has "
+            "people's of a random sample."
+        ),
+    ] = None,
+    strata: Annotated[
+        Path | None,
+        Reads(),
+        typer.Option(help="With --cheap: the strata that judge next wrote, if it drew the sample."),
+    ] = None,
     fields: FieldSource,
     live: LiveRankers,
     max_features: MaxFeatures = None,
@@ -149,6 +162,9 @@ def compare(
 
     A ranker live:NAME@INDEX is an uploaded model in --query, live:QUERY.json a query of your
     application: one of them, or --live, makes all rankers rank the whole index.
+
+    With --cheap, each pair has a prediction-powered interval besides: people's judgments, which the
+    cheap ones of all queries make sharper.
     """
     from owpc_ltr.api.compared_data import read_data
     from owpc_ltr.api.compared_rankers import is_live, named_rankers, split_metrics
@@ -175,6 +191,8 @@ def compare(
             unjudged=unjudged,
             unweighted=unweighted,
             live=live.search() if asks else False,
+            cheap=cheap,
+            strata=strata,
             documents=fields.documents,
             id_field=fields.id_field,
             resamples=resamples,

@@ -32,6 +32,7 @@ def print_comparison(found: RankerComparison, data: str, worst: int, *, as_json:
     _print_pairs(found)
     for line in closing(found):
         print_wrapped(line)
+    _print_powered(found)
     if losers:
         typer.echo()
         print_wrapped(f"where {a} loses most to {b}, {found.metrics[0]}:")
@@ -80,6 +81,28 @@ def _print_pairs(found: RankerComparison) -> None:
         )
     headers = ["METRIC", "PAIR", "DIFF", "LOW", "HIGH", "P", "P (T)", "P HOLM", "W/T/L"]
     print_table(headers, rows)
+
+
+def _print_powered(found: RankerComparison) -> None:
+    """The pairs by both judges, beside either alone."""
+    if not found.powered:
+        return
+    from owpc_ltr.api.comparison_files import powered_words
+
+    letters = dict(zip((one.name for one in found.rankers), _letters(found), strict=True))
+    rows = []
+    for pair in found.powered:
+        for judges, one in (
+            ("both", pair.found.powered), ("people", pair.found.by_human),
+            ("cheap, biased", pair.found.by_cheap),
+        ):  # fmt: skip
+            figures = map(_signed, (one.mean, one.low, one.high))
+            named = f"{letters[pair.a]} − {letters[pair.b]}"
+            rows.append((pair.metric, named, judges, *figures, _p(one.p)))
+    typer.echo()
+    print_table(["METRIC", "PAIR", "BY", "DIFF", "LOW", "HIGH", "P"], rows)
+    for line in powered_words(found):
+        print_wrapped(line)
 
 
 def _signed(value: float) -> str:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.evaluation.evaluate import Measured
+from owpc_ltr.evaluation.prediction_powered import PredictionPowered
 from owpc_ltr.evaluation.significance import LEVEL, Comparison
 from owpc_ltr.metrics import Metric
 
@@ -99,6 +100,39 @@ class ComparedPair:
         }
 
 
+@dataclass(frozen=True)
+class PoweredPair:
+    """Two rankers by one metric, by human judgments of a sample and cheap ones of all queries.
+
+    Differences are a − b. `p_holm` is corrected over all such pairs of the result (Holm 1979).
+    """
+
+    a: str
+    b: str
+    metric: str
+    found: PredictionPowered
+    p_holm: float
+    higher_is_better: bool = True
+
+    @property
+    def better(self) -> str | None:
+        """The ranker that is shown to be the better one; None where neither is."""
+        if self.p_holm >= LEVEL:
+            return None
+        return self.a if (self.found.powered.mean > 0) == self.higher_is_better else self.b
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures as JSON; `decided` is of the pair alone, `better` corrected."""
+        return {
+            "a": self.a,
+            "b": self.b,
+            "metric": self.metric,
+            **self.found.as_dict(),
+            "p_holm": self.p_holm,
+            "better": self.better,
+        }
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Figures:
     """Every figure of a comparison; see `RankerComparison`, which knows what to do with them."""
@@ -116,6 +150,7 @@ class Figures:
     notes: tuple[str, ...] = ()
     baseline: str | None = None
     importance: Vector | None = None
+    powered: tuple[PoweredPair, ...] = ()
 
 
 def _known(value: float) -> float | None:

@@ -26,7 +26,8 @@ class RankerComparison(Figures):
     queries of the data these are, `notes` why. Where it is `weighted`, means, differences and their
     tests weigh each query by its importance. `unjudged` is what unjudged documents were taken for:
     `zero` (irrelevant), `skip` (their queries left out), `condensed` (taken out of the lists).
-    `query_texts` are what users typed, where the data know it.
+    `query_texts` are what users typed, where the data know it. With cheap judgments of all queries,
+    these are the ones that people judged, and `powered` are the pairs by both.
     """
 
     @cached_property
@@ -89,6 +90,7 @@ class RankerComparison(Figures):
             "rankers": [one.as_dict() for one in self.rankers],
             "pairs": [one.as_dict() for one in self.pairs],
             "corrected_over": len(self.pairs),
+            **({"powered": [one.as_dict() for one in self.powered]} if self.powered else {}),
             "notes": list(self.notes),
             "warnings": list(self.warnings),
         }

@@ -6,6 +6,7 @@ import math
 
 from owpc_ltr.data import html
 from owpc_ltr.evaluation.comparing.figures import ComparedPair, Figures
+from owpc_ltr.evaluation.prediction_powered import PredictionPowered
 
 UNJUDGED = {
     "zero": "unjudged documents count as irrelevant",
@@ -62,6 +63,42 @@ def closing(found: Figures) -> list[str]:
     return [*conventions(found), *verdicts]
 
 
+def powered_words(found: Figures) -> list[str]:
+    """What cheap judgments of all queries add to people's: a line for each pair."""
+    lines = [
+        f"{pair.metric} {pair.a} − {pair.b}: {told.powered.mean:+.4f} [{told.powered.low:+.4f}, "
+        f"{told.powered.high:+.4f}] by {told.n_human:,} human-judged and {told.n_queries:,} "
+        f"cheaply judged queries; {', '.join(strength(told))}"
+        for pair in found.powered
+        for told in [pair.found]
+    ]
+    better = [f"{one.better} in {one.metric}" for one in found.powered if one.better]
+    if lines:
+        count = len(found.powered)
+        of = f"corrected over {count} comparisons (Holm)" if count > 1 else "one comparison"
+        lines.append(f"better by both judges at 5 %, {of}: {'; '.join(better) or 'none is shown'}")
+    return lines
+
+
+def strength(told: PredictionPowered) -> list[str]:
+    """How much cheap judgments help, and how many human ones would decide."""
+    help_ = (
+        f"λ = {told.strength:.2f}, worth {told.n_worth:,.0f} human-judged queries"
+        if told.strength
+        else "λ = 0: the cheap judgments do not help"
+    )
+    return [help_, further(told)]
+
+
+def further(told: PredictionPowered) -> str:
+    """How many human-judged queries more would decide."""
+    if told.n_more is None:
+        return "not even all of these queries, judged by people, would decide at this spread"
+    if told.n_more == 0:
+        return "it is decided"
+    return f"some {told.n_more:,} human-judged queries more would decide at this spread"
+
+
 def at_the_border(found: Figures) -> list[str]:
     """Where an interval and the corrected test do not say the same of a difference."""
     differ = [
@@ -107,7 +144,7 @@ def text(found: Figures) -> str:
         f"p = {pair.comparison.p_permutation:.2g}, {pair.p_holm:.2g} corrected"
         for pair in found.pairs
     ]
-    lines += [*found.notes, *closing(found)]
+    lines += [*found.notes, *closing(found), *powered_words(found)]
     return "\n".join([*lines, *(f"warning: {one}" for one in found.warnings)])
 
 
@@ -130,7 +167,7 @@ def html_block(found: Figures) -> str:
         )
         for pair in found.pairs
     ]
-    told = [*found.notes, *closing(found)]
+    told = [*found.notes, *closing(found), *powered_words(found)]
     told += [f"warning: {one}" for one in found.warnings]
     parts = [html.bars(means, "{:.4f}"), html.table(headers, rows), *map(html.line, told)]
     return html.block(title(found), *parts)

@@ -1,0 +1,151 @@
+"""Rankers compared by human judgments of a sample, and cheap ones of all queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from owpc_ltr.api.compared_data import Data, read_data, without_features
+from owpc_ltr.api.compared_rankers import Asked
+from owpc_ltr.api.comparing_on_data import chosen_data, compare_on_data
+from owpc_ltr.api.strata import read_strata
+from owpc_ltr.arrays import Vector
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.judgments.types import Judgments
+from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+from owpc_ltr.data.partitioned.in_memory import in_memory
+from owpc_ltr.errors import UsageError
+from owpc_ltr.evaluation.comparing.figures import PoweredPair
+from owpc_ltr.evaluation.comparing.on_data import measure_on_data
+from owpc_ltr.evaluation.comparing.result import RankerComparison
+from owpc_ltr.evaluation.evaluate import importance_of
+from owpc_ltr.evaluation.human_sample import (
+    HumanSample,
+    human_sample,
+    in_all,
+    sample_weights,
+    strata_of,
+)
+from owpc_ltr.evaluation.multiple_comparisons import holm
+from owpc_ltr.evaluation.prediction_powered import prediction_powered
+from owpc_ltr.evaluation.sample_randomness import UNLIKELY
+from owpc_ltr.metrics import Metric
+
+
+def compare_with_cheap(
+    asked: Asked,
+    data: Data | Path | str,
+    cheap: Data | Path | str,
+    strata: Mapping[str, str] | Path | str | None,
+    documents: Path | str | None,
+    id_field: str | None,
+) -> RankerComparison:
+    """The comparison by people, with the pairs by both judges."""
+    everything = judged_data(cheap)
+    people = read_data(data) if isinstance(data, Path | str) else data
+    if isinstance(people, PartitionedDataset):
+        people = in_memory(people, "--cheap")
+    if isinstance(people, Judgments) and not everything.n_features:
+        people = without_features(people)
+    sample = human_sample(everything, people)
+    rankers, part, chosen = chosen_data(asked, everything, documents, id_field)
+    assert isinstance(part, RankingDataset)  # noqa: S101 - told to the type checker
+    of_people, places = sample.among(part.query_ids)
+    seen: tuple[str, ...] = ()
+    if isinstance(people, RankingDataset):
+        # Whoever was trained on people's own judgments has seen them, too. Splits are by the hash
+        # of ids, so that what is left of a random sample is one.
+        unseen = chosen_data(asked, of_people, None, None)
+        seen = unseen.chosen.notes
+        of_people, places = HumanSample(in_memory(unseen.part, "--cheap")).among(part.query_ids)
+    named = strata_of(part.query_ids, read_strata(strata))
+    weights = importance_of(part) if asked.weighted else None
+    of_people = replace(of_people, query_weights=sample_weights(weights, places, named))
+    own = replace(asked, queries="all", weighted=True)
+    found = compare_on_data(own, of_people, documents, id_field)
+    of_all = measure_on_data(rankers, part, asked.how.metrics, asked.how.unjudged)
+    differences = {
+        name: [in_all(one.per_query, places, part.n_queries) for one in found.ranker(name).measured]
+        for name in rankers
+    }
+    cheaply = {name: one.values for name, one in of_all.rankers.items()}
+    pairs = _pairs(found, part, cheaply, differences, weights, named)
+    return replace(
+        found,
+        powered=pairs,
+        side=chosen.side,
+        notes=(
+            *chosen.notes,
+            *seen,
+            *sample.notes,
+            *found.notes,
+            *_how(found, part, strata is not None),
+        ),
+        warnings=(*found.warnings, *_doubts(pairs)),
+    )
+
+
+def judged_data(given: Data | Path | str) -> RankingDataset:
+    """Cheap judgments as a dataset, without features where they are a list."""
+    data = read_data(given) if isinstance(given, Path | str) else given
+    if isinstance(data, Judgments):
+        return without_features(data)
+    return in_memory(data, "--cheap") if isinstance(data, PartitionedDataset) else data
+
+
+def _pairs(
+    found: RankerComparison,
+    part: RankingDataset,
+    cheap: Mapping[str, list[Vector]],
+    human: Mapping[str, list[Vector]],
+    weights: Vector | None,
+    strata: list[str] | None,
+) -> tuple[PoweredPair, ...]:
+    """Each pair that people's judgments compare, by both judges."""
+    ids = part.query_ids.to_pylist()
+    numbers = {str(metric): number for number, metric in enumerate(found.metrics)}
+    told = []
+    for pair in found.pairs:
+        number = numbers[pair.metric]
+        by_cheap, by_people = (
+            values[pair.a][number] - values[pair.b][number] for values in (cheap, human)
+        )
+        _check_counted(found.metrics[number], by_cheap, by_people, found.n_queries)
+        told.append(prediction_powered(by_cheap, by_people, ids, weights=weights, strata=strata))
+    corrected = holm(np.array([one.powered.p for one in told])).tolist()
+    return tuple(
+        PoweredPair(pair.a, pair.b, pair.metric, one, p, pair.higher_is_better)
+        for pair, one, p in zip(found.pairs, told, corrected, strict=True)
+    )
+
+
+def _check_counted(metric: Metric, cheap: Vector, human: Vector, n_human: int) -> None:
+    if np.isnan(cheap).any() or np.isfinite(human).sum() < n_human:
+        raise UsageError(
+            f"{metric} leaves out queries, and what is left of a random sample then is none: "
+            "choose a metric that counts all (empty=zero), and --unjudged zero or condensed"
+        )
+
+
+def _how(found: RankerComparison, part: RankingDataset, stratified: bool) -> Iterator[str]:
+    drawn = "of each stratum" if stratified else "of all"
+    yield (
+        f"people judged {found.n_queries:,} of {part.n_queries:,} cheaply judged queries; figures "
+        f"by both hold if these are a random sample {drawn}"
+    )
+    if stratified:
+        yield "people's own means weigh each query by how many of its stratum it stands for"
+
+
+def _doubts(pairs: tuple[PoweredPair, ...]) -> Iterator[str]:
+    least = min(pairs, key=lambda one: one.found.p_random)
+    p = least.found.p_random
+    if p * len(pairs) < UNLIKELY:
+        yield (
+            "the human-judged queries are no random sample of the cheaply judged ones: by these, "
+            f"{least.a} and {least.b} differ otherwise on them in {least.metric} (p = {p:.2g}); "
+            "draw them by chance (owpc-ltr judge next), or no interval holds"
+        )

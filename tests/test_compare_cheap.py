@@ -1,0 +1,205 @@
+"""`compare --cheap`: people's judgments of a sample, made sharper by cheap ones of all queries."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import owpc_ltr as ltr
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
+from owpc_ltr.data.parquet import save_dataset
+from owpc_ltr.data.splits import HashSplit
+from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.evaluation.comparing.result import RankerComparison
+from owpc_ltr.models.linear import LinearModel, save_model
+from tests.commands import Run, commands_in
+
+QUERIES, DOCUMENTS, JUDGED = 240, 6, 60
+NAMES = ("bm25", "likes")
+RANKERS = {"a": "feature:bm25", "b": "feature:likes"}
+
+
+def both(seed: int = 5, wrong: float = 0.1) -> tuple[RankingDataset, RankingDataset]:
+    """What people would say of all queries, and what a cheap judge says who errs so often."""
+    rng = np.random.default_rng(seed)
+    rows = QUERIES * DOCUMENTS
+    labels = (rng.random(rows) < 0.4).astype(np.float32)
+    people = make_dataset(
+        rng.normal(size=(rows, 2)) + labels[:, None] * [1.0, 0.6],
+        labels,
+        np.repeat([f"q{n}" for n in range(QUERIES)], DOCUMENTS),
+        NAMES,
+        document_ids=[f"d{n}" for n in range(rows)],
+    )
+    cheap = np.where(rng.random(rows) < wrong, 1 - labels, labels).astype(np.float32)
+    return people, replace(people, labels=cheap)
+
+
+def listed(data: RankingDataset, queries: Any) -> Judgments:
+    """A judgment list of these queries, as people write one."""
+    assert data.document_ids is not None
+    found = []
+    for number in queries:
+        rows = slice(int(data.offsets[number]), int(data.offsets[number + 1]))
+        name = data.query_ids[int(number)].as_py()
+        ids = data.document_ids[rows].to_pylist()
+        found.append(JudgedQuery(name, {"query": name}, ids, data.labels[rows]))
+    return Judgments(found)
+
+
+PEOPLE, CHEAP = both()
+SAMPLE = np.random.default_rng(1).permutation(QUERIES)[:JUDGED]
+
+
+def compared(human: Any, cheap: Any = CHEAP, **how: Any) -> RankerComparison:
+    options = {"metrics": "ndcg@5", "resamples": 200, **how}
+    return ltr.compare(options.pop("rankers", RANKERS), human, cheap=cheap, **options)
+
+
+def test_a_list_and_a_dataset_of_the_same_judgments_say_the_same() -> None:
+    one = compared(listed(PEOPLE, SAMPLE))
+    other = compared(PEOPLE.select(SAMPLE))
+    assert one.powered[0].found.powered.low == pytest.approx(other.powered[0].found.powered.low)
+    alone = ltr.compare(RANKERS, PEOPLE.select(SAMPLE), "ndcg@5", resamples=200)
+    assert one.pairs[0].comparison.mean_difference == pytest.approx(
+        alone.pairs[0].comparison.mean_difference
+    )
+    assert one.powered[0].found.by_human.mean == pytest.approx(
+        alone.pairs[0].comparison.mean_difference
+    )
+
+
+def test_cheap_judgments_narrow_the_interval_and_do_not_move_it_to_themselves() -> None:
+    found = compared(listed(PEOPLE, SAMPLE)).powered[0].found
+    assert (found.n_queries, found.n_human) == (QUERIES, JUDGED)
+    width = found.powered.high - found.powered.low
+    assert width < 0.9 * (found.by_human.high - found.by_human.low)
+    assert found.n_worth > JUDGED
+    truth = ltr.compare(RANKERS, PEOPLE, "ndcg@5", resamples=200).pairs[0].comparison
+    assert found.powered.low < truth.mean_difference < found.powered.high
+
+
+def test_a_perfect_judge_says_what_all_queries_would() -> None:
+    found = compared(listed(PEOPLE, SAMPLE), PEOPLE).powered[0].found
+    assert found.strength == pytest.approx(1.0)
+    truth = ltr.compare(RANKERS, PEOPLE, "ndcg@5", resamples=200).pairs[0].comparison
+    assert found.powered.mean == pytest.approx(truth.mean_difference, abs=1e-7)
+
+
+def test_what_is_left_out_is_told() -> None:
+    judgments = listed(PEOPLE, SAMPLE)
+    first = judgments.queries[0]
+    first = replace(
+        first,
+        document_ids=[*first.document_ids, "elsewhere"],
+        grades=np.append(first.grades, 1).astype(np.float32),
+    )
+    strange = JudgedQuery("other", {"query": "other"}, ["d1"], np.ones(1, np.float32))
+    found = compared(Judgments([first, *judgments.queries[1:], strange]))
+    assert any("1 queries that people judged are not among" in note for note in found.notes)
+    assert any("1 documents that people judged are not in" in note for note in found.notes)
+    assert found.n_queries == JUDGED
+
+
+def test_a_sample_that_was_chosen_is_warned_of_and_a_random_one_is_not() -> None:
+    values = ltr.compare(RANKERS, CHEAP, "ndcg@5", resamples=100).per_query
+    gains = np.array(values["ndcg@5 a"]) - np.array(values["ndcg@5 b"])
+    best = np.argsort(-gains)[:JUDGED]
+    told = compared(listed(PEOPLE, best)).warnings
+    assert any("no random sample" in warning for warning in told)
+    assert not any("no random sample" in one for one in compared(listed(PEOPLE, SAMPLE)).warnings)
+
+
+def test_queries_that_a_ranker_was_trained_on_are_left_out_of_both() -> None:
+    split = HashSplit(0.2, 0.5)
+    source = {"fingerprint": CHEAP.fingerprint, "split": split.as_dict()}
+    model = LinearModel(NAMES, np.array([1.0, 0.5]), record={"source": source})
+    found = compared(listed(PEOPLE, SAMPLE), rankers={"model": model, "b": "feature:likes"})
+    test = split.sides(CHEAP) == "test"
+    assert found.powered[0].found.n_queries == int(test.sum())
+    assert found.powered[0].found.n_human == int(test[SAMPLE].sum())
+
+
+def test_importance_of_the_cheap_queries_weighs_everything() -> None:
+    weights = np.random.default_rng(2).uniform(0.5, 3, QUERIES)
+    found = compared(listed(PEOPLE, SAMPLE), replace(CHEAP, query_weights=weights))
+    plain = compared(listed(PEOPLE, SAMPLE))
+    assert found.weighted
+    one = found.powered[0].found
+    assert one.by_human.mean == pytest.approx(found.pairs[0].comparison.mean_difference)
+    assert one.powered.mean != plain.powered[0].found.powered.mean
+    again = compared(listed(PEOPLE, SAMPLE), replace(CHEAP, query_weights=weights), unweighted=True)
+    assert again.powered[0].found == plain.powered[0].found
+
+
+def test_several_pairs_are_corrected_together() -> None:
+    rankers = {**RANKERS, "c": LinearModel(NAMES, np.array([1.0, 1.0]))}
+    found = compared(listed(PEOPLE, SAMPLE), rankers=rankers, metrics=["ndcg@5", "map"])
+    assert len(found.powered) == 6
+    for pair in found.powered:
+        assert pair.p_holm >= pair.found.powered.p
+    assert json.loads(json.dumps(found.as_dict()))["powered"][0]["p_holm"] is not None
+
+
+def test_what_cannot_be_is_refused() -> None:
+    people = listed(PEOPLE, SAMPLE)
+    with pytest.raises(UsageError, match="give --cheap"):
+        ltr.compare(RANKERS, PEOPLE, "map", strata={})
+    with pytest.raises(UsageError, match="leave out --cheap"):
+        compared(people, rankers=["live:x@y", "live:z@y"])
+    labels = CHEAP.labels.copy()
+    labels[:DOCUMENTS] = 0
+    with pytest.raises(UsageError, match="leaves out queries"):
+        compared(people, replace(CHEAP, labels=labels), metrics="ndcg@5,empty=skip")
+    others = [replace(query, query_id=f"x{query.query_id}") for query in people.queries]
+    with pytest.raises(BadInput, match="none of the queries that people judged"):
+        compared(Judgments(others))
+    strange = [replace(q, document_ids=["z"], grades=q.grades[:1]) for q in people.queries]
+    with pytest.raises(BadInput, match="none of the documents that people judged"):
+        compared(Judgments(strange))
+    with pytest.raises(BadInput, match="do not know their documents"):
+        compared(people, replace(CHEAP, document_ids=None))
+    with pytest.raises(BadInput, match="is in no stratum"):
+        compared(people, strata={"q0": "1"})
+    with pytest.raises(Refused, match="people judged 1 of the 240 queries"):
+        compared(listed(PEOPLE, SAMPLE[:1]))
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    command = commands_in(tmp_path, monkeypatch, capsys)
+    monkeypatch.setenv("COLUMNS", "80")
+    save_dataset(CHEAP, "clicks.parquet")
+    save_model(LinearModel(NAMES, np.array([1.0, 0.5])), Path("linear.json"))
+    with Path("sample.tsv").open("w", newline="") as file:
+        rows = csv.writer(file, delimiter="\t")
+        rows.writerow(["query_id", "query", "doc_id", "grade"])
+        for query in listed(PEOPLE, SAMPLE).queries:
+            for name, grade in zip(query.document_ids, query.grades, strict=True):
+                rows.writerow([query.query_id, query.query_id, name, int(grade)])
+    return command
+
+
+def test_the_command_says_what_either_judge_says_and_fits_80_columns(run: Run) -> None:
+    asked = ["compare", "linear.json", "feature:likes", "--data", "sample.tsv"]
+    asked += ["--cheap", "clicks.parquet", "--metrics", "ndcg@5", "--resamples", "200"]
+    code, out, _ = run(*asked)
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 80
+    for words in ("cheap, biased", "people", "λ = 0.", "human-judged queries", "by both judges"):
+        assert words in " ".join(out.split())
+    told = json.loads(run(*asked, "--json")[1])
+    found = ltr.compare(
+        ["linear.json", "feature:likes"], "sample.tsv", "ndcg@5", cheap="clicks.parquet",
+        resamples=200,
+    )  # fmt: skip
+    assert told["powered"] == json.loads(json.dumps(found.as_dict()["powered"]))
+    assert "by 60 human-judged and 240 cheaply judged queries" in repr(found)
+    assert "human-judged" in found._repr_html_()
