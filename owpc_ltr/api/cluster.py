@@ -172,6 +172,9 @@ class Cluster(Explanations, LiveLists, Workbench):
         require_gain: Any = None,
         over: str = "champion",
         data: RankingDataset | None = None,
+        cheap: Any = None,
+        human: Any = None,
+        strata: Any = None,
         tolerance: float = 1e-5,
         keep: int | None = None,
         allow_slow: bool = False,
@@ -195,11 +198,15 @@ class Cluster(Explanations, LiveLists, Workbench):
         `client_scored` the client scores whatever it is: also a model of features that are in no
         index, which searches then look up in tables; `join` has such tables, as for `log_features`,
         to prove that. `plugins` are files in which the metric may be.
+        With `cheap` judgments of all queries and `human` ones of a random sample of them (files, or
+        what was read), the interval of the gain is people's, made sharper by the cheap ones;
+        `strata` are those that `judge_next` wrote, where it drew the sample.
         Raises Refused, with the model taken out again and the name where it was, if a score
         differs by more than `tolerance`, the gain is not shown, or a feature moved by more than
         `max_drift` standard deviations since training, or less than `probe_share` of the documents
         or queries of the proof are in the index.
         """
+        from owpc_ltr.api.gate_judgments import gate_judgments
         from owpc_ltr.engine.deployment.gate import Gate
         from owpc_ltr.engine.deployment.live_gate import LiveGate
         from owpc_ltr.engine.deployment.store_form import Budget
@@ -212,6 +219,8 @@ class Cluster(Explanations, LiveLists, Workbench):
 
         registry = load(map(Path, plugins))
         metric = None if require_gain is None else parse_metric(require_gain, registry)
+        judged = gate_judgments(metric, data, cheap, human, strata, live)
+        data = judged.data
         if metric is not None and data is None and live is None:
             raise UsageError("--require-gain needs judged queries to compare on: give --data FILE")
         if metric is None and live is not None:
@@ -219,7 +228,7 @@ class Cluster(Explanations, LiveLists, Workbench):
         tables = tables_of(join)
         gate: Gate | LiveGate | None = None
         if metric is not None and data is not None:
-            gate = Gate(metric, data, over)
+            gate = Gate(metric, data, over, judged.human, judged.strata)
         samples = None if data is None else parity_samples_of(data)
         path = Path(model) if isinstance(model, Path | str) else None
         ranker = load_model(path) if path is not None else model

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from owpc_ltr.api.compared_data import Data, read_data, without_features
 from owpc_ltr.api.compared_rankers import Asked
@@ -17,13 +18,13 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.types import Judgments
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.partitioned.in_memory import in_memory
-from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.comparing.figures import PoweredPair
 from owpc_ltr.evaluation.comparing.on_data import measure_on_data
 from owpc_ltr.evaluation.comparing.result import RankerComparison
 from owpc_ltr.evaluation.evaluate import importance_of
 from owpc_ltr.evaluation.human_sample import (
     HumanSample,
+    check_counted,
     human_sample,
     in_all,
     sample_weights,
@@ -31,8 +32,7 @@ from owpc_ltr.evaluation.human_sample import (
 )
 from owpc_ltr.evaluation.multiple_comparisons import holm
 from owpc_ltr.evaluation.prediction_powered import prediction_powered
-from owpc_ltr.evaluation.sample_randomness import UNLIKELY
-from owpc_ltr.metrics import Metric
+from owpc_ltr.evaluation.sample_randomness import doubts_of_sample
 
 
 def compare_with_cheap(
@@ -67,12 +67,11 @@ def compare_with_cheap(
     own = replace(asked, queries="all", weighted=True)
     found = compare_on_data(own, of_people, documents, id_field)
     of_all = measure_on_data(rankers, part, asked.how.metrics, asked.how.unjudged)
-    differences = {
-        name: [in_all(one.per_query, places, part.n_queries) for one in found.ranker(name).measured]
-        for name in rankers
-    }
-    cheaply = {name: one.values for name, one in of_all.rankers.items()}
-    pairs = _pairs(found, part, cheaply, differences, weights, named)
+    by_people = {name: [one.per_query for one in found.ranker(name).measured] for name in rankers}
+    by_cheap = {name: one.values for name, one in of_all.rankers.items()}
+    pairs = _pairs(found, part, by_cheap, by_people, places, weights, named)
+    # Of the least of so many, Bonferroni's.
+    least = min(1.0, len(pairs) * min(one.found.p_random for one in pairs))
     return replace(
         found,
         powered=pairs,
@@ -84,7 +83,7 @@ def compare_with_cheap(
             *found.notes,
             *_how(found, part, strata is not None),
         ),
-        warnings=(*found.warnings, *_doubts(pairs)),
+        warnings=(*found.warnings, *doubts_of_sample(least)),
     )
 
 
@@ -101,6 +100,7 @@ def _pairs(
     part: RankingDataset,
     cheap: Mapping[str, list[Vector]],
     human: Mapping[str, list[Vector]],
+    places: NDArray[np.int64],
     weights: Vector | None,
     strata: list[str] | None,
 ) -> tuple[PoweredPair, ...]:
@@ -113,21 +113,14 @@ def _pairs(
         by_cheap, by_people = (
             values[pair.a][number] - values[pair.b][number] for values in (cheap, human)
         )
-        _check_counted(found.metrics[number], by_cheap, by_people, found.n_queries)
-        told.append(prediction_powered(by_cheap, by_people, ids, weights=weights, strata=strata))
+        check_counted(found.metrics[number], by_cheap, by_people)
+        spread = in_all(by_people, places, part.n_queries)
+        told.append(prediction_powered(by_cheap, spread, ids, weights=weights, strata=strata))
     corrected = holm(np.array([one.powered.p for one in told])).tolist()
     return tuple(
         PoweredPair(pair.a, pair.b, pair.metric, one, p, pair.higher_is_better)
         for pair, one, p in zip(found.pairs, told, corrected, strict=True)
     )
-
-
-def _check_counted(metric: Metric, cheap: Vector, human: Vector, n_human: int) -> None:
-    if np.isnan(cheap).any() or np.isfinite(human).sum() < n_human:
-        raise UsageError(
-            f"{metric} leaves out queries, and what is left of a random sample then is none: "
-            "choose a metric that counts all (empty=zero), and --unjudged zero or condensed"
-        )
 
 
 def _how(found: RankerComparison, part: RankingDataset, stratified: bool) -> Iterator[str]:
@@ -138,14 +131,3 @@ def _how(found: RankerComparison, part: RankingDataset, stratified: bool) -> Ite
     )
     if stratified:
         yield "people's own means weigh each query by how many of its stratum it stands for"
-
-
-def _doubts(pairs: tuple[PoweredPair, ...]) -> Iterator[str]:
-    least = min(pairs, key=lambda one: one.found.p_random)
-    p = least.found.p_random
-    if p * len(pairs) < UNLIKELY:
-        yield (
-            "the human-judged queries are no random sample of the cheaply judged ones: by these, "
-            f"{least.a} and {least.b} differ otherwise on them in {least.metric} (p = {p:.2g}); "
-            "draw them by chance (owpc-ltr judge next), or no interval holds"
-        )

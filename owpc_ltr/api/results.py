@@ -23,6 +23,7 @@ from owpc_ltr.engine.search.profile import Profile
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.evaluation.comparing.result import ComparedPair, ComparedRanker, RankerComparison
 from owpc_ltr.evaluation.evaluate import Measured
+from owpc_ltr.evaluation.prediction_powered import PredictionPowered, strength_in_words
 from owpc_ltr.evaluation.reconciling import Reconciled
 from owpc_ltr.evaluation.risk_bounds import Bound
 from owpc_ltr.explaining.explanation import Explanation
@@ -74,6 +75,7 @@ __all__ = [
     "Parity",
     "PartitionedDataset",
     "Pooled",
+    "PredictionPowered",
     "Profile",
     "RankerComparison",
     "RankingDataset",
@@ -88,4 +90,5 @@ __all__ = [
     "Verified",
     "inspection_figures",
     "inspection_trials",
+    "strength_in_words",
 ]

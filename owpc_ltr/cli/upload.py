@@ -45,6 +45,24 @@ class Proof:
         Reads(),
         typer.Option(help="Judged queries: held-out ones for the gain, and for the scores' check."),
     ] = None
+    cheap: Annotated[
+        Path | None,
+        Reads(),
+        typer.Option(
+            help="In place of --data: cheap judgments (clicks, a language model) of all queries, "
+            "beside --human."
+        ),
+    ] = None
+    human: Annotated[
+        Path | None,
+        Reads(),
+        typer.Option(help="People's judgments of a random sample of them: a list or a dataset."),
+    ] = None
+    strata: Annotated[
+        Path | None,
+        Reads(),
+        typer.Option(help="The strata that judge next wrote, if it drew the sample."),
+    ] = None
 
     live: LiveOptions
     queries: Annotated[
@@ -55,7 +73,8 @@ class Proof:
     def asked(self, show: Progress) -> dict[str, Any]:
         """What must be shown, as an upload takes it."""
         self.live.refuse_without_live()
-        if self.require_gain and self.data is None and not self.live.live:
+        given = self.data or self.cheap or self.human
+        if self.require_gain and given is None and not self.live.live:
             raise UsageError("--require-gain needs judged queries to compare on: give --data FILE")
         proof = self.live.proof(self.queries, show) if self.live.live else None
         judged = None if self.data is None else _read(self.data)
@@ -63,6 +82,9 @@ class Proof:
             "require_gain": self.require_gain,
             "over": self.over,
             "data": judged,
+            "cheap": self.cheap,
+            "human": self.human,
+            "strata": self.strata,
             "live": proof,
             "plugins": self.plugin or (),
         }
@@ -146,6 +168,8 @@ def upload(
     code is 5. So it is, and nothing is uploaded, if --require-gain is not met: the 95 % interval of
     the gain must be above 0. With --live that is the gain of what users get from the whole index,
     unjudged documents taken for irrelevant; and the gain with these left out must not be below 0.
+    With --cheap and --human it is that by people's judgments of a sample, made sharper by cheap
+    ones of all queries (prediction-powered).
     So it is too if the LTR plugin's cache is too small for the model.
     """
     from owpc_ltr.api.results import NotBetter
@@ -217,12 +241,34 @@ def _print_gate(result: GateResult | None, name: str) -> None:
     if result is None:
         typer.echo(f"'{name}' pointed to nothing before: there was no gain to measure")
         return
+    if result.powered is not None:
+        _print_powered(result)
+        return
     found = result.comparison
     typer.echo(
         f"gain in {result.metric} over '{result.over}': {found.mean_difference:+.4f} "
         f"[{found.low:+.4f}, {found.high:+.4f}] on {found.n_queries} held-out queries"
         f"{result.by_importance}, p = {found.p_permutation:.3g}; so many show a gain of "
         f"{found.detectable:.4f} four times in five"
+    )
+    for caution in result.cautions:
+        typer.echo(caution)
+    _print_losers(result.losers)
+
+
+def _print_powered(result: GateResult) -> None:
+    """The gain by both judges, beside either alone."""
+    from owpc_ltr.api.results import strength_in_words
+
+    found = result.powered
+    if found is None:
+        return
+    typer.echo(
+        f"gain in {result.metric} over '{result.over}': {found.powered.mean:+.4f} "
+        f"[{found.powered.low:+.4f}, {found.powered.high:+.4f}] on {found.n_human} human-judged of "
+        f"{found.n_queries} held-out queries{result.by_importance}; people alone "
+        f"{found.by_human.mean:+.4f} [{found.by_human.low:+.4f}, {found.by_human.high:+.4f}], the "
+        f"cheap judge alone, who is biased, {found.by_cheap.mean:+.4f}; {strength_in_words(found)}"
     )
     for caution in result.cautions:
         typer.echo(caution)

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.types import Judgments
-from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.metrics import Metric
 
 _BETWEEN = "\n"
 """Stands between query and document in a key."""
@@ -56,6 +57,15 @@ def human_sample(cheap: RankingDataset, human: Judgments | RankingDataset) -> Hu
         if not shared:
             raise _other("queries", "among the cheap judgments")
     return HumanSample(data, tuple(_notes(alone, unknown)))
+
+
+def check_counted(metric: Metric, cheap: Vector, human: Vector) -> None:
+    """Refuse differences of a metric that leaves out queries."""
+    if np.isnan(cheap).any() or np.isnan(human).any():
+        raise UsageError(
+            f"{metric} leaves out queries, and what is left of a random sample then is none: "
+            "choose a metric that counts all (empty=zero), and --unjudged zero or condensed"
+        )
 
 
 def in_all(values: Vector, places: NDArray[np.int64], n_queries: int) -> Vector:

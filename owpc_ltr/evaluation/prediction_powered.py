@@ -145,6 +145,21 @@ def prediction_powered(
     )
 
 
+def strength_in_words(found: PredictionPowered) -> str:
+    """How much cheap judgments help, and how many human ones more would decide."""
+    help_ = "λ = 0: the cheap judgments do not help"
+    if found.strength:
+        worth = f"{found.n_worth:,.0f} human-judged queries"
+        help_ = f"λ = {found.strength:.2f}, worth {worth}"
+    if found.n_more is None:
+        more = "not even all of these queries, judged by people, would decide at this spread"
+    elif found.n_more == 0:
+        more = "it is decided"
+    else:
+        more = f"some {found.n_more:,} human-judged queries more would decide at this spread"
+    return f"{help_}; {more}"
+
+
 def _mean(sample: SampledQueries, slopes: Vector) -> tuple[float, _Variance]:
     """The mean with these slopes, one a human-judged query, and its variance.
 

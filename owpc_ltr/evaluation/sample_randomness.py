@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -29,3 +30,13 @@ def p_of_random(sample: SampledQueries) -> float:
         if variance > 0.0 and math.isfinite(apart):
             p = min(p, 2.0 * float(stdtr(degrees, -abs(apart) / math.sqrt(variance))))
     return min(1.0, 2.0 * p)
+
+
+def doubts_of_sample(p: float) -> Iterator[str]:
+    """What is said of a sample that is visibly not random."""
+    if p < UNLIKELY:
+        yield (
+            "the human-judged queries are no random sample of the cheaply judged ones: by cheap "
+            f"judgments, the rankers differ otherwise on them (p = {p:.2g}); draw them by chance "
+            "(owpc-ltr judge next), or no interval holds"
+        )

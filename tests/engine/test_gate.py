@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.deployment.aliases import Aliases
 from owpc_ltr.engine.deployment.gate import Gate, NotBetter
@@ -175,7 +176,7 @@ def two_minds() -> RankingDataset:
     return make_dataset(features, labels, ids, feature_names=FEATURESET.feature_names)
 
 
-def test_queries_count_by_their_importance(small: Small) -> None:
+def test_importance_decides_whether_a_model_gets_in(small: Small) -> None:
     put(small, linear(BAD, source={"fingerprint": "another"}))
     good = linear(GOOD, source={"fingerprint": "another"})
     data = two_minds()
@@ -197,6 +198,79 @@ def test_queries_count_by_their_importance(small: Small) -> None:
     ]
     expected = np.average(values[0] - values[1], weights=likes_good)
     assert gains.mean_difference == pytest.approx(float(expected), abs=1e-12)
+
+
+def cheaply(share: float, wrong: float = 0.1) -> tuple[RankingDataset, Judgments]:
+    """A cheap judge's labels of all queries, and people's of a random share of them."""
+    rng = np.random.default_rng(4)
+    data = replace(DATA, document_ids=pa.array([f"d{n}" for n in range(DATA.n_documents)]))
+    swapped = np.where(rng.random(data.n_documents) < wrong, 3 - data.labels, data.labels)
+    chosen = rng.permutation(data.n_queries)[: int(share * data.n_queries)]
+    people = [
+        JudgedQuery(
+            f"q{n}", {}, [f"d{d}" for d in range(8 * n, 8 * n + 8)], DATA.labels[8 * n : 8 * n + 8]
+        )
+        for n in chosen.tolist()
+    ]
+    return replace(data, labels=swapped.astype(np.float32)), Judgments(people)
+
+
+def unknowing(weights: tuple[float, ...]) -> LinearModel:
+    return linear(weights, source={"fingerprint": "another"})
+
+
+def test_people_and_a_cheap_judge_together_let_a_better_model_in(small: Small) -> None:
+    cheap, people = cheaply(0.5)
+    put(small, unknowing(BAD))
+    done = put(small, unknowing(GOOD), data=cheap, human=people).gate
+    assert done is not None
+    assert done.powered is not None
+    assert (done.powered.n_queries, done.powered.n_human) == (80, 40)
+    assert done.powered.powered.low > 0
+    assert done.passed
+    assert done.comparison.n_queries == 40
+    assert done.powered.by_human.mean == pytest.approx(done.comparison.mean_difference)
+    assert done.as_dict()["powered"]["decided"] is True
+
+
+def test_a_cheap_judge_whom_people_contradict_lets_nobody_in(small: Small) -> None:
+    """The cheap judge likes the new model on every query; people like the old one."""
+    put(small, unknowing(GOOD))
+    cheap, people = cheaply(0.5)
+    bad = cheap.features[:, 1]
+    flattering = replace(cheap, labels=np.clip(np.round(bad - 1), 0, 3).astype(np.float32))
+    assert put(replace(small, name=f"{small.name}-c"), unknowing(GOOD)).gate is None
+    with pytest.raises(NotBetter, match="the cheap judge alone, who is biased, \\+0") as no:
+        put(small, unknowing(BAD), data=flattering, human=people)
+    found = no.value.result.powered
+    assert found is not None
+    assert found.by_cheap.low > 0
+    assert found.powered.high < 0
+
+
+def test_an_error_must_fall_by_both_judges_too(small: Small) -> None:
+    cheap, people = cheaply(0.5)
+    metric = parse_metric("pairwise-error")
+    put(small, unknowing(BAD))
+    done = put(small, unknowing(GOOD), data=cheap, human=people, metric=metric).gate
+    assert done is not None
+    assert done.powered is not None
+    assert done.powered.powered.low > 0
+
+
+def test_people_may_judge_a_dataset_of_their_own_and_held_out_queries_count_alone(
+    small: Small,
+) -> None:
+    cheap, _ = cheaply(1.0, 0.02)
+    split = HashSplit(0.1, 0.6)
+    source = {"fingerprint": cheap.fingerprint, "split": split.as_dict()}
+    put(small, linear(BAD, source=source))
+    own = replace(DATA, document_ids=cheap.document_ids).select(np.arange(0, 80, 2))
+    done = put(small, linear(GOOD, source=source), data=cheap, human=own).gate
+    assert done is not None
+    assert done.powered is not None
+    test = split.sides(cheap) == "test"
+    assert (done.powered.n_queries, done.powered.n_human) == (test.sum(), test[::2].sum())
 
 
 def test_queries_that_are_all_as_important_change_no_figure(small: Small) -> None:

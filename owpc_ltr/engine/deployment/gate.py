@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,19 +12,34 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.judgments.types import Judgments
 from owpc_ltr.data.query_texts import query_text
 from owpc_ltr.data.sources import known_sides
 from owpc_ltr.engine.deployment.aliases import ROLES, Aliases
 from owpc_ltr.engine.deployment.certificates import Certificate, Certificates
+from owpc_ltr.engine.deployment.gate_result import GateResult, NotBetter
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.evaluation.evaluate import compare, importance_of, measure
-from owpc_ltr.evaluation.significance import Comparison
+from owpc_ltr.evaluation.evaluate import Measured, compare, importance_of, measure
+from owpc_ltr.evaluation.human_sample import (
+    HumanSample,
+    check_counted,
+    human_sample,
+    in_all,
+    sample_weights,
+    strata_of,
+)
+from owpc_ltr.evaluation.prediction_powered import (
+    prediction_powered,
+)
+from owpc_ltr.evaluation.sample_randomness import doubts_of_sample
 from owpc_ltr.evaluation.unused_weights import unused_weights
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.metrics import Metric
 from owpc_ltr.protocols import Model
+
+__all__ = ["Gate", "GateResult", "NotBetter", "held_out", "pass_gate"]
 
 _SHOWN = 10
 
@@ -33,67 +48,16 @@ _SHOWN = 10
 class Gate:
     """What a new model must show: a gain in a metric over another model, on judged queries.
 
-    `over` is `champion`, `challenger`, or an immutable name.
+    `over` is `champion`, `challenger`, or an immutable name. With `human` judgments of a random
+    sample of the queries, or of each of the `strata`, those of `data` are cheap ones, and people
+    decide.
     """
 
     metric: Metric
     data: RankingDataset
     over: str = "champion"
-
-
-@dataclass(frozen=True)
-class GateResult:
-    """The comparison, whose differences are the new model's gains, and the queries that lose most.
-
-    `losers` have `query_id`, `keywords`, and the metric's value with the `new` and the `old` model.
-    `cautions` say what is not known of the comparison. Where it is `weighted`, each query counts by
-    its importance.
-    """
-
-    metric: str
-    over: str
-    comparison: Comparison
-    losers: tuple[dict[str, Any], ...]
-    cautions: tuple[str, ...] = ()
-    weighted: bool = False
-
-    @property
-    def passed(self) -> bool:
-        """Whether the whole 95 % interval of the gain is above 0."""
-        return self.comparison.low > 0
-
-    @property
-    def by_importance(self) -> str:
-        """What is said after a number of queries: by what they count, where not all alike."""
-        return ", weighted by their importance" if self.weighted else ""
-
-    def as_dict(self) -> dict[str, Any]:
-        """The result as JSON."""
-        return {
-            "metric": self.metric,
-            "over": self.over,
-            "weighted": self.weighted,
-            "passed": self.passed,
-            "comparison": self.comparison.as_dict(),
-            "losers": list(self.losers),
-            "cautions": list(self.cautions),
-        }
-
-
-class NotBetter(Refused):
-    """The gate's no, with what it found."""
-
-    def __init__(self, result: GateResult) -> None:
-        """Say the interval, and what the queries could have shown at all."""
-        self.result = result
-        found = result.comparison
-        super().__init__(
-            f"no gain in {result.metric} over '{result.over}' is shown: "
-            f"{found.mean_difference:+.4f} with a 95 % interval of [{found.low:+.4f}, "
-            f"{found.high:+.4f}] on {found.n_queries} held-out queries"
-            f"{result.by_importance} (p = {found.p_permutation:.3g}; so many show a gain of "
-            f"{found.detectable:.4f} four times in five): nothing was uploaded"
-        )
+    human: Judgments | RankingDataset | None = None
+    strata: Mapping[str, str] | None = None
 
 
 def pass_gate(
@@ -108,22 +72,73 @@ def pass_gate(
     if other is None:
         return None
     data = held_out(gate.data, model, other)
-    old = _scores(other, featureset, data)
-    new = model.score(data.features)
-    weights = importance_of(data)
-    measured = [measure(scores, data, [gate.metric], weights)[0] for scores in (new, old)]
-    better = measured if gate.metric.higher_is_better else measured[::-1]
-    result = GateResult(
-        str(gate.metric),
-        other.model,
-        compare(better[0], better[1], weights=weights),
-        _losers(data, gate.metric, measured[0].per_query, measured[1].per_query),
-        (*_cautions(model, other), *unused_weights(data)),
-        weighted=weights is not None,
-    )
+    both = _Both(model, other, featureset, gate.metric)
+    if gate.human is not None:
+        result = _by_both_judges(gate, gate.human, both, data)
+    else:
+        weights = importance_of(data)
+        new, old = both.measured(data)
+        better = (new, old) if gate.metric.higher_is_better else (old, new)
+        result = GateResult(
+            str(gate.metric),
+            other.model,
+            compare(*better, weights=weights),
+            _losers(data, gate.metric, new.per_query, old.per_query),
+            (*_cautions(model, other), *unused_weights(data)),
+            weighted=weights is not None,
+        )
     if not result.passed:
         raise NotBetter(result)
     return result
+
+
+@dataclass(frozen=True)
+class _Both:
+    """The new model and the other one, measured on the same data."""
+
+    model: Model
+    other: Certificate
+    featureset: FeatureSet
+    metric: Metric
+
+    def measured(self, data: RankingDataset) -> tuple[Measured, Measured]:
+        old = _scores(self.other, self.featureset, data)
+        new = self.model.score(data.features)
+        first, second = (measure(scores, data, [self.metric])[0] for scores in (new, old))
+        return first, second
+
+
+def _by_both_judges(
+    gate: Gate, human: Judgments | RankingDataset, both: _Both, data: RankingDataset
+) -> GateResult:
+    """The gain by people's judgments of a sample and cheap ones of all queries."""
+    sample = human_sample(gate.data, human)
+    of_people, places = sample.among(data.query_ids)
+    if isinstance(human, RankingDataset):
+        # Splits are by the hash of ids: what is left of a random sample is one.
+        unseen = HumanSample(held_out(of_people, both.model, both.other))
+        of_people, places = unseen.among(data.query_ids)
+    strata = strata_of(data.query_ids, gate.strata)
+    weights = importance_of(data)
+    sign = 1.0 if gate.metric.higher_is_better else -1.0
+    cheap_new, cheap_old = both.measured(data)
+    new, old = both.measured(of_people)
+    gains = sign * (cheap_new.per_query - cheap_old.per_query)
+    by_people = sign * (new.per_query - old.per_query)
+    check_counted(gate.metric, gains, by_people)
+    spread = in_all(by_people, places, data.n_queries)
+    ids = data.query_ids.to_pylist()
+    found = prediction_powered(gains, spread, ids, weights=weights, strata=strata)
+    better = (new, old) if sign > 0 else (old, new)
+    return GateResult(
+        str(gate.metric),
+        both.other.model,
+        compare(*better, weights=sample_weights(weights, places, strata)),
+        _losers(of_people, gate.metric, new.per_query, old.per_query),
+        (*_cautions(both.model, both.other), *sample.notes, *unused_weights(data), *doubts_of_sample(found.p_random)),
+        weighted=weights is not None,
+        powered=found,
+    )
 
 
 def held_out(data: RankingDataset, model: Model, other: Certificate) -> RankingDataset:

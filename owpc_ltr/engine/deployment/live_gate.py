@@ -108,7 +108,7 @@ def pass_live_gate(
     result = LiveGateResult(
         str(measured.metric), over, measured.comparison, tuple(found.losers()),
         tuple(_cautions(gate, model, other)), question.weights is not None,
-        measured.condensed, found,
+        condensed=measured.condensed, live=found,
     )  # fmt: skip
     if not result.passed:
         raise NotBetterLive(result)

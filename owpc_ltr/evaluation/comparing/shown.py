@@ -6,7 +6,7 @@ import math
 
 from owpc_ltr.data import html
 from owpc_ltr.evaluation.comparing.figures import ComparedPair, Figures
-from owpc_ltr.evaluation.prediction_powered import PredictionPowered
+from owpc_ltr.evaluation.prediction_powered import strength_in_words
 
 UNJUDGED = {
     "zero": "unjudged documents count as irrelevant",
@@ -68,7 +68,7 @@ def powered_words(found: Figures) -> list[str]:
     lines = [
         f"{pair.metric} {pair.a} − {pair.b}: {told.powered.mean:+.4f} [{told.powered.low:+.4f}, "
         f"{told.powered.high:+.4f}] by {told.n_human:,} human-judged and {told.n_queries:,} "
-        f"cheaply judged queries; {', '.join(strength(told))}"
+        f"cheaply judged queries; {strength_in_words(told)}"
         for pair in found.powered
         for told in [pair.found]
     ]
@@ -78,25 +78,6 @@ def powered_words(found: Figures) -> list[str]:
         of = f"corrected over {count} comparisons (Holm)" if count > 1 else "one comparison"
         lines.append(f"better by both judges at 5 %, {of}: {'; '.join(better) or 'none is shown'}")
     return lines
-
-
-def strength(told: PredictionPowered) -> list[str]:
-    """How much cheap judgments help, and how many human ones would decide."""
-    help_ = (
-        f"λ = {told.strength:.2f}, worth {told.n_worth:,.0f} human-judged queries"
-        if told.strength
-        else "λ = 0: the cheap judgments do not help"
-    )
-    return [help_, further(told)]
-
-
-def further(told: PredictionPowered) -> str:
-    """How many human-judged queries more would decide."""
-    if told.n_more is None:
-        return "not even all of these queries, judged by people, would decide at this spread"
-    if told.n_more == 0:
-        return "it is decided"
-    return f"some {told.n_more:,} human-judged queries more would decide at this spread"
 
 
 def at_the_border(found: Figures) -> list[str]:

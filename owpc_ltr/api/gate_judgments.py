@@ -1,0 +1,52 @@
+"""What a new model is measured on: judgments of one kind, or cheap ones and some of people's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from owpc_ltr.errors import UsageError
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.judgments.types import Judgments
+
+
+class GateJudgments(NamedTuple):
+    """The judged queries, and people's judgments of a sample where the first are cheap."""
+
+    data: RankingDataset | None
+    human: Judgments | RankingDataset | None = None
+    strata: Mapping[str, str] | None = None
+
+
+def gate_judgments(
+    metric: Any, data: RankingDataset | None, cheap: Any, human: Any, strata: Any, live: Any
+) -> GateJudgments:
+    """What was given, read. Raises UsageError for what does not go together."""
+    if cheap is None and human is None:
+        if strata is not None:
+            raise UsageError("strata are of a sample that people judged: give --cheap and --human")
+        return GateJudgments(data)
+    if cheap is None or human is None:
+        lacking = "--cheap" if cheap is None else "--human"
+        raise UsageError(
+            "cheap judgments are of all queries, human ones of a sample of them, and go together: "
+            f"give {lacking}, too"
+        )
+    if metric is None:
+        raise UsageError("--cheap and --human show a gain: say in which metric with --require-gain")
+    if data is not None or live is not None:
+        other = "--data" if data is not None else "--live"
+        raise UsageError(f"--cheap and {other} are two ways to show a gain: leave out one")
+    from owpc_ltr.api.compared_data import read_data
+    from owpc_ltr.api.comparing_cheap import judged_data
+    from owpc_ltr.api.strata import read_strata
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.data.partitioned.in_memory import in_memory
+
+    people = read_data(human) if isinstance(human, Path | str) else human
+    if isinstance(people, PartitionedDataset):
+        people = in_memory(people, "--human")
+    return GateJudgments(judged_data(cheap), people, read_strata(strata))
