@@ -45,11 +45,7 @@ def compare_with_cheap(
 ) -> RankerComparison:
     """The comparison by people, with the pairs by both judges."""
     everything = judged_data(cheap)
-    people = read_data(data) if isinstance(data, Path | str) else data
-    if isinstance(people, PartitionedDataset):
-        people = in_memory(people, "--cheap")
-    if isinstance(people, Judgments) and not everything.n_features:
-        people = without_features(people)
+    people = judged_people(data, everything)
     sample = human_sample(everything, people)
     rankers, part, chosen = chosen_data(asked, everything, documents, id_field)
     assert isinstance(part, RankingDataset)  # noqa: S101 - told to the type checker
@@ -93,6 +89,16 @@ def judged_data(given: Data | Path | str) -> RankingDataset:
     if isinstance(data, Judgments):
         return without_features(data)
     return in_memory(data, "--cheap") if isinstance(data, PartitionedDataset) else data
+
+
+def judged_people(given: Data | Path | str, cheap: RankingDataset) -> Judgments | RankingDataset:
+    """People's judgments; a list as a dataset where there are no features to join."""
+    people = read_data(given) if isinstance(given, Path | str) else given
+    if isinstance(people, PartitionedDataset):
+        people = in_memory(people, "--cheap")
+    if isinstance(people, Judgments) and not cheap.n_features:
+        return without_features(people)
+    return people
 
 
 def _pairs(

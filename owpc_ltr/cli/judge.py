@@ -10,6 +10,7 @@ import typer
 from owpc_ltr.cli.cluster import ClusterOptions, StoreOptions
 from owpc_ltr.cli.files import Reads, Writes
 from owpc_ltr.cli.groups import grouped
+from owpc_ltr.cli.judge_next import judge_next
 from owpc_ltr.cli.judgment_files import Format, Reading, write
 from owpc_ltr.cli.live import LiveQuery, LiveWindow
 from owpc_ltr.cli.options import Index, Join, Json, Params, Report, Seed
@@ -23,6 +24,9 @@ app = typer.Typer(
 @app.callback()
 def judge() -> None:
     """Which documents to judge next; judgments in other formats."""
+
+
+app.command("next")(judge_next)
 
 
 @app.command("pool")

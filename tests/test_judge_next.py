@@ -1,0 +1,248 @@
+"""What people judge next is drawn by chance, more often where it narrows the interval most."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from owpc_ltr.api.judging_next import judge_next
+from owpc_ltr.data.judgments.types import Judgments
+from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.evaluation.next_queries import allocated, draw_next, strata_by_size
+from owpc_ltr.evaluation.prediction_powered import prediction_powered
+from tests.commands import Run
+from tests.test_compare_cheap import CHEAP, PEOPLE, RANKERS, SAMPLE, listed, run  # noqa: F401
+
+N = 500
+
+
+def ids() -> list[str]:
+    return [f"q{number}" for number in range(N)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10_000), st.integers(0, 300))
+def test_no_other_allocation_of_as_many_is_better(seed: int, n: int) -> None:
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(2, 100, 4)
+    counts = np.minimum(rng.integers(0, 5, 4), sizes)
+    spread = rng.uniform(0.1, 2.0, 4)
+    found = allocated(sizes, counts, spread, n)
+    least = np.maximum(counts, np.minimum(sizes, 2))
+    assert (found >= least).all()
+    assert (found <= sizes).all()
+    assert found.sum() == min(sizes.sum(), max(least.sum(), counts.sum() + n))
+
+    def variance(allocation: Any) -> float:
+        return float(((sizes * spread) ** 2 / allocation).sum())
+
+    for give in range(4):
+        for take in range(4):
+            moved = found.copy()
+            moved[give] -= 1
+            moved[take] += 1
+            if (moved >= least).all() and (moved <= sizes).all():
+                assert variance(moved) >= variance(found) - 1e-9
+
+
+def test_equal_spread_is_drawn_in_proportion() -> None:
+    found = allocated(np.array([100, 200, 300]), np.zeros(3, np.int64), np.ones(3), 60)
+    assert found.tolist() == [10, 20, 30]
+
+
+def test_strata_are_of_like_differences() -> None:
+    differences = np.concatenate([np.zeros(60), np.linspace(-1, 1, 441)[:440]])
+    strata = strata_by_size(differences)
+    assert set(strata[:60]) == {0}
+    assert np.bincount(strata)[1:].tolist() == pytest.approx([110] * 4, abs=2)
+    order = np.argsort(np.abs(differences), kind="stable")
+    assert (np.diff(strata[order]) >= 0).all()
+    assert set(strata_by_size(np.zeros(9))) == {0}
+    assert set(strata_by_size(np.ones(9))) == {0}
+
+
+def test_a_judged_query_is_not_drawn_again_and_all_are_in_the_end() -> None:
+    rng = np.random.default_rng(0)
+    cheap = rng.normal(size=N)
+    residuals = np.where(np.arange(N) < 50, rng.normal(size=N), np.nan)
+    strata = strata_by_size(cheap).astype(str)
+    some = draw_next(cheap, strata, residuals, ids(), 70)
+    assert len(set(some.queries.tolist())) == 70
+    assert some.queries.min() >= 50
+    assert sum(one.to_judge for one in some.strata) == 70
+    assert sum(one.judged for one in some.strata) == 50
+    everything = draw_next(cheap, strata, residuals, ids(), 10_000)
+    assert sorted(everything.queries.tolist()) == list(range(50, N))
+    assert all(one.probability == 1.0 for one in everything.strata)
+
+
+def test_every_query_of_a_stratum_is_as_likely() -> None:
+    rng = np.random.default_rng(0)
+    cheap = rng.normal(size=60)
+    strata = strata_by_size(cheap, 2).astype(str)
+    drawn = np.zeros(60)
+    for seed in range(600):
+        found = draw_next(cheap, strata, np.full(60, np.nan), ids()[:60], 20, seed)
+        drawn[found.queries] += 1
+    for stratum in found.strata:
+        own = drawn[strata == stratum.name] / 600
+        error = np.sqrt(stratum.probability * (1 - stratum.probability) / 600)
+        assert np.abs(own - stratum.probability).max() < 4.5 * error
+
+
+def rounds(resamples: int, n: int, *, told: bool) -> Iterator[tuple[Any, Any, float]]:
+    """A random sample of 40, then n that were drawn; beside a random sample of as many."""
+    rng = np.random.default_rng(3)
+    for number in range(resamples):
+        size = rng.exponential(0.3, N) * (rng.random(N) < 0.5)
+        truth = 0.05 + size * rng.choice([1.5, -1.0], N) * (rng.random(N) < 0.8)
+        cheap = size * np.where(rng.random(N) < 0.8, np.sign(truth), -np.sign(truth))
+        order = rng.permutation(N)
+        human = np.full(N, np.nan)
+        human[order[:40]] = truth[order[:40]]
+        strata = strata_by_size(cheap).astype(str)
+        more = draw_next(cheap, strata, human - np.nanmean(human), ids(), n, number).queries
+        human[more] = truth[more]
+        plain = np.full(N, np.nan)
+        plain[order[: 40 + n]] = truth[order[: 40 + n]]
+        own = strata.tolist() if told else None
+        one = prediction_powered(cheap, human, ids(), strata=own)
+        yield one, prediction_powered(cheap, plain, ids()), _mean_of_all()
+
+
+def _mean_of_all() -> float:
+    return 0.05 + 0.3 * 0.5 * 0.8 * 0.25
+
+
+def coverage(told: bool) -> tuple[float, float]:
+    held, widths = [], []
+    for one, plain, mean in rounds(400, 60, told=told):
+        held.append(one.powered.low <= mean <= one.powered.high)
+        widths.append((one.powered.high - one.powered.low, plain.powered.high - plain.powered.low))
+    first, second = np.mean(widths, axis=0)
+    return float(np.mean(held)), float(first / second)
+
+
+def test_drawn_queries_keep_the_interval_true_and_narrow_it_more_than_random_ones() -> None:
+    covered, width = coverage(told=True)
+    assert covered >= 0.925
+    assert width < 0.95
+
+
+def test_one_who_takes_the_drawn_queries_for_a_sample_of_all_is_caught() -> None:
+    """Bias shows in the estimates: by people alone, far from what all queries would say."""
+    honest: list[float] = []
+    cheat: list[float] = []
+    for told, into in ((True, honest), (False, cheat)):
+        for one, _, mean in rounds(150, 60, told=told):
+            into.append(one.by_human.mean - mean)
+    error = np.std(honest) / np.sqrt(len(honest))
+    assert abs(np.mean(honest)) < 4 * error
+    assert abs(np.mean(cheat)) > 6 * error
+
+
+def rows_of(name: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(Path(name).read_text().splitlines()))
+
+
+def asked(**how: Any) -> Any:
+    options = {"metric": "ndcg@5", "n": 30, "depth": 3, **how}
+    human = options.pop("human", listed(PEOPLE, SAMPLE))
+    return judge_next(options.pop("rankers", list(RANKERS.values())), CHEAP, human, **options)
+
+
+def test_the_documents_are_the_first_of_either_ranker() -> None:
+    found = asked()
+    judged = {query.query_id for query in listed(PEOPLE, SAMPLE).queries}
+    assert len(found.queries) == 30
+    for query in found.queries:
+        assert query.query_id not in judged
+        number = CHEAP.query_ids.index(query.query_id).as_py()
+        rows = slice(int(CHEAP.offsets[number]), int(CHEAP.offsets[number + 1]))
+        wanted = set()
+        for column in range(2):
+            first = np.argsort(-CHEAP.features[rows, column], kind="stable")[:3]
+            wanted |= {f"d{rows.start + row}" for row in first.tolist()}
+        assert set(query.document_ids) == wanted
+        assert len(query.document_ids) == len(wanted)
+    assert asked().queries[0].document_ids == found.queries[0].document_ids
+    assert [q.query_id for q in asked(seed=1).queries] != [q.query_id for q in found.queries]
+
+
+def test_more_are_drawn_where_the_rankers_differ() -> None:
+    strata = asked(n=60, human=None).strata
+    rates = [one.probability for one in strata]
+    assert rates[-1] > 2 * rates[0]
+    assert strata[0].largest < strata[-1].largest
+
+
+def test_cheap_judgments_may_be_a_list_beside_the_data() -> None:
+    names = range(CHEAP.n_queries)
+    one = judge_next(list(RANKERS.values()), listed(CHEAP, names), data=PEOPLE, n=20)
+    other = judge_next(list(RANKERS.values()), CHEAP, n=20)
+    assert [q.query_id for q in one.queries] == [q.query_id for q in other.queries]
+
+
+def test_what_was_judged_is_measured_with_its_strata_and_drawn_from_again(
+    run: Run,  # noqa: F811
+) -> None:
+    asked = ["judge", "next", "linear.json", "feature:likes", "--cheap", "clicks.parquet"]
+    asked += ["--metric", "ndcg@5", "--n", "40"]
+    code, out, _ = run(*asked, "--human", "sample.tsv", "--out", "next.csv")
+    assert code == 0
+    assert "of 40 queries to grade; strata: next.strata.csv" in " ".join(out.split())
+    grades = {
+        (query.query_id, name): int(grade)
+        for query in listed(PEOPLE, range(PEOPLE.n_queries)).queries
+        for name, grade in zip(query.document_ids, query.grades, strict=True)
+    }
+    sheet = rows_of("next.csv")
+    assert all(row["grade"] == "" for row in sheet)
+    with Path("sample.tsv").open("a") as file:
+        for row in sheet:
+            grade = grades[row["query_id"], row["doc_id"]]
+            file.write(f"{row['query_id']}\t{row['query']}\t{row['doc_id']}\t{grade}\n")
+    compare = ["compare", "linear.json", "feature:likes", "--data", "sample.tsv", "--cheap"]
+    compare += ["clicks.parquet", "--metrics", "ndcg@5", "--resamples", "100", "--json"]
+    told = json.loads(run(*compare, "--strata", "next.strata.csv")[1])
+    (pair,) = told["powered"]
+    assert pair["n_human"] == len(SAMPLE) + 40
+    # People's own means stand for all queries, too.
+    assert told["pairs"][0]["mean_difference"] == pytest.approx(pair["by_human"]["mean"], rel=1e-6)
+    again = [*asked, "--human", "sample.tsv", "--strata", "next.strata.csv", "--out", "more.csv"]
+    code, out, _ = run(*again, "--json")
+    found = json.loads(out)
+    assert (code, found["queries"], found["strata_file"]) == (0, 40, "next.strata.csv")
+    assert not Path("more.strata.csv").exists()
+    before = {row["query_id"] for row in sheet}
+    assert not before & {row["query_id"] for row in rows_of("more.csv")}
+
+
+def test_what_cannot_be_is_refused(run: Run) -> None:  # noqa: F811
+    with pytest.raises(UsageError, match="there are 3"):
+        asked(rankers=["feature:bm25", "feature:likes", "linear.json"])
+    with pytest.raises(UsageError, match="people judged all"):
+        asked(human=PEOPLE)
+    with pytest.raises(UsageError, match="live rankers"):
+        asked(rankers=["live:a@b", "feature:likes"])
+    with pytest.raises(BadInput, match="do not know their documents"):
+        judge_next(list(RANKERS.values()), replace(CHEAP, document_ids=None))
+    with pytest.raises(UsageError, match="nothing to judge"):
+        asked(n=0)
+    words = ["judge", "next", "linear.json", "feature:likes", "--cheap", "clicks.parquet"]
+    assert run(*words, "--out", "clicks.parquet")[0] == 2
+    assert run(*words, "--out", "-")[0] == 2
+
+
+def test_an_empty_list_is_no_sample() -> None:
+    with pytest.raises(BadInput, match="none of the queries"):
+        asked(human=Judgments([]))
