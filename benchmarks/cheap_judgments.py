@@ -9,7 +9,8 @@ many queries as there are, with replacement, a cheap judge's labels of all, and 
 human judgments, by people alone and by the cheap judge alone; the width beside that of people
 alone; and the share of the judgments that people would have to make for the same width: half or
 less is what cheap judgments are for. Judges are told by their false positives and false negatives.
-Beside it, two who cheat: λ fitted on the queries that it moves, and cheap and human unpaired.
+Beside it, two who do it otherwise: λ fitted on the queries that it moves, which holds the truth too
+seldom, and cheap and human values unpaired, whose width gains nothing.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ def _ends(found: PredictionPowered, kind: str) -> tuple[float, float]:
 def liars(machine: Vector, people: Vector, rng: np.random.Generator) -> tuple[Vector, Vector]:
     """Intervals with λ fitted on the queries that it moves, and with another query's cheap value.
 
-    The first takes the smallest residuals that a line can leave; the second pairs nothing.
+    The first takes the smallest residuals that a line can leave, the second adds up two spreads.
     """
     n, width = people.shape[1], machine.shape[1]
     ends = []
@@ -134,8 +135,7 @@ def liars(machine: Vector, people: Vector, rng: np.random.Generator) -> tuple[Ve
         slope = np.ones(len(x)) if shuffled else (x * y).sum(axis=1) / (x * x).sum(axis=1)
         residual = people - slope[:, None] * own
         mean = residual.mean(axis=1) + slope * centre
-        spread = (people - slope[:, None] * machine[:, :n]).var(axis=1)
-        variance = spread / n + slope**2 * machine.var(axis=1) / width
+        variance = residual.var(axis=1) / n + slope**2 * machine.var(axis=1) / width
         reach = 1.96 * np.sqrt(variance)
         ends.append(np.stack([mean - reach, mean + reach], axis=1))
     return ends[0], ends[1]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from owpc_ltr.api.evaluation import Evaluation, evaluate
     from owpc_ltr.api.explaining import explain
     from owpc_ltr.api.inspecting import inspect
+    from owpc_ltr.api.judging_next import judge_next
     from owpc_ltr.api.judgments import read_judgments, write_judgments
     from owpc_ltr.api.models import (
         average,
@@ -61,6 +62,7 @@ __all__ = [
     "hookimpl",
     "import_model",
     "inspect",
+    "judge_next",
     "load_model",
     "make_dataset",
     "open_dataset",
@@ -109,6 +111,7 @@ _HOMES = {
     "hookimpl": "owpc_ltr.host.hookspecs",
     "import_model": "owpc_ltr.api.models",
     "inspect": "owpc_ltr.api.inspecting",
+    "judge_next": "owpc_ltr.api.judging_next",
     "load_model": "owpc_ltr.api.models",
     "make_dataset": "owpc_ltr.data.dataset",
     "open_dataset": "owpc_ltr.api.partitions",

@@ -17,6 +17,7 @@ PACKAGE = Path(__file__).parents[2] / "owpc_ltr"
 TOPICS = {
     "data": (
         "api.datasets",
+        "api.judging_next",
         "api.judgments",
         "api.inspecting",
         "api.partitions",

@@ -135,7 +135,12 @@ def _by_both_judges(
         both.other.model,
         compare(*better, weights=sample_weights(weights, places, strata)),
         _losers(of_people, gate.metric, new.per_query, old.per_query),
-        (*_cautions(both.model, both.other), *sample.notes, *unused_weights(data), *doubts_of_sample(found.p_random)),
+        (
+            *_cautions(both.model, both.other),
+            *sample.notes,
+            *unused_weights(data),
+            *doubts_of_sample(found.p_random),
+        ),
         weighted=weights is not None,
         powered=found,
     )
