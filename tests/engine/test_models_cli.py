@@ -212,6 +212,35 @@ def test_the_body_for_applications_is_safe_beyond_its_window(run: Run, small: Sm
     assert {clause["window_size"] for clause in clauses} == {100}
 
 
+def test_people_and_a_cheap_judge_let_a_model_in_by_the_command(run: Run, small: Small) -> None:
+    from tests.engine.test_gate import BAD, GOOD, cheaply, unknowing
+
+    cheap, people = cheaply(0.5)
+    save_dataset(cheap, "clicks.parquet")
+    lines = [
+        f"{query.query_id}\t{query.query_id}\t{document}\t{grade:g}"
+        for query in people.queries
+        for document, grade in zip(query.document_ids, query.grades, strict=True)
+    ]
+    Path("sample.tsv").write_text("\n".join(["query_id\tquery\tdoc_id\tgrade", *lines]) + "\n")
+    save_model(unknowing(BAD), Path("poor.json"))
+    save_model(unknowing(GOOD), Path("fine.json"))
+    at = ("--index", small.index, "--featureset", "small", "--name", small.name)
+    gate = ("--require-gain", "ndcg@10", "--cheap", "clicks.parquet", "--human", "sample.tsv")
+    code, _, err = run("upload", "poor.json", *at)
+    assert code == 0, err
+    code, _, err = run("upload", "fine.json", *at, *gate[:4])
+    assert (code, "give --human, too" in err) == (2, True)
+    code, out, err = run("upload", "fine.json", *at, *gate)
+    assert code == 0, err
+    assert "on 40 human-judged of 80 held-out queries; people alone +" in out
+    assert "it is decided" in out
+    code, out, err = run("upload", "poor.json", *at, *gate)
+    assert code == 5
+    assert "on 40 human-judged of 80 held-out queries (people alone -" in err
+    assert "LOSES MOST" in out
+
+
 def test_a_gain_without_data_or_in_no_metric_is_a_fault_of_usage(run: Run, small: Small) -> None:
     save_model(linear(), Path("one.json"))
     at = ("--index", small.index, "--featureset", "small", "--name", small.name)
