@@ -1,7 +1,7 @@
 """How honest and how sharp prediction-powered intervals are, on real queries and simulated judges.
 
-    python benchmarks/cheap_judgments.py MOVIES.parquet linear.json feature:best_fields
-    python benchmarks/cheap_judgments.py OHSUMED.txt feature:11 feature:24 --n 40
+    python benchmarks/cheap_judgments.py M.parquet linear.json feature:best_fields --queries 1000
+    python benchmarks/cheap_judgments.py OHSUMED.txt feature:11 feature:45 --n 30 50
 
 The truth is the mean difference of two rankers over all queries of the data. Each resample draws as
 many queries as there are, with replacement, a cheap judge's labels of all, and a random sample of
