@@ -1,0 +1,56 @@
+"""Small logs of behaviour, and their counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from owpc_ltr import simulate
+from owpc_ltr.behaviour.counting import Behaviour, count_events
+from owpc_ltr.behaviour.options import EventOptions
+from owpc_ltr.behaviour.reading import read_events, table_events
+
+
+def event(
+    session: str, document: str, position: int | None, action: str = "impression", **more: Any
+) -> dict[str, Any]:
+    """One event of one person, about rambo."""
+    return {
+        "query": "rambo", "document": document, "position": position, "action": action,
+        "session": session, "client": session, **more,
+    }  # fmt: skip
+
+
+def counted(
+    events: Sequence[Mapping[str, Any]] | pa.Table,
+    columns: Mapping[str, str] | None = None,
+    in_memory: int = 1 << 20,
+    **options: Any,
+) -> Behaviour:
+    """What was done; every query counts, however few asked it."""
+    table = events if isinstance(events, pa.Table) else pa.Table.from_pylist(list(events))
+    told = EventOptions(**{"min_people": 1, **options})
+    return count_events(table_events(table, columns or {}), told, in_memory)
+
+
+def counted_file(path: Path, columns: Mapping[str, str] | None = None, **options: Any) -> Behaviour:
+    """What was done, by a file."""
+    return count_events(
+        read_events(path, columns or {}), EventOptions(**{"min_people": 1, **options})
+    )
+
+
+def simulated(
+    sessions: int = 20_000,
+    users: simulate.Users | None = None,
+    rankers: Sequence[float] = (0.7, 0.6, 0.5, 0.4),
+    seed: int = 0,
+    queries: int = 200,
+) -> tuple[simulate.World, Behaviour]:
+    """A world of queries with 30 documents each, and what users did in it."""
+    world = simulate.example_world(queries, users=users, seed=seed)
+    events = simulate.clicks(world, users, rankers, sessions, seed=seed)
+    return world, counted(events)
