@@ -1,4 +1,4 @@
-"""What a plugin can be: a loss, an optimizer, a reranker, a judgment reader, an export target.
+"""What a plugin can be: a loss, an optimizer, a reranker, what reads, exports, or learns of clicks.
 
 Metrics extend a class of `owpc_ltr.metrics` instead, for what they share.
 
@@ -22,6 +22,7 @@ from owpc_ltr.files.finite_json import finite_json
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from owpc_ltr.data.click_counts import ClickCounts
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.judgments.lines import JudgmentLines
     from owpc_ltr.data.judgments.types import Judgments
@@ -427,6 +428,60 @@ class ExportedFile:
     version: str
     log_odds: bool = False
     notes: tuple[str, ...] = ()
+
+
+class ClickModel(Protocol):
+    """Tells from clicks how attractive each document is for each query.
+
+    `owpc_ltr.testing.check_click_model` verifies what a click model promises.
+    """
+
+    name: ClassVar[str]
+
+    def fit(self, counts: ClickCounts) -> ClickFit:
+        """What the counts say of every pair; the same counts give the same bits.
+
+        A pair that was never shown has the prior's mean, and no trials.
+        """
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class ClickFit:
+    """What a click model found: how attractive each pair is, how sure that is, how far users look.
+
+    The chance that a user who looks at a document is drawn to it is, of pair i, distributed as
+    Beta(`prior[0]` + successes, `prior[1]` + failures): `attractiveness[i]` is its mean, and
+    `trials[i]` successes and failures together, the impressions that tell something of it.
+    `examination[r]` is the chance that a user looks at rank r + 1, relative to the greatest one.
+    `notes` say what to doubt, a line each.
+    """
+
+    attractiveness: Vector
+    trials: Vector
+    examination: Vector
+    prior: tuple[float, float]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def deviation(self) -> Vector:
+        """The standard deviation of each attractiveness, given the clicks."""
+        certain = self.trials + sum(self.prior) + 1
+        return np.sqrt(self.attractiveness * (1 - self.attractiveness) / certain)
+
+    @property
+    def certainty(self) -> Vector:
+        """The share of each attractiveness that is due to its own clicks, not to the prior."""
+        return self.trials / (self.trials + sum(self.prior))
+
+    def click_probability(self, counts: ClickCounts) -> Vector:
+        """The chance of a click, one for each row of `counts`, which are of the same pairs.
+
+        At ranks that were never seen it is as at the lowest one.
+        """
+        rank = np.minimum(counts.rank, len(self.examination)) - 1
+        found: Vector = self.attractiveness[counts.pair] * self.examination[rank]
+        return found
 
 
 @runtime_checkable

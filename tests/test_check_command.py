@@ -28,6 +28,7 @@ LIARS = [
     ("json_lines", 'judged = {"query_id": "q1", "query": "rambo", ', 'judged = {"query_id": "q1", ',
      "must read its own"),
     ("weights_csv", "float(weight) for", "2 * float(weight) for", "scores a document"),
+    ("known_looks", "(clicks + prior[0])", "(1.1 * clicks + prior[0])", "which the prior"),
 ]  # fmt: skip
 
 
@@ -41,7 +42,9 @@ def test_the_examples_are_of_every_kind() -> None:
     assert {p.kind for p in found.all() if p.source.endswith(".py")} == set(KINDS)
 
 
-@pytest.mark.parametrize("name", ["worst_pairs", "success", "json_lines", "weights_csv"])
+@pytest.mark.parametrize(
+    "name", ["worst_pairs", "success", "json_lines", "weights_csv", "known_looks"]
+)
 def test_an_honest_file_holds(run: Run, name: str) -> None:
     Path("mine.py").write_text(TEXTS[name])
     code, out, err = run("check", "mine.py")

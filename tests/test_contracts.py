@@ -12,8 +12,9 @@ import pytest
 from owpc_ltr.errors import UsageError
 from owpc_ltr.host import registry
 from owpc_ltr.metrics import Metric
-from owpc_ltr.protocols import ExportTarget, Loss, Optimizer
+from owpc_ltr.protocols import ClickModel, ExportTarget, Loss, Optimizer
 from owpc_ltr.testing import (
+    check_click_model,
     check_export,
     check_judgment_reader,
     check_loss,
@@ -29,6 +30,7 @@ OPTIMIZERS = [plugin.cls for plugin in INSTALLED.all("optimizer")]
 RERANKERS = [plugin.cls for plugin in INSTALLED.all("reranker")]
 TARGETS = [plugin.cls for plugin in INSTALLED.all("export-target")]
 READERS = [plugin.cls for plugin in INSTALLED.all("judgment-reader")]
+CLICK_MODELS = [plugin.cls for plugin in INSTALLED.all("click-model")]
 METRICS = [plugin.cls for plugin in INSTALLED.all("metric")]
 
 
@@ -147,3 +149,8 @@ def test_every_judgment_reader_keeps_its_promises(reader: type[Any]) -> None:
 )
 def test_every_metric_keeps_its_promises(metric: Metric) -> None:
     check_metric(metric)
+
+
+@pytest.mark.parametrize("model", [v for cls in CLICK_MODELS for v in variants(cls)], ids=str)
+def test_every_click_model_keeps_its_promises(model: ClickModel) -> None:
+    check_click_model(model)

@@ -20,7 +20,8 @@ Flags = NDArray[np.bool_]
 class Results:
     """Results of lists: whose, of which query, at which rank, clicked or not, and what it is worth.
 
-    `reached`: at the last click of the list, or above it. `events` is how many made it.
+    `reached`: at the last click of the list or above it, or in a list without any. `events` is
+    how many made it.
     """
 
     person: NDArray[np.uint64]
@@ -102,7 +103,8 @@ def _one_a_list(rows: Rows, rank: NDArray[np.int32], account: Account) -> Result
     list_starts = np.flatnonzero(_changes(view[starts]))
     lengths = np.diff(list_starts, append=len(starts))
     lowest = _reduced(np.maximum, np.where(clicked & (place < _FAR), place, 0), list_starts)
-    last = np.repeat(lowest, lengths)
+    # Who clicked on nothing found nothing, down to the end.
+    last = np.repeat(np.where(lowest == 0, _FAR, lowest), lengths)
     found = Results(
         person=rows["person"][starts], query=rows["query"][starts], document=document[starts],
         rank=place, shown=shown, clicked=clicked, reached=place <= last,

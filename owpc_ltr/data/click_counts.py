@@ -25,7 +25,7 @@ class ClickCounts:
 
     - `shown`: how often it was there, in lists that somebody got;
     - `clicked`: in how many of these it was clicked, once each;
-    - `reached`: in how many of these it stood at the last click, or above it;
+    - `reached`: in how many of these it stood at the last click or above it, or nobody clicked;
     - `last`: in how many of these it was the last that was clicked;
     - `value`: the sum of the values of its actions, the greatest of each list; a click's is 1.
     """

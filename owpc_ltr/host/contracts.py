@@ -23,6 +23,7 @@ PROTOCOLS: Mapping[str, type[Any]] = MappingProxyType(
         "reranker": protocols.Reranker,
         "judgment-reader": protocols.JudgmentReader,
         "export-target": protocols.ExportTarget,
+        "click-model": protocols.ClickModel,
     }
 )
 """The protocol of each kind whose plugins extend nothing."""

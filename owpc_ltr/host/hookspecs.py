@@ -15,6 +15,7 @@ import pluggy
 
 if TYPE_CHECKING:
     from owpc_ltr.protocols import (
+        ClickModel,
         ExportTarget,
         JudgmentReader,
         Loss,
@@ -55,3 +56,8 @@ def ltr_judgment_readers() -> list[type[JudgmentReader]]:  # type: ignore[empty-
 @hookspec
 def ltr_export_targets() -> list[type[ExportTarget]]:  # type: ignore[empty-body]
     """Classes of export targets, which satisfy `owpc_ltr.protocols.ExportTarget`."""
+
+
+@hookspec
+def ltr_click_models() -> list[type[ClickModel]]:  # type: ignore[empty-body]
+    """Classes of click models, which satisfy `owpc_ltr.protocols.ClickModel`."""

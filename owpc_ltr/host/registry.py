@@ -36,6 +36,7 @@ KINDS = {
     "metric": "ltr_metrics",
     "judgment-reader": "ltr_judgment_readers",
     "export-target": "ltr_export_targets",
+    "click-model": "ltr_click_models",
 }
 """Each kind of plugin and the hook that offers it."""
 
@@ -49,6 +50,7 @@ PACKAGES = {
     "owpc_ltr_metrics": "metric",
     "owpc_ltr_judgments": "judgment-reader",
     "owpc_ltr_exports": "export-target",
+    "owpc_ltr_clicks": "click-model",
 }
 """What kind the plugins of a shipped package are: who asks for one kind imports no other."""
 

@@ -10,6 +10,7 @@ numbers. All samples are seeded: a check gives the same answer every time.
 """
 
 from owpc_ltr.testing.by_kind import Checked, check_plugin
+from owpc_ltr.testing.click_models import check_click_model
 from owpc_ltr.testing.exports import check_export
 from owpc_ltr.testing.judgment_readers import check_judgment_reader
 from owpc_ltr.testing.judgment_samples import Judged
@@ -23,6 +24,7 @@ __all__ = [
     "Checked",
     "Judged",
     "LossReport",
+    "check_click_model",
     "check_export",
     "check_judgment_reader",
     "check_loss",

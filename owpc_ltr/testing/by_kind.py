@@ -10,6 +10,7 @@ from owpc_ltr.errors import OwpcLtrError
 from owpc_ltr.host.registry import Plugin, Registry
 from owpc_ltr.host.settings import configure, values_of
 from owpc_ltr.metrics import Metric
+from owpc_ltr.testing.click_models import check_click_model
 from owpc_ltr.testing.exports import check_export
 from owpc_ltr.testing.judgment_readers import check_example, check_judgment_reader
 from owpc_ltr.testing.losses import check_loss
@@ -109,6 +110,13 @@ def _targets(cls: type[Any], _registry: Registry, settings: Settings | None, see
         yield _settings_of(target), lambda target=target: check_export(target, seed)  # type: ignore[misc]
 
 
+def _click_models(
+    cls: type[Any], _registry: Registry, settings: Settings | None, seed: int
+) -> Checks:
+    for model in variants(cls, settings):
+        yield _settings_of(model), lambda model=model: check_click_model(model, seed)  # type: ignore[misc]
+
+
 _CHECKS: Mapping[str, Callable[[type[Any], Registry, Settings | None, int], Checks]] = {
     "loss": _losses,
     "optimizer": _optimizers,
@@ -116,6 +124,7 @@ _CHECKS: Mapping[str, Callable[[type[Any], Registry, Settings | None, int], Chec
     "metric": _metrics,
     "judgment-reader": _readers,
     "export-target": _targets,
+    "click-model": _click_models,
 }
 
 

@@ -26,7 +26,7 @@ def plain_counts(events: list[Row], min_people: int = 1) -> dict[Cell, tuple[int
             clicked = any(e["action"] == "click" for e in its)
             found[key, document] = [min(shown or [e["position"] for e in its]), clicked]
     last = {
-        key: max((found[key, d][0] for d in documents if found[key, d][1]), default=0)
+        key: max((found[key, d][0] for d in documents if found[key, d][1]), default=1000)
         for key, documents in lists.items()
     }
     return _cells(_first_clicks(found), found, last, min_people)

@@ -1,0 +1,37 @@
+"""The click-through rate of a document for a query, drawn to the mean of all where clicks are few.
+
+DCTR of Craswell et al. (2008), with a beta prior. Rank is not looked at: what was shown high is
+taken for good.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from owpc_ltr import hookimpl
+from owpc_ltr.behaviour.priors import beta_prior, posterior_mean
+from owpc_ltr.data.click_counts import ClickCounts
+from owpc_ltr.protocols import ClickFit, ClickModel
+
+
+@dataclass(frozen=True)
+class DocumentClickThrough:
+    """(clicks + α) / (impressions + α + β)."""
+
+    name: ClassVar[str] = "dctr"
+
+    def fit(self, counts: ClickCounts) -> ClickFit:
+        """Clicks by impressions; every rank is taken to be looked at."""
+        clicks, shown = counts.by_pair(counts.clicked), counts.by_pair(counts.shown)
+        prior = beta_prior(clicks, shown)
+        found = posterior_mean(clicks, shown, prior)
+        return ClickFit(found, shown, np.ones(counts.n_ranks), prior)
+
+
+@hookimpl
+def ltr_click_models() -> list[type[ClickModel]]:
+    """Offer `--model dctr`."""
+    return [DocumentClickThrough]

@@ -1,0 +1,184 @@
+"""Click models find what was simulated, and priors are what they say."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from owpc_ltr_clicks import pbm
+from owpc_ltr_clicks.coec import ClicksOverExpected
+from owpc_ltr_clicks.dctr import DocumentClickThrough
+from owpc_ltr_clicks.pbm import PositionBased
+from owpc_ltr_clicks.sdbn import SimplifiedDBN
+
+from owpc_ltr import simulate
+from owpc_ltr.behaviour.models import choose_model, held_out
+from owpc_ltr.behaviour.priors import beta_prior, posterior_mean
+from owpc_ltr.data.click_counts import ClickCounts
+from owpc_ltr.errors import PluginError, UsageError
+from owpc_ltr.protocols import ClickFit
+from tests.behaviour.logs import counted, simulated
+
+MODELS: list[Any] = [DocumentClickThrough(), ClicksOverExpected(), PositionBased(), SimplifiedDBN()]
+BY_NAME = {model.name: model for model in MODELS}
+
+
+def log_likelihood(counts: ClickCounts, fit: ClickFit) -> float:
+    chance = np.clip(fit.click_probability(counts), 1e-9, 1 - 1e-9)
+    missed = counts.shown - counts.clicked
+    return float((counts.clicked * np.log(chance) + missed * np.log1p(-chance)).sum())
+
+
+@pytest.mark.parametrize("rankers", [(0.7, 0.6, 0.5, 0.4), (0.3, 0.2, 0.1, 0.0)])
+@pytest.mark.parametrize("steepness", [0.5, 1.0])
+def test_pbm_recovers_how_users_look(rankers: tuple[float, ...], steepness: float) -> None:
+    users = simulate.Users(steepness=steepness)
+    _, behaviour = simulated(40_000, users, rankers)
+    fit = PositionBased().fit(behaviour.counts)
+    assert np.abs(fit.examination - users.examination(10)).max() < 0.05
+    assert fit.notes == ()
+
+
+def test_sdbn_recovers_what_attracts_users_who_read_from_the_top() -> None:
+    users = simulate.Users("cascade", satisfied=1.0, patience=1.0)
+    world, behaviour = simulated(60_000, users, (0.0,) * 8, queries=40)
+    fit, counts = SimplifiedDBN().fit(behaviour.counts), behaviour.counts
+    row = {name: number for number, name in enumerate(world.documents)}
+    rows = np.array([row[name] for name in counts.documents.to_pylist()])[counts.pair_document]
+    away = np.abs(fit.attractiveness - world.attraction[rows]) / fit.deviation
+    assert np.mean(away < 2) > 0.9
+
+
+def test_uncertainty_covers_the_truth_as_often_as_it_says() -> None:
+    world, behaviour = simulated(60_000, None, (0.0,) * 6, queries=60)
+    fit, counts = PositionBased().fit(behaviour.counts), behaviour.counts
+    row = {name: number for number, name in enumerate(world.documents)}
+    rows = np.array([row[name] for name in counts.documents.to_pylist()])[counts.pair_document]
+    away = np.abs(fit.attractiveness - world.attraction[rows]) / fit.deviation
+    assert 0.9 < np.mean(away < 1.96) < 0.99
+
+
+def test_every_round_of_em_foretells_better() -> None:
+    counts = simulated(5_000, queries=50)[1].counts
+    clicks, prior = counts.by_pair(counts.clicked), (1e-9, 1e-9)
+    state, told = pbm._State(counts, clicks), []
+    for _ in range(30):
+        state.improve(prior, 1, fixed=False)
+        # Where examination and looks are those of a round, so are what attracts and its clicks.
+        fit = ClickFit(state.attractive, state.looks, state.examination, prior)
+        told.append(log_likelihood(counts, fit))
+    assert told == sorted(told)
+
+
+def test_where_every_rank_is_looked_at_pbm_is_the_click_through_rate() -> None:
+    users = simulate.Users(steepness=0.0)
+    _, behaviour = simulated(20_000, users, (0.0,) * 4, queries=40)
+    one, other = (
+        model.fit(behaviour.counts) for model in (PositionBased(), DocumentClickThrough())
+    )
+    assert np.abs(one.examination / one.examination.mean() - 1).max() < 0.06
+    assert np.abs(one.attractiveness - other.attractiveness).mean() < 0.02
+
+
+def test_pbm_says_what_cannot_be_told_where_the_ranking_never_changes() -> None:
+    _, behaviour = simulated(5_000, None, (0.5,))
+    note, *_ = PositionBased().fit(behaviour.counts).notes
+    assert note.startswith("only 0.0% of the documents were seen at more than one rank")
+    assert len(PositionBased(rounds=20, tolerance=1e-9).fit(simulated(500)[1].counts).notes) == 1
+
+
+def test_coec_is_clicks_over_expected_clicks() -> None:
+    _, behaviour = simulated(20_000)
+    counts = behaviour.counts
+    rates = counts.by_rank(counts.clicked) / counts.by_rank(counts.shown)
+    fit = ClicksOverExpected().fit(counts)
+    clicks = counts.by_pair(counts.clicked)
+    expected = counts.by_pair(counts.shown * rates[counts.rank - 1]) / rates.max()
+    alpha, beta = fit.prior
+    assert fit.trials == pytest.approx(np.maximum(expected, clicks))
+    wanted = (clicks + alpha) / (np.maximum(expected, clicks) + alpha + beta)
+    assert fit.attractiveness == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
+def test_the_order_of_events_changes_no_bit_of_a_fit(model: Any) -> None:
+    world = simulate.example_world(20, 12)
+    events = simulate.clicks(world, sessions=2000)
+    shuffled = events.take(pa.array(np.random.default_rng(0).permutation(len(events))))
+    one, other = (model.fit(counted(table).counts) for table in (events, shuffled))
+    assert np.array_equal(one.attractiveness, other.attractiveness)
+    assert np.array_equal(one.examination, other.examination)
+
+
+@given(st.floats(0.3, 8), st.floats(0.5, 30), st.integers(0, 5))
+def test_a_prior_is_recovered_from_many_pairs(alpha: float, beta: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    trials = rng.integers(1, 60, 4000).astype(float)
+    rates = rng.beta(alpha, beta, len(trials))
+    found = beta_prior(rng.binomial(trials.astype(int), rates).astype(float), trials)
+    assert found[0] / sum(found) == pytest.approx(alpha / (alpha + beta), rel=0.1, abs=0.01)
+    assert sum(found) == pytest.approx(alpha + beta, rel=0.35)
+
+
+def test_a_prior_of_few_looks_is_that_of_many() -> None:
+    rng = np.random.default_rng(0)
+    shown = rng.integers(5, 100, 20_000)
+    chance = rng.choice([0.1, 0.3, 1.0], len(shown))
+    clicks = rng.binomial(shown, chance * rng.beta(1.0, 4.0, len(shown))).astype(float)
+    found = beta_prior(clicks, shown * chance, chance)
+    assert found == pytest.approx((1.0, 4.0), rel=0.1)
+
+
+def test_a_prior_needs_no_clicks_and_no_trials() -> None:
+    nothing = np.zeros(3)
+    for trials in (nothing, np.array([1.0, 0.0, 2.0])):
+        prior = beta_prior(nothing, trials)
+        assert min(prior) > 0
+        assert posterior_mean(nothing, nothing, prior) == pytest.approx(prior[0] / sum(prior))
+
+
+@pytest.mark.parametrize(
+    ("users", "best"),
+    [(simulate.Users(), "pbm"), (simulate.Users(steepness=0.0), "dctr")],
+)
+def test_the_model_is_chosen_that_users_follow(users: simulate.Users, best: str) -> None:
+    _, behaviour = simulated(30_000, users)
+    chosen = choose_model(behaviour, BY_NAME)
+    assert [one.model for one in chosen.held_out] == ["coec", "dctr", "pbm", "sdbn"]
+    told = {one.model: one.log_likelihood for one in chosen.held_out}
+    assert chosen.name == max(told, key=told.__getitem__)
+    assert told[best] > max(told.values()) - 0.001
+    assert all(1 < one.perplexity < 2 for one in chosen.held_out)
+
+
+def test_who_is_held_out_is_not_learned_from() -> None:
+    _, behaviour = simulated(3_000)
+
+    class Sees:
+        name: ClassVar[str] = "sees"
+
+        def fit(self, counts: ClickCounts) -> ClickFit:
+            assert counts.shown.sum() in {behaviour.rest.shown.sum(), behaviour.counts.shown.sum()}
+            return DocumentClickThrough().fit(counts)
+
+    told = held_out("sees", Sees(), behaviour)
+    assert told.impressions == behaviour.held_out.shown.sum()
+    assert choose_model(behaviour, {"sees": Sees()}).name == "sees"
+
+
+def test_a_model_that_breaks_is_named_in_one_line() -> None:
+    class Broken:
+        name: ClassVar[str] = "broken"
+
+        def fit(self, counts: ClickCounts) -> ClickFit:
+            raise KeyError("shown")
+
+    _, behaviour = simulated(300)
+    with pytest.raises(PluginError, match="click model 'broken' failed: KeyError"):
+        choose_model(behaviour, {"broken": Broken()})
+    with pytest.raises(UsageError, match="there is no click model"):
+        choose_model(behaviour, {})
