@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from owpc_ltr.version import VERSION
 
 if TYPE_CHECKING:
+    from owpc_ltr.api.clicks import judge_clicks
     from owpc_ltr.api.cluster import Cluster, connect
     from owpc_ltr.api.comparing import compare
     from owpc_ltr.api.conventions import explain_metric
@@ -62,6 +63,7 @@ __all__ = [
     "hookimpl",
     "import_model",
     "inspect",
+    "judge_clicks",
     "judge_next",
     "load_model",
     "make_dataset",
@@ -111,6 +113,7 @@ _HOMES = {
     "hookimpl": "owpc_ltr.host.hookspecs",
     "import_model": "owpc_ltr.api.models",
     "inspect": "owpc_ltr.api.inspecting",
+    "judge_clicks": "owpc_ltr.api.clicks",
     "judge_next": "owpc_ltr.api.judging_next",
     "load_model": "owpc_ltr.api.models",
     "make_dataset": "owpc_ltr.data.dataset",

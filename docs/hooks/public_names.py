@@ -16,6 +16,7 @@ from mkdocs.exceptions import PluginError
 PACKAGE = Path(__file__).parents[2] / "owpc_ltr"
 TOPICS = {
     "data": (
+        "api.clicks",
         "api.datasets",
         "api.judging_next",
         "api.judgments",

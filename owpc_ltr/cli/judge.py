@@ -1,4 +1,4 @@
-"""`owpc-ltr judge`: which documents to judge next, and judgments from one format into another."""
+"""`owpc-ltr judge`: what to judge next, judgments from clicks, and in other formats."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 from owpc_ltr.cli.cluster import ClusterOptions, StoreOptions
 from owpc_ltr.cli.files import Reads, Writes
 from owpc_ltr.cli.groups import grouped
+from owpc_ltr.cli.judge_clicks import clicks
 from owpc_ltr.cli.judge_next import judge_next
 from owpc_ltr.cli.judgment_files import Format, Reading, write
 from owpc_ltr.cli.live import LiveQuery, LiveWindow
@@ -17,13 +18,13 @@ from owpc_ltr.cli.options import Index, Join, Json, Params, Report, Seed
 from owpc_ltr.cli.output import print_json, progress
 
 app = typer.Typer(
-    help="Which documents to judge next; judgments in other formats.", no_args_is_help=True
+    help="What to judge next; judgments from clicks, in other formats.", no_args_is_help=True
 )
 
 
 @app.callback()
 def judge() -> None:
-    """Which documents to judge next; judgments in other formats."""
+    """What to judge next; judgments from clicks, in other formats."""
 
 
 app.command("next")(judge_next)
@@ -151,6 +152,9 @@ def fetch(
         judgment_list, duplicates=known_policy(duplicates), skip_unjudged=skip_unjudged
     )
     write(read, out, to, as_json=as_json)
+
+
+app.command("clicks")(clicks)
 
 
 def _listed(text: str) -> list[str]:

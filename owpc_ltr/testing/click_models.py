@@ -142,7 +142,7 @@ def _likeness(one: Vector, other: Vector) -> float:
     ranks = [_ranks(values) for values in (one, other)]
     if min(float(rank.std()) for rank in ranks) == 0:
         return 0.0
-    return float(np.corrcoef(ranks)[0, 1])
+    return float(np.asarray(np.corrcoef(ranks))[0, 1])
 
 
 def _ranks(values: Vector) -> Vector:

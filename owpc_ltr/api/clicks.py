@@ -1,0 +1,127 @@
+"""`judge_clicks`: behaviour of users, from files or tables, as judgments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from owpc_ltr.behaviour.columns import parse_columns
+from owpc_ltr.behaviour.counting import Behaviour, count_events
+from owpc_ltr.behaviour.grading import parse_grades
+from owpc_ltr.behaviour.judging import (
+    ClickJudgments,
+    QueryWeights,
+    Weights,
+    judge,
+    judged_pairs,
+    write_columns,
+)
+from owpc_ltr.behaviour.models import choose_model
+from owpc_ltr.behaviour.options import IMPRESSIONS, EventOptions, parse_actions
+from owpc_ltr.behaviour.reading import EventBatch, read_events, table_events
+from owpc_ltr.behaviour.srw import srw_ratings
+from owpc_ltr.behaviour.weighted_clicks import Effective, weighted_clicks
+from owpc_ltr.errors import UsageError, give_warnings
+from owpc_ltr.host.registry import load
+from owpc_ltr.host.settings import configure
+
+if TYPE_CHECKING:
+    from owpc_ltr.protocols import ClickModel
+
+__all__ = ["IMPRESSIONS", "ClickJudgments", "Effective", "count_clicks", "judge_clicks",
+           "judge_counts", "parse_actions", "parse_columns", "srw_judgments", "weighted_judgments",
+           "write_columns"]  # fmt: skip
+
+
+def judge_clicks(
+    events: Path | str | pa.Table,
+    *,
+    columns: Mapping[str, str] | None = None,
+    model: str = "auto",
+    grades: str = "0..4",
+    weights: Weights = "certainty",
+    query_weights: QueryWeights = "none",
+    settings: Mapping[str, Any] | None = None,
+    plugins: Sequence[Path | str] = (),
+    **how: Any,
+) -> ClickJudgments:
+    """Judgments from a log of behaviour: a grade and a weight for every document that was shown.
+
+    `columns` says which column is the query, the document, the position …, where its name does not;
+    `how` is what else `EventOptions` takes: actions, first_position, min_people … `model` is that
+    of an installed click model, or auto: the one that best foretells the clicks of people who were
+    held out. `grades` are 0..4, or none for probabilities. Raises BadInput and UsageError.
+    """
+    behaviour = count_clicks(events, columns=columns, **how)
+    return judge_counts(
+        behaviour, model=model, grades=grades, weights=weights, query_weights=query_weights,
+        settings=settings, plugins=plugins,
+    )  # fmt: skip
+
+
+def count_clicks(
+    events: Path | str | pa.Table, *, columns: Mapping[str, str] | None = None, **how: Any
+) -> Behaviour:
+    """What was shown and clicked, counted; see `judge_clicks`."""
+    return count_events(_batches(events, columns or {}), EventOptions(**how))
+
+
+def judge_counts(
+    behaviour: Behaviour,
+    *,
+    model: str = "auto",
+    grades: str = "0..4",
+    weights: Weights = "certainty",
+    query_weights: QueryWeights = "none",
+    settings: Mapping[str, Any] | None = None,
+    plugins: Sequence[Path | str] = (),
+    warn: bool = True,
+) -> ClickJudgments:
+    """Judgments from what was counted."""
+    top = parse_grades(grades)
+    chosen = choose_model(behaviour, _models(model, settings or {}, plugins))
+    found = judge(behaviour, chosen, top, weights, query_weights)
+    if warn:
+        give_warnings(found.warnings)
+    return found
+
+
+def weighted_judgments(found: ClickJudgments, clip: float = 10.0) -> tuple[pa.Table, Effective]:
+    """Clicks with weights inverse to how many users look at their rank, as a judgment list."""
+    return weighted_clicks(found.behaviour, found.chosen.fit, clip)
+
+
+def srw_judgments(
+    events: Path | str | pa.Table,
+    *,
+    columns: Mapping[str, str] | None = None,
+    max_rank: int = 20,
+    **how: Any,
+) -> tuple[pa.Table, Behaviour]:
+    """The COEC ratings that Search Relevance Workbench gives to the same events."""
+    raw = {"min_people": 1, "max_clicks": 0, "max_sessions": 0, "keep_repeats": True}
+    behaviour = count_clicks(events, columns=columns, **{**how, **raw})
+    first = behaviour.account.first_position
+    ratings = srw_ratings(behaviour.counts, max_rank, first)
+    return pa.table(judged_pairs(behaviour, ratings)), behaviour
+
+
+def _batches(events: Path | str | pa.Table, columns: Mapping[str, str]) -> Iterable[EventBatch]:
+    if isinstance(events, pa.Table):
+        return table_events(events, columns)
+    return read_events(Path(events), columns)
+
+
+def _models(
+    name: str, settings: Mapping[str, Any], plugins: Sequence[Path | str]
+) -> dict[str, ClickModel]:
+    registry = load(map(Path, plugins))
+    if name == "auto":
+        if settings:
+            raise UsageError("settings are of one click model: name it")
+        return {found.name: found.cls() for found in registry.all("click-model")}
+    cls = registry.find("click-model", name)
+    return {name: configure(cls, settings)}

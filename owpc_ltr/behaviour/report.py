@@ -1,0 +1,60 @@
+"""What judging by clicks found, as JSON; and what to doubt of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from owpc_ltr.behaviour.counting import Behaviour
+from owpc_ltr.behaviour.models import Chosen
+
+_MANY = 0.1
+_FEW_CLICKS = 1000
+
+
+def report_of(behaviour: Behaviour, chosen: Chosen) -> dict[str, Any]:
+    """Events, queries, how users look, how well each model foretells."""
+    counts, fit = behaviour.counts, chosen.fit
+    shown, clicks = counts.by_rank(counts.shown), counts.by_rank(counts.clicked)
+    rates = np.divide(clicks, shown, out=np.zeros_like(shown), where=shown > 0)
+    return {
+        "events": behaviour.account.as_dict(),
+        "queries": len(counts.queries),
+        "documents": counts.n_pairs,
+        "impressions": int(shown.sum()),
+        "clicks": int(clicks.sum()),
+        "clicked_documents": int((counts.by_pair(counts.clicked) > 0).sum()),
+        "model": chosen.name,
+        "prior": list(fit.prior),
+        "ranks": [
+            {"rank": rank, "shown": int(n), "click_through": float(rate), "examination": float(e)}
+            for rank, n, rate, e in zip(
+                range(1, len(shown) + 1), shown, rates, fit.examination, strict=False
+            )
+        ],
+        "held_out": [one.as_dict() for one in chosen.held_out],
+    }
+
+
+def warnings_of(behaviour: Behaviour, chosen: Chosen) -> Iterator[str]:
+    """What should be known before the judgments are used."""
+    account, counts = behaviour.account, behaviour.counts
+    lost = account.unusable["no position"]
+    if lost > _MANY * max(account.read, 1):
+        yield (
+            f"{lost:,} of {account.read:,} events have no position: log it, or the lists that "
+            "were shown"
+        )
+    clicks = int(counts.clicked.sum())
+    if account.implied > _MANY * max(clicks, 1):
+        yield (
+            f"{account.implied:,} of {clicks:,} clicks are on results that nothing says were "
+            "shown: what was passed over may be missing too"
+        )
+    if clicks < _FEW_CLICKS:
+        yield f"{clicks:,} clicks are few: most of each grade is the prior"
+    if not account.positions_said and account.first_position == 0:
+        yield "positions are taken to begin with 0: say --first-position 1 if they do not"
+    yield from chosen.fit.notes

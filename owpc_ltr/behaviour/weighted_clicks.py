@@ -1,0 +1,74 @@
+"""Clicks by themselves, weighted by the inverse of how many users look at their rank.
+
+What users would have clicked on had they looked at everything (Joachims, Swaminathan & Schnabel
+2017): a click at a rank that one user in ten looks at counts for ten. Weights are clipped, for a
+few clicks at the bottom would decide all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from owpc_ltr.behaviour.counting import Behaviour
+from owpc_ltr.behaviour.judging import judged_pairs
+from owpc_ltr.errors import UsageError
+from owpc_ltr.protocols import ClickFit
+
+_FEW = 0.2
+"""Below this share of the clicks, the effective sample is small."""
+
+
+@dataclass(frozen=True)
+class Effective:
+    """How many clicks there are, how many equal ones they are worth, how many were clipped."""
+
+    clicks: int
+    effective: float
+    clipped: int
+
+    @property
+    def share(self) -> float:
+        """The effective sample as a share of the clicks."""
+        return self.effective / self.clicks if self.clicks else 0.0
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to doubt."""
+        if self.share >= _FEW:
+            return ()
+        return (
+            f"{self.clicks:,} clicks, weighted, are worth {self.effective:,.0f} equal ones: a few "
+            "of them decide; lower --clip, or collect more",
+        )
+
+
+def weighted_clicks(
+    behaviour: Behaviour, fit: ClickFit, clip: float = 10.0
+) -> tuple[pa.Table, Effective]:
+    """Grade 1 and a weight for what was clicked, grade 0 and weight 1 for the rest of the lists.
+
+    A click at rank r weighs 1 / examination, `clip` at most; all of a document are added up, and
+    divided by the mean of those that were clicked.
+    """
+    if not clip >= 1:
+        raise UsageError(f"weights cannot be clipped at {clip:g}: give 1 or more")
+    counts = behaviour.counts
+    looked = fit.examination[np.minimum(counts.rank, len(fit.examination)) - 1]
+    inverse = 1.0 / np.maximum(looked, 1e-12)
+    each = np.minimum(inverse, clip)
+    summed = counts.by_pair(counts.clicked * each)
+    clicked = summed > 0
+    mean = float(summed[clicked].mean()) if clicked.any() else 1.0
+    total = float((counts.clicked * each).sum())
+    squares = float((counts.clicked * each**2).sum())
+    effective = Effective(
+        int(counts.clicked.sum()),
+        total**2 / squares if squares else 0.0,
+        int(counts.clicked[inverse > clip].sum()),
+    )
+    columns = judged_pairs(behaviour, clicked.astype(np.float64))
+    columns["weight"] = pa.array(np.where(clicked, summed / mean, 1.0))
+    return pa.table(columns), effective

@@ -1,0 +1,229 @@
+"""`owpc-ltr judge clicks`: judgments from what users do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from owpc_ltr.cli.files import Reads, Writes
+from owpc_ltr.cli.groups import grouped
+from owpc_ltr.cli.options import Json, PluginFiles, Settings
+from owpc_ltr.cli.output import print_json, print_table, print_wrapped, warn
+from owpc_ltr.errors import UsageError
+
+if TYPE_CHECKING:
+    from owpc_ltr.api.clicks import ClickJudgments
+
+_BAR = 30
+
+
+@dataclass(frozen=True)
+class Cleaning:
+    """What of a log counts."""
+
+    actions: Annotated[
+        str, typer.Option(help="Actions and what they are worth, as click=1,add_to_cart=2.")
+    ] = "click=1"
+    impressions: Annotated[
+        str | None,
+        typer.Option(
+            help="Actions that say that a result was shown; default: impression, view, shown."
+        ),
+    ] = None
+    since: Annotated[
+        str | None, typer.Option(help="From this time on: 2026-10-01, 2026-10-01T12:00:00Z.")
+    ] = None
+    until: Annotated[str | None, typer.Option(help="Before this time.")] = None
+    first_position: Annotated[
+        int | None, typer.Option(min=0, max=1, help="How positions begin; default: as they show.")
+    ] = None
+    depth: Annotated[int, typer.Option(min=1, help="The lowest rank that counts.")] = 100
+    max_clicks_per_session: Annotated[
+        int, typer.Option(min=0, help="More are a robot's; 0: none is.")
+    ] = 50
+    max_sessions_per_client: Annotated[
+        int, typer.Option(min=0, help="More are a robot's; 0: none is.")
+    ] = 500
+    min_people: Annotated[
+        int, typer.Option(min=1, help="Queries that fewer people asked are left out.")
+    ] = 5
+    keep_case: Annotated[
+        bool, typer.Option("--keep-case", help="Queries that differ in case are two.")
+    ] = False
+
+    def asked(self) -> dict[str, Any]:
+        """The options as calls take them."""
+        from owpc_ltr.api.clicks import IMPRESSIONS, parse_actions
+
+        named = self.impressions
+        return {
+            "actions": parse_actions(self.actions),
+            "impressions": IMPRESSIONS if named is None else tuple(named.split(",")),
+            "since": self.since, "until": self.until, "first_position": self.first_position,
+            "depth": self.depth, "max_clicks": self.max_clicks_per_session,
+            "max_sessions": self.max_sessions_per_client, "min_people": self.min_people,
+            "keep_case": self.keep_case,
+        }  # fmt: skip
+
+
+@grouped
+def clicks(
+    events: Annotated[
+        Path,
+        Reads(),
+        typer.Argument(help="A log: Parquet, Arrow, CSV, TSV or JSON lines, packed or not."),
+    ],
+    *,
+    out: Annotated[Path, Writes(), typer.Option(help="The judgments: Parquet, or FILE.tsv.")],
+    columns: Annotated[
+        str,
+        typer.Option(
+            help="Which column says what: query=q,document=sku,position=rank,action=type,"
+            "session=sid; also client, search, time, shown; known names need none."
+        ),
+    ] = "",
+    model: Annotated[
+        str, typer.Option(help="A click model, or auto: what best foretells held-out clicks.")
+    ] = "auto",
+    grades: Annotated[
+        str, typer.Option(help="0..4, or none for probabilities as they are.")
+    ] = "0..4",
+    weights: Annotated[
+        str,
+        typer.Option(help="What a document counts: certainty (0 to 1), impressions, none."),
+    ] = "certainty",
+    query_weights: Annotated[
+        str, typer.Option(help="What a query counts: people (who asked it), none.")
+    ] = "none",
+    cleaning: Cleaning,
+    ips: Annotated[
+        bool,
+        typer.Option("--ips", help="Clicks themselves, weighted by how few look at their rank."),
+    ] = False,
+    clip: Annotated[float, typer.Option(help="The greatest weight of a click, with --ips.")] = 10.0,
+    as_srw: Annotated[
+        bool, typer.Option("--as-srw", help="The ratings of Search Relevance Workbench's COEC.")
+    ] = False,
+    srw_max_rank: Annotated[int, typer.Option(min=1, help="Its maxRank, with --as-srw.")] = 20,
+    settings: Settings = None,
+    plugin: PluginFiles = None,
+    as_json: Json = False,
+) -> None:
+    """Make judgments of clicks, by a click model.
+
+    What users click on depends on where it stands; a click model tells how they look from what
+    attracts them. Every event is used or left out for a reason, which is printed. No user or
+    session is in the judgments. log-features reads them, with their weights.
+    """
+    from owpc_ltr.api import clicks as api
+
+    named = api.parse_columns(columns)
+    if as_srw:
+        if ips or model != "auto":
+            raise UsageError("--as-srw has a model of its own: leave --ips and --model out")
+        table, behaviour = api.srw_judgments(
+            events, columns=named, max_rank=srw_max_rank, **cleaning.asked()
+        )
+        api.write_columns(table, out)
+        _print_other(out, len(table), behaviour.account.as_dict(), {}, as_json=as_json)
+        return
+    counted = api.count_clicks(events, columns=named, **cleaning.asked())
+    found = api.judge_counts(
+        counted, model=model, grades=grades, weights=weights,  # type: ignore[arg-type]
+        query_weights=query_weights,  # type: ignore[arg-type]
+        settings=_settings(settings or ()), plugins=plugin or (), warn=False,
+    )  # fmt: skip
+    for warning in found.warnings:
+        warn(warning)
+    if ips:
+        table, effective = api.weighted_judgments(found, clip)
+        for warning in effective.warnings:
+            warn(warning)
+        api.write_columns(table, out)
+        told = {"clicks": effective.clicks, "effective": effective.effective,
+                "clipped": effective.clipped, "model": found.chosen.name}  # fmt: skip
+        _print_other(out, len(table), counted.account.as_dict(), told, as_json=as_json)
+        return
+    found.write(out)
+    if as_json:
+        print_json({"judgments": str(out), **found.as_dict()})
+    else:
+        _print(found, out)
+
+
+def _settings(texts: Any) -> dict[str, str]:
+    from owpc_ltr.api.plugins import named_settings
+
+    named = named_settings(texts)
+    for name in named:
+        if not name.startswith("model."):
+            raise UsageError(f"'{name}' is no setting of a click model: write model.FIELD=VALUE")
+    return {name.removeprefix("model."): value for name, value in named.items()}
+
+
+def _print_other(
+    out: Path, rows: int, account: dict[str, Any], told: dict[str, Any], *, as_json: bool
+) -> None:
+    if as_json:
+        print_json({"judgments": str(out), "documents": rows, "events": account, **told})
+        return
+    _print_account(account)
+    if told:
+        typer.echo(
+            f"{told['clicks']:,} clicks, weighted by {told['model']}, are worth "
+            f"{told['effective']:,.0f} equal ones; {told['clipped']:,} were clipped"
+        )
+    typer.echo(f"wrote {out}: {rows:,} documents")
+
+
+def _print_account(account: dict[str, Any]) -> None:
+    typer.echo(f"{account['read']:,} events read, {account['used']:,} used")
+    for reason, count in account["unusable"].items():
+        print_wrapped(f"  {count:,} not used: {reason}")
+    others = ", ".join(f"{name or '(none)'} {n:,}" for name, n in account["other_actions"].items())
+    if others:
+        print_wrapped(f"  other actions: {others}")
+    how = "given" if account["first_position_given"] else "found"
+    typer.echo(f"positions begin with {account['first_position']} ({how})")
+
+
+def _print(found: ClickJudgments, out: Path) -> None:
+    told = found.as_dict()
+    _print_account(told["events"])
+    typer.echo()
+    rows = [
+        (
+            one["model"] + (" *" if one["model"] == told["model"] else ""),
+            one["perplexity"],
+            f"{one['log_likelihood']:.5f}",
+        )
+        for one in told["held_out"]
+    ]
+    print_table(["MODEL", "PERPLEXITY", "LOG LIKELIHOOD, HELD OUT"], rows)
+    typer.echo()
+    ranks = [
+        (
+            one["rank"],
+            f"{one['shown']:,}",
+            one["click_through"],
+            one["examination"],
+            "█" * round(_BAR * one["examination"]),
+        )
+        for one in told["ranks"][:20]
+    ]
+    print_table(["RANK", "SHOWN", "CLICKED", "LOOKED AT", ""], ranks)
+    alpha, beta = told["prior"]
+    typer.echo()
+    print_wrapped(
+        f"prior: a document draws {alpha / (alpha + beta):.3f} of those who look at it, which "
+        f"weighs as {alpha + beta:.1f} looks"
+    )
+    shares = ", ".join(f"{count:,} of {grade}" for grade, count in told["grades"].items())
+    print_wrapped(f"grades: {shares}")
+    typer.echo(
+        f"wrote {out}: {told['documents']:,} documents of {told['queries']:,} queries, by "
+        f"{told['model']}"
+    )

@@ -1,0 +1,214 @@
+"""Judgments from clicks: grades by gain, weights by certainty, and files that are read back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from owpc_ltr import OwpcLtrWarning, judge_clicks, simulate
+from owpc_ltr.behaviour.grading import cuts, grades, parse_grades, worth
+from owpc_ltr.behaviour.models import choose_model
+from owpc_ltr.behaviour.weighted_clicks import weighted_clicks
+from owpc_ltr.errors import PluginError, UsageError
+from owpc_ltr.host.registry import installed
+from owpc_ltr.protocols import ClickFit
+from tests.behaviour.logs import counted, event, simulated
+from tests.commands import Run, commands_in
+
+WORLD = simulate.example_world(40, 20)
+EVENTS = simulate.clicks(WORLD, sessions=8000)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    found = commands_in(tmp_path, monkeypatch, capsys)
+    pq.write_table(EVENTS, "events.parquet")
+    return found
+
+
+@given(st.integers(1, 6), st.lists(st.floats(0, 1), min_size=1, max_size=20))
+def test_a_grade_is_that_whose_gain_is_nearest(top: int, worths: list[float]) -> None:
+    gains = (2.0 ** np.arange(top + 1) - 1) / (2.0**top - 1)
+    away = np.abs(np.array(worths)[:, None] - gains)
+    found = grades(np.array(worths), top).astype(int)
+    assert np.allclose(away[np.arange(len(worths)), found], away.min(axis=1))
+    assert (np.diff(cuts(top)) > 0).all()
+
+
+@pytest.mark.parametrize("text", ["1..4", "0..x", "0..0", "4", ""])
+def test_grades_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="cannot read the grades"):
+        parse_grades(text)
+
+
+def test_where_only_clicks_count_worth_is_attractiveness_and_else_it_grows_with_the_value() -> None:
+    _, behaviour = simulated(2000, queries=20)
+    fit = installed().find("click-model", "dctr")().fit(behaviour.counts)
+    assert worth(behaviour.counts, fit, 1.0) == pytest.approx(fit.attractiveness)
+    rows = [event(f"s{n}", d, 1, action) for n in range(40) for d in "ab"
+            for action in ("view", "click", *(("buy",) if d == "b" else ()))]  # fmt: skip
+    sold = counted(rows, actions={"click": 1.0, "buy": 4.0})
+    fit = installed().find("click-model", "dctr")().fit(sold.counts)
+    clicked, bought = worth(sold.counts, fit, 4.0)
+    assert clicked < fit.attractiveness[0] / 2
+    assert bought > 0.9 * fit.attractiveness[1]
+
+
+def test_a_document_that_was_seen_often_weighs_more() -> None:
+    found = judge_clicks(EVENTS, model="pbm", min_people=1)
+    weight = np.asarray(found.table["weight"])
+    assert ((weight > 0) & (weight < 1)).all()
+    shown = found.behaviour.counts.by_pair(found.behaviour.counts.shown)
+    often, seldom = np.quantile(shown, [0.9, 0.1])
+    assert weight[shown >= often].mean() > weight[shown <= seldom].mean() + 0.1
+
+
+def test_judgments_order_documents_as_the_truth_does() -> None:
+    found = judge_clicks(EVENTS, grades="none")
+    row = {name: number for number, name in enumerate(WORLD.documents)}
+    truth = WORLD.attraction[[row[name] for name in found.table["doc_id"].to_pylist()]]
+    given = np.asarray(found.table["grade"])
+    sure = np.asarray(found.table["weight"]) > 0.8
+    assert np.corrcoef(given[sure], truth[sure])[0, 1] > 0.8
+
+
+def test_what_is_doubtful_is_warned_of() -> None:
+    few = [event(f"s{n}", d, place, action) for n in range(9) for place, d in enumerate("abc")
+           for action in ("view", *(("click",) if d == "a" else ()))]  # fmt: skip
+    import pyarrow as pa
+
+    with pytest.warns(OwpcLtrWarning) as told:
+        judge_clicks(pa.Table.from_pylist(few), model="pbm")
+    messages = " ".join(str(one.message) for one in told)
+    assert "9 clicks are few" in messages
+    assert "positions are taken to begin with 0" in messages
+    assert "only 0.0% of the documents were seen at more than one rank" in messages
+
+
+def test_no_session_and_no_client_is_in_the_judgments() -> None:
+    found = judge_clicks(EVENTS, query_weights="people")
+    assert found.table.schema.names == ["query", "doc_id", "grade", "weight", "query_weight"]
+    people = np.asarray(found.table["query_weight"])
+    assert (people >= 5).all()
+
+
+def test_weighted_clicks_are_those_of_users_who_look_at_everything() -> None:
+    users = simulate.Users(steepness=0.5)
+    world, behaviour = simulated(40_000, users, (0.0,) * 4, queries=20)
+    counts = behaviour.counts
+    fit = ClickFit(np.full(counts.n_pairs, 0.5), counts.by_pair(counts.shown),
+                   users.examination(10), (1.0, 1.0))  # fmt: skip
+    table, effective = weighted_clicks(behaviour, fit, clip=100.0)
+    row = {name: number for number, name in enumerate(world.documents)}
+    names = counts.documents.to_pylist()
+    truth = world.attraction[[row[names[d]] for d in counts.pair_document]]
+    shown = counts.by_pair(counts.shown)
+    clicked = np.asarray(table["grade"]) == 1
+    per_look = np.asarray(table["weight"])[clicked] / shown[clicked]
+    assert np.corrcoef(per_look, truth[clicked])[0, 1] > 0.95
+    assert effective.clipped == 0
+    assert 0 < effective.effective < effective.clicks == counts.clicked.sum()
+
+
+def test_clipped_weights_are_told_and_few_effective_clicks_are_warned_of() -> None:
+    _, behaviour = simulated(3000, queries=20)
+    counts = behaviour.counts
+    looked = np.array([1.0, *[1e-4] * 9])
+    fit = ClickFit(np.full(counts.n_pairs, 0.5), counts.by_pair(counts.shown), looked, (1.0, 1.0))
+    _, clipped = weighted_clicks(behaviour, fit, clip=2.0)
+    low = counts.clicked[counts.rank > 1].sum()
+    assert clipped.clipped == low
+    assert clipped.warnings == ()
+    rare = ClickFit(fit.attractiveness, fit.trials, np.array([*[1.0] * 9, 1e-6]), (1.0, 1.0))
+    _, decided = weighted_clicks(behaviour, rare, clip=1e6)
+    assert decided.share < 0.2
+    assert "a few of them decide" in decided.warnings[0]
+    with pytest.raises(UsageError, match="weights cannot be clipped at 0"):
+        weighted_clicks(behaviour, fit, clip=0.0)
+
+
+def test_the_command_prints_what_became_of_every_event_and_writes_judgments(run: Run) -> None:
+    code, out, err = run("judge", "clicks", "events.parquet", "--out", "j.parquet")
+    assert (code, err) == (0, "")
+    assert f"{len(EVENTS):,} events read, " in out
+    assert "PERPLEXITY  LOG LIKELIHOOD, HELD OUT" in out
+    assert "   1 " in out
+    assert "█" * 30 in out
+    table = pq.read_table("j.parquet")
+    assert table.schema.names == ["query", "doc_id", "grade", "weight"]
+    assert set(table["grade"].to_pylist()) <= {0.0, 1.0, 2.0, 3.0, 4.0}
+
+
+def test_the_command_tells_machines_the_same(run: Run) -> None:
+    words = ("judge", "clicks", "events.parquet", "--out", "j.tsv", "--json")
+    code, out, _ = run(*words, "--model", "pbm", "--set", "model.rounds=40", "--grades", "none")
+    told = json.loads(out)
+    assert code == 0
+    events = told["events"]
+    assert events["read"] == events["used"] + sum(events["unusable"].values()) == len(EVENTS)
+    assert [one["model"] for one in told["held_out"]] == ["pbm"]
+    assert [one["rank"] for one in told["ranks"]] == list(range(1, 11))
+    assert len(Path("j.tsv").read_text().splitlines()) == told["documents"] + 1
+
+
+def test_the_same_log_gives_the_same_bytes(run: Run) -> None:
+    for name in ("one", "other"):
+        assert run("judge", "clicks", "events.parquet", "--out", f"{name}.parquet")[0] == 0
+    assert Path("one.parquet").read_bytes() == Path("other.parquet").read_bytes()
+
+
+def test_ips_and_srw_write_judgments_of_their_own(run: Run) -> None:
+    code, out, _ = run("judge", "clicks", "events.parquet", "--out", "i.parquet", "--ips")
+    assert code == 0
+    assert "clicks, weighted by " in out
+    assert set(pq.read_table("i.parquet")["grade"].to_pylist()) == {0.0, 1.0}
+    code, out, _ = run("judge", "clicks", "events.parquet", "--out", "s.parquet", "--as-srw")
+    assert code == 0
+    assert f"{len(EVENTS):,} events read, {len(EVENTS):,} used" in out
+    assert pq.read_table("s.parquet").schema.names == ["query", "doc_id", "grade"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("--model", "none-such"), 2, "none-such"),
+        (("--columns", "sku"), 2, "cannot read the column 'sku': write ROLE=COLUMN"),
+        (("--columns", "query=q"), 3, "it has no column 'q'"),
+        (("--actions", "click=0"), 2, "cannot read the action 'click=0'"),
+        (("--as-srw", "--ips"), 2, "--as-srw has a model of its own"),
+        (("--set", "loss.p=1"), 2, "'loss.p' is no setting of a click model"),
+        (("--set", "model.rounds=1"), 2, "settings are of one click model: name it"),
+        (("--weights", "much"), 2, "there are no weights 'much'"),
+        (("--query-weights", "much"), 2, "there are no query weights 'much'"),
+        (("--min-people", "100000"), 3, "no event of "),
+    ],
+)
+def test_what_cannot_be_meant_is_one_line(
+    run: Run, words: tuple[str, ...], code: int, message: str
+) -> None:
+    found, _, err = run("judge", "clicks", "events.parquet", "--out", "j.parquet", *words)
+    assert found == code
+    assert message in err
+    assert err.count("\n") == 1
+    assert not Path("j.parquet").exists()
+
+
+def test_a_model_of_ones_own_judges_from_a_file() -> None:
+    example = Path(__file__).parents[2] / "docs/examples/owpc-ltr-known-looks/known_looks.py"
+    found = judge_clicks(EVENTS, model="known-looks", plugins=[example])
+    assert found.chosen.name == "known-looks"
+    with pytest.raises(PluginError):
+        judge_clicks(EVENTS, model="known-looks")
+
+
+def test_auto_tries_every_model_that_is_installed() -> None:
+    _, behaviour = simulated(2000, queries=20)
+    models = {one.name: one.cls() for one in installed().all("click-model")}
+    told = choose_model(behaviour, models).held_out
+    assert {one.model for one in told} == set(models)
