@@ -23,17 +23,31 @@ from owpc_ltr.behaviour.models import choose_model
 from owpc_ltr.behaviour.options import IMPRESSIONS, EventOptions, parse_actions
 from owpc_ltr.behaviour.reading import EventBatch, read_events, table_events
 from owpc_ltr.behaviour.srw import srw_ratings
+from owpc_ltr.behaviour.times import TimeWindow
 from owpc_ltr.behaviour.weighted_clicks import Effective, weighted_clicks
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.host.registry import load
 from owpc_ltr.host.settings import configure
 
 if TYPE_CHECKING:
+    from owpc_ltr.api.cluster import Cluster
+    from owpc_ltr.api.place import Progress
     from owpc_ltr.protocols import ClickModel
 
-__all__ = ["IMPRESSIONS", "ClickJudgments", "Effective", "count_clicks", "judge_clicks",
-           "judge_counts", "parse_actions", "parse_columns", "srw_judgments", "weighted_judgments",
-           "write_columns"]  # fmt: skip
+__all__ = [
+    "IMPRESSIONS",
+    "ClickJudgments",
+    "Effective",
+    "count_clicks",
+    "count_ubi",
+    "judge_clicks",
+    "judge_counts",
+    "parse_actions",
+    "parse_columns",
+    "srw_judgments",
+    "weighted_judgments",
+    "write_columns",
+]
 
 
 def judge_clicks(
@@ -67,6 +81,34 @@ def count_clicks(
 ) -> Behaviour:
     """What was shown and clicked, counted; see `judge_clicks`."""
     return count_events(_batches(events, columns or {}), EventOptions(**how))
+
+
+def count_ubi(
+    cluster: Cluster,
+    folder: Path | str,
+    *,
+    queries: str = "ubi_queries",
+    events: str = "ubi_events",
+    since: str | None = None,
+    until: str | None = None,
+    progress: Progress | None = None,
+    **how: Any,
+) -> Behaviour:
+    """What was shown and clicked by User Behavior Insights, in the two indices of a cluster.
+
+    What was read is kept in `folder` until all is counted: after a stop the same call goes on
+    there, to the same counts. `since` and `until` (without it, now) are times; `how` is what else
+    `EventOptions` takes.
+    """
+    from owpc_ltr.api.place import silent
+    from owpc_ltr.engine.behaviour_log import UbiOptions, read_ubi
+
+    asked = UbiOptions(queries, events, since, until)
+    options = EventOptions(**how)
+    # Times that cannot be are told before anything is asked of the cluster.
+    TimeWindow(since, until)
+    with read_ubi(cluster.engine, Path(folder), asked, progress or silent) as batches:
+        return count_events(batches, options)
 
 
 def judge_counts(

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from owpc_ltr.cli.cluster import ClusterOptions
 from owpc_ltr.cli.files import Reads, Writes
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Json, PluginFiles, Settings
-from owpc_ltr.cli.output import print_json, print_table, print_wrapped, warn
+from owpc_ltr.cli.output import print_json, print_table, print_wrapped, progress, warn
 from owpc_ltr.errors import UsageError
 
 if TYPE_CHECKING:
@@ -72,10 +73,10 @@ class Cleaning:
 @grouped
 def clicks(
     events: Annotated[
-        Path,
+        Path | None,
         Reads(),
         typer.Argument(help="A log: Parquet, Arrow, CSV, TSV or JSON lines, packed or not."),
-    ],
+    ] = None,
     *,
     out: Annotated[Path, Writes(), typer.Option(help="The judgments: Parquet, or FILE.tsv.")],
     columns: Annotated[
@@ -104,6 +105,12 @@ def clicks(
         typer.Option("--ips", help="Clicks themselves, weighted by how few look at their rank."),
     ] = False,
     clip: Annotated[float, typer.Option(help="The greatest weight of a click, with --ips.")] = 10.0,
+    from_ubi: Annotated[
+        bool, typer.Option("--from-ubi", help="Read User Behavior Insights out of the cluster.")
+    ] = False,
+    ubi_queries: Annotated[str, typer.Option(help="Its index of queries.")] = "ubi_queries",
+    ubi_events: Annotated[str, typer.Option(help="Its index of events.")] = "ubi_events",
+    cluster: ClusterOptions,
     as_srw: Annotated[
         bool, typer.Option("--as-srw", help="The ratings of Search Relevance Workbench's COEC.")
     ] = False,
@@ -121,16 +128,27 @@ def clicks(
     from owpc_ltr.api import clicks as api
 
     named = api.parse_columns(columns)
+    if (events is None) != from_ubi:
+        raise UsageError("name a log, or read one out of the cluster with --from-ubi: one of them")
+    if from_ubi and (as_srw or named):
+        raise UsageError("--from-ubi knows its columns, and goes without --columns and --as-srw")
     if as_srw:
         if ips or model != "auto":
             raise UsageError("--as-srw has a model of its own: leave --ips and --model out")
         table, behaviour = api.srw_judgments(
-            events, columns=named, max_rank=srw_max_rank, **cleaning.asked()
+            _file(events), columns=named, max_rank=srw_max_rank, **cleaning.asked()
         )
         api.write_columns(table, out)
         _print_other(out, len(table), behaviour.account.as_dict(), {}, as_json=as_json)
         return
-    counted = api.count_clicks(events, columns=named, **cleaning.asked())
+    if from_ubi:
+        with progress() as show:
+            counted = api.count_ubi(
+                cluster.connect(), out.with_name(f"{out.name}.ubi"), queries=ubi_queries,
+                events=ubi_events, progress=show, **cleaning.asked(),
+            )  # fmt: skip
+    else:
+        counted = api.count_clicks(_file(events), columns=named, **cleaning.asked())
     found = api.judge_counts(
         counted, model=model, grades=grades, weights=weights,  # type: ignore[arg-type]
         query_weights=query_weights,  # type: ignore[arg-type]
@@ -152,6 +170,11 @@ def clicks(
         print_json({"judgments": str(out), **found.as_dict()})
     else:
         _print(found, out)
+
+
+def _file(events: Path | None) -> Path:
+    assert events is not None  # noqa: S101 - `clicks` has looked
+    return events
 
 
 def _settings(texts: Any) -> dict[str, str]:

@@ -35,7 +35,7 @@ def pin(
     engine: Transport, index: str, shards: list[Part], options: LogOptions, *, elastic: bool
 ) -> tuple[Pinned | None, str]:
     """The index pinned, with its contents; or why it is not."""
-    name, why_not = _open(engine, index, elastic=elastic)
+    name, why_not = open_moment(engine, index, elastic=elastic)
     if name is None:
         return None, why_not
     pinned = Pinned(engine, index, name, elastic=elastic)
@@ -92,7 +92,7 @@ class Pinned:
             self._engine.request("DELETE", path, body=body, deadline=GIVING_BACK)
 
 
-def _open(engine: Transport, index: str, *, elastic: bool) -> tuple[str | None, str]:
+def open_moment(engine: Transport, index: str, *, elastic: bool) -> tuple[str | None, str]:
     """The name of a new moment, of all shards or none; or why there is none."""
     path = f"/{quote(index, safe='')}{'/_pit' if elastic else '/_search/point_in_time'}"
     params = {"keep_alive": KEEP_ALIVE, "preference": SAME_COPIES}

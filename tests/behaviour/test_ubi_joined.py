@@ -1,0 +1,65 @@
+"""Events of User Behavior Insights find their queries by id, whatever else is wrong with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from owpc_ltr.behaviour.counting import Behaviour, count_events
+from owpc_ltr.behaviour.options import EventOptions
+from owpc_ltr.engine.behaviour_log.documents import EVENT_FIELDS, QUERY_FIELDS, table_of
+from owpc_ltr.engine.behaviour_log.joined import joined
+from tests.behaviour.plain_counts import cells_of
+
+
+def query(number: int, hits: list[str] | None, text: str = "rambo", **more: Any) -> dict[str, Any]:
+    return {"query_id": f"q{number}", "client_id": f"c{number}", "user_query": text,
+            "query_response_hit_ids": hits, **more}  # fmt: skip
+
+
+def act(number: int | None, document: str, place: int, action: str = "click", **more: Any) -> Any:
+    found = {"client_id": f"c{number}", "session_id": f"s{number}", "action_name": action,
+             "event_attributes": {"object": {"object_id": document},
+                                  "position": {"ordinal": place}}, **more}  # fmt: skip
+    return found if number is None else {"query_id": f"q{number}", **found}
+
+
+def counts(queries: list[Any], acts: list[Any], **options: Any) -> Behaviour:
+    tables = [table_of(queries, QUERY_FIELDS)], [table_of(acts, EVENT_FIELDS)]
+    return count_events(joined(*tables), EventOptions(**{"min_people": 1, **options}))
+
+
+def test_clicks_have_the_query_and_the_place_of_the_list_that_was_shown() -> None:
+    found = counts([query(1, ["a", "b"]), query(2, ["b", "a"])], [act(1, "b", 9), act(2, "b", 9)])
+    assert cells_of(found) == {
+        ("rambo", "a", 1): (1, 0, 1, 0), ("rambo", "b", 2): (1, 1, 1, 1),
+        ("rambo", "b", 1): (1, 1, 1, 1), ("rambo", "a", 2): (1, 0, 0, 0),
+    }  # fmt: skip
+
+
+def test_impressions_may_be_events_and_the_query_in_them() -> None:
+    acts = [act(7, d, place, "impression", user_query="Rocky") for place, d in enumerate("abc")]
+    found = counts([query(7, None), query(8, [])], [*acts, act(7, "b", 1)])
+    assert cells_of(found)["rambo", "b", 2] == (1, 1, 1, 1)
+    alone = counts([], acts)
+    assert set(cells_of(alone)) == {("rocky", "a", 1), ("rocky", "b", 2), ("rocky", "c", 3)}
+
+
+def test_an_event_without_a_query_or_of_an_unknown_one_is_accounted_for() -> None:
+    found = counts([query(1, ["a"])], [act(None, "a", 1), act(9, "a", 1), act(1, "a", 1)])
+    assert found.account.unusable == {"no query": 2}
+    assert found.account.read == found.account.used + 2 == 4
+
+
+def test_what_is_logged_twice_counts_once_whatever_the_clock_says() -> None:
+    late = {"timestamp": "2031-01-01T00:00:00Z"}
+    found = counts([query(1, ["a"]), query(1, ["a"], **late)], [act(1, "a", 1), act(1, "a", 1)])
+    assert cells_of(found) == {("rambo", "a", 1): (1, 1, 1, 1)}
+    assert found.account.unusable == {"repeated": 2}
+
+
+def test_a_robot_that_floods_the_log_is_left_out() -> None:
+    flood = [query(n, ["spam"], client_id="robot") for n in range(100, 160)]
+    clicks = [act(n, "spam", 1, client_id="robot") for n in range(100, 160)]
+    found = counts([query(1, ["a"]), *flood], [act(1, "a", 1), *clicks], max_sessions=50)
+    assert cells_of(found) == {("rambo", "a", 1): (1, 1, 1, 1)}
+    assert found.account.unusable == {"a client of more than 50 sessions": 120}
