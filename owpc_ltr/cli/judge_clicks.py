@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from owpc_ltr.api.clicks import ClickJudgments
 
 _BAR = 30
+_KIND = "click-model."
 
 
 @dataclass(frozen=True)
@@ -182,9 +183,11 @@ def _settings(texts: Any) -> dict[str, str]:
 
     named = named_settings(texts)
     for name in named:
-        if not name.startswith("model."):
-            raise UsageError(f"'{name}' is no setting of a click model: write model.FIELD=VALUE")
-    return {name.removeprefix("model."): value for name, value in named.items()}
+        if not name.startswith(_KIND):
+            raise UsageError(
+                f"'{name}' is no setting of a click model: write click-model.FIELD=VALUE"
+            )
+    return {name.removeprefix(_KIND): value for name, value in named.items()}
 
 
 def _print_other(

@@ -147,7 +147,9 @@ def test_the_command_prints_what_became_of_every_event_and_writes_judgments(run:
 
 def test_the_command_tells_machines_the_same(run: Run) -> None:
     words = ("judge", "clicks", "events.parquet", "--out", "j.tsv", "--json")
-    code, out, _ = run(*words, "--model", "pbm", "--set", "model.rounds=40", "--grades", "none")
+    code, out, _ = run(
+        *words, "--model", "pbm", "--set", "click-model.rounds=40", "--grades", "none"
+    )
     told = json.loads(out)
     assert code == 0
     events = told["events"]
@@ -183,7 +185,7 @@ def test_ips_and_srw_write_judgments_of_their_own(run: Run) -> None:
         (("--actions", "click=0"), 2, "cannot read the action 'click=0'"),
         (("--as-srw", "--ips"), 2, "--as-srw has a model of its own"),
         (("--set", "loss.p=1"), 2, "'loss.p' is no setting of a click model"),
-        (("--set", "model.rounds=1"), 2, "settings are of one click model: name it"),
+        (("--set", "click-model.rounds=1"), 2, "settings are of one click model: name it"),
         (("--weights", "much"), 2, "there are no weights 'much'"),
         (("--query-weights", "much"), 2, "there are no query weights 'much'"),
         (("--min-people", "100000"), 3, "no event of "),
