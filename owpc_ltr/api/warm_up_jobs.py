@@ -33,6 +33,9 @@ def warm_up_jobs(registry: Registry, folder: Path, plugins: Sequence[Path | str]
     for loss in registry.all("loss"):
         yield f"loss {loss.name}", partial(_price, loss.cls)
 
+    for model in registry.all("click-model"):
+        yield f"click model {model.name}", partial(_judge_clicks, model.cls)
+
     def fit(optimizer: str) -> None:
         evaluate(train(data, optimizer=optimizer, **common), validation, queries="all")
 
@@ -162,6 +165,12 @@ def _explain() -> None:
     )
     rows = np.array([[-1.0], [1.0]], np.float32)
     shapley_values(tree, rows, rows)
+
+
+def _judge_clicks(model: type[Any]) -> None:
+    from owpc_ltr.testing.click_samples import sample_clicks
+
+    model().fit(sample_clicks(50).counts)
 
 
 def _price_in_numpy() -> None:
