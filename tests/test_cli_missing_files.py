@@ -16,6 +16,7 @@ import typer
 from typer.models import ArgumentInfo, ParameterInfo
 
 from owpc_ltr.api.judgments import read_judgments
+from owpc_ltr.behaviour.reading import read_events
 from owpc_ltr.cli.app import app
 from owpc_ltr.cli.files import Reads
 from owpc_ltr.data.joined_tables.reading import read_joined_tables
@@ -60,6 +61,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "settings": read_json_object,
     "feature_cost": read_json_object,
     "join": read_joined_tables,
+    "events": lambda path: next(read_events(path, {})),
     "documents": lambda path: next(read_json_lines(path)),
     "plugin": lambda path: registry.load([path]),
     "letor": find_collections,
