@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -11,7 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owpc_ltr import OwpcLtrWarning, judge_clicks, simulate
+from owpc_ltr import (
+    OwpcLtrWarning,
+    judge_clicks,
+    make_dataset,
+    read_judgments,
+    simulate,
+    train,
+)
 from owpc_ltr.behaviour.grading import cuts, grades, parse_grades, worth
 from owpc_ltr.behaviour.models import choose_model
 from owpc_ltr.behaviour.weighted_clicks import weighted_clicks
@@ -214,3 +222,51 @@ def test_auto_tries_every_model_that_is_installed() -> None:
     models = {one.name: one.cls() for one in installed().all("click-model")}
     told = choose_model(behaviour, models).held_out
     assert {one.model for one in told} == set(models)
+
+
+@pytest.mark.parametrize("name", ["j.parquet", "j.tsv"])
+def test_judgments_are_read_back_with_their_weights(tmp_path: Path, name: str) -> None:
+    found = judge_clicks(EVENTS, query_weights="people")
+    found.write(tmp_path / name)
+    read = read_judgments(tmp_path / name)
+    assert read.notes == ()
+    rows = found.table.to_pylist()
+    told: list[Any] = [
+        (query.query_id, document, float(grade), float(weight), query.importance)
+        for query in read.queries
+        for document, grade, weight in zip(
+            query.document_ids, query.grades, query.weights if query.weights is not None else (),
+            strict=True,
+        )
+    ]  # fmt: skip
+    assert told == [
+        (row["query"], row["doc_id"], row["grade"], pytest.approx(row["weight"]),
+         row["query_weight"])
+        for row in rows
+    ]  # fmt: skip
+
+
+def test_what_is_learned_from_weighted_clicks_trusts_the_old_ranking_less() -> None:
+    world = simulate.example_world(150, 20, seed=3)
+    rng = np.random.default_rng(0)
+    good = world.attraction + 0.3 * rng.normal(size=len(world.documents))
+    old = rng.normal(size=len(good))
+    rankers = [old + 0.5 * rng.normal(size=len(good)) for _ in range(4)]
+    behaviour = counted(simulate.clicks(world, rankers=rankers, sessions=30_000))
+    fit = installed().find("click-model", "pbm")().fit(behaviour.counts)
+    table, _ = weighted_clicks(behaviour, fit)
+    row = {name: number for number, name in enumerate(world.documents)}
+    rows = np.array([row[name] for name in table["doc_id"].to_pylist()])
+    features = np.stack([good[rows], old[rows]], axis=1)
+    trust = []
+    for weights in (np.asarray(behaviour.counts.by_pair(behaviour.counts.clicked)),
+                    np.asarray(table["weight"])):  # fmt: skip
+        data = make_dataset(
+            features, table["grade"].to_pylist(), table["query"].to_pylist(),
+            document_weights=np.maximum(weights, 1e-3), feature_names=["good", "old"],
+        )  # fmt: skip
+        model = train(data, loss="pairwise", optimizer="bundle", settings={"optimizer.C": 1.0})
+        of_good, of_old = model.as_dict()["weights"]
+        trust.append(of_old / of_good)
+    clicked, weighted = trust
+    assert weighted < clicked
