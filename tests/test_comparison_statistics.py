@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -182,34 +187,53 @@ def test_progress_is_told_up_to_the_end(rng: np.random.Generator) -> None:
     assert [done for what, done in told if what == "drawing queries"][-1] == 1.0
 
 
+RANX = """
+import json, sys, warnings
+warnings.simplefilter("ignore")
+import numpy as np, ranx
+from ranx.statistical_tests import fisher_randomization_test, paired_student_t_test
+grades, runs = json.load(sys.stdin)
+runs = [ranx.Run(run, name=name) for name, run in runs.items()]
+report = ranx.compare(ranx.Qrels(grades), runs, ["ndcg@10"], stat_test="student", max_p=0.05)
+values = {run.name: list(map(float, run.scores["ndcg@10"].values())) for run in runs}
+pair = [np.array(one) for one in values.values()]
+found = {
+    "values": values,
+    "student": float(report.comparisons[frozenset(values)]["ndcg@10"]["p_value"]),
+    "direct": float(paired_student_t_test(*pair)[0]),
+    "fisher": float(fisher_randomization_test(*pair, n_permutations=4_000)[0]),
+}
+json.dump(found, sys.stdout)
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ranx") is None, reason="ranx is not installed")
 def test_significance_agrees_with_ranx(rng: np.random.Generator) -> None:
-    import ranx
-    from ranx.statistical_tests import fisher_randomization_test, paired_student_t_test
-
-    qrels, runs = _judged(rng)
-    report = ranx.compare(qrels, runs, ["ndcg@10"], stat_test="student", max_p=0.05)
-    values = {run.name: np.array(list(run.scores["ndcg@10"].values())) for run in runs}
-    ranked = {name: measured(row) for name, row in values.items()}
+    """Run as Python, for it compiles for a minute."""
+    ended = subprocess.run(
+        [sys.executable, "-c", RANX],
+        input=json.dumps(_judged(rng)),
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    theirs = json.loads(ended.stdout)
+    ranked = {name: measured(np.array(row)) for name, row in theirs["values"].items()}
     (pair,) = compare_all(ranked, None, None, Drawing()).pairs
-    theirs = report.comparisons[frozenset(values)]["ndcg@10"]["p_value"]
-    assert pair.comparison.p_t == pytest.approx(theirs, rel=1e-9)
-    direct, _ = paired_student_t_test(*values.values())
-    assert pair.comparison.p_t == pytest.approx(direct, rel=1e-9)
-    sampled, _ = fisher_randomization_test(*values.values(), n_permutations=4_000)
-    assert pair.comparison.p_permutation == pytest.approx(sampled, abs=0.03)
+    assert pair.comparison.p_t == pytest.approx(theirs["student"], rel=1e-9)
+    assert pair.comparison.p_t == pytest.approx(theirs["direct"], rel=1e-9)
+    assert pair.comparison.p_permutation == pytest.approx(theirs["fisher"], abs=0.03)
 
 
-def _judged(rng: np.random.Generator) -> tuple[Any, list[Any]]:
-    import ranx
-
+def _judged(rng: np.random.Generator) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Grades of a dozen documents of each query, and two runs."""
     documents = [f"d{n}" for n in range(12)]
     grades = {f"q{n}": rng.integers(0, 3, 12).tolist() for n in range(30)}
     for of_query in grades.values():
         of_query[0] = 2
-    qrels = ranx.Qrels({q: dict(zip(documents, g, strict=True)) for q, g in grades.items()})
-    runs = []
+    runs = {}
     for name, noise in (("sharp", 2.0), ("dull", 3.0)):
         scores = {q: np.array(g) + noise * rng.standard_normal(12) for q, g in grades.items()}
-        run = {q: dict(zip(documents, s.tolist(), strict=True)) for q, s in scores.items()}
-        runs.append(ranx.Run(run, name=name))
-    return qrels, runs
+        runs[name] = {q: dict(zip(documents, s.tolist(), strict=True)) for q, s in scores.items()}
+    return {q: dict(zip(documents, g, strict=True)) for q, g in grades.items()}, runs

@@ -60,7 +60,7 @@ def judge_next(
     plugin: PluginFiles = None,
     as_json: Json = False,
 ) -> None:
-    """Draw the queries whose judgment by people narrows the interval most.
+    """Draw the queries whose judgment by people tells most.
 
     More are drawn of those in which the rankers differ much by the cheap judgments, and all by
     chance: what is judged in the end is a random sample of each stratum. The strata stand beside

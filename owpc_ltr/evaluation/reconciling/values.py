@@ -82,14 +82,14 @@ def _in_order(convention: Convention, scores: Vector, given: Ranked) -> tuple[Ve
         order = best_first(given.late_ids.astype(np.float64), given.offsets)
     elif convention.ties == "unstable":
         order = np.empty(len(scores), dtype=np.int64)
-        _sort_as_numba_does(-scores, given.offsets, order)
+        sort_as_numba_does(-scores, given.offsets, order)
     else:
         return scores, given.labels
     return scores[order], given.labels[order]
 
 
 @compiled
-def _sort_as_numba_does(negated: Any, offsets: Any, order: Any) -> None:
+def sort_as_numba_does(negated: Any, offsets: Any, order: Any) -> None:
     """What numba's own quicksort makes of each query: ranx sorts by it."""
     for query in range(len(offsets) - 1):
         start, end = offsets[query], offsets[query + 1]
