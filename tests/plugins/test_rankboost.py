@@ -115,12 +115,13 @@ def test_threads_change_nothing() -> None:
 def test_the_round_of_the_best_validation_metric_is_kept() -> None:
     data, validation = problem(9), problem(10)
     found = fit(data, Run(validation=validation, metric="ndcg@3"), rounds=100, patience=10)
-    values = [row["validation"] for row in found.history]
-    kept = parse_metric("ndcg@3").mean(
+    seen = [row["validation"] for row in found.history]
+    values = parse_metric("ndcg@3").per_query(
         found.model.score(validation.features), validation.labels, validation.offsets
     )
-    assert kept == pytest.approx(max(values), abs=1e-12)
-    assert found.certificate.passes == int(np.argmax(values)) + 1
+    kept = np.average(values, weights=validation.query_importance)
+    assert kept == pytest.approx(max(seen), abs=1e-12)
+    assert found.certificate.passes == int(np.argmax(seen)) + 1
     assert "has not risen since round" in found.certificate.stop_reason
 
 
