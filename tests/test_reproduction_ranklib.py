@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from owpc_ltr.engine.node.places import find_places
 from owpc_ltr.errors import EngineUnavailable, Refused
 from owpc_ltr.host.registry import load
 from owpc_ltr.metrics import parse_metric
@@ -17,9 +16,10 @@ from owpc_ltr.reproduction import ranklib
 from owpc_ltr.reproduction.folders import find_collections
 from owpc_ltr.reproduction.folds import cut_of
 from owpc_ltr.reproduction.jobs import DataFold, Tools
-from owpc_ltr.reproduction.ranklib import JAR, RankLib, fetch_ranklib
+from owpc_ltr.reproduction.ranklib import RankLib, fetch_ranklib
 from owpc_ltr.reproduction.ranklib_jobs import RANKERS, RankLibTraining, check_same
 from tests.letor_samples import write_parts
+from tests.ranklib_program import ranklib_or_skip
 
 FEW = {
     "MART": {"tree": "5"},
@@ -33,12 +33,7 @@ FEW = {
 
 @pytest.fixture(scope="module")
 def program() -> RankLib:
-    if not (find_places(None).cache / "ranklib" / JAR.path).exists():
-        pytest.skip(
-            "RankLib is not on this machine: owpc-ltr reproduce exchangeable2014 --with-ranklib "
-            "fetches it"
-        )
-    return fetch_ranklib(print)
+    return ranklib_or_skip()
 
 
 @pytest.fixture

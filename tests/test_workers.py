@@ -541,7 +541,7 @@ def test_a_stopped_command_leaves_no_process_and_no_file(
     assert not (tmp_path / "model.json").exists()
 
 
-@pytest.mark.filterwarnings("ignore::owpc_ltr.errors.OwpcLtrWarning")  # of queries of one document
+@pytest.mark.filterwarnings("ignore:.* have one document :owpc_ltr.errors.OwpcLtrWarning")
 @pytest.mark.parametrize("command", ["train", "evaluate", "select"])
 def test_data_that_workers_cannot_go_through_are_refused_before_any_is_started(
     command: str,

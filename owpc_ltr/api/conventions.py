@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.runs import TrecRun
     from owpc_ltr.evaluation.reconciling import Reconciled
-    from owpc_ltr.host.registry import Registry
     from owpc_ltr.models.reordering import ReorderingModel
     from owpc_ltr.protocols import Model
 
@@ -55,17 +54,12 @@ def explain_metric(
     from owpc_ltr.api.evaluation import ranker_of
     from owpc_ltr.evaluation.evaluate import model_data
     from owpc_ltr.evaluation.reconciling import reconcile
+    from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import parse_metric
     from owpc_ltr.models.reordering import dataset_scores
 
     files = [Path(plugin) for plugin in plugins]
-    parsed = parse_metric(metric, _registry(files))
+    parsed = parse_metric(metric, load(files))
     ranker = ranker_of(model, data, files)
     chosen = model_data(ranker, data, queries).data
     return reconcile(dataset_scores(ranker, chosen), chosen, parsed)
-
-
-def _registry(files: Sequence[Path]) -> Registry:
-    from owpc_ltr.host.registry import load
-
-    return load(files)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -27,7 +26,7 @@ from owpc_ltr.cli.options import (
     Seed,
     Unweighted,
 )
-from owpc_ltr.cli.output import columns, print_json, print_table, progress, warn
+from owpc_ltr.cli.output import print_json, print_table, print_wrapped, progress, warn
 from owpc_ltr.errors import UsageError
 
 if TYPE_CHECKING:
@@ -167,7 +166,7 @@ def _print_measured(measured: tuple[Measured, ...]) -> None:
         *(one.metric.convention for one in measured),
     ]
     for note in notes:
-        typer.echo(fill(note, columns(), initial_indent="  ", subsequent_indent="    "))
+        print_wrapped(note, "  ", "    ")
 
 
 def _print_comparisons(comparisons: list[dict[str, Any]]) -> None:

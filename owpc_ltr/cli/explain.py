@@ -12,7 +12,16 @@ from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.explanations import print_explanation
 from owpc_ltr.cli.files import A_MODEL, Reads
 from owpc_ltr.cli.groups import grouped
-from owpc_ltr.cli.options import FieldSource, Index, Join, Json, PluginFiles, Report
+from owpc_ltr.cli.options import (
+    FieldSource,
+    Index,
+    Join,
+    Json,
+    PluginFiles,
+    Reordering,
+    Report,
+    UploadedModel,
+)
 from owpc_ltr.cli.output import print_json
 from owpc_ltr.cli.queries import Question
 from owpc_ltr.errors import UsageError
@@ -25,14 +34,8 @@ if TYPE_CHECKING:
 class Ranked:
     """What ranked the documents: a stored model, or a reordering in a file."""
 
-    model: Annotated[str | None, typer.Option(help="The name that a model was uploaded under.")] = (
-        None
-    )
-    reranker: Annotated[
-        Path | None,
-        A_MODEL,
-        typer.Option(help="A reordering, FILE.json: the client reorders the engine's window."),
-    ] = None
+    model: UploadedModel = None
+    reranker: Reordering = None
     plugin: PluginFiles = None
 
 

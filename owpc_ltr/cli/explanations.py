@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from textwrap import fill
 from typing import TYPE_CHECKING
 
 import typer
 
-from owpc_ltr.cli.output import print_table, warn
+from owpc_ltr.cli.output import print_table, print_wrapped, warn
 
 if TYPE_CHECKING:
     from owpc_ltr.api.results import ExplainedHit, Explanation
@@ -27,7 +26,8 @@ def print_explanation(found: Explanation) -> None:
         _print_fully(found)
     else:
         print_hits(found)
-        _print_text(f"\nbaseline {found.baseline:.4g}; {found.method}")
+        typer.echo()
+        print_wrapped(f"baseline {found.baseline:.4g}; {found.method}")
     for message in found.warnings:
         warn(message)
 
@@ -92,15 +92,16 @@ def _print_fully(found: Explanation) -> None:
         told = "" if part.logarithm is None else f" ({part.logarithm:+.4g} in logs)"
         who = ", ".join(f"{one} {amount:+.4g}" for one, amount in part.documents)
         most = f": most of it {who}" if who else ""
-        _print_text(f"{part.name} adds {part.amount:+.4g}{told}{most}")
+        print_wrapped(f"{part.name} adds {part.amount:+.4g}{told}{most}")
     features, parts = float(hit.contributions.sum()), sum(part.amount for part in hit.parts)
     sums = f"baseline {found.baseline:.4g}, features {features:+.4g}"
     typer.echo(f"\n{sums}{f', the list {parts:+.4g}' if hit.parts else ''} = {hit.score:.4f}")
-    _print_text(found.method)
+    print_wrapped(found.method)
     for path in hit.paths:
         splits = ", ".join(map(str, path.splits))
         gives = f"gives {path.output:+.4g} (mean {path.mean_output:+.4g})"
-        _print_text(f"\ntree {path.tree} {gives}: {splits}")
+        typer.echo()
+        print_wrapped(f"tree {path.tree} {gives}: {splits}")
     _print_changes(found)
 
 
@@ -133,7 +134,8 @@ def _print_changes(found: Explanation) -> None:
         typer.echo("\nnothing is above it")
         return
     other = _called(_short(passing.title, 30), passing.document_id)
-    _print_text(f"\nto be above {other}, rank {passing.rank}, score {passing.score:.4f}:")
+    typer.echo()
+    print_wrapped(f"to be above {other}, rank {passing.rank}, score {passing.score:.4f}:")
     if not passing.changes:
         typer.echo(f"none of its features could alone, within what was seen {passing.seen}")
         return
@@ -155,12 +157,6 @@ def _print_changes(found: Explanation) -> None:
 
 def _called(title: str, document: str) -> str:
     return title if title == document else f"{title} [{document}]"
-
-
-def _print_text(text: str) -> None:
-    """A paragraph, within 80 columns; an empty line before it stays."""
-    start = text[: len(text) - len(text.lstrip("\n"))]
-    typer.echo(start + fill(text.strip(), 80, break_on_hyphens=False))
 
 
 def _signed(amount: float, least: float) -> str:

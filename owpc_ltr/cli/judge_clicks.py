@@ -136,11 +136,7 @@ def clicks(
     if as_srw:
         if ips or model != "auto":
             raise UsageError("--as-srw has a model of its own: leave --ips and --model out")
-        table, behaviour = api.srw_judgments(
-            _file(events), columns=named, max_rank=srw_max_rank, **cleaning.asked()
-        )
-        api.write_columns(table, out)
-        _print_other(out, len(table), behaviour.account.as_dict(), {}, as_json=as_json)
+        _judge_as_srw(_file(events), out, named, srw_max_rank, cleaning, as_json=as_json)
         return
     if from_ubi:
         with progress() as show:
@@ -158,19 +154,49 @@ def clicks(
     for warning in found.warnings:
         warn(warning)
     if ips:
-        table, effective = api.weighted_judgments(found, clip)
-        for warning in effective.warnings:
-            warn(warning)
-        api.write_columns(table, out)
-        told = {"clicks": effective.clicks, "effective": effective.effective,
-                "clipped": effective.clipped, "model": found.chosen.name}  # fmt: skip
-        _print_other(out, len(table), counted.account.as_dict(), told, as_json=as_json)
+        _write_weighted(found, clip, out, as_json=as_json)
         return
     found.write(out)
     if as_json:
         print_json({"judgments": str(out), **found.as_dict()})
     else:
         _print(found, out)
+
+
+def _judge_as_srw(
+    events: Path,
+    out: Path,
+    columns: dict[str, str],
+    max_rank: int,
+    cleaning: Cleaning,
+    *,
+    as_json: bool,
+) -> None:
+    from owpc_ltr.api import clicks as api
+
+    table, behaviour = api.srw_judgments(
+        events, columns=columns, max_rank=max_rank, **cleaning.asked()
+    )
+    api.write_columns(table, out)
+    _print_other(out, len(table), behaviour.account.as_dict(), {}, as_json=as_json)
+
+
+def _write_weighted(found: ClickJudgments, clip: float, out: Path, *, as_json: bool) -> None:
+    """Clicks by themselves, and how many equal ones they are worth."""
+    from owpc_ltr.api import clicks as api
+
+    table, effective = api.weighted_judgments(found, clip)
+    for warning in effective.warnings:
+        warn(warning)
+    api.write_columns(table, out)
+    told = {
+        "clicks": effective.clicks,
+        "effective": effective.effective,
+        "clipped": effective.clipped,
+        "model": found.chosen.name,
+    }
+    account = found.behaviour.account.as_dict()
+    _print_other(out, len(table), account, told, as_json=as_json)
 
 
 def _file(events: Path | None) -> Path:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from owpc_ltr.cli.files import A_PLUGIN, Reads, Writes
+from owpc_ltr.cli.files import A_MODEL, A_PLUGIN, Reads, Writes
 
 Cluster = Annotated[
     str | None,
@@ -83,6 +83,11 @@ ProbeShare = Annotated[
         "any.",
     ),
 ]
+Reordering = Annotated[
+    Path | None,
+    A_MODEL,
+    typer.Option(help="A reordering, FILE.json: the client reorders the engine's window."),
+]
 Report = Annotated[
     Path | None,
     Writes(standard_output="--report writes a page to open in a browser: name a file, not -"),
@@ -101,6 +106,9 @@ Tolerance = Annotated[
     typer.Option(help="The largest difference of scores that is accepted; relative above 1."),
 ]
 Unweighted = Annotated[bool, typer.Option("--unweighted", help="Let every query count the same.")]
+UploadedModel = Annotated[
+    str | None, typer.Option(help="The name that a model was uploaded under.")
+]
 UploadedName = Annotated[str, typer.Argument(help="The name that applications use.")]
 
 

@@ -59,9 +59,18 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
             typer.echo("  ".join(padded).rstrip())
 
 
-def print_wrapped(text: str) -> None:
-    """Text on as many lines as it takes, none wider than the terminal, or 80 columns."""
-    for line in textwrap.wrap(printable(text), columns(), subsequent_indent="  "):
+def print_wrapped(text: str, first: str = "", others: str = "  ") -> None:
+    """Text on as many lines as it takes, none wider than the terminal, or 80 columns.
+
+    `first` stands before the first line, `others` before the rest.
+    """
+    for line in textwrap.wrap(
+        printable(text),
+        columns(),
+        initial_indent=first,
+        subsequent_indent=others,
+        break_on_hyphens=False,
+    ):
         typer.echo(line)
 
 

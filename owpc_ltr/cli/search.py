@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from owpc_ltr.cli.cluster import StoreOptions
-from owpc_ltr.cli.files import A_MODEL, Writes
+from owpc_ltr.cli.files import Writes
 from owpc_ltr.cli.groups import grouped
-from owpc_ltr.cli.options import Index, Join, Json, PluginFiles
+from owpc_ltr.cli.options import Index, Join, Json, PluginFiles, Reordering, UploadedModel
 from owpc_ltr.cli.output import columns, print_json, print_table, warn
 from owpc_ltr.cli.queries import Question
 from owpc_ltr.errors import UsageError
@@ -24,14 +24,8 @@ if TYPE_CHECKING:
 class Ranking:
     """What reorders the engine's results: a stored model, or a reordering in a file."""
 
-    model: Annotated[str | None, typer.Option(help="The name that a model was uploaded under.")] = (
-        None
-    )
-    reranker: Annotated[
-        Path | None,
-        A_MODEL,
-        typer.Option(help="A reordering, FILE.json: the client reorders the engine's window."),
-    ] = None
+    model: UploadedModel = None
+    reranker: Reordering = None
     deadline: Annotated[
         float, typer.Option(help="Seconds after which --reranker leaves the engine's order.")
     ] = 1.0

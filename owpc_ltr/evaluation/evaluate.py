@@ -63,14 +63,9 @@ def measure(
             baseline = zero_score_baseline(metric, data.labels, data.offsets)
         else:
             of_zero = metric.per_query(np.zeros(len(scores)), data.labels, data.offsets)
-            baseline = average(metric, of_zero, weights)
-        measured.append(Measured(metric, average(metric, values, weights), values, baseline))
+            baseline = metric.average(of_zero, weights)
+        measured.append(Measured(metric, metric.average(values, weights), values, baseline))
     return tuple(measured)
-
-
-def average(metric: Metric, values: Vector, weights: Vector | None) -> float:
-    """The metric's mean over the queries that it counts, weighted where there are weights."""
-    return metric.average(values, weights)
 
 
 def importance_of(data: RankingDataset) -> Vector | None:

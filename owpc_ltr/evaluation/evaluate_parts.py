@@ -11,7 +11,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.runs import TrecRun
-from owpc_ltr.evaluation.evaluate import Measured, average, tie_warnings
+from owpc_ltr.evaluation.evaluate import Measured, tie_warnings
 from owpc_ltr.metrics import Metric, RankedQueries, tied_share, uneven
 from owpc_ltr.models.reordering import ReorderingModel, dataset_scores
 from owpc_ltr.protocols import Model
@@ -59,7 +59,7 @@ def measure_parts(
     for number, metric in enumerate(metrics):
         values = np.concatenate([part.values[number] for part in parts])
         zero = np.concatenate([part.baselines[number] for part in parts])
-        means = [average(metric, one, weights) for one in (values, zero)]
+        means = [metric.average(one, weights) for one in (values, zero)]
         measured.append(Measured(metric, means[0], values, means[1]))
     tied = sum(part.tied for part in parts) / sum(part.documents for part in parts)
     alike = min(part.lowest for part in parts) == max(part.highest for part in parts)

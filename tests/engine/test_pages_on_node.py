@@ -54,7 +54,7 @@ def run(
 
 
 # What stands in for a page's data is small: its columns are copies of each other by chance.
-@pytest.mark.filterwarnings("ignore::owpc_ltr.errors.OwpcLtrWarning")
+@pytest.mark.filterwarnings("ignore:.* stands again as :owpc_ltr.errors.OwpcLtrWarning")
 @pytest.mark.parametrize("page", ON_NODE, ids=lambda page: page.stem)
 def test_the_code_of_a_page_runs_on_a_node(page: Path, tmp_path: Path, run: Run) -> None:
     for sample in samples_of(page):

@@ -13,7 +13,7 @@ from owpc_ltr.evaluation.comparing.figures import ComparedRanker
 from owpc_ltr.evaluation.comparing.on_data import RankerValues
 from owpc_ltr.evaluation.comparing.result import RankerComparison
 from owpc_ltr.evaluation.comparing.statistics import Drawing, Statistics, compare_all
-from owpc_ltr.evaluation.evaluate import Measured, average
+from owpc_ltr.evaluation.evaluate import Measured
 from owpc_ltr.evaluation.weighted_means import mean_of
 from owpc_ltr.metrics import Metric
 
@@ -86,7 +86,7 @@ def side_by_side(
 def _floor(
     metric: Metric, number: int, zero: Sequence[Vector] | None, weights: Vector | None
 ) -> float:
-    return float("nan") if zero is None else average(metric, zero[number], weights)
+    return float("nan") if zero is None else metric.average(zero[number], weights)
 
 
 def _ranker(

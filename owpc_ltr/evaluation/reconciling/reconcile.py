@@ -15,6 +15,7 @@ from owpc_ltr.evaluation.reconciling.conventions import FIELDS, Convention, conv
 from owpc_ltr.evaluation.reconciling.libraries import LIBRARIES, Library
 from owpc_ltr.evaluation.reconciling.values import Ranked, ranked, values_by
 from owpc_ltr.metrics import Metric
+from owpc_ltr.metrics.importance import uneven
 from owpc_ltr.metrics.ragged import best_first
 from owpc_ltr.metrics.ties import tied_with_previous
 
@@ -74,9 +75,8 @@ def reconcile(scores: Vector, data: RankingDataset, metric: Metric) -> Reconcile
             f"'{metric.name}': give --metric ndcg@10, or map"
         )
     given = ranked(scores, data)
-    weights = data.query_weights
-    weighted = weights is not None and not (weights == weights[:1]).all()
-    ours = convention_of(metric, weighted=weighted)
+    weights = uneven(data.query_weights)
+    ours = convention_of(metric, weighted=weights is not None)
     value = _mean(ours, metric, given, weights)
     undefined = np.isnan(values_by(replace(ours, empty="skip", lone=True), metric, given))
     return Reconciled(
@@ -132,12 +132,9 @@ def _matters(name: str, metric: Metric, theirs: Convention) -> bool:
 
 def _mean(convention: Convention, metric: Metric, given: Ranked, weights: Vector | None) -> float:
     values = values_by(convention, metric, given)
-    counted = ~np.isnan(values)
-    if not counted.any():
+    if np.isnan(values).all():
         return float("nan")
-    if convention.weighted and weights is not None:
-        return float(np.average(values[counted], weights=weights[counted]))
-    return float(values[counted].mean())
+    return metric.average(values, weights if convention.weighted else None)
 
 
 def _tied_queries(given: Ranked) -> int:
