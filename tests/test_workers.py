@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -21,7 +21,7 @@ import dask
 import numpy as np
 import psutil
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from owpc_ltr_losses.lambdarank import LambdaRank
 from owpc_ltr_losses.owpc import OWPC
@@ -34,6 +34,8 @@ from owpc_ltr.api.workers import use_workers
 from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+from owpc_ltr.data.partitioned.manifest import Part
+from owpc_ltr.data.partitioned.pieces import Piece
 from owpc_ltr.errors import BadInput, PluginError, Refused, UsageError, WorkersUnavailable
 from owpc_ltr.host.registry import load
 from owpc_ltr.kernels.risk import OverParts
@@ -182,16 +184,36 @@ def test_parts_are_shared_evenly_and_stay_where_they_are(
             assert load_ <= 1.1 * share + max(sizes.values())
 
 
-def test_a_pass_is_cut_into_steps_of_small_parts_in_their_order(
-    parts: PartitionedDataset,
+@settings(max_examples=50)
+@given(st.lists(st.integers(1, 400_000), min_size=1, max_size=60), st.integers(1, 5))
+def test_a_pass_is_cut_into_like_steps_of_parts_in_their_order(
+    sizes: list[int], workers: int
 ) -> None:
-    for workers in (1, 2, 5):
-        steps = batches(parts.pieces, workers)
-        assert [piece for step in steps for piece in step] == list(parts.pieces)
-        assert len(steps) >= min(len(parts.pieces), 2 * workers)
-        most = parts.n_documents // (4 * workers)
-        for step in steps:
-            assert len(step) == 1 or sum(piece.documents for piece in step) <= most
+    pieces = _pieces(sizes)
+    steps = batches(pieces, workers)
+    assert [piece for step in steps for piece in step] == pieces
+    assert all(steps)
+    documents = [sum(piece.documents for piece in step) for step in steps]
+    like = min(1_000_000, sum(sizes) / (4 * workers))
+    assert max(documents) <= like + max(sizes)
+    if max(sizes) <= like / 2:
+        assert len(steps) >= 4 * workers
+        assert len(steps) % workers == 0
+
+
+def test_like_parts_are_shared_out_to_workers_evenly() -> None:
+    steps = batches(_pieces([25_000] * 60), 2)
+    sizes = {number: sum(piece.documents for piece in step) for number, step in enumerate(steps)}
+    homes = placed(sizes, ["one", "two"], {})
+    assert sum(sizes[step] for step, home in homes.items() if home == "one") == 750_000
+
+
+def _pieces(sizes: Sequence[int]) -> list[Piece]:
+    """Whole parts of so many documents."""
+    return [
+        Piece(Part(f"{k}.parquet", 0, 1, size, "", (0.0, 1.0)), None, 1, size)
+        for k, size in enumerate(sizes)
+    ]
 
 
 def test_without_dask_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,6 +235,20 @@ def test_a_scheduler_that_does_not_answer_is_told_in_one_line(
 
 
 # What needs workers.
+
+
+def test_a_script_that_asks_for_workers_where_they_import_it_is_told_how(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("import owpc_ltr as ltr\nwith ltr.use_workers('local:1'):\n    pass\n")
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 1
+    assert "WorkersUnavailable" in done.stderr.splitlines()[-1]
+    assert "under `if __name__ == '__main__':`" in done.stderr.splitlines()[-1]
+    # The processes themselves say nothing.
+    assert "freeze_support" not in done.stderr
+    assert "__mp_main__" not in done.stderr
 
 
 @one_process

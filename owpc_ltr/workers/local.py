@@ -5,15 +5,19 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from tempfile import TemporaryDirectory
+from types import FrameType
 from typing import Any
 
 import dask
 from distributed import LocalCluster
 from distributed.core import Status
 from distributed.security import Security
+
+from owpc_ltr.errors import WorkersUnavailable
 
 _SETTINGS: dict[str, Any] = {
     # Nothing is served to browsers.
@@ -31,14 +35,25 @@ def local_cluster(processes: int) -> Iterator[LocalCluster]:
     """So many processes of one thread each.
 
     Whoever reaches a scheduler can have anything run: this one takes nobody without a certificate,
-    which is made for it and known to this process alone.
+    which is made for it and known to this process alone. Raises WorkersUnavailable.
     """
+    _end_where_a_worker_imports()
     _be_quiet()
     with (
         TemporaryDirectory(prefix="owpc-ltr-workers-", ignore_cleanup_errors=True) as scratch,
         dask.config.set(_SETTINGS),
     ):
-        cluster = LocalCluster(
+        cluster = _started(processes, scratch)
+        cluster.scheduler.http_server.stop()
+        try:
+            yield cluster
+        finally:
+            _end(cluster)
+
+
+def _started(processes: int, scratch: str) -> LocalCluster:
+    try:
+        return LocalCluster(
             n_workers=processes,
             threads_per_worker=1,
             host="127.0.0.1",
@@ -50,11 +65,21 @@ def local_cluster(processes: int) -> Iterator[LocalCluster]:
             # Any port, which is closed again.
             scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
         )
-        cluster.scheduler.http_server.stop()
-        try:
-            yield cluster
-        finally:
-            _end(cluster)
+    except RuntimeError as error:
+        raise WorkersUnavailable(
+            f"{processes} processes of this machine did not start as workers ({error}): each "
+            "begins by importing the script, which must ask for them under "
+            "`if __name__ == '__main__':`"
+        ) from error
+
+
+def _end_where_a_worker_imports() -> None:
+    """End a process that came to be for a worker, and is about to ask for workers again."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "__mp_main__":
+            raise SystemExit(1)
+        frame = frame.f_back
 
 
 def _be_quiet() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
+
+import numpy as np
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
@@ -63,15 +66,17 @@ def together(
 
 
 def batches(pieces: Sequence[Piece], workers: int) -> list[list[Piece]]:
-    """Parts that follow one another, as steps of a pass: small ones together, large ones alone."""
-    total = sum(piece.documents for piece in pieces)
-    most = min(_BATCH_DOCUMENTS, total // (_STEPS * workers))
-    found: list[list[Piece]] = []
-    room = 0
-    for piece in pieces:
-        if piece.documents > room or not found:
-            found.append([])
-            room = most
-        found[-1].append(piece)
-        room -= piece.documents
-    return found
+    """Parts that follow one another, as steps of a pass of about as many documents each.
+
+    A multiple of the workers, as far as there are parts for it: they end at the same time.
+    """
+    ends = np.cumsum([piece.documents for piece in pieces])
+    rounds = max(_STEPS, -(-int(ends[-1]) // (_BATCH_DOCUMENTS * workers))) if len(ends) else 0
+    cuts = np.arange(1, rounds * workers) / (rounds * workers) * ends[-1:]
+    # Between the parts that are nearest.
+    firsts = np.unique([0, *np.searchsorted(ends - np.diff(ends, prepend=0) / 2, cuts)])
+    return [
+        list(pieces[first:after])
+        for first, after in itertools.pairwise([*firsts.tolist(), len(pieces)])
+        if after > first
+    ]
