@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.indexing import IndexReport
     from owpc_ltr.features.feature_set import FeatureSet
     from owpc_ltr.protocols import Model
+    from owpc_ltr.workers.connection import Workers
 
 
 def connect(
@@ -110,6 +111,7 @@ class Cluster(Explanations, LiveLists, Workbench):
         join: Any = None,
         buckets: int | None = None,
         part: str | None = None,
+        workers: Workers | None = None,
         progress: Progress | None = None,
         **options: Any,
     ) -> LogReport:
@@ -124,7 +126,9 @@ class Cluster(Explanations, LiveLists, Workbench):
         data frames with `query_id` (or `query`, the text), `document_id`, or both, and columns of
         numbers, which come after the features of the set; NaN where a table has no row.
         Every one is logged, absent or rejected, and all are counted. Half-done work stays beside
-        `out`: the same call goes on, to the same bytes. `options` are those of
+        `out`: the same call goes on, to the same bytes. `workers` (see `use_workers`) ask the
+        engine each for some of the queries, in one moment of the index, with credentials that each
+        finds for itself: the bytes are the same. `options` are those of
         `owpc_ltr.engine.feature_log.LogOptions`. Features that no document has a value for, or
         all the same, are warned of.
         """
@@ -156,7 +160,8 @@ class Cluster(Explanations, LiveLists, Workbench):
         counted = _counted(progress or silent, own.n_judgments)
         report = log_features(
             self.engine, self.store, known, judged, where, target,
-            source=source, options=logging, joined=tables_of(join), parted=parted, progress=counted,
+            source=source, options=logging, joined=tables_of(join), parted=parted, helpers=workers,
+            progress=counted,
         )  # fmt: skip
         give_warnings(report.warnings)
         return report

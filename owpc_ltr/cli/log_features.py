@@ -85,6 +85,13 @@ def log_features(
     folder: FolderForm,
     reading: Reading,
     logging: Logging,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster",
+            help="Dask workers that ask the engine: local:4 (processes here), tcp://HOST:8786.",
+        ),
+    ] = None,
     place: StoreOptions,
     as_json: Json = False,
 ) -> None:
@@ -93,13 +100,16 @@ def log_features(
     Every judged document is logged, absent from the index, or rejected, and all are counted.
     Half-done work stays in OUT.run: the same command goes on from there, to the same bytes.
     """
-    with progress() as show:
+    from owpc_ltr.api.workers import workers_if_asked
+
+    with progress() as show, workers_if_asked(cluster) as workers:
         report = place.connect().log_features(
             judgments,
             out,
             featureset=featureset,
             index=index,
             join=join,
+            workers=workers,
             progress=show,
             **asdict(folder),
             **asdict(reading),

@@ -68,6 +68,11 @@ class Workers:
         return replace(self.parts(data), workers=None)
 
     @property
+    def processes(self) -> int:
+        """How many workers there are."""
+        return len(self.calls.workers())
+
+    @property
     def threads(self) -> int:
         """How many calls the workers make side by side."""
         self.calls.workers()
@@ -76,9 +81,15 @@ class Workers:
 
     def call(self, call: Callable[[], R]) -> R:
         """What a call makes on whichever worker is free; may be asked from many threads."""
-        task = partial(call_on_worker, self._base, self.calls.written(call))
-        found: list[R] = list(self.calls.results([(task, None)]))
-        return found[0]
+        return next(self.each([call]))
+
+    def each(self, calls: Sequence[Callable[[], R]]) -> Iterator[R]:
+        """What the calls make, in order; each is made by whichever worker is free."""
+        written = [self.calls.written(call) for call in calls]
+        results: Iterator[R] = self.calls.results(
+            [(partial(call_on_worker, self._base, one), None) for one in written]
+        )
+        return results
 
     def stop(self) -> None:
         """Give up what is being waited for in other threads."""

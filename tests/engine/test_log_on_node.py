@@ -9,23 +9,29 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pytest
+from distributed.protocol.pickle import dumps, loads
+from typer.testing import CliRunner
 
+from owpc_ltr.api.workers import use_workers
+from owpc_ltr.cli.app import app
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.parquet import load_dataset
-from owpc_ltr.engine.feature_log import LogOptions, LogReport, log_features
+from owpc_ltr.engine.feature_log import LogOptions, LogReport, log_features, moment, passes
 from owpc_ltr.engine.http.client import Engine, connect
 from owpc_ltr.engine.http.connection import ConnectionSettings
+from owpc_ltr.engine.http.refusals import EngineRefusal, NoSuchIndex
 from owpc_ltr.engine.indexing import create_index, drop_index, index_documents
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.engine.store.templates import render
-from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.errors import BadInput, Refused, UsageError, WorkersUnavailable
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.features.mustache import variables
 from tests.faults.seeds import Seeds
@@ -126,6 +132,8 @@ def log(engine: Engine, out: Path, options: LogOptions = OPTIONS, **changes: Any
         given["index"],
         out,
         options=options,
+        helpers=given.get("helpers"),
+        progress=given.get("progress", lambda _: None),
     )
 
 
@@ -279,3 +287,161 @@ def test_a_run_killed_on_a_real_node_goes_on_to_the_same_bytes(
         out.unlink()
     log(engine, out, lenient())
     assert digest(out) == undisturbed
+
+
+# Asked from other processes.
+
+
+class Written:
+    """Helpers whose calls go as bytes, as they do to other processes, and are made here."""
+
+    def __init__(self, processes: int = 2) -> None:
+        self.processes = self.threads = processes
+        self.sent: list[bytes] = []
+
+    def each(self, calls: Sequence[Callable[[], Any]]) -> Iterator[Any]:
+        for call in calls:
+            self.sent.append(dumps(call))
+            yield loads(self.sent[-1])()
+
+
+@pytest.fixture
+def asked_elsewhere_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is asked for here but what is kept of an interrupted run."""
+
+    def _refuse(*_: Any) -> Any:
+        raise AssertionError("this process asked for features")
+
+    monkeypatch.setattr(passes, "_asked_here", _refuse)
+
+
+@pytest.mark.usefixtures("asked_elsewhere_only")
+@pytest.mark.parametrize("processes", [1, 2, 5])
+def test_whoever_asks_the_bytes_are_the_same(
+    engine: Engine, tmp_path: Path, processes: int, undisturbed: str
+) -> None:
+    helpers = Written(processes)
+    report = log(engine, tmp_path / "out.parquet", lenient(in_flight=None), helpers=helpers)
+    assert digest(tmp_path / "out.parquet") == undisturbed
+    assert len(helpers.sent) == 3
+    assert report.account.judged == 72
+
+
+@pytest.fixture(scope="module")
+def undisturbed(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The digest of a log that was asked for here."""
+    out = tmp_path_factory.mktemp("undisturbed") / "out.parquet"
+    log(engine, out, lenient(in_flight=None))
+    return digest(out)
+
+
+def test_helpers_go_on_with_what_is_kept(engine: Engine, tmp_path: Path, undisturbed: str) -> None:
+    class Failing(Written):
+        def each(self, calls: Sequence[Callable[[], Any]]) -> Iterator[Any]:
+            yield from super().each(calls[:2])
+            raise WorkersUnavailable("all workers have ended")
+
+    out = tmp_path / "out.parquet"
+    with pytest.raises(WorkersUnavailable):
+        log(engine, out, lenient(), helpers=Failing())
+    helpers = Written()
+    report = log(engine, out, lenient(), helpers=helpers)
+    assert (len(helpers.sent), report.resumed) == (1, 48)
+    assert digest(out) == undisturbed
+
+
+def test_helpers_get_their_share_of_what_is_allowed_and_no_secrets(
+    node_url: str, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OWPC_LTR_USER", "logger")
+    monkeypatch.setenv("OWPC_LTR_PASSWORD", "canary-9f3")
+    knowing = connect(node_url)
+    assert knowing.settings.credentials is not None
+    helpers = Written(2)
+    log(knowing, tmp_path / "out.parquet", lenient(in_flight=5, rate=1e6), helpers=helpers)
+    knowing.close()
+    for sent in helpers.sent:
+        assert b"canary" not in sent
+        assert str(knowing.settings.credentials.authorization).encode() not in sent
+        asking = loads(sent).args[0]
+        assert (asking.options.in_flight, asking.options.rate) == (2, 5e5)
+        assert asking.congestion().limit == 2
+    with pytest.raises(UsageError, match="less than one search for each of 6 workers"):
+        log(engine, tmp_path / "few.parquet", lenient(in_flight=5), helpers=Written(6))
+
+
+def test_helpers_are_refused_where_no_moment_is_pinned(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(moment, "pin", lambda *_, **__: (None, "no right to"))
+    with pytest.raises(Refused, match="did not pin it to one moment: log without --cluster"):
+        log(engine, tmp_path / "out.parquet", lenient(), helpers=Written())
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_an_engine_refuses_elsewhere_is_told_here(engine: Engine, tmp_path: Path) -> None:
+    long = judgments()
+    long.queries[0].params["query"] = " ".join(f"word{n}" for n in range(1100))
+    helpers = Written()
+    with pytest.raises(Refused, match=r"document '0' of query 'q0' cannot be logged: .*too_many"):
+        log(engine, tmp_path / "out.parquet", judgments=long, helpers=helpers)
+    assert len(helpers.sent) == 1
+
+
+def test_a_refusal_is_the_same_on_the_other_side() -> None:
+    for kind in (EngineRefusal, NoSuchIndex):
+        refusal = kind("GET /x", 404, "index_not_found_exception", "no such index [x]")
+        back = loads(dumps(refusal))
+        assert type(back) is kind
+        assert (str(back), vars(back)) == (str(refusal), vars(refusal))
+
+
+@pytest.mark.filterwarnings("ignore::owpc_ltr.errors.OwpcLtrWarning")  # of two documents
+@pytest.mark.usefixtures("asked_elsewhere_only")
+def test_the_command_has_the_workers_ask(
+    node_url: str, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del engine
+    helpers, places = Written(), []
+
+    @contextmanager
+    def given(place: str, *, plugins: Sequence[Path]) -> Iterator[Written]:
+        del plugins
+        places.append(place)
+        yield helpers
+
+    monkeypatch.setattr("owpc_ltr.api.workers.use_workers", given)
+    file = tmp_path / "judgments.tsv"
+    file.write_text(
+        "query_id\tdoc_id\tgrade\tquery\tyear\nq\t1\t2\tapple\t1982\nq\t2\t0\tapple\t1982\n"
+    )
+    words = [
+        "log-features",
+        "--judgments",
+        file,
+        "--out",
+        tmp_path / "out.parquet",
+        "--index",
+        INDEX,
+    ]
+    words += ["--cluster", "local:3", "--url", node_url, "--featureset", featureset().name]
+    result = CliRunner().invoke(app, [*map(str, words), "--store-kind", "plugin-free"])
+    assert result.exit_code == 0, result.output
+    assert (places, len(helpers.sent)) == (["local:3"], 1)
+    assert "2 judged = 2 logged" in result.output
+
+
+@pytest.mark.usefixtures("asked_elsewhere_only")
+def test_workers_log_and_one_that_is_killed_costs_its_chunk(
+    engine: Engine, tmp_path: Path, undisturbed: str
+) -> None:
+    with use_workers("local:2") as workers:
+        processes = list(workers.client.run(os.getpid).values())
+
+        def kill_one(_: int) -> None:
+            if processes:
+                os.kill(processes.pop(), signal.SIGKILL)
+                processes.clear()
+
+        log(engine, tmp_path / "out.parquet", lenient(), helpers=workers, progress=kill_one)
+    assert digest(tmp_path / "out.parquet") == undisturbed

@@ -5,6 +5,7 @@
 - passes: chunk after chunk out of one moment, again where the moment is lost
 - moment: one moment of the index, from which a whole log is
 - pinned: a point in time, which the engine holds on to
+- elsewhere: chunks whose features other processes ask for
 - watched: where that cannot be had: contents compared before and after
 - copies: of the shards, whether they are alike, and which are asked
 - contents: figures that tell whether an index holds what it held

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -13,6 +13,7 @@ from owpc_ltr.engine.feature_log.account import Account, check_shares
 from owpc_ltr.engine.feature_log.chunks import Chunk, Values, from_bytes, to_bytes
 from owpc_ltr.engine.feature_log.contents import Contents
 from owpc_ltr.engine.feature_log.copies import unlike_copies
+from owpc_ltr.engine.feature_log.elsewhere import Helpers, asked_elsewhere
 from owpc_ltr.engine.feature_log.environment import refuse_drift
 from owpc_ltr.engine.feature_log.folder import RunFolder
 from owpc_ltr.engine.feature_log.hours import wait_for
@@ -46,10 +47,13 @@ class Logged:
     """Whether a search may have been answered by another copy of a shard than the others."""
 
 
-def log_one_moment(job: Job, folder: RunFolder, progress: Progress) -> Logged:
+def log_one_moment(
+    job: Job, folder: RunFolder, progress: Progress, helpers: Helpers | None = None
+) -> Logged:
     """Log what is not kept yet. A moment that the engine loses is followed by another one.
 
-    Warns where chunks are thrown away because they are not of this moment's contents.
+    With `helpers` the engine is asked from other processes. Warns where chunks are thrown away
+    because they are not of this moment's contents.
     """
     told = 0
 
@@ -67,7 +71,7 @@ def log_one_moment(job: Job, folder: RunFolder, progress: Progress) -> Logged:
         if job.options.hours is not None:
             wait_for(job.options.hours, lambda line: give_warnings([line]))
         try:
-            logged = _log(job, folder, tell, Pace(congestion), rate)
+            logged = _log(job, folder, tell, Pace(congestion), rate, helpers)
         except _WindowClosed:
             in_vain = 0
         except MomentLost:
@@ -85,7 +89,14 @@ class _WindowClosed(Exception):
     """The hours are over in which the engine may be asked."""
 
 
-def _log(job: Job, folder: RunFolder, tell: Progress, pace: Pace, rate: Rate | None) -> Logged:
+def _log(
+    job: Job,
+    folder: RunFolder,
+    tell: Progress,
+    pace: Pace,
+    rate: Rate | None,
+    helpers: Helpers | None,
+) -> Logged:
     engine, queues = job.engine, SearchQueues(job.engine)
     threads = job.options.in_flight or UNPACED
     if isinstance(job.engine, Paceable):
@@ -99,14 +110,20 @@ def _log(job: Job, folder: RunFolder, tell: Progress, pace: Pace, rate: Rate | N
         _resume(job, folder, asker, workers)
         resumed = sum(len(chunk.rows) for chunk in job.chunks if folder.has(chunk.number))
         account = Account()
+        missing = [chunk for chunk in job.chunks if not folder.has(chunk.number)]
+        if helpers is None:
+            asked = _asked_here(job, missing, asker, workers)
+        else:
+            asked = asked_elsewhere(job, moment, missing, helpers)
         for chunk in job.chunks:
             if folder.has(chunk.number):
                 values = from_bytes(folder.read(chunk.number))
             else:
                 if job.options.hours is not None and job.options.hours.waiting(datetime.now()):
+                    asked.close()
                     raise _WindowClosed
-                values = _log_chunk(job, chunk, asker, workers, folder)
-                if engine is not job.engine and queues.are_strained():
+                values = _keep_next(job, chunk, asked, asker, folder)
+                if helpers is None and engine is not job.engine and queues.are_strained():
                     pace.rejected()
             account += values.account(len(chunk.rows))
             check_shares(
@@ -166,10 +183,21 @@ def _is_as_kept(job: Job, folder: RunFolder, asker: Asker, chunk: Chunk) -> bool
     )
 
 
-def _log_chunk(job: Job, chunk: Chunk, asker: Asker, workers: Workers, folder: RunFolder) -> Values:
-    questions = [job.question(query) for query in chunk.queries]
+def _asked_here(
+    job: Job, chunks: Sequence[Chunk], asker: Asker, workers: Workers
+) -> Generator[Values]:
+    """The values of chunks, each asked for when its turn comes."""
+    for chunk in chunks:
+        questions = [job.question(query) for query in chunk.queries]
+        yield Values.joined(workers.map(asker.ask, questions))
+
+
+def _keep_next(
+    job: Job, chunk: Chunk, asked: Iterator[Values], asker: Asker, folder: RunFolder
+) -> Values:
+    """The values of a chunk, which come next, kept."""
     try:
-        values = Values.joined(workers.map(asker.ask, questions))
+        values = next(asked)
         # A chunk is kept only where its values are known to be from what it is said to be from.
         asker.moment.refuse_change()
         refuse_drift(job.environment, job.observe())

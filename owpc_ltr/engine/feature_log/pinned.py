@@ -60,7 +60,7 @@ class Pinned:
         self.contents: Contents = []
         self._engine = engine
         self._index = index
-        self._elastic = elastic
+        self.elastic = elastic
 
     def search(self, body: dict[str, Any], params: Mapping[str, str]) -> Any:
         """The answer of a search in this moment, which is kept alive by it."""
@@ -86,8 +86,8 @@ class Pinned:
 
     def close(self) -> None:
         """Let it go; where that fails the engine does so later."""
-        path = "/_pit" if self._elastic else "/_search/point_in_time"
-        body = {"id": self.name} if self._elastic else {"pit_id": [self.name]}
+        path = "/_pit" if self.elastic else "/_search/point_in_time"
+        body = {"id": self.name} if self.elastic else {"pit_id": [self.name]}
         with suppress(EngineUnavailable, EngineRefusal):
             self._engine.request("DELETE", path, body=body, deadline=GIVING_BACK)
 

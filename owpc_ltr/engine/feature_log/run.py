@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.engine.feature_log.account import Account
 from owpc_ltr.engine.feature_log.assembly import assemble
+from owpc_ltr.engine.feature_log.elsewhere import Helpers
 from owpc_ltr.engine.feature_log.environment import refuse_drift
 from owpc_ltr.engine.feature_log.folder import open_run, publish
 from owpc_ltr.engine.feature_log.job import plan
@@ -58,11 +59,13 @@ def log_features(
     options: LogOptions | None = None,
     joined: Sequence[JoinedTable] = (),
     parted: Parted | None = None,
+    helpers: Helpers | None = None,
     progress: Progress = lambda _: None,
 ) -> LogReport:
     """Log the features of every judged document into the dataset `out`.
 
-    `parted`: a folder of parts, and which share of the queries is logged into it.
+    `parted`: a folder of parts, and which share of the queries is logged into it. `helpers`: other
+    processes, which ask the engine; what they find is kept here, to the same bytes.
 
     `source` is the SHA-256 of the file that the judgments are from, for the manifest. The columns
     of `joined` tables come after the features of the set.
@@ -87,7 +90,7 @@ def log_features(
     beside = out if parted is None else parted.beside(out)
     restart = job.options.restart
     with open_run(beside, kept_for, restart=restart, of_parts=parted is not None) as folder:
-        logged = log_one_moment(job, folder, progress)
+        logged = log_one_moment(job, folder, progress, helpers)
         description = job.manifest(logged.contents)
         if parted is not None:
             refuse_drift(job.environment, job.observe())

@@ -26,6 +26,11 @@ class Pace:
         self._ended = False
         self.in_flight = 0
 
+    @property
+    def limit(self) -> int:
+        """How many requests are under way at the most, now."""
+        return self._congestion.limit
+
     @contextmanager
     def turn(self) -> Iterator[Turn]:
         """Wait for a turn, and have it. EngineUnavailable where there will be none."""
