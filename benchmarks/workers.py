@@ -5,7 +5,8 @@
 The data are those of `scale.py`. A pass is the risk of OWPC and its gradient at some weights, each
 worker a process of one thread that keeps its parts in memory; best of five, after one that reads.
 `here` is the same in this process, without a cluster. `trees` are seconds a tree of depth 6, by
-LambdaRank, once bins are cut. Every result must be the same, to the last bit, or this fails.
+LambdaRank, once bins are cut; `peer` the same by `xgboost.dask` with its own rank:ndcg, on the same
+workers. Every result of ours must be the same, to the last bit, or this fails.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -31,6 +33,7 @@ from owpc_ltr.data.partitioned.dataset import PartitionedDataset, open_partition
 from owpc_ltr.data.partitioned.writing import write_partitioned
 from owpc_ltr.kernels.risk import OverParts
 from owpc_ltr.protocols import Run
+from owpc_ltr.workers.connection import Workers
 
 _MEMORY = 1 << 50
 
@@ -47,9 +50,8 @@ def main() -> None:
         data = open_partitioned(f"{folder}/parts", _MEMORY)
         load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
         print(f"{data!r}; {os.cpu_count()} cores, load {load}")
-        print(
-            f"{'workers':>8} {'start':>7} {'first':>7} {'s a pass':>9} {'faster':>7} {'trees':>8}"
-        )
+        heads = f"{'workers':>8} {'start':>7} {'first':>7} {'s a pass':>9} {'faster':>7}"
+        print(f"{heads} {'trees':>6} {'peer':>6}")
         expected = told(0, 0.0, data, 0, None)
         base: Any = None
         for number in arguments.workers:
@@ -57,7 +59,7 @@ def main() -> None:
             with use_workers(f"local:{number}") as workers:
                 started = time.perf_counter() - begin
                 parts = workers.parts(data)
-                found = told(number, started, parts, arguments.trees, base)
+                found = told(number, started, parts, arguments.trees, base, workers)
             assert found["sums"] == expected["sums"], "the risk depends on who reckons"
             if base is not None:
                 assert found["trees"] == base["trees"], "the trees depend on how many grow them"
@@ -65,26 +67,71 @@ def main() -> None:
 
 
 def told(
-    workers: int, started: float, data: PartitionedDataset, trees: int, base: Any
+    number: int,
+    started: float,
+    data: PartitionedDataset,
+    trees: int,
+    base: Any,
+    workers: Workers | None = None,
 ) -> dict[str, Any]:
     """A line of the table, and what came out."""
     risk = OverParts(OWPC(), data)
     weights = np.random.default_rng(1).normal(size=data.n_features)
     sums, first = timed(lambda: risk.value_and_gradient(weights))
     seconds = min(timed(lambda: risk.value_and_gradient(weights))[1] for _ in range(5))
-    fit, per_tree = None, float("nan")
-    if trees:
+    fit, per_tree, of_peer = None, float("nan"), float("nan")
+    if trees and workers is not None:
         short = Boosting(trees=1)
         short.minimise_parts(LambdaRank(), data, Run())
         begun = timed(lambda: short.minimise_parts(LambdaRank(), data, Run()))[1]
         grow = replace(short, trees=1 + trees)
         fit, whole = timed(lambda: grow.minimise_parts(LambdaRank(), data, Run()))
         per_tree = (whole - begun) / trees
+        of_peer = peer_per_tree(workers, data, trees)
     faster = base["seconds"] / seconds if base else float("nan")
-    line = f"{workers or 'here':>8} {started:7.2f} {first:7.2f} {seconds:9.3f} {faster:7.2f}"
-    print(f"{line} {per_tree:6.2f}", flush=True)
+    line = f"{number or 'here':>8} {started:7.2f} {first:7.2f} {seconds:9.3f} {faster:7.2f}"
+    print(f"{line} {per_tree:6.2f} {of_peer:6.2f}", flush=True)
     model = None if fit is None else str(fit.model.as_dict())
     return {"seconds": seconds, "sums": (sums[0], sums[1].tolist()), "trees": model}
+
+
+def peer_per_tree(workers: Workers, data: PartitionedDataset, trees: int) -> float:
+    """Seconds a tree by XGBoost's own Dask interface, one block of whole parts a worker."""
+    import dask.array as da
+    from dask import delayed
+    from xgboost import dask as xgboost_dask
+
+    blocks = np.array_split(np.arange(len(data.pieces)), workers.processes)
+    shapes = [sum(data.pieces[number].documents for number in block) for block in blocks]
+    loaded = [delayed(block_of)(str(data.files.folder), block.tolist()) for block in blocks]
+
+    def column(place: int, kind: type, *columns: int) -> Any:
+        return da.concatenate([
+            da.from_delayed(block[place], (rows, *columns), kind)
+            for block, rows in zip(loaded, shapes, strict=True)
+        ])  # fmt: skip
+
+    features, labels, queries = (
+        workers.client.persist(one)
+        for one in (column(0, np.float32, data.n_features), column(1, np.float32), column(2, int))
+    )
+    matrix = xgboost_dask.DaskQuantileDMatrix(workers.client, features, labels, qid=queries)
+    settings = {"objective": "rank:ndcg", "max_depth": 6, "nthread": 1, "tree_method": "hist"}
+    grow = partial(xgboost_dask.train, workers.client, settings, matrix)
+    grow(1)
+    begun = timed(lambda: grow(1))[1]
+    return (timed(lambda: grow(1 + trees))[1] - begun) / trees
+
+
+def block_of(folder: str, numbers: list[int]) -> tuple[Any, Any, Any]:
+    """Features, labels and numbers of queries of some parts."""
+    data = open_partitioned(folder)
+    parts = [data.files.read(data.pieces[number], "learnable") for number in numbers]
+    sizes = np.concatenate([np.diff(part.offsets) for part in parts])
+    # Ids of other blocks are others: no query is in two parts.
+    queries = np.repeat(np.arange(len(sizes)) + numbers[0] * 1_000_000, sizes)
+    features = np.concatenate([part.features for part in parts])
+    return features, np.concatenate([part.labels for part in parts]), queries
 
 
 def timed(call: Callable[[], Any]) -> tuple[Any, float]:
