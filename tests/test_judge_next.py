@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from owpc_ltr.api.judging_next import judge_next
+from owpc_ltr.arrays import Vector
+from owpc_ltr.data.click_counts import Codes
 from owpc_ltr.data.judgments.types import Judgments
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.next_queries import allocated, draw_next, strata_by_size
@@ -73,14 +75,14 @@ def test_strata_are_of_like_differences() -> None:
 def test_a_judged_query_is_not_drawn_again_and_all_are_in_the_end() -> None:
     rng = np.random.default_rng(0)
     cheap = rng.normal(size=N)
-    residuals = np.where(np.arange(N) < 50, rng.normal(size=N), np.nan)
+    judged = np.arange(N) < 50
     strata = strata_by_size(cheap).astype(str)
-    some = draw_next(cheap, strata, residuals, ids(), 70)
+    some = draw_next(cheap, strata, judged, ids(), 70)
     assert len(set(some.queries.tolist())) == 70
     assert some.queries.min() >= 50
     assert sum(one.to_judge for one in some.strata) == 70
     assert sum(one.judged for one in some.strata) == 50
-    everything = draw_next(cheap, strata, residuals, ids(), 10_000)
+    everything = draw_next(cheap, strata, judged, ids(), 10_000)
     assert sorted(everything.queries.tolist()) == list(range(50, N))
     assert all(one.probability == 1.0 for one in everything.strata)
 
@@ -91,7 +93,7 @@ def test_every_query_of_a_stratum_is_as_likely() -> None:
     strata = strata_by_size(cheap, 2).astype(str)
     drawn = np.zeros(60)
     for seed in range(600):
-        found = draw_next(cheap, strata, np.full(60, np.nan), ids()[:60], 20, seed)
+        found = draw_next(cheap, strata, np.zeros(60, bool), ids()[:60], 20, seed)
         drawn[found.queries] += 1
     for stratum in found.strata:
         own = drawn[strata == stratum.name] / 600
@@ -110,7 +112,7 @@ def rounds(resamples: int, n: int, *, told: bool) -> Iterator[tuple[Any, Any, fl
         human = np.full(N, np.nan)
         human[order[:40]] = truth[order[:40]]
         strata = strata_by_size(cheap).astype(str)
-        more = draw_next(cheap, strata, human - np.nanmean(human), ids(), n, number).queries
+        more = draw_next(cheap, strata, ~np.isnan(human), ids(), n, number).queries
         human[more] = truth[more]
         plain = np.full(N, np.nan)
         plain[order[: 40 + n]] = truth[order[: 40 + n]]
@@ -150,6 +152,47 @@ def test_one_who_takes_the_drawn_queries_for_a_sample_of_all_is_caught() -> None
     assert abs(np.mean(cheat)) > 6 * error
 
 
+def first_and_more(
+    seed: int, spread_of: Callable[[Vector, Codes], Vector] | None
+) -> tuple[float, float]:
+    """What people's own sample says of all, and all: 40 at random, then 40 more by strata."""
+    rng = np.random.default_rng(seed)
+    cheap = rng.normal(size=N)
+    truth = (rng.random(N) < 0.08) * rng.exponential(1.0, N)
+    codes = strata_by_size(cheap)
+    judged = np.arange(N) < 40
+    if spread_of is None:
+        more = draw_next(cheap, codes.astype(str), judged, ids(), 40, seed).queries
+    else:
+        sizes, counts = np.bincount(codes), np.bincount(codes[judged], minlength=codes.max() + 1)
+        spread = spread_of(np.where(judged, truth, np.nan), codes)
+        wanted = allocated(sizes, counts, spread, 40) - counts
+        more = np.concatenate(
+            [np.flatnonzero(~judged & (codes == code))[:k] for code, k in enumerate(wanted)]
+        )
+    human = np.where(judged, truth, np.nan)
+    human[more] = truth[more]
+    found = prediction_powered(np.zeros(N), human, ids(), strata=codes.astype(str).tolist())
+    return found.by_human.mean, float(truth.mean())
+
+
+def by_people(human: Vector, codes: Codes) -> Vector:
+    """How far people's values of each stratum spread, as they said so far."""
+    found = [np.nanstd(human[codes == code]) for code in range(codes.max() + 1)]
+    return np.array(found) + 0.05
+
+
+def test_one_who_draws_by_what_people_said_is_biased_and_the_draw_is_not() -> None:
+    """Where few judged queries agree by luck, their mean is kept; elsewhere it is diluted."""
+    away = {}
+    for name, spread_of in (("honest", None), ("by people", by_people)):
+        told = np.array([first_and_more(seed, spread_of) for seed in range(400)])
+        errors = told[:, 0] - told[:, 1]
+        away[name] = errors.mean() / (errors.std() / np.sqrt(len(errors)))
+    assert abs(away["honest"]) < 3.5
+    assert away["by people"] < -6
+
+
 def rows_of(name: str) -> list[dict[str, str]]:
     return list(csv.DictReader(Path(name).read_text().splitlines()))
 
@@ -178,10 +221,18 @@ def test_the_documents_are_the_first_of_either_ranker() -> None:
     assert [q.query_id for q in asked(seed=1).queries] != [q.query_id for q in found.queries]
 
 
+def test_what_people_said_has_no_say_in_what_is_drawn() -> None:
+    wrong = replace(PEOPLE, labels=1 - PEOPLE.labels)
+    one, other = asked(), asked(human=listed(wrong, SAMPLE))
+    assert [query.query_id for query in one.queries] == [q.query_id for q in other.queries]
+    assert one.strata == other.strata
+    assert asked(human=listed(PEOPLE, SAMPLE[:30])).strata != one.strata
+
+
 def test_more_are_drawn_where_the_rankers_differ() -> None:
     strata = asked(n=60, human=None).strata
     rates = [one.probability for one in strata]
-    assert rates[-1] > 2 * rates[0]
+    assert rates[-1] > 1.5 * rates[0]
     assert strata[0].largest < strata[-1].largest
 
 

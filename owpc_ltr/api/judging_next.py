@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from owpc_ltr.arrays import Vector
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.judgments.types import JudgedQuery
-    from owpc_ltr.evaluation.human_sample import HumanSample
     from owpc_ltr.evaluation.next_queries import Stratum
     from owpc_ltr.metrics import Metric
 
@@ -61,11 +60,12 @@ def judge_next(
     """What people should judge next of cheaply judged queries, to tell two rankers apart.
 
     `cheap` are the cheap judgments of all queries, `human` those that people made so far of a
-    random sample. Where the cheap ones are a list, `data` has the features. Of each of the `n`
-    queries, which are drawn by chance, the first `depth` documents of either ranker are to be
-    judged. With `out` they are written as a CSV whose `grade` column is to be filled, and the
-    strata to `strata_out` (beside it). Give them as `strata` to `compare` and `upload`, and for
-    the next round. Raises UsageError, BadInput, or Refused where no query is left.
+    random sample: what they judged is not drawn again. Where the cheap ones are a list, `data` has
+    the features. Of each of the `n` queries, which are drawn by chance, the first `depth` documents
+    of either ranker are to be judged. With `out` they are written as a CSV whose `grade` column is
+    to be filled, and the strata to `strata_out` (beside it). Give them as `strata` to `compare` and
+    `upload`, and for the next round. Raises UsageError, BadInput, or Refused where no query is
+    left.
     """
     from owpc_ltr.api.strata import read_strata, write_strata
     from owpc_ltr.data.judgments.sheet import write_sheet
@@ -119,6 +119,7 @@ def _next(
     seed: int,
 ) -> NextJudgments:
     import numpy as np
+    import pyarrow.compute as pc
 
     from owpc_ltr.api.comparing_cheap import judged_data, judged_people
     from owpc_ltr.api.comparing_on_data import chosen_data
@@ -138,15 +139,15 @@ def _next(
     gains = _differences(metric, chosen, part)
     weights = importance_of(part) if asked.weighted else None
     scale = np.ones(part.n_queries) if weights is None else weights / weights.mean()
-    residuals = np.full(part.n_queries, np.nan)
+    judged = np.zeros(part.n_queries, np.bool_)
     if human is not None:
-        people = human_sample(everything, judged_people(human, everything))
-        residuals = _residuals(metric, chosen, part, people, gains, weights, strata)
+        people = human_sample(everything, judged_people(human, everything)).data
+        judged = np.array(pc.is_in(part.query_ids, value_set=people.query_ids))
     names = strata_of(part.query_ids, strata)
     if names is None:
         names = [str(code) for code in strata_by_size(scale * gains)]
     ids = part.query_ids.to_pylist()
-    drawn = draw_next(scale * gains, np.array(names), scale * residuals, ids, n, seed)
+    drawn = draw_next(scale * gains, np.array(names), judged, ids, n, seed)
     if not len(drawn.queries):
         raise UsageError("people judged all of these queries: there is none to judge next")
     tops = _tops(
@@ -164,32 +165,6 @@ def _differences(metric: Metric, chosen: ChosenData, data: RankingDataset) -> Ve
     gains: Vector = one - other
     check_counted(metric, gains, gains)
     return gains
-
-
-def _residuals(
-    metric: Metric,
-    chosen: ChosenData,
-    part: RankingDataset,
-    people: HumanSample,
-    gains: Vector,
-    weights: Vector | None,
-    strata: Mapping[str, str] | None,
-) -> Vector:
-    """What people's differences have beyond λ times the cheap ones; NaN where nobody judged."""
-    import numpy as np
-
-    from owpc_ltr.evaluation.human_sample import in_all, strata_of
-    from owpc_ltr.evaluation.prediction_powered import strength_of
-
-    of_people, places = people.among(part.query_ids)
-    own = _differences(metric, chosen, of_people)
-    spread = in_all(own, places, part.n_queries)
-    ids = part.query_ids.to_pylist()
-    # Before the first round, the sample is of all queries.
-    slope = strength_of(gains, spread, ids, weights, strata_of(part.query_ids, strata))
-    left = spread - slope * gains
-    centred: Vector = left - np.nanmean(left)
-    return centred
 
 
 def _tops(

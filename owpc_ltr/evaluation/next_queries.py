@@ -18,10 +18,9 @@ from owpc_ltr.data.splits import hashes_of
 
 STRATA = 4
 """How many strata there are of queries in which the rankers differ."""
-_PRIOR = 4.0
-"""The guess of a stratum's spread counts as so many judged queries."""
-_LEAST = 0.1
-"""No stratum is thought to spread less than this share of all."""
+_EVEN = 2.0
+"""What cheap judgments do not tell spreads much more evenly than what they do: strata are thought
+to spread by the mean square of their own differences, and so many times that of all."""
 
 
 @dataclass(frozen=True)
@@ -66,21 +65,20 @@ def strata_by_size(differences: Vector, strata: int = STRATA) -> NDArray[np.int6
 def draw_next(
     differences: Vector,
     strata: NDArray[np.str_],
-    residuals: Vector,
+    judged: NDArray[np.bool_],
     query_ids: list[str],
     n: int,
     seed: int = 0,
 ) -> Drawn:
     """So many queries more, or all that are left.
 
-    `differences` are the cheap ones, times the queries' weights; `residuals` what people's differ
-    from them, NaN where nobody judged. The same seed draws the same.
+    `differences` are the cheap ones, times the queries' weights; `judged` says which queries
+    people judged. The same seed draws the same.
     """
     names, codes = np.unique(strata, return_inverse=True)
     sizes = np.bincount(codes)
-    judged = ~np.isnan(residuals)
     counts = np.bincount(codes[judged], minlength=len(names))
-    spread = _spread(differences, residuals, codes, len(names))
+    spread = _spread(differences, codes, len(names))
     wanted = allocated(sizes, counts, spread, n) - counts
     order = np.argsort(hashes_of(query_ids, f"judge next {seed}"), kind="stable")
     order = order[~judged[order]]
@@ -113,20 +111,8 @@ def allocated(
     return found
 
 
-def _spread(differences: Vector, residuals: Vector, codes: NDArray[np.int64], width: int) -> Vector:
-    """The standard deviation of the residuals of each stratum.
-
-    Where few are judged it is guessed to grow with the cheap differences.
-    """
-    sizes = np.bincount(codes, minlength=width)
-    squares = np.bincount(codes, differences**2, width) / sizes
-    guess = squares + _LEAST * (squares.mean() or 1.0)
-    judged = ~np.isnan(residuals)
-    own = codes[judged]
-    if len(own):
-        seen = residuals[judged] ** 2
-        guess = guess * (seen.mean() / guess[own].mean())
-        counts = np.bincount(own, minlength=width)
-        guess = (np.bincount(own, seen, width) + _PRIOR * guess) / (counts + _PRIOR)
-    found: Vector = np.sqrt(np.maximum(guess, _LEAST**2 * guess.max()))
+def _spread(differences: Vector, codes: NDArray[np.int64], width: int) -> Vector:
+    """How far people's differences of each stratum are expected to spread about cheap ones."""
+    squares = np.bincount(codes, differences**2, width) / np.bincount(codes, minlength=width)
+    found: Vector = np.sqrt(squares + _EVEN * (float((differences**2).mean()) or 1.0))
     return found

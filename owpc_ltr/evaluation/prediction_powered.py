@@ -145,19 +145,6 @@ def prediction_powered(
     )
 
 
-def strength_of(
-    cheap: Vector,
-    human: Vector,
-    query_ids: Sequence[str],
-    weights: Vector | None = None,
-    strata: Sequence[str] | None = None,
-) -> float:
-    """λ alone."""
-    sample = sampled_queries(cheap, human, query_ids, weights, strata)
-    enough = len(sample.human) >= FEWEST
-    return sample.mean(crossfitted_slopes(sample)) if enough else 0.0
-
-
 def strength_in_words(found: PredictionPowered) -> str:
     """How much cheap judgments help, and how many human ones more would decide."""
     help_ = "λ = 0: the cheap judgments do not help"
