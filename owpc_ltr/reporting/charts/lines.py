@@ -22,12 +22,15 @@ def lines(
     height: int = 240,
 ) -> Spec:
     """A line through the points of each series; several have a legend, colours and dashes."""
-    values = [
+    values: list[Spec] = [
         {"series": name, "x": across, "y": up}
         for name, part in points.items()
         for across, up in part
     ]
-    axis: Spec = {"format": "~g"} | ({"values": list(ticks)} if ticks else {})
+    # Of whole numbers "~g" makes 1e+1.
+    whole = not log_x and all(value["x"] == int(value["x"]) for value in values)
+    axis: Spec = {"format": "d", "tickMinStep": 1} if whole else {"format": "~g"}
+    axis |= {"values": list(ticks)} if ticks else {}
     scale = {"type": "log"} if log_x else {"nice": False}
     encoding = {
         "x": numbers("x", x, zero=False, axis=axis, scale=scale),
