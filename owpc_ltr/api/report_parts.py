@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from owpc_ltr.api.evaluation import Evaluation, side_in_words
+from owpc_ltr.behaviour.judging import ClickJudgments
+from owpc_ltr.behaviour.weighted_clicks import Effective
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.engine.deployment.drift import Verified
@@ -101,6 +103,8 @@ _PLACES: dict[type[Any], Callable[[Material, Any], Material]] = {
     Profile: lambda found, part: replace(found, latency=_profiled(part)),
     Latency: lambda found, part: replace(found, latency=part),
     Selection: lambda found, part: replace(found, selection=part),
+    ClickJudgments: lambda found, part: replace(found, clicked=part),
+    Effective: lambda found, part: replace(found, effective=part),
     Pooled: lambda found, part: replace(found, pooled=part),
     Verified: lambda found, part: replace(found, verified=part),
     Bound: lambda found, part: replace(found, bounds=(*found.bounds, part)),

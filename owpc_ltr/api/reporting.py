@@ -60,6 +60,8 @@ def _title(material: Material) -> str:
         title = f"Data checks of {', '.join(map(short_name, material.inspection.data.names))}"
     elif material.pooled is not None:
         title = "What is to be judged"
+    elif material.clicked is not None:
+        title = "Judgments from clicks"
     else:
         title = f"Report on {', '.join(named)}" if named else "Report"
     return title

@@ -25,11 +25,15 @@ QueryWeights = Literal["people", "none"]
 
 @dataclass(frozen=True, eq=False)
 class ClickJudgments:
-    """Judgments as columns, one row a document of a query, and what they were made of."""
+    """Judgments as columns, one row a document of a query, and what they were made of.
+
+    `asked` are the names and values of what was asked for, as people read them.
+    """
 
     behaviour: Behaviour
     chosen: Chosen
     table: pa.Table
+    asked: tuple[tuple[str, str], ...] = ()
 
     @property
     def n_queries(self) -> int:
@@ -78,7 +82,12 @@ def judge(
         raise UsageError(f"there are no query weights '{query_weights}': use people or none")
     if query_weights == "people":
         columns["query_weight"] = counts.people[counts.pair_query].astype(np.float64)
-    return ClickJudgments(behaviour, chosen, pa.table(columns))
+    asked = (
+        ("grades", "probabilities" if top is None else f"0 to {top}"),
+        ("weights of documents", weights),
+        ("weights of queries", query_weights),
+    )
+    return ClickJudgments(behaviour, chosen, pa.table(columns), asked)
 
 
 def judged_pairs(behaviour: Behaviour, values: Vector) -> dict[str, Any]:

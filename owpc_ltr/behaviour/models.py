@@ -22,6 +22,7 @@ class HeldOut:
     """How well a model foretells the clicks of people whom it has not seen.
 
     `log_likelihood` is the mean of an impression. A perplexity of 1 is certainty, one of 2 a coin.
+    `examination` is how far users look, as the model found without them.
     """
 
     model: str
@@ -29,6 +30,7 @@ class HeldOut:
     perplexity: float
     by_rank: Vector
     impressions: int
+    examination: Vector
 
     def as_dict(self) -> dict[str, Any]:
         """The figures as JSON."""
@@ -46,6 +48,7 @@ class Chosen:
     """The model that judges, what it found in all clicks, and how all did on people held out."""
 
     name: str
+    model: ClickModel
     fit: ClickFit
     held_out: tuple[HeldOut, ...]
 
@@ -59,8 +62,8 @@ def choose_model(behaviour: Behaviour, models: Mapping[str, ClickModel]) -> Chos
         raise UsageError("there is no click model: install one, or name a file with --plugin")
     told = [held_out(name, models[name], behaviour) for name in sorted(models)]
     best = max(told, key=lambda one: one.log_likelihood) if len(told) > 1 else told[0]
-    fit = checked_fit(models[best.model], behaviour.counts)
-    return Chosen(best.model, fit, tuple(told))
+    model = models[best.model]
+    return Chosen(best.model, model, checked_fit(model, behaviour.counts), tuple(told))
 
 
 def held_out(name: str, model: ClickModel, behaviour: Behaviour) -> HeldOut:
@@ -73,7 +76,10 @@ def held_out(name: str, model: ClickModel, behaviour: Behaviour) -> HeldOut:
     mean = np.divide(counts.by_rank(told), shown, out=np.zeros_like(shown), where=shown > 0)
     total = max(int(shown.sum()), 1)
     mean_of_all = float(told.sum()) / total
-    return HeldOut(name, mean_of_all, float(np.exp(-mean_of_all)), np.exp(-mean), int(shown.sum()))
+    return HeldOut(
+        name, mean_of_all, float(np.exp(-mean_of_all)), np.exp(-mean), int(shown.sum()),
+        fit.examination,
+    )  # fmt: skip
 
 
 def checked_fit(model: ClickModel, counts: ClickCounts) -> ClickFit:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +11,7 @@ import typer
 from owpc_ltr.cli.cluster import ClusterOptions
 from owpc_ltr.cli.files import Reads, Writes
 from owpc_ltr.cli.groups import grouped
-from owpc_ltr.cli.options import Json, PluginFiles, Settings
+from owpc_ltr.cli.options import Json, PluginFiles, Report, Settings
 from owpc_ltr.cli.output import print_json, print_table, print_wrapped, progress, warn
 from owpc_ltr.errors import UsageError
 
@@ -116,6 +116,7 @@ def clicks(
         bool, typer.Option("--as-srw", help="The ratings of Search Relevance Workbench's COEC.")
     ] = False,
     srw_max_rank: Annotated[int, typer.Option(min=1, help="Its maxRank, with --as-srw.")] = 20,
+    report: Report = None,
     settings: Settings = None,
     plugin: PluginFiles = None,
     as_json: Json = False,
@@ -136,6 +137,8 @@ def clicks(
     if as_srw:
         if ips or model != "auto":
             raise UsageError("--as-srw has a model of its own: leave --ips and --model out")
+        if report is not None:
+            raise UsageError("--as-srw fits no click model that a page could show: leave out one")
         _judge_as_srw(_file(events), out, named, srw_max_rank, cleaning, as_json=as_json)
         return
     if from_ubi:
@@ -153,10 +156,15 @@ def clicks(
     )  # fmt: skip
     for warning in found.warnings:
         warn(warning)
+    found = replace(
+        found, asked=(("log", ubi_events if events is None else events.name), *found.asked)
+    )
     if ips:
-        _write_weighted(found, clip, out, as_json=as_json)
+        _write_weighted(found, clip, out, report, as_json=as_json)
         return
     found.write(out)
+    if report is not None:
+        _write_page(report, found)
     if as_json:
         print_json({"judgments": str(out), **found.as_dict()})
     else:
@@ -181,7 +189,15 @@ def _judge_as_srw(
     _print_other(out, len(table), behaviour.account.as_dict(), {}, as_json=as_json)
 
 
-def _write_weighted(found: ClickJudgments, clip: float, out: Path, *, as_json: bool) -> None:
+def _write_page(path: Path, *parts: Any) -> None:
+    from owpc_ltr.api.reporting import report
+
+    report(*parts, out=path)
+
+
+def _write_weighted(
+    found: ClickJudgments, clip: float, out: Path, page: Path | None, *, as_json: bool
+) -> None:
     """Clicks by themselves, and how many equal ones they are worth."""
     from owpc_ltr.api import clicks as api
 
@@ -189,6 +205,9 @@ def _write_weighted(found: ClickJudgments, clip: float, out: Path, *, as_json: b
     for warning in effective.warnings:
         warn(warning)
     api.write_columns(table, out)
+    if page is not None:
+        asked = (("grades", "1 for a click"), ("weights", f"1/looks, {clip:g} at most"))
+        _write_page(page, replace(found, table=table, asked=(found.asked[0], *asked)), effective)
     told = {
         "clicks": effective.clicks,
         "effective": effective.effective,

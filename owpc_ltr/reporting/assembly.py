@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from owpc_ltr.arrays import Vector
+from owpc_ltr.behaviour.judging import ClickJudgments
+from owpc_ltr.behaviour.weighted_clicks import Effective
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.engine.deployment.drift import Verified
@@ -16,6 +18,7 @@ from owpc_ltr.inspection.result import Inspection
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Model
 from owpc_ltr.reporting.blocks import Section
+from owpc_ltr.reporting.clicked import click_sections, click_verdict
 from owpc_ltr.reporting.contest import Contest
 from owpc_ltr.reporting.examples import Example
 from owpc_ltr.reporting.explained import example_of, explained_verdict
@@ -64,6 +67,8 @@ class Material:
     verified: Verified | None = None
     pooled: Pooled | None = None
     inspection: Inspection | None = None
+    clicked: ClickJudgments | None = None
+    effective: Effective | None = None
 
 
 def page_of(material: Material, title: str) -> Page:
@@ -90,6 +95,8 @@ def _verdict(material: Material) -> Verdict | None:
         verdict = selection_verdict(material.selection)
     elif material.pooled is not None:
         verdict = pooling_verdict(material.pooled)
+    elif material.clicked is not None:
+        verdict = click_verdict(material.clicked, material.effective)
     elif trained:
         name, model = trained[0]
         verdict = training_verdict(name, Record(model.record))
@@ -183,6 +190,11 @@ def _pool(material: Material) -> list[Section]:
     return [] if material.pooled is None else [pooling_section(material.pooled)]
 
 
+def _clicked(material: Material) -> list[Section]:
+    found = material.clicked
+    return [] if found is None else click_sections(found, material.effective)
+
+
 def _some(found: Sequence[Section | None]) -> list[Section]:
     return [one for one in found if one is not None]
 
@@ -204,6 +216,7 @@ _PLAN: tuple[tuple[str, str, Callable[[Material], list[Section]]], ...] = (
     ("drift", "owpc-ltr verify --report", _drift),
     ("data checks", "owpc-ltr report --data, or inspect --report", _inspection),
     ("a pool to judge", "owpc-ltr judge pool --report", _pool),
+    ("judgments from clicks", "owpc-ltr judge clicks --report", _clicked),
     ("data", "give judged queries: --data", _data),
     ("provenance", "give a model that owpc-ltr trained", _provenance),
 )

@@ -1,0 +1,190 @@
+"""The page of judgments from clicks: what it says is so, and nobody is on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import owpc_ltr
+from owpc_ltr import simulate
+from owpc_ltr.api.clicks import judge_clicks, weighted_judgments
+from owpc_ltr.behaviour.look_spread import look_interval
+from owpc_ltr.errors import OwpcLtrWarning
+from owpc_ltr.host.registry import installed
+from owpc_ltr.reporting.blocks import Section, Table, Text
+from owpc_ltr.reporting.page import Page
+from tests.behaviour.logs import simulated
+from tests.commands import Run, commands_in
+from tests.report.click_samples import clicked, events
+from tests.report.test_charts import check
+
+
+@pytest.fixture(scope="module")
+def page() -> Page:
+    return owpc_ltr.report(clicked())
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    pq.write_table(events(), tmp_path / "events.parquet")
+    return commands_in(tmp_path, monkeypatch, capsys)
+
+
+def section(page: Page, name: str) -> Section:
+    return next(one for one in page.sections if one.name == name)
+
+
+def test_the_verdict_says_how_much_was_judged_and_by_which_model(page: Page) -> None:
+    found = clicked()
+    assert page.verdict is not None
+    said = f"{len(found.table):,} documents of 40 queries got judgments, by {found.chosen.name}"
+    assert page.verdict.sentence.startswith(said)
+    assert page.verdict.mood == "unknown"
+    best = min(found.chosen.held_out, key=lambda one: one.perplexity)
+    assert f"perplexity {best.perplexity:.4f}" in page.verdict.sentence
+
+
+def test_what_to_doubt_comes_first() -> None:
+    with pytest.warns(OwpcLtrWarning, match="clicks are few"):
+        few = judge_clicks(events(400), min_people=1)
+    found = owpc_ltr.report(few)
+    assert found.verdict is not None
+    assert found.verdict.mood == "worse"
+    assert "clicks are few" in found.verdict.sentence.split(".")[0]
+    first = section(found, "events").blocks[0]
+    assert isinstance(first, Text)
+    assert first.tone == "warning"
+    assert "too few clicks to say how sure" in found.charts["looks"].sentence
+
+
+def test_every_event_is_used_or_has_a_reason(page: Page) -> None:
+    account = clicked().behaviour.account
+    rows = page.charts["unused-events"].table.rows
+    assert rows[0][:2] == ("used", account.used)
+    assert sum(row[1] for row in rows) == account.read  # type: ignore[misc]
+    drawn = page.charts["unused-events"].spec["data"]["values"]
+    assert sum(row["value"] for row in drawn) == account.read - account.used
+
+
+def test_every_document_is_counted_once_by_impressions_grade_and_weight(page: Page) -> None:
+    found = clicked()
+    for name in ("impressions", "click-grades", "click-weights"):
+        rows = page.charts[name].spec["data"]["values"]
+        assert sum(row["y"] for row in rows) == len(found.table)
+    grades = {str(row["x"]): row["y"] for row in page.charts["click-grades"].spec["data"]["values"]}
+    assert {name: n for name, n in grades.items() if n} == found.as_dict()["grades"]
+    table = next(
+        block
+        for block in section(page, "evidence").blocks
+        if isinstance(block, Table) and block.headers[0] == "weight at least"
+    )
+    weights = np.asarray(found.table["weight"])
+    assert [row[1] for row in table.rows] == [
+        int((weights >= float(str(row[0]))).sum()) for row in table.rows
+    ]
+
+
+def test_the_queries_of_most_and_least_evidence_are_those(page: Page) -> None:
+    counts, trials = clicked().behaviour.counts, clicked().chosen.fit.trials
+    looks = [trials[counts.pair_query == query].mean() for query in range(len(counts.queries))]
+    order = [counts.queries[int(query)].as_py() for query in np.argsort(looks)]
+    most, least = [
+        block
+        for block in section(page, "evidence").blocks
+        if isinstance(block, Table) and block.headers[0] == "query"
+    ]
+    assert [row[0] for row in least.rows] == order[:10]
+    assert [row[0] for row in most.rows] == order[::-1][:10]
+
+
+def test_every_model_is_shown_with_how_users_look_and_how_it_foretells(page: Page) -> None:
+    found = clicked()
+    looked = page.charts["looks"].spec["data"]["values"]
+    assert [row["value"] for row in looked] == found.chosen.fit.examination.tolist()
+    assert all(row["low"] <= row["value"] <= row["high"] for row in looked)
+    series = {row["series"] for row in page.charts["looks-by-model"].spec["data"]["values"]}
+    assert series == {one.model for one in found.chosen.held_out}
+    told = next(b for b in section(page, "click-models").blocks if isinstance(b, Table))
+    assert [row[0] for row in told.rows if row[3] == "judges"] == [found.chosen.name]
+    assert len(told.rows) == len(series)
+    for chart in page.charts.values():
+        check(chart)
+
+
+def test_one_model_that_was_asked_for_stands_alone() -> None:
+    found = owpc_ltr.report(clicked(model="sdbn"))
+    assert found.verdict is not None
+    assert "it was asked for" in found.verdict.sentence
+    assert "looks-by-model" not in found.charts
+
+
+def test_the_interval_of_looks_holds_the_truth_and_narrows_with_more_clicks() -> None:
+    model = installed().find("click-model", "pbm")()
+    users = simulate.Users()
+    held, widths = [], []
+    for sessions in (5000, 20_000):
+        for seed in range(4):
+            _, behaviour = simulated(sessions, users, seed=seed, queries=60)
+            looked = model.fit(behaviour.counts).examination
+            found = look_interval(model, behaviour.counts, looked)
+            assert found is not None
+            low, high = found
+            truth = users.examination(len(low))
+            held.append(((low <= truth) & (truth <= high))[1:])
+            widths.append((high - low)[1:].mean())
+    assert np.mean(held) > 0.85
+    assert np.mean(widths[4:]) < 0.7 * np.mean(widths[:4])
+
+
+def test_nobody_and_no_rare_query_is_on_the_page() -> None:
+    table = events()
+    for column in ("session", "client"):
+        names = pa.array([f"secret-{one}" for one in table[column].to_pylist()])
+        table = table.set_column(table.schema.get_field_index(column), column, names)
+    place = table.schema.get_field_index("query")
+    table = table.set_column(place, "query", table["query"].cast(pa.string()))
+    rare = table.slice(0, 4)
+    rare = rare.set_column(place, "query", pa.array(["a rare and telling query"] * 4))
+    found = judge_clicks(pa.concat_tables([table, rare]))
+    html = owpc_ltr.report(found).html()
+    assert "a rare and telling query" not in html
+    assert "a query that fewer than 5 people asked" in html
+    assert str(found.behaviour.counts.queries[0]) in html
+    assert "secret-" not in html
+
+
+def test_weighted_clicks_have_their_grades_and_what_they_are_worth() -> None:
+    found = clicked()
+    table, effective = weighted_judgments(found)
+    page = owpc_ltr.report(type(found)(found.behaviour, found.chosen, table), effective)
+    rows = page.charts["click-grades"].spec["data"]["values"]
+    assert [row["x"] for row in rows] == ["0", "1"]
+    assert f"worth {effective.effective:,.0f} equal ones" in page.html()
+
+
+def test_the_command_writes_a_page_beside_what_it_does_anyway(tmp_path: Path, run: Run) -> None:
+    words = ("judge", "clicks", "events.parquet", "--out", "j.tsv")
+    code, out, err = run(*words, "--report", "page.html")
+    assert (code, err) == (0, "")
+    made = (tmp_path / "j.tsv").read_bytes()
+    assert run(*words) == (0, out, "")
+    assert (tmp_path / "j.tsv").read_bytes() == made
+    page = (tmp_path / "page.html").read_text()
+    for said in ("got judgments, by", "events.parquet", "How far down do users look?"):
+        assert said in page
+    assert str(tmp_path) not in page
+    assert run(*words, "--ips", "--report", "ips.html")[0] == 0
+    assert "weighted clicks" in (tmp_path / "ips.html").read_text()
+
+
+def test_a_page_needs_a_click_model_and_a_file_of_its_own(run: Run) -> None:
+    words = ("judge", "clicks", "events.parquet", "--out", "j.tsv")
+    code, _, err = run(*words, "--as-srw", "--report", "page.html")
+    assert code == 2
+    assert "fits no click model" in err
+    for taken in ("events.parquet", "-"):
+        assert run(*words, "--report", taken)[0] == 2
