@@ -26,7 +26,7 @@ from owpc_ltr.inspection.result import Inspection
 from owpc_ltr.models.reordering import ReorderingModel, load_ranker
 from owpc_ltr.reporting.assembly import Material, Reported
 from owpc_ltr.reporting.contest import Contest, Contestant, Duel, Measure
-from owpc_ltr.reporting.contests import contest_of_comparison
+from owpc_ltr.reporting.contests import contest_of_comparison, powered_duels
 from owpc_ltr.reporting.examples import Example
 from owpc_ltr.reporting.latency import Latency, latency_of
 from owpc_ltr.reporting.named import Named
@@ -73,7 +73,8 @@ def _with(found: Material, part: Any, plugins: Sequence[Path | str]) -> Material
 
 
 def _with_comparison(found: Material, part: RankerComparison) -> Material:
-    return replace(found, contest=contest_of_comparison(part, side_in_words))
+    contest = contest_of_comparison(part, side_in_words)
+    return replace(found, contest=contest, powered=powered_duels(part, contest))
 
 
 def _with_explanation(found: Material, part: Explanation) -> Material:

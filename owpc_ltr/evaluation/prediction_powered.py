@@ -18,6 +18,7 @@ import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.evaluation.crossfitted_slopes import crossfitted_slopes
+from owpc_ltr.evaluation.judge_agreement import Agreement, agreement_of
 from owpc_ltr.evaluation.sample_randomness import p_of_random
 from owpc_ltr.evaluation.sampled_queries import SampledQueries, sampled_queries
 from owpc_ltr.evaluation.significance import LEVEL
@@ -46,7 +47,8 @@ class PredictionPowered:
     judgments do not help. `n_worth` human-judged queries alone would have had as narrow an
     interval. `n_more` further ones would decide, if the mean and the spread stay as they are: 0
     where it is decided, None where not even all queries would. `p_random` is how often a random
-    sample lies as far from all queries in the cheap judgments.
+    sample lies as far from all queries in the cheap judgments. `agreement` is that of the two
+    judges on the queries of the sample.
     """
 
     n_queries: int
@@ -58,6 +60,7 @@ class PredictionPowered:
     n_worth: float
     n_more: int | None
     p_random: float
+    agreement: Agreement
 
     @property
     def decided(self) -> bool:
@@ -142,6 +145,7 @@ def prediction_powered(
         n_worth=n * alone_variance.total / variance.total if variance.total else float(n_all),
         n_more=_more(n, n_all, mean, variance),
         p_random=p_of_random(sample),
+        agreement=agreement_of(sample),
     )
 
 

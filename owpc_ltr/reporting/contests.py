@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from owpc_ltr.evaluation.comparing.figures import PoweredPair
 from owpc_ltr.evaluation.comparing.result import ComparedPair, RankerComparison
 from owpc_ltr.evaluation.significance import Comparison
 from owpc_ltr.reporting.contest import Contest, Contestant, Duel, Measure
 from owpc_ltr.reporting.names import short_names
+from owpc_ltr.reporting.powered import PoweredDuel
+from owpc_ltr.reporting.powered import turned_round as powered_turned_round
 
 
 def contest_of_comparison(
@@ -51,6 +54,23 @@ def contest_of_comparison(
         warnings=tuple(found.warnings),
         notes=tuple(found.notes),
     )
+
+
+def powered_duels(found: RankerComparison, contest: Contest) -> tuple[PoweredDuel, ...]:
+    """The pairs by both judges, each as the ranker sees it that stands before the other."""
+    names = short_names([one.name for one in found.rankers])
+    order = [one.name for one in contest.contestants]
+    measures = {one.name: one for one in contest.measures}
+    return tuple(_powered(pair, order, names, measures) for pair in found.powered)
+
+
+def _powered(
+    pair: PoweredPair, order: Sequence[str], names: dict[str, str], measures: dict[str, Measure]
+) -> PoweredDuel:
+    a, b, found = names[pair.a], names[pair.b], pair.found
+    if order.index(a) > order.index(b):
+        a, b, found = b, a, powered_turned_round(found)
+    return PoweredDuel(a, b, measures[pair.metric], found, pair.p_holm)
 
 
 def _duel(

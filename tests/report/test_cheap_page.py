@@ -1,0 +1,158 @@
+"""The page of a comparison with cheap judgments: three intervals, and a verdict by both judges."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import owpc_ltr
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.evaluation.comparing.result import RankerComparison
+from owpc_ltr.evaluation.judge_agreement import Agreement
+from owpc_ltr.evaluation.prediction_powered import prediction_powered
+from owpc_ltr.reporting.blocks import Facts
+from owpc_ltr.reporting.page import Page
+from tests.commands import Run
+from tests.report.test_charts import check
+from tests.test_compare_cheap import CHEAP, PEOPLE, SAMPLE, compared, listed, run  # noqa: F401
+
+
+def told_apart() -> RankingDataset:
+    """The same documents, of which one feature tells the relevant ones better than the other."""
+    bm25 = PEOPLE.features[:, 0] + 3 * PEOPLE.labels
+    return replace(PEOPLE, features=np.column_stack([bm25, PEOPLE.features[:, 1]]))
+
+
+CLEAR = told_apart()
+CLEAR_CHEAP = replace(CLEAR, labels=CHEAP.labels)
+
+
+def comparison(data: RankingDataset = CLEAR, sample: Any = SAMPLE, **how: Any) -> RankerComparison:
+    cheap = how.pop("cheap", replace(data, labels=CHEAP.labels))
+    return compared(listed(data, sample), cheap, **how)
+
+
+@pytest.fixture(scope="module")
+def page() -> Page:
+    return owpc_ltr.report(comparison(metrics=["ndcg@5", "mrr"]))
+
+
+def test_the_verdict_is_by_both_judges(page: Page) -> None:
+    assert page.verdict is not None
+    assert page.verdict.mood == "better"
+    assert page.verdict.sentence.startswith("a ranks better than b: ndcg@5 differs by +0.")
+    assert "by 60 human-judged of 240 cheaply judged queries" in page.verdict.sentence
+    assert "biased and decides nothing" in page.verdict.details[0]
+    assert "λ = 0." in page.verdict.details[1]
+
+
+def test_the_three_intervals_stand_side_by_side_and_the_biased_one_shows_nothing(
+    page: Page,
+) -> None:
+    pairs = comparison(metrics=["ndcg@5", "mrr"]).powered
+    rows = page.charts["cheap-judgments"].spec["data"]["values"]
+    expected = [
+        (one.mean, one.low, one.high)
+        for pair in pairs
+        for one in (pair.found.powered, pair.found.by_human, pair.found.by_cheap)
+    ]
+    assert [(row["value"], row["low"], row["high"]) for row in rows] == expected
+    assert {row["outcome"] for row in rows[2::3]} == {"not shown"}
+    check(page.charts["cheap-judgments"])
+
+
+def test_agreement_and_what_would_decide_are_told(page: Page) -> None:
+    found = comparison(metrics="ndcg@5").powered[0].found
+    facts = dict(
+        row
+        for section in page.sections
+        if section.name == "cheap"
+        for block in section.blocks
+        if isinstance(block, Facts)
+        for row in block.rows
+    )
+    assert facts["judged by people"] == "60 of 240 queries"
+    assert facts["more human-judged queries to decide"] == "none: it is decided"
+    agreed = found.agreement
+    assert agreed.correlation is not None
+    named = facts["agreement with people (correlation of differences)"]
+    assert float(named) == pytest.approx(agreed.correlation, abs=0.005)
+
+
+def test_a_pair_turned_round_says_the_opposite() -> None:
+    rankers = {"b": "feature:likes", "a": "feature:bm25"}
+    found = owpc_ltr.report(comparison(rankers=rankers, baseline="a"))
+    other = owpc_ltr.report(comparison(baseline="a"))
+    assert found.verdict is not None
+    assert found.verdict.mood == "worse"
+    assert found.verdict == other.verdict
+    rows = [one.charts["cheap-judgments"].spec["data"]["values"] for one in (found, other)]
+    assert rows[0] == rows[1]
+    assert all(row["low"] <= row["value"] <= row["high"] for row in rows[0])
+
+
+def test_a_cheap_judge_who_is_sure_shows_nothing_that_people_contradict() -> None:
+    """The cheap judge turns everything round: people decide, however many queries he has."""
+    liar = replace(CLEAR, labels=1 - CLEAR.labels)
+    found = owpc_ltr.report(comparison(cheap=liar))
+    assert found.verdict is not None
+    assert found.verdict.mood == "better"
+    row = found.charts["cheap-judgments"].spec["data"]["values"][2]
+    assert row["high"] < 0
+    assert row["outcome"] == "not shown"
+
+
+def test_a_sample_that_was_chosen_shows_nothing() -> None:
+    cheap = replace(CLEAR, labels=CHEAP.labels)
+    gains = owpc_ltr.compare(
+        {"a": "feature:bm25", "b": "feature:likes"}, cheap, "ndcg@5", resamples=100
+    ).per_query
+    apart = gains["ndcg@5 a"].to_numpy() - gains["ndcg@5 b"].to_numpy()
+    found = owpc_ltr.report(comparison(sample=np.argsort(-apart)[:60], cheap=cheap))
+    assert found.verdict is not None
+    assert found.verdict.mood == "not shown"
+    assert "no random sample" in found.verdict.sentence
+
+
+def test_a_ranker_that_learned_from_these_queries_shows_nothing() -> None:
+    found = owpc_ltr.report(replace(comparison(), side="train"))
+    assert found.verdict is not None
+    assert found.verdict.mood == "not shown"
+    assert "learned from these very queries" in found.verdict.sentence
+
+
+def test_agreement_counts_one_query_after_the_other() -> None:
+    rng = np.random.default_rng(0)
+    human = np.where(np.arange(100) < 40, rng.integers(-1, 2, 100).astype(float), np.nan)
+    cheap = rng.integers(-1, 2, 100).astype(float)
+    ids = [f"q{n}" for n in range(100)]
+    found = prediction_powered(cheap, human, ids).agreement
+    pairs = list(zip(cheap[:40], human[:40], strict=True))
+    assert found.differ == sum(h != 0 for _, h in pairs)
+    assert found.same == sum(c * h > 0 for c, h in pairs)
+    assert found.opposite == sum(c * h < 0 for c, h in pairs)
+    assert found.correlation == pytest.approx(np.corrcoef(cheap[:40], human[:40])[0, 1])
+    # A query that counts twice is two queries.
+    weights = np.where(np.arange(100) < 20, 2.0, 1.0)
+    twice = np.concatenate([cheap[:20], cheap[:40]]), np.concatenate([human[:20], human[:40]])
+    weighed = prediction_powered(cheap, human, ids, weights=weights).agreement
+    assert weighed.correlation == pytest.approx(np.corrcoef(*twice)[0, 1])
+    none = prediction_powered(np.full(100, 0.3), human, ids).agreement
+    assert none == Agreement(None, found.differ, none.same, none.opposite)
+
+
+def test_the_command_writes_both_judges_to_its_page(tmp_path: Path, run: Run) -> None:  # noqa: F811
+    words = ["compare", "linear.json", "feature:likes", "--data", "sample.tsv"]
+    words += ["--cheap", "clicks.parquet", "--metrics", "ndcg@5", "--resamples", "200"]
+    code, out, _ = run(*words, "--report", "page.html")
+    assert (code, run(*words)[1]) == (0, out)
+    html = (tmp_path / "page.html").read_text()
+    for said in ("What do cheap judgments add?", "people alone", "cheap alone (biased)"):
+        assert said in html
+    alone = [*words[:4], "clicks.parquet", *words[7:]]
+    assert run(*alone, "--report", "other.html")[0] == 0
+    assert "What do cheap judgments add?" not in (tmp_path / "other.html").read_text()
