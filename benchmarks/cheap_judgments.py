@@ -11,6 +11,10 @@ alone; and the share of the judgments that people would have to make for the sam
 less is what cheap judgments are for. Judges are told by their false positives and false negatives.
 Beside it, two who do it otherwise: λ fitted on the queries that it moves, which holds the truth too
 seldom, and cheap and human values unpaired, whose width gains nothing.
+
+Above each judge stands how much of people's spread his difference tells, and how much a regression
+on his differences by five metrics and on either ranker's value would, were it fitted on half of all
+queries: what there is to be gained by more than one λ, before its coefficients cost anything.
 """
 
 from __future__ import annotations
@@ -31,6 +35,8 @@ from owpc_ltr.metrics import Metric, parse_metric
 from owpc_ltr.models.reordering import dataset_scores
 
 JUDGES = ((0.01, 0.15), (0.05, 0.25), (0.2, 0.5))
+OTHERS = ("ndcg@1", "ndcg@3", "mrr", "map")
+"""Metrics whose cheap differences might tell more of people's."""
 DRAWN_JUDGES = 20
 """How often each judge judges everything; a resample takes one of these for each query."""
 
@@ -59,6 +65,11 @@ def main() -> None:
             difference(metric, scores, data, judge(data, false_positives, false_negatives, rng))
             for _ in range(DRAWN_JUDGES)
         ])  # fmt: skip
+        own = np.random.default_rng(asked.seed + 1)
+        labels = judge(data, false_positives, false_negatives, own)
+        one, more = controls(metric, scores, data, labels)
+        print(f"  of people's spread one difference tells {explained(human, one):.2f}, "
+              f"with others {explained(human, more):.2f}")  # fmt: skip
         for n in asked.n:
             told = resampled(human, cheap, width, n, asked.resamples, rng)
             print(f"{false_positives:3.0%}/{false_negatives:3.0%} {n:5d} {told}", flush=True)
@@ -81,6 +92,28 @@ def difference(
     one, other = (metric.per_query(each, labels, data.offsets) for each in scores)
     found: Vector = one - other
     return found
+
+
+def controls(
+    metric: Metric, scores: list[Vector], data: RankingDataset, labels: Labels
+) -> tuple[list[Vector], list[Vector]]:
+    """What a cheap judge says of each query: the difference alone, and with all else."""
+    own = difference(metric, scores, data, labels)
+    others = [difference(parse_metric(name), scores, data, labels) for name in OTHERS]
+    values = [metric.per_query(each, labels, data.offsets) for each in scores]
+    return [own], [own, *others, values[0], values[0] * values[1]]
+
+
+def explained(human: Vector, told: list[Vector]) -> float:
+    """The share of the spread that a regression tells, of queries that it has not seen."""
+    columns = np.stack([np.ones(len(human)), *told], axis=1)
+    half = np.random.default_rng(1).random(len(human)) < 0.5
+    shares = []
+    for part in (half, ~half):
+        weights = np.linalg.lstsq(columns[part], human[part], rcond=None)[0]
+        left = human[~part] - columns[~part] @ weights
+        shares.append(1.0 - left.var() / human[~part].var())
+    return float(np.mean(shares))
 
 
 def resampled(

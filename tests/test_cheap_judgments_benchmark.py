@@ -48,3 +48,15 @@ def test_honest_intervals_hold_the_truth_and_others_do_not_or_are_wide(
     assert width < 0.75
     assert unpaired > 1
     assert share < 0.5
+
+
+def test_what_a_regression_tells_is_measured_on_queries_that_it_has_not_seen(
+    benchmark: ModuleType,
+) -> None:
+    rng = np.random.default_rng(0)
+    cheap, noise = rng.normal(size=(2, 4000))
+    human = 0.6 * cheap + 0.8 * noise
+    assert benchmark.explained(human, [cheap]) == pytest.approx(0.36, abs=0.03)
+    assert benchmark.explained(noise, [cheap]) <= 0.01
+    # Many controls of noise would tell much of the few queries that they were fitted to.
+    assert benchmark.explained(human[:60], list(rng.normal(size=(20, 60)))) < 0
