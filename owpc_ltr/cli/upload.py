@@ -195,6 +195,8 @@ def upload(
             )
     except NotBetter as refusal:
         if not as_json:
+            for caution in refusal.result.cautions:
+                typer.echo(caution)
             _print_losers(refusal.result.losers)
         raise
     called = uploaded.alias.name

@@ -181,8 +181,12 @@ def test_trained_models_pass_the_gate_only_where_they_are_better(run: Run, small
     assert code == 0, err
     assert "the client scores it, stored model against laptop: " in out
     assert "gain in ndcg@10 over" in out
+    with Path("sample.tsv").open("a") as file:
+        file.write("stranger\tstranger\td0\t1\n")
     code, out, err = run("upload", "poor.json", *at, *gate)
     assert code == 5
+    # What is doubtful of the figures is told with a no, too.
+    assert "1 queries that people judged are not among the cheap judgments" in out
     assert "nothing was uploaded" in err
     assert "LOSES MOST" in out
     code, out, err = run("search", "alpha beta", "--index", small.index, "--model", small.name)
