@@ -19,8 +19,9 @@ from owpc_ltr.reporting.blocks import Section, Table, Text
 from owpc_ltr.reporting.page import Page
 from tests.behaviour.logs import simulated
 from tests.commands import Run, commands_in
-from tests.report.click_samples import clicked, events
+from tests.report.click_samples import clicked, events, hostile_clicked
 from tests.report.test_charts import check
+from tests.report.test_page import check_harmless
 
 
 @pytest.fixture(scope="module")
@@ -155,6 +156,11 @@ def test_nobody_and_no_rare_query_is_on_the_page() -> None:
     assert "a query that fewer than 5 people asked" in html
     assert str(found.behaviour.counts.queries[0]) in html
     assert "secret-" not in html
+
+
+def test_queries_that_would_do_harm_are_shown_and_do_nothing() -> None:
+    found = check_harmless(owpc_ltr.report(hostile_clicked()).html())
+    assert any("<script>alert(1)</script>" in text for text in found.text)
 
 
 def test_weighted_clicks_have_their_grades_and_what_they_are_worth() -> None:
