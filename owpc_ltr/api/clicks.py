@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from owpc_ltr.behaviour.columns import parse_columns
 from owpc_ltr.behaviour.counting import Behaviour, count_events
+from owpc_ltr.behaviour.documents import Lookup
 from owpc_ltr.behaviour.grading import parse_grades
 from owpc_ltr.behaviour.judging import (
     ClickJudgments,
@@ -77,10 +78,20 @@ def judge_clicks(
 
 
 def count_clicks(
-    events: Path | str | pa.Table, *, columns: Mapping[str, str] | None = None, **how: Any
+    events: Path | str | pa.Table,
+    *,
+    columns: Mapping[str, str] | None = None,
+    cluster: Cluster | None = None,
+    index: str | None = None,
+    **how: Any,
 ) -> Behaviour:
-    """What was shown and clicked, counted; see `judge_clicks`."""
-    return count_events(_batches(events, columns or {}), EventOptions(**how))
+    """What was shown and clicked, counted; see `judge_clicks`.
+
+    Documents that are named by a field (`document_field`, or as the log says) have the `_id`s that
+    they have in the `index` of the `cluster`.
+    """
+    options, lookup = EventOptions(**how), _lookup(cluster, index)
+    return count_events(_batches(events, columns or {}), options, lookup=lookup)
 
 
 def count_ubi(
@@ -91,24 +102,27 @@ def count_ubi(
     events: str = "ubi_events",
     since: str | None = None,
     until: str | None = None,
+    slices: int | None = None,
+    index: str | None = None,
     progress: Progress | None = None,
     **how: Any,
 ) -> Behaviour:
     """What was shown and clicked by User Behavior Insights, in the two indices of a cluster.
 
     What was read is kept in `folder` until all is counted: after a stop the same call goes on
-    there, to the same counts. `since` and `until` (without it, now) are times; `how` is what else
-    `EventOptions` takes.
+    there, to the same counts. `since` and `until` (without it, now) are times; so many `slices`
+    are read at once, without a number one a shard. Documents that are named by another field than
+    `_id` are looked up in `index`. `how` is what else `EventOptions` takes.
     """
     from owpc_ltr.api.place import silent
     from owpc_ltr.engine.behaviour_log import UbiOptions, read_ubi
 
-    asked = UbiOptions(queries, events, since, until)
+    asked = UbiOptions(queries, events, since, until, slices)
     options = EventOptions(**how)
     # Times that cannot be are told before anything is asked of the cluster.
     TimeWindow(since, until)
     with read_ubi(cluster.engine, Path(folder), asked, progress or silent) as batches:
-        return count_events(batches, options)
+        return count_events(batches, options, lookup=_lookup(cluster, index))
 
 
 def judge_counts(
@@ -149,6 +163,16 @@ def srw_judgments(
     first = behaviour.account.first_position
     ratings = srw_ratings(behaviour.counts, max_rank, first)
     return pa.table(judged_pairs(behaviour, ratings)), behaviour
+
+
+def _lookup(cluster: Cluster | None, index: str | None) -> Lookup | None:
+    if index is None:
+        return None
+    if cluster is None:
+        raise UsageError(f"'{index}' is an index of a cluster: name the cluster too")
+    from owpc_ltr.engine.behaviour_log import NamedDocuments
+
+    return NamedDocuments(cluster.engine, index)
 
 
 def _batches(events: Path | str | pa.Table, columns: Mapping[str, str]) -> Iterable[EventBatch]:

@@ -15,6 +15,7 @@ KNOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
             *("document", "doc_id", "document_id", "docid", "object_id"),
             "event_attributes.object.object_id",
         ),
+        "field": ("object_id_field", "event_attributes.object.object_id_field"),
         "position": (
             *("position", "rank", "ordinal", "event_attributes.position.ordinal"),
             "position.ordinal",

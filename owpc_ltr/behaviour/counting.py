@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from owpc_ltr.behaviour.account import Account
-from owpc_ltr.behaviour.events import EventCoder
+from owpc_ltr.behaviour.documents import Lookup, Settled
+from owpc_ltr.behaviour.events import EventCoder, Rows
 from owpc_ltr.behaviour.options import EventOptions
 from owpc_ltr.behaviour.reading import EventBatch
 from owpc_ltr.behaviour.spool import IN_MEMORY, Spool
@@ -41,9 +42,15 @@ class Behaviour:
 
 
 def count_events(
-    batches: Iterable[EventBatch], options: EventOptions, in_memory: int = IN_MEMORY
+    batches: Iterable[EventBatch],
+    options: EventOptions,
+    in_memory: int = IN_MEMORY,
+    lookup: Lookup | None = None,
 ) -> Behaviour:
-    """Count all events. Raises BadInput where nothing is left to count, saying what was lost."""
+    """Count all events. Raises BadInput where nothing is left to count, saying what was lost.
+
+    With a `lookup`, documents that are named by another field have the `_id`s that it finds.
+    """
     coder = EventCoder(options)
     with Spool(in_memory) as spool:
         for batch in batches:
@@ -51,12 +58,30 @@ def count_events(
         account = coder.account
         account.first_position = _first_position(coder, options)
         account.positions_said = options.first_position is not None
-        table = _Table(len(coder.queries.numbers), len(coder.documents.numbers), options.depth)
+        account.document_field = coder.documents.field(options.document_field)
+        documents = coder.documents.settled(account.document_field, lookup)
+        account.looked_up = lookup is not None
+        table = _Table(len(coder.queries.numbers), len(documents.texts), options.depth)
         for rows in spool.buckets():
-            table.add(results_of(rows, options, account, account.first_position))
+            found = _renamed(rows, documents, account)
+            table.add(results_of(found, options, account, account.first_position))
     kept = _asked_by_enough(table, options, account)
     _refuse_empty(account, table)
-    return _behaviour(table, kept, coder, options)
+    return _behaviour(table, kept, coder, documents.texts, options)
+
+
+def _renamed(rows: Rows, documents: Settled, account: Account) -> Rows:
+    """The rows with their documents' final numbers, without those that have none."""
+    if documents.are_as_before:
+        return rows
+    place = documents.places[rows["document"]]
+    why = place - len(documents.texts)
+    for number, reason in enumerate(documents.reasons):
+        account.leave_out(reason, int((why == number).sum()))
+    rows = rows.copy()
+    rows["document"] = place
+    kept: Rows = rows[why < 0]
+    return kept
 
 
 def _first_position(coder: EventCoder, options: EventOptions) -> int:
@@ -148,7 +173,11 @@ def _refuse_empty(account: Account, table: _Table) -> None:
 
 
 def _behaviour(
-    table: _Table, kept: NDArray[np.bool_], coder: EventCoder, options: EventOptions
+    table: _Table,
+    kept: NDArray[np.bool_],
+    coder: EventCoder,
+    ids: pa.Array,
+    options: EventOptions,
 ) -> Behaviour:
     """The counts with queries and documents in order of their texts, whatever came first."""
     table.merge()
@@ -158,7 +187,7 @@ def _behaviour(
     chosen = kept[query]
     query, document, rank = query[chosen], document[chosen], rank[chosen]
     queries, query, asked = _reordered(coder.queries.ordered(), query)
-    documents, document, _ = _reordered(coder.documents.ordered(), document)
+    documents, document, _ = _reordered(ids, document)
     order = np.lexsort((rank, document, query))
     query, document, rank = query[order], document[order], rank[order]
     new = np.ones(len(query), bool)

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from owpc_ltr.behaviour.account import Account
+from owpc_ltr.behaviour.documents import Documents
 from owpc_ltr.behaviour.options import EventOptions
 from owpc_ltr.behaviour.reading import EventBatch
 from owpc_ltr.behaviour.texts import NO_TEXT, UNFIT, Texts
@@ -43,7 +44,7 @@ class EventCoder:
         self.options = options
         self.account = Account()
         self.queries = Texts(queries=True, keep_case=options.keep_case)
-        self.documents = Texts()
+        self.documents = Documents()
         self.lowest: int | None = None
         """The lowest position that an event has."""
         self._window = TimeWindow(options.since, options.until)
@@ -52,6 +53,10 @@ class EventCoder:
         """The rows of a batch, those of shown lists last."""
         self.account.read += batch.unreadable
         self.account.leave_out("a line that cannot be read", batch.unreadable)
+        for reason, events in batch.lost.items():
+            self.account.read += events
+            self.account.leave_out(reason, events)
+        self.account.early += batch.early
         if not batch.n_events:
             return np.zeros(0, ROW)
         columns = dict(batch.columns)
@@ -96,10 +101,10 @@ class EventCoder:
             keep &= ~listed
         account.read += int(keep.sum())
         self._values(columns["action"], base, keep)
-        base["document"] = self.documents.codes(columns["document"])
+        base["document"] = self.documents.codes(columns["document"], columns.get("field"))
         base["position"] = _positions(columns.get("position"), len(base))
         self._time(columns, keep)
-        self._whole(base, keep)
+        self._whole(base, keep, columns.get("unlinked"))
         return base[keep]
 
     def _time(self, columns: dict[str, pa.Array], keep: NDArray[np.bool_]) -> None:
@@ -108,7 +113,13 @@ class EventCoder:
             self._drop(keep, ~known, "no time that can be read")
             self._drop(keep, ~within, "outside of the time asked for")
 
-    def _whole(self, base: Rows, keep: NDArray[np.bool_]) -> None:
+    def _whole(self, base: Rows, keep: NDArray[np.bool_], unlinked: pa.Array | None) -> None:
+        if unlinked is not None:
+            asked = pa.array(base["query"] != NO_TEXT)
+            why = pc.if_else(asked, None, unlinked).dictionary_encode()
+            codes = why.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+            for code, reason in enumerate(why.dictionary.to_pylist()):
+                self._drop(keep, codes == code, reason)
         for name, what in (("query", "query"), ("document", "document")):
             self._drop(keep, base[name] == NO_TEXT, f"no {what}")
             self._drop(keep, base[name] == UNFIT, f"a {what} that no list can hold")
@@ -145,14 +156,19 @@ class EventCoder:
         rows = base[owner]
         starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
         rows["position"] = np.arange(1, len(rows) + 1) - starts + LISTED
-        rows["document"] = self.documents.codes(lists.flatten())
+        ids, where = lists.flatten(), pa.array(owner)
+        field, unlinked = (
+            None if name not in columns else columns[name].take(where)
+            for name in ("field", "unlinked")
+        )
+        rows["document"] = self.documents.codes(ids, field)
         self.account.read += len(rows)
         keep = np.ones(len(rows), bool)
         if not self._window.open:
             known, within = self._window.holds(columns.get("time"), len(base))
             self._drop(keep, ~known[owner], "no time that can be read")
             self._drop(keep, ~within[owner], "outside of the time asked for")
-        self._whole(rows, keep)
+        self._whole(rows, keep, unlinked)
         return [rows[keep]]
 
 

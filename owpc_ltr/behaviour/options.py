@@ -22,7 +22,8 @@ class EventOptions:
     than `max_clicks`, or a client with more sessions than `max_sessions`, is no person and is left
     out; 0: nobody is. A query is kept where at least `min_people` asked it. `since` and `until`
     are times as in `2026-10-01` or `2026-10-01T12:00:00Z`, the second one not included.
-    `keep_repeats` counts every event, as Search Relevance Workbench does.
+    `keep_repeats` counts every event, as Search Relevance Workbench does. `document_field` is what
+    documents are named by; None: as the log says.
     """
 
     actions: Mapping[str, float] = field(default_factory=lambda: {"click": 1.0})
@@ -36,6 +37,7 @@ class EventOptions:
     since: str | None = None
     until: str | None = None
     keep_repeats: bool = False
+    document_field: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,16 @@ _PARQUET, _ARROW = b"PAR1", b"ARROW1"
 
 @dataclass(frozen=True)
 class EventBatch:
-    """Some events: an Arrow array a role, all of one length; `unreadable` lines are not in them."""
+    """Some events: an Arrow array a role, all of one length; `unreadable` lines are not in them.
+
+    `lost` are others that cannot be used, by reason. The column `unlinked` says why an event has no
+    query, where that is known. `early` events are stamped before their query was asked.
+    """
 
     columns: Mapping[str, pa.Array]
     unreadable: int = 0
+    lost: Mapping[str, int] = field(default_factory=dict)
+    early: int = 0
 
     @property
     def n_events(self) -> int:
@@ -157,8 +163,8 @@ def _json_batches(path: Path, columns: Mapping[str, str]) -> Iterator[EventBatch
 def _names(schema: Any) -> list[str]:
     """Every column, and what is in objects under its whole name."""
     found: list[str] = []
-    for field in schema:
-        found += _paths(field)
+    for column in schema:
+        found += _paths(column)
     return found
 
 

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr.behaviour.counting import Behaviour
+from owpc_ltr.behaviour.documents import ID
 from owpc_ltr.behaviour.models import Chosen
+from owpc_ltr.files.text import shown
 
 _MANY = 0.1
 _FEW_CLICKS = 1000
@@ -46,6 +48,12 @@ def warnings_of(behaviour: Behaviour, chosen: Chosen) -> Iterator[str]:
         yield (
             f"{lost:,} of {account.read:,} events have no position: log it, or the lists that "
             "were shown"
+        )
+    field = account.document_field
+    if field not in {None, ID} and not account.looked_up:
+        yield (
+            f"documents are named by {shown(field or '')}, and log-features asks for them by _id: "
+            "find them with --index"
         )
     clicks = int(counts.clicked.sum())
     if account.implied > _MANY * max(clicks, 1):

@@ -39,6 +39,8 @@ class Texts:
     queries: bool = False
     keep_case: bool = False
     numbers: dict[str, int] = field(default_factory=dict)
+    words: list[str] = field(default_factory=list)
+    """Texts by number; those of others too, who count on where these end."""
 
     def codes(self, column: pa.Array) -> NDArray[np.int32]:
         """The number of each text; NO_TEXT where there is none, UNFIT for what no list can hold."""
@@ -51,7 +53,7 @@ class Texts:
 
     def ordered(self) -> pa.Array:
         """All texts, by their numbers."""
-        return pa.array(list(self.numbers), pa.string())
+        return pa.array(self.words, pa.string())
 
     def _number(self, text: str | None) -> int:
         if text is None:
@@ -65,5 +67,6 @@ class Texts:
             return known
         if len(text) > _LONGEST or _UNFIT.search(text):
             return UNFIT
-        self.numbers[text] = number = len(self.numbers)
+        self.numbers[text] = number = len(self.words)
+        self.words.append(text)
         return number

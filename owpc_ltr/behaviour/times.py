@@ -52,11 +52,16 @@ def seconds_of(column: pa.Array) -> NDArray[np.float64]:
     numbers = np.where(numbers > _MILLISECONDS, numbers / 1e3, numbers)
     iso = pc.match_substring_regex(
         column,
-        r"^[0-9]{4}-[01][0-9]-[0-3][0-9]([T ][0-2][0-9]:[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?"
+        r"^[0-9]{4}-[01][0-9]-[0-3][0-9]([T ][0-2][0-9]:[0-5][0-9](:[0-5][0-9](\.[0-9]{1,9})?)?"
         r"(Z|[+-][0-2][0-9]:?[0-5][0-9])?)?$",
     )
     dates = pc.if_else(iso, column, None)
     return np.where(np.isnan(numbers), _iso(dates), numbers)
+
+
+def milliseconds(text: str, what: str) -> str:
+    """A time that is asked for as engines take it, whatever form their dates have."""
+    return str(round(1000 * (_seconds(text, what) or 0.0)))
 
 
 def _iso(column: pa.Array) -> NDArray[np.float64]:

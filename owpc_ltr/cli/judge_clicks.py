@@ -55,6 +55,10 @@ class Cleaning:
     keep_case: Annotated[
         bool, typer.Option("--keep-case", help="Queries that differ in case are two.")
     ] = False
+    document_field: Annotated[
+        str | None,
+        typer.Option(help="What the log names documents by, as sku; default: what it says itself."),
+    ] = None
 
     def asked(self) -> dict[str, Any]:
         """The options as calls take them."""
@@ -67,7 +71,7 @@ class Cleaning:
             "since": self.since, "until": self.until, "first_position": self.first_position,
             "depth": self.depth, "max_clicks": self.max_clicks_per_session,
             "max_sessions": self.max_sessions_per_client, "min_people": self.min_people,
-            "keep_case": self.keep_case,
+            "keep_case": self.keep_case, "document_field": self.document_field,
         }  # fmt: skip
 
 
@@ -84,7 +88,7 @@ def clicks(
         str,
         typer.Option(
             help="Which column says what: query=q,document=sku,position=rank,action=type,"
-            "session=sid; also client, search, time, shown; known names need none."
+            "session=sid; also client, search, time, shown, field; known names need none."
         ),
     ] = "",
     model: Annotated[
@@ -111,6 +115,16 @@ def clicks(
     ] = False,
     ubi_queries: Annotated[str, typer.Option(help="Its index of queries.")] = "ubi_queries",
     ubi_events: Annotated[str, typer.Option(help="Its index of events.")] = "ubi_events",
+    slices: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=64, help="Slices of it read at once; default: one a shard, 8 at most."
+        ),
+    ] = None,
+    index: Annotated[
+        str | None,
+        typer.Option(help="The index of the documents: named by a field, they are found there."),
+    ] = None,
     cluster: ClusterOptions,
     as_srw: Annotated[
         bool, typer.Option("--as-srw", help="The ratings of Search Relevance Workbench's COEC.")
@@ -134,9 +148,11 @@ def clicks(
         raise UsageError("name a log, or read one out of the cluster with --from-ubi: one of them")
     if from_ubi and (as_srw or named):
         raise UsageError("--from-ubi knows its columns, and goes without --columns and --as-srw")
+    if slices and not from_ubi:
+        raise UsageError("--slices are those of --from-ubi: add it, or leave them out")
     if as_srw:
-        if ips or model != "auto":
-            raise UsageError("--as-srw has a model of its own: leave --ips and --model out")
+        if ips or model != "auto" or index is not None:
+            raise UsageError("--as-srw has a model of its own: leave --ips, --model, --index out")
         if report is not None:
             raise UsageError("--as-srw fits no click model that a page could show: leave out one")
         _judge_as_srw(_file(events), out, named, srw_max_rank, cleaning, as_json=as_json)
@@ -145,10 +161,13 @@ def clicks(
         with progress() as show:
             counted = api.count_ubi(
                 cluster.connect(), out.with_name(f"{out.name}.ubi"), queries=ubi_queries,
-                events=ubi_events, progress=show, **cleaning.asked(),
+                events=ubi_events, slices=slices, index=index, progress=show, **cleaning.asked(),
             )  # fmt: skip
     else:
-        counted = api.count_clicks(_file(events), columns=named, **cleaning.asked())
+        counted = api.count_clicks(
+            _file(events), columns=named, index=index,
+            cluster=None if index is None else cluster.connect(), **cleaning.asked(),
+        )  # fmt: skip
     found = api.judge_counts(
         counted, model=model, grades=grades, weights=weights,  # type: ignore[arg-type]
         query_weights=query_weights,  # type: ignore[arg-type]
@@ -257,6 +276,11 @@ def _print_account(account: dict[str, Any]) -> None:
     others = ", ".join(f"{name or '(none)'} {n:,}" for name, n in account["other_actions"].items())
     if others:
         print_wrapped(f"  other actions: {others}")
+    if account["before_their_query"]:
+        print_wrapped(
+            f"{account['before_their_query']:,} events are stamped before the query that they "
+            "name: clocks differ, and they count by its id"
+        )
     how = "given" if account["first_position_given"] else "found"
     typer.echo(f"positions begin with {account['first_position']} ({how})")
 

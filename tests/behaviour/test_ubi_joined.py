@@ -46,7 +46,7 @@ def test_impressions_may_be_events_and_the_query_in_them() -> None:
 
 def test_an_event_without_a_query_or_of_an_unknown_one_is_accounted_for() -> None:
     found = counts([query(1, ["a"])], [act(None, "a", 1), act(9, "a", 1), act(1, "a", 1)])
-    assert found.account.unusable == {"no query": 2}
+    assert found.account.unusable == {"no query id": 1, "a query id that no query has": 1}
     assert found.account.read == found.account.used + 2 == 4
 
 

@@ -21,6 +21,7 @@ EVENT_FIELDS = {
     "action": "action_name",
     "time": "timestamp",
     "document": "event_attributes.object.object_id",
+    "field": "event_attributes.object.object_id_field",
     "position": "event_attributes.position.ordinal",
 }
 QUERY_FIELDS = {
@@ -29,6 +30,7 @@ QUERY_FIELDS = {
     "query": "user_query",
     "time": "timestamp",
     "shown": "query_response_hit_ids",
+    "field": "object_id_field",
 }
 
 
@@ -40,8 +42,17 @@ def table_of(documents: Sequence[Mapping[str, Any]], fields: Mapping[str, str]) 
         if role == "shown":
             columns[role] = pa.array([_texts(value) for value in values], pa.list_(pa.string()))
         else:
-            columns[role] = pa.array([_text(value) for value in values], pa.string())
+            columns[role] = pa.array([text_of(value) for value in values], pa.string())
     return pa.table(columns)
+
+
+def text_of(value: Any) -> str | None:
+    """A value as text: a whole number without a point, what is no text as JSON."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return json.dumps(value)
 
 
 def _value(document: Mapping[str, Any], path: str) -> Any:
@@ -54,15 +65,7 @@ def _value(document: Mapping[str, Any], path: str) -> Any:
     return None
 
 
-def _text(value: Any) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return json.dumps(value)
-
-
 def _texts(value: Any) -> list[str | None] | None:
     if value is None:
         return None
-    return [_text(one) for one in (value if isinstance(value, list) else [value])]
+    return [text_of(one) for one in (value if isinstance(value, list) else [value])]

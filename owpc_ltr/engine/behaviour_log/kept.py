@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,34 @@ from owpc_ltr.files.output import disk_faults
 _JOURNAL = "journal.json"
 
 
+@dataclass
+class Progress:
+    """How far an index was read: in how many slices at once, of which shards.
+
+    `runs` are these, and those of what has no time. Of each the number of its
+    `parts`, behind which document it goes on (`after`), and whether it has `ended`. So many
+    documents were `there` in the beginning, and so many are read, also those that are `lost`, by
+    reason.
+    """
+
+    slices: int
+    runs: int
+    layout: list[str] | None
+    there: int
+    lost: dict[str, int] = field(default_factory=dict)
+    documents: int = 0
+    done: bool = False
+    parts: list[int] = field(default_factory=list)
+    after: list[list[Any] | None] = field(default_factory=list)
+    ended: list[bool] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Begin every slice."""
+        self.parts = self.parts or [0] * self.runs
+        self.after = self.after or [None] * self.runs
+        self.ended = self.ended or [False] * self.runs
+
+
 class Kept:
     """A run's folder. A part counts once the journal names it; what it does not name is redone."""
 
@@ -24,11 +53,14 @@ class Kept:
         """Go on with what is there, or begin. Raises Refused where something else was asked."""
         self.folder = folder
         journal = folder / _JOURNAL
-        self._state: dict[str, Any] = {"asked": asked, "parts": {}, "after": {}, "done": []}
+        self._asked, self._indices = asked, dict[str, Progress]()
         if not journal.exists():
             return
-        self._state = json.loads(journal.read_text())
-        before = self._state["asked"]
+        state = json.loads(journal.read_text())
+        self._asked = before = state["asked"]
+        self._indices = {
+            name: Progress(**found) for name, found in state.get("indices", {}).items()
+        }
         different = sorted(name for name in asked if asked[name] != before.get(name))
         if asked.get("until") is None and "until" in different:
             different.remove("until")
@@ -41,47 +73,93 @@ class Kept:
     @property
     def until(self) -> str | None:
         """Until when is read, decided when the run began."""
-        found: str | None = self._state["asked"].get("until")
+        found: str | None = self._asked.get("until")
         return found
 
     def decide(self, until: str) -> None:
         """Settle until when is read."""
-        self._state["asked"]["until"] = until
+        self._asked["until"] = until
         self._save()
 
-    def after(self, index: str) -> list[Any] | None:
-        """Behind which document reading goes on."""
-        found: list[Any] | None = self._state["after"].get(index)
-        return found
+    def progress(self, index: str) -> Progress | None:
+        """How far an index was read, if it was begun."""
+        return self._indices.get(index)
 
-    def is_done(self, index: str) -> bool:
-        """Whether all of an index was read."""
-        return index in self._state["done"]
+    def begin(self, index: str, progress: Progress) -> None:
+        """Read an index from its beginning."""
+        self._indices[index] = progress
+        self._save()
 
-    def add(self, index: str, table: pa.Table, after: list[Any]) -> None:
-        """Keep a part, and where it ends."""
-        number = self._state["parts"].get(index, 0)
-        with disk_faults(self._part(index, number)):
+    def forget(self, index: str) -> None:
+        """Have nothing of an index."""
+        del self._indices[index]
+        self._save()
+
+    def add(
+        self,
+        index: str,
+        number: int,
+        table: pa.Table,
+        documents: int,
+        after: list[Any],
+        lost: Mapping[str, int],
+    ) -> int:
+        """Keep a part of a slice, made of so many documents, and where it ends.
+
+        `lost` is what of it is left out. Returned is how many documents of the index were read.
+        """
+        known = self._indices[index]
+        path = self._part(index, number, known.parts[number])
+        with disk_faults(path):
             sink = pa.BufferOutputStream()
             pq.write_table(table, sink, compression="zstd")
-            write_atomically(self._part(index, number), sink.getvalue().to_pybytes())
-        self._state["parts"][index] = number + 1
-        self._state["after"][index] = after
+            write_atomically(path, sink.getvalue().to_pybytes())
+        known.parts[number] += 1
+        known.after[number] = after
+        for why, count in lost.items():
+            known.lost[why] = known.lost.get(why, 0) + count
+        known.documents += documents
+        self._save()
+        return known.documents
+
+    def end(self, index: str, number: int) -> None:
+        """All of a slice was read."""
+        self._indices[index].ended[number] = True
         self._save()
 
     def finish(self, index: str) -> None:
         """All of an index was read."""
-        self._state["done"].append(index)
+        self._indices[index].done = True
         self._save()
 
-    def tables(self, index: str) -> Iterator[pa.Table]:
-        """The parts of an index."""
-        for number in range(self._state["parts"].get(index, 0)):
-            yield pq.read_table(self._part(index, number))
+    def lost(self, index: str) -> Mapping[str, int]:
+        """What of an index is not read, by reason."""
+        return self._indices[index].lost
 
-    def _part(self, index: str, number: int) -> Path:
-        return self.folder / f"{index}-{number:06d}.parquet"
+    def tables(self, index: str) -> Parts:
+        """The parts of an index, to go over as often as need be."""
+        return Parts([
+            self._part(index, number, part)
+            for number, parts in enumerate(self._indices[index].parts)
+            for part in range(parts)
+        ])  # fmt: skip
+
+    def _part(self, index: str, number: int, part: int) -> Path:
+        return self.folder / f"{index}-{number:03d}-{part:06d}.parquet"
 
     def _save(self) -> None:
+        indices = {name: asdict(known) for name, known in self._indices.items()}
+        state = {"asked": self._asked, "indices": indices}
         with disk_faults(self.folder / _JOURNAL):
-            write_atomically(self.folder / _JOURNAL, json.dumps(self._state).encode())
+            write_atomically(self.folder / _JOURNAL, json.dumps(state).encode())
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Tables in files, one in memory at a time."""
+
+    files: list[Path]
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        """Each table, in order."""
+        return map(pq.read_table, self.files)

@@ -1,0 +1,220 @@
+"""An index in slices is the index: the same bytes for any number of them, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from owpc_ltr import simulate
+from owpc_ltr.api.clicks import count_ubi
+from owpc_ltr.api.cluster import Cluster, connect
+from owpc_ltr.behaviour.counting import Behaviour
+from owpc_ltr.engine.behaviour_log import reading, scan
+from owpc_ltr.engine.behaviour_log.kept import Kept
+from owpc_ltr.engine.behaviour_log.slices import layout_of
+from owpc_ltr.engine.http.client import Engine, EngineRefusal
+from owpc_ltr.engine.http.congestion import Congestion
+from owpc_ltr.engine.http.refusals import NotAllowed
+from owpc_ltr.engine.http.wire import Answer, Wire
+from owpc_ltr.errors import EngineUnavailable, OwpcLtrWarning, Refused
+from tests.behaviour.plain_counts import cells_of
+from tests.commands import Run, commands_in
+from tests.engine.ubi_indices import DYNAMIC, PLUGIN, drop, filled, ubi_indices
+
+pytestmark = pytest.mark.node
+QUERIES, ACTS = map(list, simulate.ubi_documents(
+    simulate.clicks(simulate.example_world(10, 8), sessions=500)
+))  # fmt: skip
+# Without a time, delivered twice, and of an id that another query has.
+MESSY_QUERIES = [
+    *({k: v for k, v in one.items() if k != "timestamp"} for one in QUERIES[:120]),
+    *QUERIES[120:],
+    *QUERIES[200:230],
+    *({**one, "user_query": "another"} for one in QUERIES[300:310]),
+    *({**one, "client_id": "another"} for one in QUERIES[320:330]),
+]
+MESSY_ACTS = [
+    *({k: v for k, v in one.items() if k != "timestamp"} for one in ACTS[:130]),
+    *ACTS[130:],
+    *ACTS[150:190],
+]
+SLICES = [1, 2, 3, 8]
+INDICES = ("ubi-tested-queries", "ubi-tested-events")
+
+
+@pytest.fixture(scope="module", params=["plugin", "dynamic"])
+def cluster(node_url: str, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    found = connect(node_url)
+    mappings = PLUGIN if request.param == "plugin" else DYNAMIC
+    with ubi_indices(found.engine, MESSY_QUERIES, MESSY_ACTS, mappings):
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "PAGE", 50)
+
+
+def read(cluster: Cluster, folder: Path, **how: Any) -> Behaviour:
+    return count_ubi(
+        cluster,
+        folder,
+        queries="ubi-tested-queries",
+        events="ubi-tested-events",
+        min_people=1,
+        **how,
+    )
+
+
+def test_the_bytes_do_not_depend_on_the_number_of_slices(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    run: Run = commands_in(tmp_path, monkeypatch, capsys)
+    words = ("judge", "clicks", "--from-ubi", "--ubi-queries", INDICES[0], "--ubi-events",
+             INDICES[1], "--url", cluster.engine.settings.url, "--out", "j.parquet",
+             "--json")  # fmt: skip
+    outcomes = set()
+    for slices in [(), *(("--slices", str(number)) for number in SLICES)]:
+        code, out, err = run(*words, *slices)
+        assert code == 0, err
+        outcomes.add((out, (tmp_path / "j.parquet").read_bytes()))
+    assert len(outcomes) == 1
+    assert '"a query id that several queries have"' in next(iter(outcomes))[0]
+
+
+@pytest.mark.parametrize("slices", SLICES)
+def test_every_slice_is_read_and_none_twice(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slices: int
+) -> None:
+    kept: list[tuple[str, int, int]] = []
+    add = Kept.add
+
+    def told(its: Kept, index: str, number: int, table: Any, *more: Any) -> int:
+        kept.append((index, number, len(table)))
+        return add(its, index, number, table, *more)
+
+    monkeypatch.setattr(Kept, "add", told)
+    read(cluster, tmp_path / "log", slices=slices)
+    for index, documents in (
+        ("ubi-tested-queries", MESSY_QUERIES),
+        ("ubi-tested-events", MESSY_ACTS),
+    ):
+        assert sum(size for name, _, size in kept if name == index) == len(documents)
+        # What has no time in the index has slices of its own.
+        assert {number for name, number, _ in kept if name == index} <= set(range(2 * slices))
+        assert len({number for name, number, _ in kept if name == index}) >= slices
+
+
+def test_an_engine_that_keeps_something_back_is_found_out(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+
+    def lying(*given: Any) -> Iterator[Any]:
+        for documents, after in scan.pages(*given):
+            yield documents[1:], after
+
+    with monkeypatch.context() as patched:
+        patched.setattr(reading, "pages", lying)
+        # Nor is what was given believed the next time.
+        for _ in range(2):
+            with pytest.raises(Refused, match=r"gave \d+ of the 550 documents of 'ubi-tested-q"):
+                read(cluster, tmp_path / "log")
+    whole = cells_of(read(cluster, tmp_path / "whole"))
+    assert cells_of(read(cluster, tmp_path / "log")) == whole
+
+
+def test_rejections_slow_reading_down_and_lose_nothing(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = read(cluster, tmp_path / "one")
+    exchange, cut = Wire.exchange, Congestion.rejected
+    asked, cuts = 0, 0
+
+    def busy(wire: Wire, method: str, path: str, *given: Any) -> Answer:
+        nonlocal asked
+        asked += path == "/_search"
+        if path == "/_search" and asked % 7 == 0:
+            return Answer(429, {"content-type": "application/json", "retry-after": "0"}, b"{}")
+        return exchange(wire, method, path, *given)
+
+    def counted(congestion: Congestion, *given: int) -> None:
+        nonlocal cuts
+        cuts += 1
+        cut(congestion, *given)
+
+    monkeypatch.setattr(Wire, "exchange", busy)
+    monkeypatch.setattr(Congestion, "rejected", counted)
+    found = read(cluster, tmp_path / "other", slices=3)
+    assert cells_of(found) == cells_of(wanted)
+    assert cuts > 0
+
+
+def test_where_nothing_can_be_sliced_or_shards_are_not_told_there_is_one_slice(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = cells_of(read(cluster, tmp_path / "one"))
+    request = Engine.request
+
+    def refusing(what: str) -> Any:
+        def refuse(engine: Engine, method: str, path: str, **given: Any) -> Any:
+            if path.endswith("/_search_shards") and what == "shards":
+                raise NotAllowed("no right to see shards")
+            if "slice" in (given.get("body") or {}):
+                raise EngineRefusal("POST /_search", 400, "parsing_exception", "unknown slice")
+            return request(engine, method, path, **given)
+
+        return refuse
+
+    for what in ("shards", "slices"):
+        monkeypatch.setattr(Engine, "request", refusing(what))
+        assert cells_of(read(cluster, tmp_path / what, slices=4)) == wanted
+
+
+def test_slices_of_other_shards_are_begun_anew(
+    node_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = connect(node_url)
+    engine, parts = cluster.engine, ["ubi-rolled-1", "ubi-rolled-2"]
+    try:
+        for index, acts in zip(parts, (ACTS[::2], ACTS[1::2]), strict=True):
+            filled(engine, index, acts, PLUGIN[1])
+        _point(engine, parts[:1])
+        with ubi_indices(engine, QUERIES, []):
+            asked: dict[str, Any] = {
+                "queries": INDICES[0], "events": "ubi-rolled", "min_people": 1,
+            }  # fmt: skip
+            with monkeypatch.context() as patched:
+                _stopped_after(patched, 14)
+                with pytest.raises(EngineUnavailable):
+                    count_ubi(cluster, tmp_path / "log", slices=2, **asked)
+            _point(engine, parts)
+            assert len(layout_of(engine, "ubi-rolled") or ()) == 4
+            with pytest.warns(OwpcLtrWarning, match="'ubi-rolled' is of other shards"):
+                found = count_ubi(cluster, tmp_path / "log", **asked)
+            whole = count_ubi(cluster, tmp_path / "whole", slices=1, **asked)
+            assert cells_of(found) == cells_of(whole)
+    finally:
+        for index in parts:
+            drop(engine, index)
+
+
+def _point(engine: Engine, indices: list[str]) -> None:
+    actions = [{"add": {"index": index, "alias": "ubi-rolled"}} for index in indices]
+    engine.request("POST", "/_aliases", body={"actions": actions})
+
+
+def _stopped_after(patched: pytest.MonkeyPatch, parts: int) -> None:
+    add, written = Kept.add, 0
+
+    def stops(kept: Kept, *what: Any) -> int:
+        nonlocal written
+        written += 1
+        if written > parts:
+            raise EngineUnavailable("gone")
+        return add(kept, *what)
+
+    patched.setattr(Kept, "add", stops)

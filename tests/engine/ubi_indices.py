@@ -1,0 +1,112 @@
+"""Indices of User Behavior Insights on a real node, as the OpenSearch plugin maps them or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from owpc_ltr.engine.http.client import Engine
+
+WORD = {"type": "keyword", "ignore_above": 100}
+QUERIES_MAPPING: dict[str, Any] = {
+    "dynamic": False,
+    "properties": {
+        "timestamp": {"type": "date"},
+        "query_id": WORD,
+        "query": {"type": "text"},
+        "query_response_id": WORD,
+        "query_response_hit_ids": {"type": "keyword"},
+        "user_query": {"type": "text"},
+        "query_attributes": {"type": "flat_object"},
+        "client_id": WORD,
+    },
+}
+EVENTS_MAPPING: dict[str, Any] = {
+    "properties": {
+        "application": WORD,
+        "action_name": WORD,
+        "client_id": WORD,
+        "message": WORD,
+        "message_type": WORD,
+        "timestamp": {
+            "type": "date",
+            "format": "rfc3339_lenient||epoch_millis",
+            "ignore_malformed": True,
+        },
+        "event_attributes": {
+            "dynamic": True,
+            "properties": {
+                "position": {
+                    "properties": {
+                        "ordinal": {"type": "integer"},
+                        "x": {"type": "integer"},
+                        "y": {"type": "integer"},
+                        "page_depth": {"type": "integer"},
+                    }
+                },
+                "object": {
+                    "properties": {
+                        "internal_id": {"type": "keyword"},
+                        "object_id": WORD,
+                        "object_id_field": WORD,
+                        "object_detail": {"type": "object"},
+                    }
+                },
+            },
+        },
+    }
+}
+"""Both as the plugin makes them (3.x): what an application posts to them is of its own form."""
+PLUGIN = (QUERIES_MAPPING, EVENTS_MAPPING)
+DYNAMIC: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
+"""As the engine makes them by itself."""
+
+
+def filled(
+    engine: Engine,
+    index: str,
+    documents: Sequence[dict[str, Any]],
+    mapping: dict[str, Any],
+    shards: int = 2,
+) -> None:
+    """Make an index anew; the ids are in another order than the documents."""
+    drop(engine, index)
+    settings = {"number_of_shards": shards, "number_of_replicas": 0}
+    engine.request("PUT", f"/{index}", body={"settings": settings, "mappings": mapping})
+    lines: list[Any] = []
+    for number, document in enumerate(documents):
+        lines += [{"index": {"_id": f"{number * 7919 % 100_003}"}}, document]
+    if lines:
+        path = f"/{index}/_bulk"
+        answer = engine.request("POST", path, ndjson=lines, params={"refresh": "true"})
+        assert not answer["errors"], answer
+
+
+def drop(engine: Engine, index: str) -> None:
+    """Take an index away, if it is there."""
+    engine.request("DELETE", f"/{index}", params={"ignore_unavailable": "true"})
+
+
+@contextmanager
+def ubi_indices(
+    engine: Engine,
+    queries: Sequence[dict[str, Any]],
+    events: Sequence[dict[str, Any]],
+    mappings: tuple[dict[str, Any], dict[str, Any]] = PLUGIN,
+    shards: int = 2,
+) -> Iterator[dict[str, str]]:
+    """The two indices, by the names that reading asks for; gone at the end."""
+    if mappings is PLUGIN and engine.about().distribution != "opensearch":
+        pytest.skip("the plugin is OpenSearch's, and so are the types of its mappings")
+    names = {"queries": "ubi-tested-queries", "events": "ubi-tested-events"}
+    contents = {"queries": queries, "events": events}
+    for (kind, index), mapping in zip(names.items(), mappings, strict=True):
+        filled(engine, index, contents[kind], mapping, shards)
+    try:
+        yield names
+    finally:
+        for index in names.values():
+            drop(engine, index)
