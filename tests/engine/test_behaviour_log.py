@@ -140,6 +140,26 @@ def test_a_folder_of_another_question_is_refused(
         read(cluster, tmp_path / "log", since="2026-01-02")
 
 
+@pytest.mark.parametrize("name", ["journal.json", "*.parquet"])
+def test_what_is_kept_and_was_changed_is_not_believed(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    def stops(*_: Any) -> None:
+        raise EngineUnavailable("gone")
+
+    folder = tmp_path / "log"
+    with monkeypatch.context() as patched:
+        patched.setattr(Kept, "finish", stops)
+        with pytest.raises(EngineUnavailable, match=f"kept in {folder}, and the same command goes"):
+            read(cluster, folder)
+    path = sorted(folder.glob(name))[0]
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3] ^= 0x80
+    path.write_bytes(content)
+    with pytest.raises(Refused, match="is not as it was written: take the folder away"):
+        read(cluster, folder)
+
+
 def test_a_window_of_time_is_read_alone(cluster: Cluster, tmp_path: Path) -> None:
     times = np.sort(EVENTS["time"].to_numpy())
     middle = str(times[len(times) // 2]) + "Z"

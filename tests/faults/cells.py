@@ -102,12 +102,15 @@ class Laboratory:
 
 @contextmanager
 def small_chunks() -> Iterator[None]:
-    """Logs in several chunks, though they are small, and short pauses."""
+    """Logs in several chunks and pages, though they are small, and short pauses."""
 
     def options(**given: object) -> LogOptions:
         return LogOptions(**{"chunk": 24, "pause": 0.01, **given})  # type: ignore[arg-type]
 
-    with mock.patch("owpc_ltr.engine.feature_log.LogOptions", options):
+    with (
+        mock.patch("owpc_ltr.engine.feature_log.LogOptions", options),
+        mock.patch("owpc_ltr.engine.behaviour_log.scan.PAGE", 15),
+    ):
         yield
 
 

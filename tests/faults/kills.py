@@ -19,7 +19,7 @@ from tests.faults.world import World
 KILL = "kill -9"
 KILLED_STAGES = (
     *("index", "index --recreate", "index --append", "log-features", "upload", "models rollback"),
-    *("train", "select"),
+    *("train", "select", "judge clicks", "judge clicks --from-ubi"),
 )
 KILLED = 128 + signal.SIGKILL
 

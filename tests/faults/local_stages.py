@@ -19,6 +19,8 @@ LOCAL_STAGES = [
               out="learnt.json"),
     _learning("select", "select", "learn.letor", "--folds", "3", "--journal", "select.journal",
               "--loss", "pairwise", "--grid", "C=0.1,1", "--json", keeps=("select.journal",)),
+    _learning("judge clicks", "judge", "clicks", "events.parquet", "--min-people", "1", "--model",
+              "coec", "--out", "clicks.parquet", out="clicks.parquet"),
     _learning("evaluate", "evaluate", "learnt-a.json", "learn.letor", "--run", "ranking.txt",
               "--json", out="ranking.txt"),
     _learning("average", "average", "learnt-a.json", "learnt-b.json", "--out", "mean.json",

@@ -110,4 +110,14 @@ STAGES = [
         ),
         out="sheet.csv",
     ),
+    Stage(
+        "judge clicks --from-ubi",
+        Kind.LOGS,
+        lambda world: (
+            *("judge", "clicks", "--from-ubi", "--ubi-queries", world.ubi[0]),
+            *("--ubi-events", world.ubi[1], "--slices", "2", "--min-people", "1"),
+            *("--model", "coec", "--out", "clicks.parquet"),
+        ),
+        out="clicks.parquet",
+    ),
 ]  # fmt: skip

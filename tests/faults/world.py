@@ -14,12 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 
+from owpc_ltr import simulate
 from owpc_ltr.engine.http.client import Engine, EngineRefusal
 from owpc_ltr.engine.http.connection import ConnectionSettings
 from owpc_ltr.engine.http.refusals import NoSuchIndex
 from owpc_ltr.models.linear import save_model
 from tests.engine.small_cluster import FEATURESET, WORDS, fill, linear
+from tests.engine.ubi_indices import filled
 from tests.faults.learning import write_letor
 from tests.faults.running import Ended, run
 
@@ -76,6 +79,11 @@ class World:
         return f"{self.own}-target"
 
     @property
+    def ubi(self) -> tuple[str, str]:
+        """The indices of queries and of events of User Behavior Insights."""
+        return f"{self.own}-ubi-queries", f"{self.own}-ubi-events"
+
+    @property
     def ranker(self) -> str:
         """The name that applications use."""
         return f"{self.own}-ranker"
@@ -101,6 +109,7 @@ class World:
         fill(self.engine, self.index, DOCUMENTS)
         fill(self.engine, self.other, DOCUMENTS, seed=8)
         self.point(self.live, self.index)
+        self._write_behaviour()
         self._write_files()
         for name, seed in (("learnt-a.json", "1"), ("learnt-b.json", "2")):
             self.done("train", "learn.letor", "--out", name, "--grid", "C=1", "--seed", seed)
@@ -120,6 +129,12 @@ class World:
             {"add": {"index": index, "alias": alias}},
         ]
         self.engine.request("POST", "/_aliases", body={"actions": actions})
+
+    def _write_behaviour(self) -> None:
+        events = simulate.clicks(simulate.example_world(4, 8), sessions=60)
+        pq.write_table(events, self.path("events.parquet"))
+        for index, documents in zip(self.ubi, simulate.ubi_documents(events), strict=True):
+            filled(self.engine, index, list(documents), {})
 
     def _write_files(self) -> None:
         rng = np.random.default_rng(5)
@@ -172,7 +187,7 @@ class World:
         """Everything of this world on the node, as it is now; the indices that never change not."""
         self.engine.request("POST", "/_refresh")
         found = self._indices()
-        changing = sorted(found.keys() - {self.index, self.other})
+        changing = sorted(found.keys() - {self.index, self.other, *self.ubi})
         return {
             "indices": {name: self._documents(name) for name in changing},
             "aliases": {name: sorted(found[name]["aliases"]) for name in changing},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -56,11 +57,13 @@ class Kept:
         self._asked, self._indices = asked, dict[str, Progress]()
         if not journal.exists():
             return
-        state = json.loads(journal.read_text())
-        self._asked = before = state["asked"]
-        self._indices = {
-            name: Progress(**found) for name, found in state.get("indices", {}).items()
-        }
+        try:
+            state = json.loads(journal.read_bytes())
+            self._asked = before = dict(state["asked"])
+            found = state.get("indices", {})
+            self._indices = {name: Progress(**one) for name, one in found.items()}
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            raise _damaged(journal) from error
         different = sorted(name for name in asked if asked[name] != before.get(name))
         if asked.get("until") is None and "until" in different:
             different.remove("until")
@@ -112,7 +115,7 @@ class Kept:
         path = self._part(index, number, known.parts[number])
         with disk_faults(path):
             sink = pa.BufferOutputStream()
-            pq.write_table(table, sink, compression="zstd")
+            pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
             write_atomically(path, sink.getvalue().to_pybytes())
         known.parts[number] += 1
         known.after[number] = after
@@ -131,6 +134,12 @@ class Kept:
         """All of an index was read."""
         self._indices[index].done = True
         self._save()
+
+    def remove(self) -> None:
+        """Take the folder away; what is left where that is cut short, no journal names any more."""
+        with disk_faults(self.folder):
+            (self.folder / _JOURNAL).unlink()
+            shutil.rmtree(self.folder)
 
     def lost(self, index: str) -> Mapping[str, int]:
         """What of an index is not read, by reason."""
@@ -162,4 +171,18 @@ class Parts:
 
     def __iter__(self) -> Iterator[pa.Table]:
         """Each table, in order."""
-        return map(pq.read_table, self.files)
+        return map(_read, self.files)
+
+
+def _read(path: Path) -> pa.Table:
+    try:
+        # A damaged page is an OSError of Arrow's own, and no fault of the disk.
+        return pq.read_table(pa.BufferReader(path.read_bytes()), page_checksum_verification=True)
+    except (pa.ArrowException, OSError) as error:
+        raise _damaged(path) from error
+
+
+def _damaged(path: Path) -> Refused:
+    return Refused(
+        f"{path} is not as it was written: take the folder away, and run the same command again"
+    )

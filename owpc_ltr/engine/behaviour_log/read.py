@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -19,6 +18,7 @@ from owpc_ltr.engine.behaviour_log.reading import IndexReader, Show
 from owpc_ltr.engine.behaviour_log.scan import Window
 from owpc_ltr.engine.feature_log.lock import locked
 from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.errors import EngineUnavailable
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,16 @@ def read_ubi(
         window = Window(options.since, str(kept.until))
         within = Asked(options.since, options.until, str(kept.until))
         reader = IndexReader(engine, kept, window, within, options.slices, show)
-        reader.read(options.queries, QUERY_FIELDS)
-        reader.read(options.events, EVENT_FIELDS)
+        try:
+            reader.read(options.queries, QUERY_FIELDS)
+            reader.read(options.events, EVENT_FIELDS)
+        except EngineUnavailable as error:
+            kept_in = f"what was read is kept in {folder}"
+            raise EngineUnavailable(
+                f"{error}; {kept_in}, and the same command goes on from there"
+            ) from error
         yield _all(kept, options)
-        shutil.rmtree(folder)
+        kept.remove()
     finally:
         os.close(lock)
 

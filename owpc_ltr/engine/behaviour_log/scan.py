@@ -84,7 +84,7 @@ def without_time() -> Query:
 @contextmanager
 def moment(engine: Transport, index: str, *, elastic: bool) -> Iterator[Pinned]:
     """The index as it is now. Raises Refused where the engine cannot hold on to that."""
-    name, why_not = open_moment(engine, check_index(index), elastic=elastic)
+    name, why_not = open_moment(engine, check_index(index), elastic=elastic, needed=True)
     if name is None:
         raise Refused(f"'{index}' cannot be read as it is at one moment: {why_not}")
     pinned = Pinned(engine, index, name, elastic=elastic)

@@ -7,8 +7,7 @@ from urllib.parse import quote
 from owpc_ltr.engine.behaviour_log.scan import Window, count
 from owpc_ltr.engine.feature_log.pinned import Pinned
 from owpc_ltr.engine.feature_log.transport import Transport
-from owpc_ltr.engine.http.refusals import EngineRefusal
-from owpc_ltr.errors import OwpcLtrError
+from owpc_ltr.engine.http.refusals import EngineRefusal, NoSuchIndex, NotAllowed
 from owpc_ltr.names import check_index
 
 MOST = 8
@@ -23,7 +22,9 @@ def layout_of(engine: Transport, index: str) -> Layout | None:
     try:
         shards = engine.request("GET", path)["shards"]
         return sorted(f"{copies[0]['index']}/{copies[0]['shard'] + 0}" for copies in shards)
-    except (OwpcLtrError, LookupError, TypeError, AttributeError):
+    except NoSuchIndex:
+        raise
+    except (NotAllowed, EngineRefusal, LookupError, TypeError, AttributeError):
         return None
 
 

@@ -92,8 +92,13 @@ class Pinned:
             self._engine.request("DELETE", path, body=body, deadline=GIVING_BACK)
 
 
-def open_moment(engine: Transport, index: str, *, elastic: bool) -> tuple[str | None, str]:
-    """The name of a new moment, of all shards or none; or why there is none."""
+def open_moment(
+    engine: Transport, index: str, *, elastic: bool, needed: bool = False
+) -> tuple[str | None, str]:
+    """The name of a new moment, of all shards or none; or why there is none.
+
+    Raises NotAllowed where one is `needed`, and the credentials do not do.
+    """
     path = f"/{quote(index, safe='')}{'/_pit' if elastic else '/_search/point_in_time'}"
     params = {"keep_alive": KEEP_ALIVE, "preference": SAME_COPIES}
     if not elastic:
@@ -103,6 +108,8 @@ def open_moment(engine: Transport, index: str, *, elastic: bool) -> tuple[str | 
     except NoSuchIndex:
         raise
     except (EngineRefusal, NotAllowed) as error:
+        if needed and isinstance(error, NotAllowed):
+            raise
         if isinstance(error, EngineRefusal) and error.type in _NODE_GONE:
             raise MomentLost(f"a node of '{index}' is going away: {error}") from error
         return None, str(error)
