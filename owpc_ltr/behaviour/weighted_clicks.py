@@ -11,9 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from owpc_ltr.behaviour.counting import Behaviour
 from owpc_ltr.behaviour.judging import judged_pairs
+from owpc_ltr.data.click_counts import ClickCounts
 from owpc_ltr.errors import UsageError
 from owpc_ltr.protocols import ClickFit
 
@@ -23,11 +25,16 @@ _FEW = 0.2
 
 @dataclass(frozen=True)
 class Effective:
-    """How many clicks there are, how many equal ones they are worth, how many were clipped."""
+    """How many clicks there are, how many equal ones they are worth, how many were clipped.
+
+    So many `queries` have clicks, and so many are `silent`: nobody clicked, and nothing is learnt.
+    """
 
     clicks: int
     effective: float
     clipped: int
+    queries: int = 0
+    silent: int = 0
 
     @property
     def share(self) -> float:
@@ -37,12 +44,18 @@ class Effective:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What to doubt."""
-        if self.share >= _FEW:
-            return ()
-        return (
-            f"{self.clicks:,} clicks, weighted, are worth {self.effective:,.0f} equal ones: a few "
-            "of them decide; lower --clip, or collect more",
-        )
+        found = []
+        if self.share < _FEW:
+            found.append(
+                f"{self.clicks:,} clicks, weighted, are worth {self.effective:,.0f} equal ones: a "
+                "few of them decide; lower --clip, or collect more"
+            )
+        if self.silent > self.queries:
+            found.append(
+                f"{self.silent:,} of {self.queries + self.silent:,} queries have no click: nothing "
+                "is learnt of them"
+            )
+        return tuple(found)
 
 
 def weighted_clicks(
@@ -68,7 +81,14 @@ def weighted_clicks(
         int(counts.clicked.sum()),
         total**2 / squares if squares else 0.0,
         int(counts.clicked[inverse > clip].sum()),
+        *_heard(counts, clicked),
     )
     columns = judged_pairs(behaviour, clicked.astype(np.float64))
     columns["weight"] = pa.array(np.where(clicked, summed / mean, 1.0))
     return pa.table(columns), effective
+
+
+def _heard(counts: ClickCounts, clicked: NDArray[np.bool_]) -> tuple[int, int]:
+    """How many queries have a click, and how many none."""
+    heard = len(np.unique(counts.pair_query[clicked]))
+    return heard, len(counts.queries) - heard

@@ -231,6 +231,8 @@ def _write_weighted(
         "clicks": effective.clicks,
         "effective": effective.effective,
         "clipped": effective.clipped,
+        "queries": effective.queries,
+        "queries_without_clicks": effective.silent,
         "model": found.chosen.name,
     }
     account = found.behaviour.account.as_dict()
@@ -266,6 +268,8 @@ def _print_other(
             f"{told['clicks']:,} clicks, weighted by {told['model']}, are worth "
             f"{told['effective']:,.0f} equal ones; {told['clipped']:,} were clipped"
         )
+        if told["queries_without_clicks"]:
+            typer.echo(f"{told['queries_without_clicks']:,} queries have no click")
     typer.echo(f"wrote {out}: {rows:,} documents")
 
 
