@@ -2,8 +2,8 @@
 
 Columns have the roles that a CSV header gives them. Ids are text or whole numbers, grades and
 weights numbers of any kind; further columns are parameters of the query. Numbers, true and false,
-lists (a query's vector) and objects keep their types; dates and decimals are text, as Arrow writes
-them into CSV. A null is no parameter. Errors name the row, from 1.
+lists (a query's vector) and objects keep their types; dates and times (both ISO 8601) and decimals
+are text. A null is no parameter. Errors name the row, from 1.
 """
 
 from __future__ import annotations
@@ -186,7 +186,18 @@ def _converted(path: Path, name: str, role: str | None, column: Any) -> Any:
     text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     if role is None and not text and not pa.types.is_null(kind) and is_json_type(kind):
         return typed_values(column)
+    if pa.types.is_timestamp(kind):
+        return _moments(column)
     return column if text else column.cast(pa.string())
+
+
+def _moments(column: Any) -> Any:
+    """Times in the form of ISO 8601 that engines read as dates, without empty fractions."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    joined = pc.replace_substring(column.cast(pa.string()), " ", "T", max_replacements=1)
+    return pc.replace_substring_regex(joined, r"\.0+(Z|[+-][0-9:]+)?$", r"\1")
 
 
 def _fitting(role: str | None, kind: Any) -> tuple[bool, str]:

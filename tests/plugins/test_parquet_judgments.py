@@ -364,3 +364,20 @@ def test_lists_whose_offsets_are_gone_are_refused_before_their_size_is_asked(
         except BadInput:
             refused += 1
     assert refused > 100
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("zone", [None, "UTC", "+02:00"])
+def test_times_are_parameters_as_engines_read_dates(
+    tmp_path: Path, unit: str, zone: str | None
+) -> None:
+    moment = datetime.datetime(2026, 1, 2, 3, 4, 5, 0 if unit == "s" else 250_000)
+    column = pa.array([moment], pa.timestamp(unit)).cast(pa.timestamp(unit, zone))
+    table = pa.table({"query": ["a"], "doc_id": ["d"], "grade": [1], "at": column})
+    pq.write_table(table, tmp_path / "j.parquet")
+    (query,) = read_judgments(tmp_path / "j.parquet").queries
+    text = query.params["at"]
+    assert "T" in text
+    told = datetime.datetime.fromisoformat(text)
+    wanted = moment if zone is None else moment.replace(tzinfo=datetime.UTC)
+    assert told == wanted
