@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -26,6 +27,7 @@ from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import load_model, save_model
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Loss, Run
+from tests.test_risk import in_parts, learnable
 
 
 def problem(seed: int, queries: int = 20, documents: int = 25) -> RankingDataset:
@@ -309,3 +311,31 @@ def test_gains_of_pairs_are_those_of_the_lower_splits() -> None:
 def test_a_negative_number_of_pairs_is_refused() -> None:
     with pytest.raises(ValueError, match="number of pairs"):
         Boosting(interactions=-1)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_files_of_bins_are_there_until_their_matrices_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    there = []
+
+    class Watched(xgboost.ExtMemQuantileDMatrix):  # type: ignore[misc]
+        def __init__(self, data: Any, **more: Any) -> None:
+            self.files = Path(data.cache_prefix)
+            super().__init__(data, **more)
+
+        def __del__(self) -> None:
+            there.append(any(self.files.parent.glob(f"{self.files.name}*")))
+            super().__del__()
+
+    def progress(*_: object) -> None:
+        if fails:
+            raise ZeroDivisionError
+
+    monkeypatch.setattr(xgboost, "ExtMemQuantileDMatrix", Watched)
+    sides = in_parts(learnable(60), tmp_path / "parts").split()
+    run = Run(validation_parts=sides.validation, progress=progress)
+    # Who is told of a failure holds the error, and what hangs on it.
+    with pytest.raises(ZeroDivisionError) if fails else nullcontext():
+        Boosting(trees=2, leaf=1.0).minimise_parts(OWPC(), sides.training, run)
+    assert there == [True, True]

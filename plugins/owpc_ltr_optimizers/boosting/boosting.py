@@ -28,7 +28,7 @@ from owpc_ltr.protocols import Fit, Loss, Optimizer, Run
 from owpc_ltr_optimizers.boosting.growth import Growth
 from owpc_ltr_optimizers.boosting.matrices import (
     Matrices,
-    external_memory,
+    in_external_memory,
     refusing,
     what_own_objectives_need,
 )
@@ -124,9 +124,12 @@ class Boosting:
 
             return grow_on_workers(self, loss, data, run)
         own = self.objective if self.objective != "loss" else None
-        with external_memory(data, run, self.bins, own) as matrices:
+
+        def grow(matrices: Matrices) -> Fit:
             growth = Growth(self, loss, data, run, matrices)
             return self.grown(growth, run, Judge(run, self.patience))
+
+        return in_external_memory(data, run, self.bins, own, grow)
 
     def grown(
         self,

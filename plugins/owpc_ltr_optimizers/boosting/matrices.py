@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import tempfile
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,7 +15,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.partitioned.spool import scratch_folder
 from owpc_ltr.errors import Refused
-from owpc_ltr.protocols import Run
+from owpc_ltr.protocols import Fit, Run
 
 Matrices = tuple[Any, Any]
 """XGBoost's matrix to train on, and that of the validation queries or None."""
@@ -31,34 +33,52 @@ def refusing() -> Iterator[None]:
         raise Refused(f"XGBoost refuses the data: {str(error).splitlines()[-1]}") from error
 
 
-@contextmanager
-def external_memory(
-    data: PartitionedDataset, run: Run, bins: int, objective: str | None, ref: Any = None
-) -> Iterator[Matrices]:
-    """Matrices whose bins are in a temporary folder; `objective` is XGBoost's own, if it is.
+def in_external_memory(
+    data: PartitionedDataset,
+    run: Run,
+    bins: int,
+    objective: str | None,
+    grow: Callable[[Matrices], Fit],
+    ref: Any = None,
+) -> Fit:
+    """What is grown on matrices whose bins are in a temporary folder, which lasts no longer.
 
-    With a matrix as `ref`, features are cut into its bins.
+    `objective` is XGBoost's own, if it is. With a matrix as `ref`, features are cut into its bins.
     """
+    scratch = tempfile.TemporaryDirectory(prefix="owpc-ltr-", dir=scratch_folder())
+    with scratch as folder, refusing():
+        try:
+            return grow(_on_disk(data, run, bins, objective, folder, ref))
+        except BaseException as error:
+            _let_go(error)
+            raise
+        finally:
+            # The matrices remove their files themselves, before the folder goes: what XGBoost
+            # holds in circles as well. Later, and in another thread, they would complain of it.
+            gc.collect()
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Forget what was at work when it failed, the matrices too; where that was is still known."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
+
+
+def _on_disk(
+    data: PartitionedDataset, run: Run, bins: int, objective: str | None, folder: str, ref: Any
+) -> Matrices:
     import xgboost
 
     asked: dict[str, Any] = {"max_bin": bins, "nthread": run.threads, "missing": np.nan}
-    scratch = tempfile.TemporaryDirectory(prefix="owpc-ltr-", dir=scratch_folder())
-    with scratch as folder, refusing():
-        batches = _batches(data, f"{folder}/t", objective)
-        matrix = xgboost.ExtMemQuantileDMatrix(batches, ref=ref, **asked)
-        validation = None
-        if run.validation_parts is not None:
-            batches = _batches(run.validation_parts, f"{folder}/v", None)
-            validation = xgboost.ExtMemQuantileDMatrix(batches, ref=matrix, **asked)
-        elif run.validation is not None:
-            validation = xgboost.QuantileDMatrix(run.validation.features, ref=matrix, **asked)
-        both = matrix, validation
-        # Their files go after them.
-        del matrix, validation, batches
-        try:
-            yield both
-        finally:
-            del both
+    batches = _batches(data, f"{folder}/t", objective)
+    matrix = xgboost.ExtMemQuantileDMatrix(batches, ref=ref, **asked)
+    if run.validation_parts is not None:
+        batches = _batches(run.validation_parts, f"{folder}/v", None)
+        return matrix, xgboost.ExtMemQuantileDMatrix(batches, ref=matrix, **asked)
+    if run.validation is not None:
+        return matrix, xgboost.QuantileDMatrix(run.validation.features, ref=matrix, **asked)
+    return matrix, None
 
 
 def _batches(data: PartitionedDataset, prefix: str, objective: str | None) -> Any:

@@ -8,7 +8,6 @@ for bit, for any number of workers, unless rows are drawn (`subsample`).
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
@@ -29,7 +28,7 @@ from owpc_ltr.protocols import Fit, Loss, Run
 from owpc_ltr_optimizers.boosting.growth import Growth, Settings
 from owpc_ltr_optimizers.boosting.matrices import (
     Matrices,
-    external_memory,
+    in_external_memory,
     refusing,
     what_own_objectives_need,
 )
@@ -107,20 +106,13 @@ def _grow(
     group = {**member.meeting, "dmlc_task_id": f"{member.number:05d}", "dmlc_retry": 1}
     newton = None if own is not None else _JointNewton(loss, training, member.threads)
 
-    def grown(matrices: Matrices) -> Fit:
+    def grow(matrices: Matrices) -> Fit:
         growth = Growth(settings, loss, training.own, run, matrices, newton=newton)
         return settings.grown(growth, run, _JointJudge(run, settings.patience, validation))
 
-    with (
-        # XGBoost prints who has which rank.
-        redirect_stdout(StringIO()),
-        CommunicatorContext(**group),
-        external_memory(training.own, run, settings.bins, own, bins) as matrices,
-    ):
-        fit = grown(matrices)
-        del matrices
-        # What XGBoost holds in circles has files in the folder that is removed next.
-        gc.collect()
+    # XGBoost prints who has which rank.
+    with redirect_stdout(StringIO()), CommunicatorContext(**group):
+        fit = in_external_memory(training.own, run, settings.bins, own, grow, bins)
     return fit if member.number == 0 else None
 
 
