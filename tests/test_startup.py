@@ -16,7 +16,9 @@ from owpc_ltr.models.linear import LinearModel, save_model
 from tests.imported import HEAVY, Imported, imported_by
 
 ROOT = Path(__file__).resolve().parents[1]
-NEVER_AT_THE_TOP = {"numba", "llvmlite", "xgboost", "opensearchpy", "tenacity", "pandas", "sklearn"}
+NEVER_AT_THE_TOP = {
+    *("numba", "llvmlite", "scipy", "xgboost", "opensearchpy", "tenacity", "pandas", "sklearn")
+}
 """What every file imports inside the functions that need it."""
 WITH_NUMBA = {f"owpc_ltr/compiling/{name}.py" for name in ("cache", "shelf", "shipped")}
 """What extends classes of numba's, and is itself imported where it is needed."""
@@ -36,6 +38,7 @@ def folder(tmp_path: Path) -> Path:
 
 def run(folder: Path, *words: str) -> Imported:
     environ = {**os.environ, "XDG_CONFIG_HOME": str(folder), "OWPC_LTR_HOME": str(folder / "home")}
+    environ["OWPC_LTR_DEADLINE"] = "0.5"  # enough to try again
     return imported_by(*words, folder=folder, environ=environ)
 
 
@@ -67,6 +70,12 @@ def test_a_missing_file_is_told_before_anything_is_imported_to_read_it(
     # The library of the command line parses with it.
     assert told.heavy(allowed={"pydantic"}) == []
     assert len(told.modules) <= 400
+
+
+def test_looking_at_all_plugins_imports_no_solver(folder: Path) -> None:
+    told = run(folder, "plugins", "--json")
+    assert told.code == 0, told.err
+    assert told.heavy(allowed={"pydantic", "numpy", "pyarrow", "pluggy"}) == []
 
 
 def test_evaluating_a_linear_model_compiles_nothing(folder: Path) -> None:

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.kernels.cutting_planes import Origin
@@ -117,6 +116,8 @@ def _newton_step(
     Q: NDArray[np.float64], slope: Vector, support: NDArray[np.bool_], x: Vector
 ) -> Vector:
     """The step to the maximum over the support, keeping Σ x: one entry pays for the others."""
+    from scipy.linalg import cho_factor, cho_solve
+
     step = np.zeros_like(x)
     inside = np.flatnonzero(support)
     payer = inside[np.argmax(x[inside])]
@@ -131,7 +132,7 @@ def _newton_step(
         try:
             factor = cho_factor(curvature + ridge * np.eye(len(others)))
             break
-        except LinAlgError:
+        except np.linalg.LinAlgError:
             ridge *= 10.0
     step[others] = cho_solve(factor, slope[others] - slope[payer])
     step[payer] = -step[others].sum()

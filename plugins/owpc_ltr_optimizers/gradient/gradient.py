@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
 
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
@@ -123,6 +122,8 @@ class _Descent:
 
     def fit(self, start: Fit | None) -> Fit:
         """Descend from w = 0, or from where a fit of neighbouring settings ended."""
+        from scipy.optimize import minimize
+
         w = self._first(start)
         objective, _ = self.value_and_gradient(w)
         if not self._stops(objective):

@@ -15,8 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import dsyrk
-from scipy.linalg.lapack import dpotrf, dpotrs
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.compiling import compiled
@@ -61,6 +59,9 @@ def balance(
 
     Group g has the patterns (rows of `slopes`) from `cuts[g]` on; none is empty.
     """
+    from scipy.linalg.blas import dsyrk
+    from scipy.linalg.lapack import dpotrf
+
     patterns = _Patterns(slopes, np.append(cuts, len(offset)))
     point = _start(patterns, offset, beta, budget)
     gap = _gap(point)
@@ -99,6 +100,8 @@ def _direction(
     straight: _Point | None,
 ) -> _Point:
     """Towards βz = ηξ = aim, corrected for the bend of the way straight to 0 where it is known."""
+    from scipy.linalg.lapack import dpotrs
+
     bend = point if straight is None else straight
     s, r, right = _right_hand_side(point, patterns, newton, aim, bend, straight is not None)
     w, _ = dpotrs(factor, right, lower=1)

@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
@@ -137,6 +136,8 @@ class Objective:
         return min(found, key=lambda one: one.value)
 
     def _descend_from(self, start: Vector, units: Vector, iterations: int) -> Found:
+        from scipy.optimize import minimize
+
         barrier = _BARRIER * (1.0 + abs(self.value_and_gradient(start / units)[0]))
 
         def priced(scaled: Vector) -> tuple[float, Vector]:
