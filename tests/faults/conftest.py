@@ -12,6 +12,9 @@ from tests.faults.cells import Laboratory
 from tests.faults.kills import Killer
 from tests.faults.world import World
 
+collect_ignore = ["warmed.py"]
+"""Whatever imports it trains models: it has no doctests, and is for the server of children."""
+
 
 @pytest.fixture(scope="session")
 def world(node_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
