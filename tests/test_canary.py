@@ -67,10 +67,8 @@ def run(
     caplog: pytest.LogCaptureFixture,
     tmp_path: Path,
 ) -> Run:
-    from owpc_ltr.engine.http import connection
-
     caplog.set_level(logging.DEBUG)
-    monkeypatch.setattr(connection.ConnectionSettings, "deadline", 0.2)
+    monkeypatch.setenv("OWPC_LTR_DEADLINE", "0.2")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return commands_in(tmp_path, monkeypatch, capsys)
 

@@ -204,9 +204,7 @@ def test_what_cannot_be_done_is_said_in_one_line(
 def test_a_cluster_that_is_not_there_is_exit_4(
     run: Run, closed_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from owpc_ltr.engine.http import connection
-
-    monkeypatch.setattr(connection.ConnectionSettings, "deadline", 1.0)
+    monkeypatch.setenv("OWPC_LTR_DEADLINE", "0.5")
     url = ("--url", f"http://127.0.0.1:{closed_port}")
     for words in (("models", "list"), ("search", "x", "--index", "i", "--model", "m")):
         code, _, err = run(*words, *url)
