@@ -25,6 +25,8 @@ from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.http.connection import ConnectionSettings
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError
+from tests.commands import Run, commands_in
+from tests.engine.client.asking import Clock, make_engine
 from tests.engine.fake_engine import Asked, FakeEngine, Reply
 from tests.engine.memory_engine import MemoryEngine, is_log_search, small_judgments
 
@@ -89,8 +91,14 @@ def judgments(tmp_path: Path) -> Path:
     return path
 
 
-def log(cluster: Cluster, out: Path, *, deadline: float = 20.0, timeout: float = 5.0) -> LogReport:
-    engine = Engine(ConnectionSettings(cluster.url, deadline=deadline, timeout=timeout))
+def log(cluster: Cluster, out: Path, clock: Clock | None = None, **limits: float) -> LogReport:
+    """Log; pauses between attempts pass by `clock`, which says at once that they are over."""
+    limits = {"deadline": 20.0, "timeout": 5.0, **limits}
+    engine = (
+        Engine(ConnectionSettings(cluster.url, **limits))  # type: ignore[arg-type]
+        if clock is None
+        else make_engine(cluster.url, clock, **limits)
+    )
     store = PluginFreeStore(engine)
     try:
         featureset = store.get_featureset("movies")
@@ -141,8 +149,10 @@ def test_a_fault_that_passes_leaves_no_trace_in_the_bytes(
     undisturbed = digest(out)
     out.unlink()
     cluster.searches, cluster.faults = 0, list(faults)
-    log(cluster, out)
+    clock = Clock()
+    log(cluster, out, clock)
     assert not cluster.faults
+    assert clock.pauses
     assert digest(out) == undisturbed
 
 
@@ -170,8 +180,10 @@ def test_a_fault_that_lasts_ends_the_run_in_time_with_nothing_published(
 ) -> None:
     cluster.faults, cluster.for_ever = [fault], True
     started = time.monotonic()
+    # What comes too slowly takes its time.
+    clock = None if "in 1" in message else Clock()
     with pytest.raises(OwpcLtrError, match=message) as caught:
-        log(cluster, out, deadline=1.5, timeout=1.0)
+        log(cluster, out, clock, deadline=1.5, timeout=1.0)
     assert time.monotonic() - started < 30
     assert caught.value.exit_code == code
     assert "\n" not in str(caught.value)
@@ -183,7 +195,7 @@ def test_a_fault_that_lasts_ends_the_run_in_time_with_nothing_published(
 def test_an_engine_that_goes_away_keeps_what_is_done(cluster: Cluster, out: Path) -> None:
     cluster.faults, cluster.for_ever, cluster.searches = [status(503)], True, -2
     with pytest.raises(EngineUnavailable, match="2 of 3 chunks are kept"):
-        log(cluster, out, deadline=1.0)
+        log(cluster, out, Clock(), deadline=1.0)
     cluster.faults = []
     assert log(cluster, out).resumed == 20
 
@@ -210,6 +222,16 @@ def command(cluster: Cluster, judgments: Path, out: Path, *more: str) -> list[st
     return [*line, "--url", cluster.url, "--store-kind", "plugin-free", *more]
 
 
+@pytest.fixture
+def here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Run:
+    """Runs commands in this process, which give up soon."""
+    monkeypatch.setenv("OWPC_LTR_HOME", str(tmp_path))
+    monkeypatch.setenv("OWPC_LTR_DEADLINE", "1")
+    return commands_in(tmp_path, monkeypatch, capsys)
+
+
 def run(line: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         line, capture_output=True, text=True, check=False, timeout=300, env=environment(folder)
@@ -232,9 +254,11 @@ def test_the_command_tells_in_words_what_became_of_every_judgment(
     assert "30 judged = 30 logged + 0 absent + 0 rejected" in done.stdout
 
 
-def test_the_command_prints_one_json_object(cluster: Cluster, judgments: Path, out: Path) -> None:
-    done = run(command(cluster, judgments, out, "--json"), out.parent)
-    summary = json.loads(done.stdout)
+def test_the_command_prints_one_json_object(
+    cluster: Cluster, judgments: Path, out: Path, here: Run
+) -> None:
+    _, printed, _ = here(*command(cluster, judgments, out, "--json")[3:])
+    summary = json.loads(printed)
     assert summary["judged"] == summary["logged"] == 30
     assert summary["dataset"] == str(out)
     assert summary["judgments"]["sha256"] == digest(judgments)
@@ -242,7 +266,7 @@ def test_the_command_prints_one_json_object(cluster: Cluster, judgments: Path, o
 
 
 def test_a_feature_without_a_single_value_is_warned_of(
-    cluster: Cluster, judgments: Path, out: Path
+    cluster: Cluster, judgments: Path, out: Path, here: Run
 ) -> None:
     def no_title(reply: Reply) -> Reply:
         for hit in reply.body["hits"]["hits"]:
@@ -250,9 +274,9 @@ def test_a_feature_without_a_single_value_is_warned_of(
         return reply
 
     cluster.faults, cluster.for_ever, cluster.searches = [no_title], True, 3
-    done = run(command(cluster, judgments, out), out.parent)
-    assert done.returncode == 0
-    assert "warning: no document has a value for title" in done.stderr
+    code, _, told = here(*command(cluster, judgments, out)[3:])
+    assert code == 0
+    assert "warning: no document has a value for title" in told
 
 
 @pytest.mark.parametrize(
@@ -268,14 +292,20 @@ def test_a_feature_without_a_single_value_is_warned_of(
     ],
 )
 def test_what_cannot_be_is_one_line_and_an_exit_code(
-    cluster: Cluster, judgments: Path, out: Path, more: list[str], code: int, message: str
+    *,
+    cluster: Cluster,
+    judgments: Path,
+    out: Path,
+    here: Run,
+    more: list[str],
+    code: int,
+    message: str,
 ) -> None:
     cluster.memory.documents = set()
-    line = command(cluster, judgments, out, *more)
-    done = run(line, out.parent)
-    assert (done.returncode, done.stdout) == (code, "")
-    assert message in done.stderr
-    assert done.stderr.count("\n") == 1
+    ended, printed, told = here(*command(cluster, judgments, out, *more)[3:])
+    assert (ended, printed) == (code, "")
+    assert message in told
+    assert told.count("\n") == 1
     assert list(out.parent.iterdir()) == []
 
 
