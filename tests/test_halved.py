@@ -19,8 +19,7 @@ from owpc_ltr.data.partitioned.halved import HalvedPart
 from owpc_ltr.data.partitioned.kept import MEMORY, Room
 from owpc_ltr.errors import UsageError
 from owpc_ltr.kernels.risk import InMemory, OverParts
-from tests.test_partitioned import dataset
-from tests.test_risk import in_parts, learnable
+from tests.parted_samples import dataset, in_parts, learnable
 
 DIGITS = 2.0**-11
 REACH = 2.0**-29

@@ -22,8 +22,9 @@ from owpc_ltr.data.partitioned.row_groups import stream_parquet
 from owpc_ltr.data.partitioned.writing import write_partitioned
 from owpc_ltr.errors import BadInput
 from tests.commands import commands_in
+from tests.parted_samples import dataset
 from tests.test_dataset_file import datasets, same
-from tests.test_partitioned import by_query, dataset
+from tests.test_partitioned import by_query
 
 quick = settings(
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -30,28 +30,11 @@ from owpc_ltr.data.partitioned.passes import ahead
 from owpc_ltr.data.partitioned.writing import write_partitioned
 from owpc_ltr.data.splits import HashSplit, positions_of
 from owpc_ltr.errors import BadInput, DiskFault, OwpcLtrError, Refused, UsageError
+from tests.parted_samples import dataset
 
 quick = settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-
-
-def dataset(queries: int = 60, seed: int = 0, first: int = 0, width: int = 5) -> RankingDataset:
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(1, 9, queries)
-    rows = int(sizes.sum())
-    features = rng.normal(size=(rows, width)).astype(np.float32)
-    features[rng.random(features.shape) < 0.2] = np.nan
-    return make_dataset(
-        features,
-        rng.integers(0, 3, rows),
-        np.repeat([f"query {first + i}" for i in range(queries)], sizes),
-        document_ids=pa.array([f"d{first}-{i}" for i in range(rows)]),
-        query_params=pa.array([json.dumps({"keywords": f"q{i}"}) for i in range(queries)]),
-        query_weights=rng.choice([0.5, 1.0, 2.0], queries),
-        featureset_hash="a" * 64,
-        manifest={"judged": rows},
-    )
 
 
 @pytest.fixture
@@ -364,7 +347,7 @@ def test_a_killed_writer_leaves_a_folder_that_the_next_one_finishes(tmp_path: Pa
 import os, signal, sys
 sys.path.insert(0, ".")
 from pathlib import Path
-from tests.test_partitioned import dataset
+from tests.parted_samples import dataset
 from owpc_ltr.data.partitioned import writing
 writing.PART_BYTES = 32 * 12
 def stream():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,37 +15,17 @@ from owpc_ltr_optimizers.bundle.streamed import Aim, solve_by_passes
 
 from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.partitioned import writing as writing_module
-from owpc_ltr.data.partitioned.dataset import PartitionedDataset, open_partitioned
-from owpc_ltr.data.partitioned.writing import write_partitioned
-from owpc_ltr.data.scaling import with_scales
 from owpc_ltr.errors import PluginError, Refused
 from owpc_ltr.kernels.risk import InMemory, OverParts
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Fit, Loss, Run
+from tests.parted_samples import in_parts, learnable
 from tests.plugins.test_bundle import Dented, Distance
-from tests.test_partitioned import dataset
 
 quick = settings(
     max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 LOSSES: list[Loss] = [OWPC(), Pairwise(), Pairwise(inner="logistic"), Distance()]
-
-
-def in_parts(data: RankingDataset, folder: Path, memory: int = 1 << 20) -> PartitionedDataset:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writing_module, "PART_BYTES", 32 * 40)
-        write_partitioned([replace(data, feature_scales=None)], folder)
-    return replace(open_partitioned(folder, memory), feature_scales=data.feature_scales)
-
-
-def learnable(queries: int = 60, seed: int = 0) -> RankingDataset:
-    """Queries whose labels have to do with their features."""
-    data = dataset(queries, seed)
-    noise = np.random.default_rng(seed + 100).normal(size=data.n_documents)
-    utility = np.nan_to_num(data.features) @ [1, -0.5, 0.5, 0, 0] + noise
-    graded = np.clip(np.floor(utility + 1), 0, 2).astype(np.float32)
-    return with_scales(replace(data, labels=graded), "scale")
 
 
 @quick

@@ -47,7 +47,7 @@ from owpc_ltr.workers.place import Local, Scheduler, parse_place
 from owpc_ltr.workers.placement import placed
 from owpc_ltr.workers.versions import versions
 from tests.commands import commands_in
-from tests.test_risk import in_parts, learnable
+from tests.parted_samples import in_parts, learnable
 
 one_process = pytest.mark.xdist_group("dask")
 """Workers are started once."""
@@ -81,18 +81,32 @@ def ltr_losses():
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Workers]:
+    """Workers of our own, none of whose processes is left at the end."""
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 1}),
-        use_workers("local:2") as found,
+        use_workers("local:1") as found,
     ):
         yield found
+        children = psutil.Process().children(recursive=True)
+        # Python's own tracker of resources lasts as long as this process.
+        processes = [one for one in children if "spawn_main" in " ".join(one.cmdline())]
+        assert processes
+    assert not psutil.wait_procs(processes, timeout=10)[1]
+
+
+def scaled(cluster: Workers, number: int) -> Workers:
+    """So many of them, those that a test before has ended being there again."""
+    cluster.client.cluster.scale(number)
+    cluster.client.wait_for_workers(number)
+    while len(cluster.calls.workers()) > number:
+        time.sleep(0.05)
+    return cluster
 
 
 @pytest.fixture
 def workers(cluster: Workers) -> Workers:
-    """Two of them, those that a test before has ended being there again."""
-    cluster.client.wait_for_workers(2)
-    return cluster
+    """Two of them."""
+    return scaled(cluster, 2)
 
 
 @pytest.fixture
@@ -252,21 +266,16 @@ def test_a_script_that_asks_for_workers_where_they_import_it_is_told_how(tmp_pat
 
 
 @one_process
-def test_any_number_of_workers_gives_the_same_bits(parts: PartitionedDataset) -> None:
+def test_any_number_of_workers_gives_the_same_bits(
+    cluster: Workers, parts: PartitionedDataset
+) -> None:
     bundle, loss = Bundle(passes=2), OWPC()
     alone = bits(bundle.minimise_parts(loss, parts, Run()))
-    with workers_at(Local(3)) as workers:
-        data = workers.parts(parts)
-        for number in (3, 2, 1):
-            workers.client.cluster.scale(number)
-            workers.client.wait_for_workers(number)
-            while len(workers.calls.workers()) > number:
-                time.sleep(0.05)
-            assert bits(bundle.minimise_parts(loss, data, Run())) == alone
-        processes = psutil.Process().children(recursive=True)
-        assert processes
-    _, alive = psutil.wait_procs(processes, timeout=10)
-    assert not [one for one in alive if "spawn_main" in " ".join(one.cmdline())]
+    data = cluster.parts(parts)
+    # Others come while there is work, and some leave.
+    for number in (1, 3, 2):
+        scaled(cluster, number)
+        assert bits(bundle.minimise_parts(loss, data, Run())) == alone
 
 
 @one_process

@@ -27,7 +27,7 @@ from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import load_model, save_model
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Loss, Run
-from tests.test_risk import in_parts, learnable
+from tests.parted_samples import in_parts, learnable
 
 
 def problem(seed: int, queries: int = 20, documents: int = 25) -> RankingDataset:
