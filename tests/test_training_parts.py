@@ -19,7 +19,7 @@ from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.errors import BadInput, OwpcLtrWarning, Refused, UsageError
 from owpc_ltr.models.linear import LinearModel
 from tests.commands import Run, commands_in
-from tests.test_risk import learnable
+from tests.parted_samples import learnable
 
 pytestmark = pytest.mark.filterwarnings("ignore::owpc_ltr.OwpcLtrWarning")
 
@@ -33,7 +33,7 @@ def data() -> RankingDataset:
 def folder(data: RankingDataset, tmp_path: Path) -> Path:
     """The data in many parts."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writing_module, "PART_BYTES", 32 * 30)
+        patch.setattr(writing_module, "PART_BYTES", 32 * 120)
         ltr.partition(data, tmp_path / "parts")
     return tmp_path / "parts"
 
