@@ -6,7 +6,7 @@ import os
 import shutil
 import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +40,24 @@ def node_url(request: pytest.FixtureRequest) -> str:
         return given.rstrip("/")
     node: SessionNode = request.getfixturevalue("session_node")
     return node.status.url
+
+
+@pytest.fixture(scope="session")
+def node_for(request: pytest.FixtureRequest) -> Callable[[str], str]:
+    """The address of a node for stores of a kind: with the LTR plugin, OWPC_LTR_TEST_URL's.
+
+    What asks for a node by this, too, runs in the one process that starts one.
+    """
+
+    def address(kind: str) -> str:
+        if kind == "plugin-free":
+            return str(request.getfixturevalue("node_url"))
+        url = os.environ.get("OWPC_LTR_TEST_URL")
+        if not url:
+            pytest.skip("no node with the LTR plugin: set OWPC_LTR_TEST_URL to test on one")
+        return url
+
+    return address
 
 
 @pytest.fixture(scope="session")

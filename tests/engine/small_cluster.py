@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pytest
 
 from owpc_ltr.engine.http.client import Engine, EngineRefusal
 from owpc_ltr.engine.http.connection import ConnectionSettings
@@ -53,16 +51,6 @@ class Small:
 STORES: dict[str, type[PluginFreeStore | LtrPluginStore]] = {
     store.kind: store for store in (PluginFreeStore, LtrPluginStore)
 }
-
-
-def node_with(kind: str, request: pytest.FixtureRequest) -> str:
-    """A node for stores of this kind: with the LTR plugin, the one that OWPC_LTR_TEST_URL names."""
-    if kind == "plugin-free":
-        return str(request.getfixturevalue("node_url"))
-    url = os.environ.get("OWPC_LTR_TEST_URL")
-    if not url:
-        pytest.skip("no node with the LTR plugin: set OWPC_LTR_TEST_URL to test on one")
-    return url
 
 
 @contextlib.contextmanager

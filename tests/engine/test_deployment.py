@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -14,13 +14,13 @@ from owpc_ltr.engine.deployment.upload import TOLERANCE, upload
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused
 from owpc_ltr.models.linear import with_record
 from tests.engine.deployed import KINDS, liar, put, state
-from tests.engine.small_cluster import FEATURESET, Small, linear, node_with, probes, small_cluster
+from tests.engine.small_cluster import FEATURESET, Small, linear, probes, small_cluster
 
 
 @pytest.fixture(params=KINDS)
-def small(request: pytest.FixtureRequest) -> Iterator[Small]:
+def small(request: pytest.FixtureRequest, node_for: Callable[[str], str]) -> Iterator[Small]:
     kind = request.param
-    with small_cluster(node_with(kind, request), kind=kind) as made:
+    with small_cluster(node_for(kind), kind=kind) as made:
         yield made
 
 

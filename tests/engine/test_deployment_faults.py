@@ -6,7 +6,7 @@ import contextlib
 import multiprocessing
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -25,15 +25,14 @@ from tests.engine.small_cluster import (
     Small,
     Unreliable,
     linear,
-    node_with,
     small_cluster,
 )
 
 
 @pytest.fixture(params=KINDS)
-def small(request: pytest.FixtureRequest) -> Iterator[Small]:
+def small(request: pytest.FixtureRequest, node_for: Callable[[str], str]) -> Iterator[Small]:
     kind = request.param
-    with small_cluster(node_with(kind, request), kind=kind) as made:
+    with small_cluster(node_for(kind), kind=kind) as made:
         yield made
 
 

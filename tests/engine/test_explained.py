@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,6 @@ from tests.engine.small_cluster import (
     FEATURESET,
     Small,
     linear,
-    node_with,
     probes,
     small_cluster,
 )
@@ -75,9 +74,9 @@ def test_what_is_said_of_a_thousand_hits_adds_up_to_what_was_served(
 
 @pytest.mark.parametrize("kind", [normalised, trees], ids=lambda kind: kind.__name__)
 def test_what_the_plugin_serves_is_explained_by_the_same_road(
-    kind: Any, request: pytest.FixtureRequest
+    kind: Any, node_for: Callable[[str], str]
 ) -> None:
-    with small_cluster(node_with("ltr-plugin", request), 1200, kind="ltr-plugin") as small:
+    with small_cluster(node_for("ltr-plugin"), 1200, kind="ltr-plugin") as small:
         check_a_thousand_hits(small, put(small, kind(small)).model)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from owpc_ltr.models.ranklib_network import Layer, LogisticNetwork
 from tests.engine.deployed import liar, put, state
 from tests.engine.memory_engine import find
 from tests.engine.recorded import Exchange, load_exchanges
-from tests.engine.small_cluster import FEATURESET, node_with, probes, small_cluster
+from tests.engine.small_cluster import FEATURESET, probes, small_cluster
 from tests.engine.test_plugin_upload import trees
 from tests.test_recorded_models import Recorded, creations, exported, scores_of
 
@@ -109,8 +109,8 @@ def folder(shared_data: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def live(folder: Path, request: pytest.FixtureRequest) -> Iterator[Live]:
-    engine = Engine(ConnectionSettings(node_with("ltr-plugin", request)))
+def live(folder: Path, node_for: Callable[[str], str]) -> Iterator[Live]:
+    engine = Engine(ConnectionSettings(node_for("ltr-plugin")))
     name = f"live-{uuid.uuid4().hex[:8]}"
     store = LtrPluginStore(engine, name)
     engine.request("PUT", f"/{name}", body=json.loads((folder / "corpus.index.json").read_text()))
@@ -253,9 +253,9 @@ def test_each_algorithm_of_ranklib_scores_live_as_emulated_and_as_we_write_it(
 
 @pytest.mark.parametrize("kind", ["trees", "network"])
 def test_what_is_not_linear_is_uploaded_proven_and_verified(
-    kind: str, request: pytest.FixtureRequest
+    kind: str, node_for: Callable[[str], str]
 ) -> None:
-    with small_cluster(node_with("ltr-plugin", request), kind="ltr-plugin") as small:
+    with small_cluster(node_for("ltr-plugin"), kind="ltr-plugin") as small:
         layers = (Layer(np.array([[0.5, -1.0, 0.25]]), np.array([0.1])),)
         record = {"probes": probes(), "featureset_hash": FEATURESET.hash}
         network = LogisticNetwork(FEATURESET.feature_names, layers, record)

@@ -6,9 +6,8 @@ OWPC_LTR_TEST_URL names a node with the LTR plugin: the contract is then tested 
 from __future__ import annotations
 
 import contextlib
-import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, cast
 
@@ -50,16 +49,13 @@ def free(engine: Engine) -> Iterator[PluginFreeStore]:
 
 
 @pytest.fixture(params=["plugin-free", "ltr-plugin"])
-def store(request: pytest.FixtureRequest) -> Iterator[Store]:
+def store(request: pytest.FixtureRequest, node_for: Callable[[str], str]) -> Iterator[Store]:
     if request.param == "plugin-free":
         free: PluginFreeStore = request.getfixturevalue("free")
         free.prepare()
         yield free
         return
-    url = os.environ.get("OWPC_LTR_TEST_URL")
-    if not url:
-        pytest.skip("no node with the LTR plugin: set OWPC_LTR_TEST_URL to test on one")
-    engine, name = Engine(ConnectionSettings(url)), uuid.uuid4().hex[:8]
+    engine, name = Engine(ConnectionSettings(node_for("ltr-plugin"))), uuid.uuid4().hex[:8]
     plugin = LtrPluginStore(engine, name)
     plugin.prepare()
     yield plugin

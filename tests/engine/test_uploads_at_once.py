@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,13 +20,13 @@ from owpc_ltr.interop.stored_model import StoredModel
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Model
 from tests.engine.deployed import KINDS, liar, put, put_beside, state
-from tests.engine.small_cluster import FEATURESET, Small, linear, node_with, small_cluster
+from tests.engine.small_cluster import FEATURESET, Small, linear, small_cluster
 
 
 @pytest.fixture(params=KINDS)
-def small(request: pytest.FixtureRequest) -> Iterator[Small]:
+def small(request: pytest.FixtureRequest, node_for: Callable[[str], str]) -> Iterator[Small]:
     kind = request.param
-    with small_cluster(node_with(kind, request), kind=kind) as made:
+    with small_cluster(node_for(kind), kind=kind) as made:
         yield made
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from owpc_ltr.interop.export import export_linear
 from owpc_ltr.interop.stored_model import StoredModel
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.score_range import UNKNOWN, ScoreInterval, score_interval
-from tests.engine.small_cluster import FEATURESET, Small, node_with, small_cluster
+from tests.engine.small_cluster import FEATURESET, Small, small_cluster
 
 # Every document matches, so that there are many beyond a small window.
 QUERY: dict[str, Any] = {
@@ -39,9 +39,9 @@ CLUSTERS = {
 
 
 @pytest.fixture(scope="module", params=CLUSTERS)
-def small(request: pytest.FixtureRequest) -> Iterator[Small]:
+def small(request: pytest.FixtureRequest, node_for: Callable[[str], str]) -> Iterator[Small]:
     shards, kind = CLUSTERS[request.param]
-    with small_cluster(node_with(kind, request), DOCUMENTS, shards, kind) as made:
+    with small_cluster(node_for(kind), DOCUMENTS, shards, kind) as made:
         yield made
 
 
