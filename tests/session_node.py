@@ -10,13 +10,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from owpc_ltr.engine.node import LocalNode, NodeStatus, start, stop
 from owpc_ltr.engine.node.account import node_account
+from owpc_ltr.engine.node.elasticsearch_process import jvm_options
+from owpc_ltr.engine.node.launch import command
 from owpc_ltr.engine.node.places import Places, find_places, make_folder
 from owpc_ltr.engine.node.release import Release
+
+_ONCE = "-XX:TieredStopAtLevel=1"
 
 
 @dataclass(frozen=True)
@@ -86,10 +91,30 @@ def running_node(release: Release, heap: str = "512m", nodes: int = 1) -> Iterat
         nodes=nodes,
     )
     try:
-        yield SessionNode(config, start(config, places=places), places, home)
+        yield SessionNode(config, _started(config, places), places, home)
     finally:
         stop(config.port, places=places)
         shutil.rmtree(home, ignore_errors=True)
+
+
+def _started(config: LocalNode, places: Places) -> NodeStatus:
+    """The node's status, whose Java compiles once what it runs.
+
+    Its second compiler makes nodes that live long fast; in the minutes that tests last, it takes
+    half of the processor's time from them.
+    """
+
+    def words(*given: Any) -> list[str]:
+        program, *options = command(*given)
+        return [program, _ONCE, *options]
+
+    def lines(*given: Any) -> str:
+        return f"{jvm_options(*given)}{_ONCE}\n"
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("owpc_ltr.engine.node.starting.command", words)
+        patch.setattr("owpc_ltr.engine.node.launch.jvm_options", lines)
+        return start(config, places=places)
 
 
 def free_port() -> int:
