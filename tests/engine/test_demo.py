@@ -100,9 +100,9 @@ def test_the_demos_files_are_those_that_it_walks_with(node_url: str, tmp_path: P
     engine = connect(node_url)
     heard = Listening()
     files = write_files(engine, tmp_path, 100, heard)
-    lines = files.corpus.read_text().splitlines()
-    assert len(lines) == files.documents == len(read_corpus())
-    assert [json.loads(line)["id"] for line in lines] == [one.id for one in read_corpus()]
+    lines, corpus = files.corpus.read_text().splitlines(), read_corpus()
+    assert len(lines) == files.documents == len(corpus)
+    assert [json.loads(line)["id"] for line in lines] == [one.id for one in corpus]
     assert json.loads(files.settings.read_text()) == index_body()
     assert load_featureset(files.featureset) == load_featureset(featureset_file())
     old, new = (read_judgments(path) for path in (files.judgments, files.new_judgments))
