@@ -112,6 +112,7 @@ _LEARNING = ("train", "select")
 _FILES = (
     *("log-features", "judge pool", "train", "select"),
     *("evaluate", "average", "import", "export"),
+    *("compare", "report", "judge clicks"),
 )
 _PLUGINS = {
     "raises": "raise KeyError('no')",
