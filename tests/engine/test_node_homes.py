@@ -22,7 +22,8 @@ DESCRIPTOR = "name=opensearch-ltr\nversion=3.8.0.0\nopensearch.version=3.8.0\ncl
 @pytest.fixture
 def places(session_node: SessionNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
     """The session's downloads and nothing else; every repository is out of reach."""
-    shutil.copytree(session_node.places.maven, tmp_path / "maven")
+    others = shutil.ignore_patterns("integ-test-zip")  # Elasticsearch, whole
+    shutil.copytree(session_node.places.maven, tmp_path / "maven", ignore=others)
     settings = tmp_path / "jgo.conf"
     settings.write_text("[repositories]\ncentral = http://127.0.0.1:9\n")
     monkeypatch.setenv("JGO_CONFIG_FILE", str(settings))
