@@ -1,10 +1,17 @@
 """The position-based model (Craswell et al. 2008): a click is a look, by rank, and a draw.
 
-P(click) = examination of the rank × attractiveness of the pair. Expectation maximisation over which
-impressions were looked at (Wang et al. 2018) finds the examination, with next to no prior, which
-would pull documents together that a good ranker keeps apart. Then the attractiveness is found
-again, with a beta prior by moments. It is the documents that were seen at several ranks that tell
-the two apart.
+P(click) = examination of the rank × attractiveness of the pair. It is the documents that were seen
+at several ranks that tell the two apart. Examination e is where each rank has as many clicks as its
+documents, which got K clicks in N_r impressions at each rank, make expect of it:
+
+    Σ clicks at r = e_r Σ_pairs N_r K / Σ_s N_s e_s
+
+Both sides have the same mean whatever the attractiveness of each pair is, and however few clicks it
+has (Poisson's fixed effects, Wooldridge 1999). Found together with it, by the likelihood, e would
+come out too great at the low ranks, the more so the fewer clicks a document has (Neyman & Scott
+1948): a click in a handful of impressions makes each document fit its own ranks. Attractiveness is
+found afterwards, by expectation maximisation over which impressions were looked at (Wang et al.
+2018), with a beta prior by moments.
 """
 
 from __future__ import annotations
@@ -24,15 +31,14 @@ from owpc_ltr.host.settings import check_settings
 from owpc_ltr.protocols import ClickFit, ClickModel
 
 _AT_A_TIME = 20
-_HARDLY_ANY = (0.01, 0.01)
-"""The prior while examination is found."""
 
 
 @dataclass(frozen=True)
 class PositionBased:
-    """P(click on i at rank r) = examination_r · attractiveness_i, by EM.
+    """P(click on i at rank r) = examination_r · attractiveness_i.
 
-    It ends where no examination moves by `tolerance` within twenty rounds, or after `rounds`.
+    The search for examination ends where none moves by `tolerance` within twenty rounds, or after
+    `rounds`.
     """
 
     name: ClassVar[str] = "pbm"
@@ -57,35 +63,43 @@ class PositionBased:
         state = _State(counts, clicks)
         moved, done = np.inf, 0
         while done < self.rounds and moved > self.tolerance:
-            moved = state.improve(_HARDLY_ANY, _AT_A_TIME, fixed=False)
+            moved = state.look(_AT_A_TIME)
             done += _AT_A_TIME
         prior = beta_prior(clicks, *state.expected())
-        state.improve(prior, _AT_A_TIME, fixed=True)
+        state.attract(prior, _AT_A_TIME)
         found = posterior_mean(clicks, state.looks, prior)
         notes = (*_unidentified(counts), *_unfinished(moved, self.tolerance, done))
         return ClickFit(found, state.looks, state.examination, prior, notes)
 
 
 class _State:
-    """Where EM is: examination by rank, and how often each pair was looked at."""
+    """How far the fit is: examination by rank, and how often each pair was looked at."""
 
     def __init__(self, counts: ClickCounts, clicks: Vector) -> None:
         self._counts, self._clicks = counts, clicks
-        self._shown = counts.by_rank(counts.shown)
+        self._at_rank = counts.by_rank(counts.clicked)
         self.examination = 1.0 / np.sqrt(np.arange(1.0, counts.n_ranks + 1))
         self.looks = counts.by_pair(counts.shown)
-        self.attractive = posterior_mean(clicks, self.looks, _HARDLY_ANY)
 
-    def improve(self, prior: tuple[float, float], rounds: int, *, fixed: bool) -> float:
-        """Some rounds; how far examination moves, whose greatest is 1, unless it is fixed."""
+    def look(self, rounds: int) -> float:
+        """Some rounds in search of examination; how far it moves, whose greatest is 1."""
         counts, before = self._counts, self.examination.copy()
-        if fixed:
-            self.attractive = posterior_mean(self._clicks, self.looks, prior)
-        _rounds(
-            counts.pair, counts.rank, counts.shown, counts.clicked, self._clicks, self._shown,
-            self.attractive, self.examination, self.looks, np.array(prior), rounds, fixed,
+        _examine(
+            counts.pair, counts.rank, counts.shown, self._clicks, self._at_rank, self.examination,
+            self.looks, rounds,
         )  # fmt: skip
         return float(np.abs(self.examination - before).max(initial=0.0))
+
+    def attract(self, prior: tuple[float, float], rounds: int) -> None:
+        """Some rounds in search of looks, given who clicked, beginning with those by rank."""
+        counts = self._counts
+        # Whoever clicked has looked.
+        self.looks = np.maximum(self.expected()[0], self._clicks)
+        _attract(
+            counts.pair, counts.rank, counts.shown, counts.clicked, self._clicks,
+            posterior_mean(self._clicks, self.looks, prior), self.examination, self.looks,
+            np.array(prior), rounds,
+        )  # fmt: skip
 
     def expected(self) -> tuple[Vector, Vector]:
         """How many looks each pair had by its ranks alone, and the mean chance of each."""
@@ -97,26 +111,56 @@ class _State:
 
 
 @compiled
-def _rounds(
+def _examine(
+    pair: NDArray[np.int64],
+    rank: NDArray[np.int64],
+    shown: NDArray[np.int64],
+    clicks: Vector,
+    at_rank: Vector,
+    examination: Vector,
+    looks: Vector,
+    rounds: Any,
+) -> None:
+    """Examination in place: each rank's clicks by those to be expected of its documents.
+
+    It never makes it less likely at which of its ranks a document was clicked (Hunter 2004).
+    """
+    expected = np.empty_like(examination)
+    for _ in range(rounds):
+        looks[:] = 0.0
+        expected[:] = 0.0
+        for row in range(len(pair)):
+            looks[pair[row]] += shown[row] * examination[rank[row] - 1]
+        for row in range(len(pair)):
+            i = pair[row]
+            # Without a look there was no click.
+            if looks[i] > 0.0:
+                expected[rank[row] - 1] += shown[row] * clicks[i] / looks[i]
+        greatest = 0.0
+        for r in range(len(at_rank)):
+            examination[r] = at_rank[r] / expected[r] if at_rank[r] > 0.0 else 0.0
+            greatest = max(greatest, examination[r])
+        for r in range(len(at_rank)):
+            examination[r] /= greatest
+
+
+@compiled
+def _attract(
     pair: NDArray[np.int64],
     rank: NDArray[np.int64],
     shown: NDArray[np.int64],
     clicked: NDArray[np.int64],
     clicks: Vector,
-    at_rank: Vector,
     attractive: Vector,
     examination: Vector,
     looks: Vector,
     prior: Vector,
     rounds: Any,
-    fixed: Any,
 ) -> None:
-    """EM in place: who looked, given clicks; then what attracts, and who looks where."""
+    """EM in place: who looked, given clicks; then what attracts."""
     alpha, beta = prior[0], prior[1]
-    at = np.empty_like(examination)
     for _ in range(rounds):
         looks[:] = 0.0
-        at[:] = 0.0
         for row in range(len(pair)):
             e, a = examination[rank[row] - 1], attractive[pair[row]]
             missed = shown[row] - clicked[row]
@@ -124,20 +168,8 @@ def _rounds(
             if missed:
                 looked += missed * e * (1.0 - a) / (1.0 - e * a)
             looks[pair[row]] += looked
-            at[rank[row] - 1] += looked
         for i in range(len(looks)):
             attractive[i] = (clicks[i] + alpha) / (looks[i] + alpha + beta)
-        if fixed:
-            continue
-        greatest = 0.0
-        for r in range(len(at)):
-            examination[r] = at[r] / at_rank[r] if at_rank[r] > 0 else 0.0
-            greatest = max(greatest, examination[r])
-        for r in range(len(at)):
-            examination[r] /= greatest
-        # What is foretold stays as it is: the scale is nobody's to find.
-        for i in range(len(looks)):
-            attractive[i] *= greatest
 
 
 def _unidentified(counts: ClickCounts) -> tuple[str, ...]:

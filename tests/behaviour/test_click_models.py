@@ -16,6 +16,7 @@ from owpc_ltr_clicks.pbm import PositionBased
 from owpc_ltr_clicks.sdbn import SimplifiedDBN
 
 from owpc_ltr import simulate
+from owpc_ltr.arrays import Vector
 from owpc_ltr.behaviour.models import choose_model, held_out
 from owpc_ltr.behaviour.priors import beta_prior, posterior_mean
 from owpc_ltr.data.click_counts import ClickCounts
@@ -62,16 +63,55 @@ def test_uncertainty_covers_the_truth_as_often_as_it_says() -> None:
     assert 0.9 < np.mean(away < 1.96) < 0.99
 
 
-def test_every_round_of_em_foretells_better() -> None:
+@pytest.mark.parametrize("rankers", [(0.7, 0.6, 0.5, 0.4), (0.3, 0.2, 0.1, 0.0)])
+def test_pbm_recovers_how_users_look_where_each_query_is_asked_a_few_times(
+    rankers: tuple[float, ...],
+) -> None:
+    users = simulate.Users()
+    _, behaviour = simulated(30_000, users, rankers, queries=5_000)
+    truth = users.examination(10)
+    assert np.abs(PositionBased().fit(behaviour.counts).examination - truth).max() < 0.04
+    # Whoever takes each document's clicks for what it is worth finds that they look much further.
+    assert likeliest_examination(behaviour.counts)[1] > truth[1] + 0.1
+
+
+def likeliest_examination(counts: ClickCounts, rounds: int = 100) -> Vector:
+    """Examination and the attractiveness of every document, by EM for both at once."""
+    clicks, shown = counts.by_pair(counts.clicked), counts.by_rank(counts.shown)
+    looked: Vector = 1.0 / np.sqrt(np.arange(1.0, counts.n_ranks + 1))
+    draws = posterior_mean(clicks, counts.by_pair(counts.shown), (0.01, 0.01))
+    for _ in range(rounds):
+        e, a = looked[counts.rank - 1], draws[counts.pair]
+        looks = counts.clicked + (counts.shown - counts.clicked) * e * (1 - a) / (1 - e * a)
+        draws = posterior_mean(clicks, counts.by_pair(looks), (0.01, 0.01))
+        share: Vector = counts.by_rank(looks) / shown
+        looked, draws = share / share.max(), np.minimum(draws * share.max(), 0.999)
+    return looked
+
+
+def test_every_round_makes_it_likelier_at_which_rank_a_document_was_clicked() -> None:
+    counts = simulated(5_000, queries=50)[1].counts
+    state, told = pbm._State(counts, counts.by_pair(counts.clicked)), []
+    for _ in range(30):
+        state.look(1)
+        chance = counts.shown * state.examination[counts.rank - 1]
+        share = chance / counts.by_pair(chance)[counts.pair]
+        told.append(float((counts.clicked * np.log(np.maximum(share, 1e-300))).sum()))
+    assert told == sorted(told)
+    assert told[-1] > told[0] + 1
+
+
+def test_every_round_of_em_makes_clicks_likelier() -> None:
     counts = simulated(5_000, queries=50)[1].counts
     clicks, prior = counts.by_pair(counts.clicked), (1e-9, 1e-9)
     state, told = pbm._State(counts, clicks), []
-    for _ in range(30):
-        state.improve(prior, 1, fixed=False)
-        # Where examination and looks are those of a round, so are what attracts and its clicks.
-        fit = ClickFit(state.attractive, state.looks, state.examination, prior)
-        told.append(log_likelihood(counts, fit))
+    state.look(100)
+    for rounds in range(30):
+        state.attract(prior, rounds)
+        found = posterior_mean(clicks, state.looks, prior)
+        told.append(log_likelihood(counts, ClickFit(found, state.looks, state.examination, prior)))
     assert told == sorted(told)
+    assert told[-1] > told[0] + 1
 
 
 def test_where_every_rank_is_looked_at_pbm_is_the_click_through_rate() -> None:
@@ -117,7 +157,7 @@ def test_the_order_of_events_changes_no_bit_of_a_fit(model: Any) -> None:
 @given(st.floats(0.3, 8), st.floats(0.5, 30), st.integers(0, 5))
 def test_a_prior_is_recovered_from_many_pairs(alpha: float, beta: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    trials = rng.integers(1, 60, 4000).astype(float)
+    trials = rng.integers(1, 60, 10_000).astype(float)
     rates = rng.beta(alpha, beta, len(trials))
     found = beta_prior(rng.binomial(trials.astype(int), rates).astype(float), trials)
     assert found[0] / sum(found) == pytest.approx(alpha / (alpha + beta), rel=0.1, abs=0.01)
@@ -131,6 +171,22 @@ def test_a_prior_of_few_looks_is_that_of_many() -> None:
     clicks = rng.binomial(shown, chance * rng.beta(1.0, 4.0, len(shown))).astype(float)
     found = beta_prior(clicks, shown * chance, chance)
     assert found == pytest.approx((1.0, 4.0), rel=0.1)
+
+
+def test_a_prior_is_that_of_rates_also_where_what_is_good_is_looked_at_more_often() -> None:
+    rng = np.random.default_rng(0)
+    rates = np.where(rng.random(50_000) < 0.2, 0.8, 0.05)
+    chance = np.where(rng.random(len(rates)) < rates, 1.0, 0.1)
+    shown = rng.integers(1, 8, len(rates)).astype(float)
+    clicks = rng.binomial(shown.astype(int), chance * rates).astype(float)
+    alpha, beta = beta_prior(clicks, shown * chance, chance)
+    # As many as 1 trial: the rates are either high or low.
+    assert alpha + beta < 1.3
+    # The variance of clicks by looks, less what chance gives to the mean rate, knows of none.
+    looks = shown * chance
+    mean = clicks.sum() / looks.sum()
+    by_chance = (looks * (clicks / looks - mean) ** 2).sum() / (mean * (1 - mean * chance)).sum()
+    assert by_chance < 1.1
 
 
 def test_a_prior_needs_no_clicks_and_no_trials() -> None:
