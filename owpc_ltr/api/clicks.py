@@ -24,8 +24,10 @@ from owpc_ltr.behaviour.models import choose_model
 from owpc_ltr.behaviour.options import IMPRESSIONS, EventOptions, parse_actions
 from owpc_ltr.behaviour.reading import EventBatch, read_events, table_events
 from owpc_ltr.behaviour.srw import srw_ratings
+from owpc_ltr.behaviour.texts import normalised
 from owpc_ltr.behaviour.times import TimeWindow
 from owpc_ltr.behaviour.weighted_clicks import Effective, weighted_clicks
+from owpc_ltr.data.relabelling import Relabelled, relabelled
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.host.registry import load
 from owpc_ltr.host.settings import configure
@@ -33,6 +35,7 @@ from owpc_ltr.host.settings import configure
 if TYPE_CHECKING:
     from owpc_ltr.api.cluster import Cluster
     from owpc_ltr.api.place import Progress
+    from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.protocols import ClickModel
 
 __all__ = [
@@ -45,6 +48,7 @@ __all__ = [
     "judge_counts",
     "parse_actions",
     "parse_columns",
+    "relabel_log",
     "srw_judgments",
     "weighted_judgments",
     "write_columns",
@@ -148,6 +152,20 @@ def judge_counts(
 def weighted_judgments(found: ClickJudgments, clip: float = 10.0) -> tuple[pa.Table, Effective]:
     """Clicks with weights inverse to how many users look at their rank, as a judgment list."""
     return weighted_clicks(found.behaviour, found.chosen.fit, clip)
+
+
+def relabel_log(data: RankingDataset, judged: pa.Table, keep_case: bool = False) -> Relabelled:
+    """A feature log with judgments from clicks: its rows that `judged` knows, graded by it.
+
+    `judged` is the table of a judgment list (`judge_clicks(…).table`). What was logged need not be
+    logged again; what is judged and was not logged is counted.
+    """
+    from owpc_ltr.api.compared_data import texts_of
+
+    texts = texts_of(data)
+    texts = data.query_ids if texts is None else texts
+    names = pa.array([normalised(text, keep_case) for text in texts.to_pylist()], pa.string())
+    return relabelled(data, names, judged)
 
 
 def srw_judgments(

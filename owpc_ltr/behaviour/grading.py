@@ -1,4 +1,4 @@
-"""Attractiveness → grades: as it is, or the grade whose gain is nearest."""
+"""Attractiveness → grades: as it is, or of what is above the mean the grade of nearest gain."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from owpc_ltr.protocols import ClickFit
 _FEW = 5.0
 """So many clicks of the mean value each document is taken to have had besides its own."""
 _MOST = 30
+_ROUNDING = 1e-9
 
 
 def parse_grades(text: str) -> int | None:
@@ -46,14 +47,30 @@ def worth(counts: ClickCounts, fit: ClickFit, greatest: float) -> Vector:
     the value of all.
     """
     clicks, value = counts.by_pair(counts.clicked), counts.by_pair(counts.value)
-    total = float(clicks.sum())
-    mean = float(value.sum()) / total if total else greatest
+    mean = _mean_value(counts, greatest)
     each: Vector = (value + _FEW * mean) / (clicks + _FEW) / greatest
     return fit.attractiveness * each
 
 
-def grades(worths: Vector, top: int | None) -> Vector:
-    """The grade of each worth; without a top grade, the worth."""
+def worth_of_any(counts: ClickCounts, fit: ClickFit, greatest: float) -> float:
+    """What users get of a document of which nothing is known."""
+    alpha, beta = fit.prior
+    return alpha / (alpha + beta) * _mean_value(counts, greatest) / greatest
+
+
+def grades(worths: Vector, top: int | None, of_any: float = 0.0) -> Vector:
+    """The grade of each worth; without a top grade, the worth.
+
+    What is worth no more than any document has grade 0. The worth of what was hardly seen is that
+    of any: by the cuts alone it would have a higher grade than what was seen often and passed over,
+    and who learns from that learns to turn the ranking around.
+    """
     if top is None:
         return worths
-    return np.searchsorted(cuts(top), worths, side="right").astype(np.float64)
+    found = np.searchsorted(cuts(top), worths, side="right").astype(np.float64)
+    return np.where(worths > of_any * (1 + _ROUNDING), found, 0.0)
+
+
+def _mean_value(counts: ClickCounts, greatest: float) -> float:
+    total = float(counts.clicked.sum())
+    return float(counts.value.sum()) / total if total else greatest

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.behaviour.counting import Behaviour
-from owpc_ltr.behaviour.grading import grades, worth
+from owpc_ltr.behaviour.grading import grades, worth, worth_of_any
 from owpc_ltr.behaviour.models import Chosen
 from owpc_ltr.behaviour.report import report_of, warnings_of
 from owpc_ltr.errors import UsageError
@@ -68,7 +68,8 @@ def judge(
 ) -> ClickJudgments:
     """The judgments of a fit; with `query_weights=people` a query weighs as many as asked it."""
     counts = behaviour.counts
-    found = grades(worth(counts, chosen.fit, behaviour.options.greatest), top)
+    of = counts, chosen.fit, behaviour.options.greatest
+    found = grades(worth(*of), top, worth_of_any(*of))
     columns = judged_pairs(behaviour, found)
     if weights != "none":
         kinds: dict[str, Vector] = {

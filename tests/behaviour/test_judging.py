@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -20,7 +21,8 @@ from owpc_ltr import (
     simulate,
     train,
 )
-from owpc_ltr.behaviour.grading import cuts, grades, parse_grades, worth
+from owpc_ltr.api.clicks import judge_counts
+from owpc_ltr.behaviour.grading import cuts, grades, parse_grades, worth, worth_of_any
 from owpc_ltr.behaviour.models import choose_model
 from owpc_ltr.behaviour.weighted_clicks import weighted_clicks
 from owpc_ltr.errors import PluginError, UsageError
@@ -47,6 +49,25 @@ def test_a_grade_is_that_whose_gain_is_nearest(top: int, worths: list[float]) ->
     found = grades(np.array(worths), top).astype(int)
     assert np.allclose(away[np.arange(len(worths)), found], away.min(axis=1))
     assert (np.diff(cuts(top)) > 0).all()
+
+
+def test_a_document_that_nobody_saw_has_no_higher_grade_than_one_that_was_passed_over() -> None:
+    rows = [
+        event(f"s{n}", name, place, action)
+        for n in range(60)
+        for place, name in enumerate(["liked", "passed", *(["hardly"] if n == 0 else [])], 1)
+        for action in ("view", *(("click",) if name == "liked" and n % 3 else ()))
+    ]
+    found = judge_counts(counted(rows), model="dctr", warn=False)
+    graded = dict(
+        zip(found.table["doc_id"].to_pylist(), found.table["grade"].to_pylist(), strict=True)
+    )
+    assert graded["hardly"] == graded["passed"] == 0 < graded["liked"]
+    counts, fit = found.behaviour.counts, found.chosen.fit
+    assert worth_of_any(counts, fit, 1.0) == fit.prior[0] / sum(fit.prior)
+    worths = np.array([0.02, 0.06, 0.3])
+    assert grades(worths, 4).tolist() == [0, 1, 2]
+    assert grades(worths, 4, of_any=0.06).tolist() == [0, 0, 2]
 
 
 @pytest.mark.parametrize("text", ["1..4", "0..x", "0..0", "4", ""])
@@ -89,8 +110,6 @@ def test_judgments_order_documents_as_the_truth_does() -> None:
 def test_what_is_doubtful_is_warned_of() -> None:
     few = [event(f"s{n}", d, place, action) for n in range(9) for place, d in enumerate("abc")
            for action in ("view", *(("click",) if d == "a" else ()))]  # fmt: skip
-    import pyarrow as pa
-
     with pytest.warns(OwpcLtrWarning) as told:
         judge_clicks(pa.Table.from_pylist(few), model="pbm")
     messages = " ".join(str(one.message) for one in told)
