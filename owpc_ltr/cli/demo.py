@@ -12,6 +12,7 @@ import typer
 
 from owpc_ltr.cli.options import Json, Threads
 from owpc_ltr.cli.output import Progress, print_json, print_table, progress
+from owpc_ltr.errors import UsageError
 
 
 def demo(
@@ -26,6 +27,10 @@ def demo(
         Path | None,
         typer.Option(help="Only write corpus, settings, features and judgments, into this folder."),
     ] = None,
+    clicks: Annotated[
+        bool,
+        typer.Option("--clicks", help="Learn from what simulated users click on, live."),
+    ] = False,
     threads: Threads = 1,
     seed: Annotated[int, typer.Option(help="Same seed, same model.")] = 0,
     as_json: Json = False,
@@ -36,20 +41,26 @@ def demo(
     OWPC, compares it with tuned BM25 and LambdaMART, uploads it and searches live. Each docstring's
     summary is the query that should find its object. The node is left running.
 
+    With --clicks it is told what is relevant by users alone, who are simulated: they click on what
+    live searches show; a ranker is trained on judgments from their clicks, and compared with others
+    by the true grades.
+
     With --files it walks nothing: it writes the files with which you can, command by command.
     """
-    from owpc_ltr.demo.main_job import run_demo, run_files
+    from owpc_ltr.demo.main_job import run_clicks, run_demo, run_files
     from owpc_ltr.demo.narration import Silent
     from owpc_ltr.demo.walk import DemoOptions
 
     narrator = Silent() if as_json else _Terminal()
+    if files is not None and clicks:
+        raise UsageError("--files walks nothing: leave it out, or leave --clicks out")
     if files is not None:
         written = run_files(DemoOptions(port, files, queries, threads, seed), narrator)
         if as_json:
             print_json({**asdict(written), "folder": str(written.folder)})
         return
     options = DemoOptions(port, folder, queries, threads, seed)
-    figures = run_demo(options, narrator)
+    figures = (run_clicks if clicks else run_demo)(options, narrator)
     if as_json:
         print_json(figures)
 

@@ -8,6 +8,7 @@
 - tuned_bm25, lambdamart: what the model is compared with
 - contest: the figures on held-out queries, and what they allow to say
 - live: held-out queries searched on the whole corpus
+- users: what live searches show, and what simulated users click on; from_clicks: rankers of that
 - main_job: the demo, in the steps of preparing and proving; walk: what they share
 - narration: what is told meanwhile
 """

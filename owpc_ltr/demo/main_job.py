@@ -5,11 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.demo.cheaper import train_cheaper
 from owpc_ltr.demo.files import DemoFiles, write_files
+from owpc_ltr.demo.from_clicks import (
+    FROM_CLICKS,
+    compare_live,
+    judge_behaviour,
+    train_on_clicks,
+)
 from owpc_ltr.demo.narration import Narrator, Silent
 from owpc_ltr.demo.plain_trees import train_plain_trees
 from owpc_ltr.demo.preparing import (
@@ -26,13 +33,29 @@ from owpc_ltr.demo.proving import (
     search_held_out,
     train_owpc,
     tune_baseline,
+    upload_model,
     upload_models,
 )
-from owpc_ltr.demo.walk import INDEX, MODEL, DemoOptions, Walk
+from owpc_ltr.demo.users import let_users_click
+from owpc_ltr.demo.walk import CLICKS_MODEL, CLICKS_STEPS, INDEX, MODEL, Cluster, DemoOptions, Walk
 from owpc_ltr.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.splits import DatasetSplits
+    from owpc_ltr.demo.judged import Pool
     from owpc_ltr.engine.http.client import Engine
+
+
+@dataclass(frozen=True)
+class Logged:
+    """What there is once features are logged: a cluster, queries with candidates, and the sides."""
+
+    cluster: Cluster
+    found: list[Pool]
+    sides: DatasetSplits[RankingDataset]
 
 
 def run_demo(
@@ -43,9 +66,24 @@ def run_demo(
     No test query decides anything: boosts are tuned on training queries; loss weights, C and trees
     are chosen on validation queries; all by one metric.
     """
-    walk = Walk(options or DemoOptions(), narrator or Silent())
+    return _walked(Walk(options or DemoOptions(), narrator or Silent()), go_on_with)
+
+
+def run_clicks(
+    options: DemoOptions | None = None, narrator: Narrator | None = None
+) -> dict[str, Any]:
+    """Walk the road from clicks: as `run_demo`, with judgments that simulated users give.
+
+    True grades decide nothing of the ranker from clicks. By them it is measured, and another one
+    is trained for comparison.
+    """
+    walk = Walk(options or DemoOptions(), narrator or Silent(), CLICKS_STEPS)
+    return _walked(walk, go_on_with_clicks)
+
+
+def _walked(walk: Walk, go_on: Callable[[Walk, Engine], None]) -> dict[str, Any]:
     _prepare_folder(walk.options.folder)
-    go_on_with(walk, start_node(walk))
+    go_on(walk, start_node(walk))
     walk.narrator.line()
     walk.narrator.line(f"Done in {walk.figures['seconds']['all']:.0f} s. The node runs on. Next:")
     for command in walk.figures["next"]:
@@ -67,19 +105,64 @@ def run_files(options: DemoOptions, narrator: Narrator | None = None) -> DemoFil
 
 def go_on_with(walk: Walk, engine: Engine) -> None:
     """All steps after the first, on a node that is there."""
+    learn_from_judgments(walk, log_corpus(walk, engine))
+
+
+def go_on_with_clicks(walk: Walk, engine: Engine) -> None:
+    """The same from clicks."""
+    learn_from_clicks(walk, log_corpus(walk, engine))
+
+
+def log_corpus(walk: Walk, engine: Engine) -> Logged:
+    """The steps that both roads begin with."""
     documents = index_corpus(walk, engine)
     cluster = push_featureset(walk, engine)
     found = find_candidates(walk, engine, documents)
-    sides = log_candidates(walk, cluster, found)
+    return Logged(cluster, found, log_candidates(walk, cluster, found))
+
+
+def learn_from_judgments(walk: Walk, logged: Logged) -> None:
+    """All steps after the log."""
+    cluster, found, sides = logged.cluster, logged.found, logged.sides
     model, trees = train_owpc(walk, sides), train_plain_trees(walk, sides)
     baseline = tune_baseline(walk, cluster, sides)
     fewer = train_cheaper(walk, cluster, sides, model, baseline)
     compare_rankers(walk, cluster, sides, Rankers(model, fewer, trees, baseline))
     names = upload_models(walk, cluster, model, trees)
     search_held_out(walk, cluster, sides, found, names, baseline)
+    _end(walk, what_next(walk.options, cluster.engine.settings.url))
+
+
+def learn_from_clicks(walk: Walk, logged: Logged) -> None:
+    """The same, without a look at true grades but for comparison."""
+    cluster, found, sides = logged.cluster, logged.found, logged.sides
+    clicked = let_users_click(walk, cluster, sides, found)
+    models = train_on_clicks(walk, sides, judge_behaviour(walk, clicked))
+    baseline = tune_baseline(walk, cluster, sides)
+    compare_live(walk, cluster, sides, found, models, baseline)
+    with walk.step("upload", "upload the one from clicks, and compare the engine's scores"):
+        upload_model(walk, cluster, models[FROM_CLICKS], CLICKS_MODEL, "upload")
+    _end(walk, next_after_clicks(walk.options, cluster.engine.settings.url))
+
+
+def _end(walk: Walk, following: list[str]) -> None:
     seconds = walk.figures["seconds"]
     seconds["all"] = sum(seconds.values())
-    walk.figures["next"] = what_next(walk.options, engine.settings.url)
+    walk.figures["next"] = following
+
+
+def next_after_clicks(options: DemoOptions, url: str) -> list[str]:
+    """Commands that go on from where the road from clicks stops."""
+    command, events = _command(), options.file("-events.parquet")
+    model, judged = options.file("-clicks.json"), options.file("-clicks.parquet")
+    there = f"--index {INDEX} --model {CLICKS_MODEL} --query {options.file('-query.json')}"
+    return [
+        f'{command} search "split a string into lines" {there} --url {url} --title qualified_name',
+        f"{command} judge clicks {events} --out {judged}",
+        f"{command} judge clicks {events} --out {options.file('-ips.parquet')} --ips",
+        f"{command} evaluate {model} {options.file('.parquet')} --metric ndcg@10",
+        f"{command} engine stop --port {options.port}",
+    ]
 
 
 def what_next(options: DemoOptions, url: str) -> list[str]:

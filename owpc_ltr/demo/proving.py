@@ -23,11 +23,13 @@ from owpc_ltr.inspection.constant import silent_in_training
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.splits import DatasetSplits
     from owpc_ltr.models.linear import LinearModel
     from owpc_ltr.protocols import Model
+    from owpc_ltr.training.train import Trained
 
 GENERATORS = ("constant", "logarithmic", "inverse", "exponential", "top")
 OWPC, FEWER, TREES = "OWPC (linear)", "OWPC, fewer features", "trees of 20 pairs"
@@ -53,20 +55,11 @@ class Rankers:
 
 def train_owpc(walk: Walk, sides: DatasetSplits[RankingDataset]) -> LinearModel:
     """OWPC solved by LaRank, weights and C chosen on validation queries, as a file."""
-    from owpc_ltr.host import registry as registries
     from owpc_ltr.models.linear import LinearModel, save_model
-    from owpc_ltr.protocols import Run
-    from owpc_ltr.training.train import Plan, train
 
     with walk.step("train", "train OWPC by LaRank, its weights and C chosen on validation queries"):
-        registry = registries.load([])
         grid = {"loss.generator": GENERATORS, "optimizer.C": DEFAULT_C}
-        plan = Plan(
-            registry.find("loss", "owpc"), registry.find("optimizer", "larank"), {}, grid, SELECT
-        )
-        with walk.narrator.working() as show:
-            run = Run(seed=walk.options.seed, threads=walk.options.threads, progress=show)
-            trained = train(sides.training, plan, run, sides.validation, sides.source)
+        trained = fit_owpc(walk, sides.training, sides.validation, sides.source, {}, grid)
         model = trained.model
         assert isinstance(model, LinearModel)  # noqa: S101 - told to the type checker
         save_model(model, walk.options.file("-owpc.json"))
@@ -89,6 +82,27 @@ def train_owpc(walk: Walk, sides: DatasetSplits[RankingDataset]) -> LinearModel:
             "candidates": len(trained.table),
         }
     return model
+
+
+def fit_owpc(
+    walk: Walk,
+    training: RankingDataset,
+    validation: RankingDataset,
+    source: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    grid: Mapping[str, Sequence[Any]],
+) -> Trained:
+    """OWPC solved by LaRank, the best of the grid on the validation queries."""
+    from owpc_ltr.host import registry as registries
+    from owpc_ltr.protocols import Run
+    from owpc_ltr.training.train import Plan, train
+
+    registry = registries.load([])
+    loss, optimizer = registry.find("loss", "owpc"), registry.find("optimizer", "larank")
+    plan = Plan(loss, optimizer, settings, grid, SELECT)
+    with walk.narrator.working() as show:
+        run = Run(seed=walk.options.seed, threads=walk.options.threads, progress=show)
+        return train(training, plan, run, validation, source)
 
 
 def tune_baseline(walk: Walk, cluster: Cluster, sides: DatasetSplits[RankingDataset]) -> MultiMatch:
@@ -176,27 +190,35 @@ def _tell_verdicts(walk: Walk, contest: Contest) -> None:
 
 def upload_models(walk: Walk, cluster: Cluster, model: Model, trees: Model) -> dict[str, str]:
     """Each model's immutable name in the engine, after its scores were proven there."""
+    with walk.step("upload", "upload both, and compare the engine's scores with the laptop's"):
+        return {
+            name: upload_model(walk, cluster, ranker, name, key)
+            for key, ranker, name in (
+                ("upload", model, MODEL),
+                ("upload_trees", trees, TREES_MODEL),
+            )
+        }
+
+
+def upload_model(walk: Walk, cluster: Cluster, ranker: Model, name: str, key: str) -> str:
+    """The immutable name of one model, after its scores were proven; figures go to `key`."""
     from owpc_ltr.engine.deployment.store_form import Budget
     from owpc_ltr.engine.deployment.upload import upload
 
-    names = {}
-    with walk.step("upload", "upload both, and compare the engine's scores with the laptop's"):
-        for key, ranker, name in (("upload", model, MODEL), ("upload_trees", trees, TREES_MODEL)):
-            uploaded = upload(
-                cluster.engine, cluster.store, ranker, cluster.featureset, INDEX, name,
-                budget=Budget(_BUDGET),
-            )  # fmt: skip
-            parity, form = uploaded.parity, uploaded.form
-            walk.narrator.line(
-                f"'{name}' now points to {uploaded.model}; {parity.documents} documents of "
-                f"{parity.queries} queries: {parity.in_words()}"
-            )
-            walk.figures[key] = {"model": uploaded.model, "parity": parity.as_dict()}
-            if form is not None and form.words:
-                walk.narrator.line(form.words)
-                walk.figures[key]["form"] = form.as_dict()
-            names[name] = uploaded.model
-    return names
+    uploaded = upload(
+        cluster.engine, cluster.store, ranker, cluster.featureset, INDEX, name,
+        budget=Budget(_BUDGET),
+    )  # fmt: skip
+    parity, form = uploaded.parity, uploaded.form
+    walk.narrator.line(
+        f"'{name}' now points to {uploaded.model}; {parity.documents} documents of "
+        f"{parity.queries} queries: {parity.in_words()}"
+    )
+    walk.figures[key] = {"model": uploaded.model, "parity": parity.as_dict()}
+    if form is not None and form.words:
+        walk.narrator.line(form.words)
+        walk.figures[key]["form"] = form.as_dict()
+    return uploaded.model
 
 
 def search_held_out(
@@ -211,10 +233,7 @@ def search_held_out(
     with walk.step("search", "search the whole corpus live, without and with the models"):
         held_out = set(sides.test.query_ids.to_pylist())
         asked = [pool.query for pool in found if pool.query.query_id in held_out]
-        write_output(
-            walk.options.file("-bm25.json"),
-            (json.dumps(baseline.query(), indent=2) + "\n").encode(),
-        )
+        write_query(walk, "-bm25.json", baseline.query())
         found_by = {}
         for name, what in ((MODEL, "the model"), (TREES_MODEL, "the ranker of trees")):
             with walk.narrator.working() as show:
@@ -233,6 +252,13 @@ def search_held_out(
             _show(walk, found_by[MODEL], why, number)
         walk.figures["live"] = found_by[MODEL].as_dict()
         walk.figures["live_trees"] = found_by[TREES_MODEL].as_dict()
+
+
+def write_query(walk: Walk, ending: str, query: Mapping[str, Any]) -> Path:
+    """A query with {{keywords}} as a file of the demo."""
+    path = walk.options.file(ending)
+    write_output(path, (json.dumps(query, indent=2) + "\n").encode())
+    return path
 
 
 def _tell(walk: Walk, live: Live, what: str) -> None:

@@ -22,7 +22,9 @@ MODEL = "python-docs-owpc"
 TREES_MODEL = "python-docs-trees"
 SELECT = "ndcg@10"
 """The one metric by which everything is chosen: loss weights, C, trees, boosts."""
-STEPS = 12
+CLICKS_MODEL = "python-docs-clicks"
+STEPS, CLICKS_STEPS = 12, 11
+"""How many steps there are: of the road from judgments, and of that from clicks."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +50,13 @@ class Walk:
 
     options: DemoOptions
     narrator: Narrator
+    steps: int = STEPS
     figures: dict[str, Any] = field(default_factory=lambda: {"seconds": {}})
 
     @contextmanager
     def step(self, key: str, title: str) -> Iterator[None]:
         """Announce a step, and keep how many seconds it took."""
-        self.narrator.step(len(self.figures["seconds"]) + 1, STEPS, title)
+        self.narrator.step(len(self.figures["seconds"]) + 1, self.steps, title)
         started = time.monotonic()
         yield
         self.figures["seconds"][key] = time.monotonic() - started

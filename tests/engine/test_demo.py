@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
+from owpc_ltr.api.clicks import judge_clicks, relabel_log
 from owpc_ltr.api.judgments import read_judgments
+from owpc_ltr.behaviour.texts import normalised
 from owpc_ltr.data.parquet import read_dataset
 from owpc_ltr.demo.corpus import index_body, read_corpus
 from owpc_ltr.demo.files import write_files
-from owpc_ltr.demo.main_job import go_on_with
+from owpc_ltr.demo.main_job import (
+    Logged,
+    learn_from_clicks,
+    learn_from_judgments,
+    log_corpus,
+)
 from owpc_ltr.demo.narration import Silent
 from owpc_ltr.demo.preparing import featureset_file
-from owpc_ltr.demo.walk import INDEX, STEPS, DemoOptions, Walk
+from owpc_ltr.demo.walk import CLICKS_STEPS, INDEX, STEPS, DemoOptions, Walk
 from owpc_ltr.engine.deployment.aliases import Aliases
 from owpc_ltr.engine.http.client import connect
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
@@ -41,15 +50,28 @@ class Listening(Silent):
         self.lines.append(text)
 
 
-def test_the_demo_goes_all_the_way_and_its_figures_can_be_had_again(
-    node_url: str, tmp_path: Path
-) -> None:
-    heard = Listening()
-    (tmp_path / "demo").mkdir()
-    walk = Walk(DemoOptions(folder=tmp_path / "demo", queries=200), heard)
-    engine = connect(node_url)
+@pytest.fixture(scope="module")
+def begun(node_url: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Walk, Logged]:
+    """The steps that both roads begin with, gone once."""
+    walk = Walk(DemoOptions(folder=tmp_path_factory.mktemp("demo"), queries=200), Listening())
     walk.figures["seconds"]["node"] = 0.0
-    go_on_with(walk, engine)
+    return walk, log_corpus(walk, connect(node_url))
+
+
+def gone_on(begun: Walk, steps: int) -> tuple[Walk, Listening]:
+    """A walk that goes on from there, and who hears of it."""
+    heard = Listening()
+    assert isinstance(begun.narrator, Listening)
+    heard.steps += [(number, steps) for number, _ in begun.narrator.steps]
+    return Walk(begun.options, heard, steps, deepcopy(begun.figures)), heard
+
+
+def test_the_demo_goes_all_the_way_and_its_figures_can_be_had_again(
+    begun: tuple[Walk, Logged], node_url: str
+) -> None:
+    walk, heard = gone_on(begun[0], STEPS)
+    folder, engine = walk.options.folder, connect(node_url)
+    learn_from_judgments(walk, begun[1])
 
     figures = walk.figures
     assert heard.steps == [(number, STEPS) for number in range(2, STEPS + 1)]
@@ -72,11 +94,11 @@ def test_the_demo_goes_all_the_way_and_its_figures_can_be_had_again(
     assert figures["upload_trees"]["parity"]["largest_difference"] <= 1e-5
     assert any("it runs inside the engine" in line for line in heard.lines)
     assert figures["live_trees"]["n_queries"] == figures["live"]["n_queries"]
-    assert json.loads((tmp_path / "demo" / f"{INDEX}-bm25.json").read_text())["multi_match"]
+    assert json.loads((folder / f"{INDEX}-bm25.json").read_text())["multi_match"]
 
     cheaper = figures["cheaper"]
     assert cheaper["gain_kept"] >= 0.95
-    fewer = load_model(tmp_path / "demo" / f"{INDEX}-owpc-fewer.json")
+    fewer = load_model(folder / f"{INDEX}-owpc-fewer.json")
     assert isinstance(fewer, LinearModel)
     names = np.array(fewer.feature_names)
     assert names[fewer.weights != 0].tolist() == cheaper["kept"]
@@ -87,13 +109,62 @@ def test_the_demo_goes_all_the_way_and_its_figures_can_be_had_again(
     assert chosen["features"] == len(cheaper["kept"])
 
     # What `owpc-ltr evaluate` prints for the files that the demo leaves.
-    model = load_model(tmp_path / "demo" / f"{INDEX}-owpc.json")
-    held_out, side = model_data(model, read_dataset(tmp_path / "demo" / f"{INDEX}.parquet"))
+    model = load_model(folder / f"{INDEX}-owpc.json")
+    held_out, side = model_data(model, read_dataset(folder / f"{INDEX}.parquet"))
     assert side == "test"
     (again,) = measure(model.score(held_out.features), held_out, [parse_metric("ndcg@10")])
     told = figures["contest"]["rankers"]["OWPC (linear)"]["ndcg@10"]
     assert again.mean == pytest.approx(told)
     assert figures["contest"]["queries"] == held_out.n_queries
+
+
+def test_the_demo_goes_from_clicks_to_a_ranker_in_the_engine(
+    begun: tuple[Walk, Logged], node_url: str
+) -> None:
+    walk, heard = gone_on(begun[0], CLICKS_STEPS)
+    folder, engine = walk.options.folder, connect(node_url)
+    learn_from_clicks(walk, begun[1])
+
+    figures = walk.figures
+    assert heard.steps == [(number, CLICKS_STEPS) for number in range(2, CLICKS_STEPS + 1)]
+    users, told = figures["users"], figures["clicks"]
+    read = told["events"]
+    assert read["read"] == users["events"] == read["used"] + sum(read["unusable"].values())
+    assert np.abs(np.subtract(told["pbm_examination"], told["true_examination"])).max() < 0.12
+    assert np.abs(np.subtract(told["true_examination"], 1.0)).max() > 0.5
+
+    # The events that the demo leaves give the judgments that it leaves, which it was trained on.
+    again = judge_clicks(folder / f"{INDEX}-events.parquet")
+    judged = pq.read_table(folder / f"{INDEX}-clicks.parquet")
+    assert again.table.equals(judged)
+    sides = read_dataset(folder / f"{INDEX}.parquet").split()
+    trained = figures["trained"]["OWPC, from clicks"]
+    regraded = relabel_log(sides.training, judged)
+    assert trained["documents"] == regraded.data.n_documents
+    assert trained["weights_sum"] == pytest.approx(float(regraded.data.weights.sum()))
+    assert trained["weights_sum"] < trained["documents"]
+    assert sides.test.query_params is not None
+    held_out = sides.test.query_params.to_pylist()
+    assert not set(judged["query"].to_pylist()) & {
+        normalised(json.loads(text)["keywords"]) for text in held_out
+    }
+    assert figures["trained"]["OWPC, true grades"]["documents"] == sides.training.n_documents
+
+    compared = figures["compare"]
+    assert compared["n_queries"] == sides.test.n_queries
+    assert compared["queries"] == "test"
+    assert {pair["b"] for pair in compared["pairs"]} == {"OWPC, from clicks"}
+    means = {one["name"]: one["metrics"][0]["mean"] for one in compared["rankers"]}
+    assert set(means) == {
+        "OWPC, from clicks",
+        "OWPC, from raw clicks",
+        "OWPC, true grades",
+        "BM25, tuned",
+        "the application's query",
+    }
+    assert figures["upload"]["parity"]["largest_difference"] <= 1e-5
+    current = Aliases(engine, PluginFreeStore(engine)).resolve("python-docs-clicks")
+    assert current == figures["upload"]["model"]
 
 
 def test_the_demos_files_are_those_that_it_walks_with(node_url: str, tmp_path: Path) -> None:
