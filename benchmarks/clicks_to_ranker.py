@@ -1,0 +1,180 @@
+"""Rankers from clicks beside one from true grades, live: what clicks and debiasing are worth.
+
+    python benchmarks/clicks_to_ranker.py URL movies movies.parquet movies-judgments.tsv.gz
+        --served best_fields cross_fields title_bm25
+
+The features `--served` take turns in ordering the logged documents of the training and validation
+queries; where a feature has no match, a document is not shown. Simulated users click, who look by
+position, or read from the top (cascade). OWPC is trained on judgments by several click models, on
+clicks themselves with and without weights by examination (`--ips`), and on the true grades: all
+with the same settings, C chosen on validation queries by the same kind of judgments. Held-out
+queries are ranked by the laptop (the judged documents) and live by the engine (the whole index,
+unjudged documents count as irrelevant), and measured by the true grades: means with 95 % intervals,
+and each difference to the ranker of the true grades with a paired test, corrected over all (Holm).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import pyarrow as pa
+
+import owpc_ltr as ltr
+from owpc_ltr import simulate
+from owpc_ltr.api.clicks import count_clicks, judge_counts, relabel_log, weighted_judgments
+from owpc_ltr.api.live_rankers import LiveSearch
+from owpc_ltr.arrays import Vector
+from owpc_ltr.behaviour.counting import Behaviour
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.joining import join_datasets
+from owpc_ltr.data.splits import DatasetSplits
+from owpc_ltr.protocols import Model
+
+METRIC = "ndcg@10"
+TRUE, SERVED = "true grades", "the query alone"
+RAW = "dctr"
+SETTINGS = {"generator": "inverse", "grades": "thresholds"}
+
+
+def main() -> None:
+    """One table for each kind of users."""
+    asked = arguments()
+    sides = ltr.read_dataset(asked.data).split()
+    data = join_datasets([sides.training, sides.validation], ["training", "validation"])
+    cluster = ltr.connect(asked.url)
+    featureset = cluster.store.get_featureset(asked.featureset or asked.index)
+    with tempfile.TemporaryDirectory() as folder:
+        query = Path(asked.query or Path(folder) / "query.json")
+        if not asked.query:
+            templates = {one.name: one.template for one in featureset.features}
+            query.write_text(json.dumps(templates[asked.served[0]]))
+        search = LiveSearch(
+            cluster, asked.index, query, asked.window, featureset=featureset.name
+        )  # fmt: skip
+        true = trained(sides, None)
+        for kind in ("position", "cascade"):
+            users = simulate.Users(kind)
+            events = events_of(data, users, asked.served, asked.events, asked.seed)
+            behaviour = count_clicks(events, max_sessions=0)
+            print(f"\n{kind}: {told_of(behaviour)}")
+            models = {TRUE: true}
+            for name, judged in judgments_of(behaviour).items():
+                models[name] = trained(sides, judged)
+            laptop = ltr.compare(models, ltr.read_dataset(asked.data), METRIC, baseline=TRUE)
+            live = ltr.compare(
+                {**models, SERVED: f"live:{query}"}, asked.judgments, METRIC,
+                baseline=TRUE, live=search,
+            )  # fmt: skip
+            print_table(laptop, live)
+
+
+def served_scores(data: RankingDataset, feature: str, rng: np.random.Generator) -> Vector:
+    """The order in which a feature shows documents, ties drawn; −∞ where it does not match."""
+    values = data.features[:, data.feature_names.index(feature)].astype(np.float64)
+    matches = np.nan_to_num(values, nan=0.0) > 0
+    query = np.repeat(np.arange(data.n_queries), np.diff(data.offsets))
+    order = np.lexsort((rng.random(len(values)), -np.where(matches, values, -np.inf), query))
+    scores = np.empty(len(values))
+    scores[order] = -np.arange(len(values), dtype=np.float64)
+    return np.where(matches, scores, -np.inf)
+
+
+def events_of(
+    data: RankingDataset, users: simulate.Users, served: Sequence[str], events: int, seed: int
+) -> pa.Table:
+    """About so many events of users who were shown these rankers in turn."""
+    rng = np.random.default_rng(seed)
+    rankers = [served_scores(data, feature, rng) for feature in served]
+    few = simulate.clicks(data, users, rankers, 2000, seed=seed)
+    return simulate.clicks(data, users, rankers, round(2000 * events / len(few)), seed=seed)
+
+
+def judgments_of(behaviour: Behaviour) -> dict[str, pa.Table]:
+    """The same clicks, judged in every way."""
+    found = {name: judge_counts(behaviour, model=name, warn=False)
+             for name in ("auto", "pbm", "sdbn", "coec", RAW)}  # fmt: skip
+    chosen = found.pop("auto")
+    tables = {f"auto ({chosen.chosen.name})": chosen.table}
+    tables |= {name: one.table for name, one in found.items()}
+    tables["clicks, --ips"] = weighted_judgments(found["pbm"])[0]
+    # Nobody's looks are taken to differ: every click counts the same.
+    tables["clicks, raw"] = weighted_judgments(found[RAW])[0]
+    return tables
+
+
+def trained(sides: DatasetSplits[RankingDataset], judged: pa.Table | None) -> Model:
+    """OWPC on these judgments, or on the true grades; C by judgments of the same kind."""
+    parts = [
+        part if judged is None else relabel_log(part, judged).data
+        for part in (sides.training, sides.validation)
+    ]
+    with warnings.catch_warnings():
+        # That metrics do not weigh documents is known here.
+        warnings.simplefilter("ignore", ltr.OwpcLtrWarning)
+        return ltr.train(
+            parts[0], validation=parts[1], settings=SETTINGS, select=METRIC, source=sides.source
+        )
+
+
+def told_of(behaviour: Behaviour) -> str:
+    account, counts = behaviour.account, behaviour.counts
+    looks = judge_counts(behaviour, model="pbm", warn=False).chosen.fit.examination
+    return (
+        f"{account.read:,} events read, {account.used:,} used, "
+        f"{int(counts.clicked.sum()):,} clicks; {counts.n_pairs:,} documents of "
+        f"{len(counts.queries):,} queries; looked at, by pbm: "
+        + " ".join(f"{one:.3f}" for one in looks[:10])
+    )
+
+
+def print_table(laptop: Any, live: Any) -> None:
+    """Means by the laptop and live, and the differences to the ranker of the true grades."""
+    print(f"{live.n_queries:,} held-out queries; {live.metrics[0].convention}")
+    print(f"{METRIC:18} laptop   live                    live, less that of the {TRUE}")
+    by_laptop = {one.name: one.means[METRIC].mean for one in laptop.rankers}
+    pairs: Mapping[str, Any] = {pair.a if pair.b == TRUE else pair.b: pair for pair in live.pairs}
+    for ranker in live.rankers:
+        mean = ranker.means[METRIC]
+        here = f"{by_laptop[ranker.name]:.4f}" if ranker.name in by_laptop else "     –"
+        line = f"{ranker.name:18} {here}   {mean.mean:.4f} [{mean.low:.4f}, {mean.high:.4f}]"
+        if ranker.name in pairs:
+            one = pairs[ranker.name]
+            found = one.comparison
+            sign = 1.0 if one.b == TRUE else -1.0
+            low, high = sorted((sign * found.low, sign * found.high))
+            line += (
+                f"   {sign * found.mean_difference:+.4f} [{low:+.4f}, {high:+.4f}] "
+                f"p = {one.p_holm:.4f}"
+            )
+        print(line, flush=True)
+    for warning in (*laptop.warnings, *live.warnings):
+        print(f"warning: {warning}")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Rankers from clicks, live.")
+    parser.add_argument("url")
+    parser.add_argument("index")
+    parser.add_argument("data", help="the feature log of the judged documents")
+    parser.add_argument("judgments", help="the true grades")
+    parser.add_argument("--served", nargs="+", required=True, help="features that took turns")
+    parser.add_argument("--query", help="what models rerank; default: the first feature served")
+    parser.add_argument("--featureset", help="default: that of the index's name")
+    parser.add_argument("--window", type=int, default=100)
+    parser.add_argument("--events", type=int, default=1_000_000)
+    parser.add_argument("--seed", type=int, default=0)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
