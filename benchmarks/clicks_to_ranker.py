@@ -20,7 +20,7 @@ import json
 import os
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -138,27 +138,28 @@ def told_of(behaviour: Behaviour) -> str:
 
 
 def print_table(laptop: Any, live: Any) -> None:
-    """Means by the laptop and live, and the differences to the ranker of the true grades."""
+    """Means and the differences to the ranker of the true grades, by the laptop and live."""
     print(f"{live.n_queries:,} held-out queries; {live.metrics[0].convention}")
-    print(f"{METRIC:18} laptop   live                    live, less that of the {TRUE}")
-    by_laptop = {one.name: one.means[METRIC].mean for one in laptop.rankers}
-    pairs: Mapping[str, Any] = {pair.a if pair.b == TRUE else pair.b: pair for pair in live.pairs}
-    for ranker in live.rankers:
-        mean = ranker.means[METRIC]
-        here = f"{by_laptop[ranker.name]:.4f}" if ranker.name in by_laptop else "     –"
-        line = f"{ranker.name:18} {here}   {mean.mean:.4f} [{mean.low:.4f}, {mean.high:.4f}]"
-        if ranker.name in pairs:
-            one = pairs[ranker.name]
-            found = one.comparison
-            sign = 1.0 if one.b == TRUE else -1.0
-            low, high = sorted((sign * found.low, sign * found.high))
-            line += (
-                f"   {sign * found.mean_difference:+.4f} [{low:+.4f}, {high:+.4f}] "
-                f"p = {one.p_holm:.4f}"
+    for where, found in (("laptop, judged documents", laptop), ("live, whole index", live)):
+        print(f"{where:24}  {METRIC}                     less that of the {TRUE}")
+        for ranker in found.rankers:
+            mean = ranker.means[METRIC]
+            print(
+                f"{ranker.name:24}  {mean.mean:.4f} [{mean.low:.4f}, {mean.high:.4f}]"
+                f"{difference(found, ranker.name)}",
+                flush=True,
             )
-        print(line, flush=True)
-    for warning in (*laptop.warnings, *live.warnings):
-        print(f"warning: {warning}")
+        for warning in found.warnings:
+            print(f"warning: {warning}")
+
+
+def difference(found: Any, name: str) -> str:
+    """A ranker less that of the true grades; nothing of that itself."""
+    pair = next((one for one in found.pairs if one.a == name), None)
+    if pair is None:
+        return ""
+    one = pair.comparison
+    return f"   {one.mean_difference:+.4f} [{one.low:+.4f}, {one.high:+.4f}] p = {pair.p_holm:.4f}"
 
 
 def arguments() -> argparse.Namespace:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -14,6 +15,8 @@ from owpc_ltr import simulate
 from owpc_ltr.api.clicks import count_clicks
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.metrics import parse_metric
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.protocols import Model
 
 PATH = Path(__file__).parents[1] / "benchmarks" / "clicks_to_ranker.py"
 
@@ -81,3 +84,26 @@ def test_every_way_of_judging_teaches_and_none_is_better_than_the_truth_by_far(
     truth = worth(None)
     assert served + 0.05 < worth(judged["pbm"]) < truth + 0.02
     assert worth(judged["clicks, --ips"]) < truth + 0.02
+
+
+def test_differences_are_those_to_the_ranker_of_the_true_grades(
+    benchmark: ModuleType, data: RankingDataset, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sides = data.split()
+    true = benchmark.trained(sides, None)
+    models = {benchmark.TRUE: true, "worse": by_one_feature(true, "b")}
+    found = ltr.compare(models, data, benchmark.METRIC, baseline=benchmark.TRUE)
+    benchmark.print_table(found, found)
+    told = capsys.readouterr().out
+    by_name = {one.name: one.means[benchmark.METRIC].mean for one in found.rankers}
+    less = by_name["worse"] - by_name[benchmark.TRUE]
+    assert less < 0
+    assert told.count(f"{less:+.4f} [") == 2
+    assert benchmark.difference(found, benchmark.TRUE) == ""
+
+
+def by_one_feature(model: Model, feature: str) -> Model:
+    """A linear model that looks at one feature alone."""
+    assert isinstance(model, LinearModel)
+    weights = np.array([float(name == feature) for name in model.feature_names])
+    return replace(model, weights=weights)
