@@ -15,7 +15,7 @@ from distributed.protocol.pickle import dumps
 
 from owpc_ltr.errors import UsageError, WorkersUnavailable
 from owpc_ltr.workers.faults import none_left, told
-from owpc_ltr.workers.on_worker import Failed
+from owpc_ltr.workers.on_worker import Failed, made
 
 _AT_ONCE = 64
 """Results that are fetched together; no more are held here."""
@@ -66,18 +66,7 @@ class Calls:
 
         Raises what one raised, and WorkersUnavailable.
         """
-        with told(self.scheduler):
-            futures = [
-                self.client.submit(
-                    call,
-                    pure=False,
-                    workers=None if home is None else [home],
-                    allow_other_workers=home is not None,
-                )
-                for call, home in tasks
-            ]
-        waiting = deque(futures)
-        del futures
+        waiting = deque(self._begun(tasks))
         try:
             while waiting:
                 batch = list(islice(waiting, _AT_ONCE))
@@ -125,6 +114,24 @@ class Calls:
             if self.client.status == "running":
                 self.client.cancel(futures, force=True)
         raise WorkersUnavailable("the work was stopped")
+
+    def _begun(self, tasks: Sequence[Task]) -> list[Future]:
+        """The tasks under way; those of one worker are sent together, at the cost of one."""
+        of_home: dict[str | None, list[int]] = {}
+        for number, (_, home) in enumerate(tasks):
+            of_home.setdefault(home, []).append(number)
+        futures: dict[int, Future] = {}
+        with told(self.scheduler):
+            for home, numbers in of_home.items():
+                own = self.client.map(
+                    made,
+                    [tasks[number][0] for number in numbers],
+                    pure=False,
+                    workers=None if home is None else [home],
+                    allow_other_workers=home is not None,
+                )
+                futures.update(zip(numbers, own, strict=True))
+        return [futures[number] for number in range(len(tasks))]
 
     def _fetched(self, futures: list[Future]) -> list[Any]:
         missing = 0.0

@@ -120,6 +120,11 @@ def unfitness(name: str, dask_worker: Any) -> str | None:
     return station.failure
 
 
+def made(task: Callable[[], list[Any] | Failed]) -> list[Any] | Failed:
+    """What comes of a task."""
+    return task()
+
+
 def call_on_parts(
     name: str, pieces: Sequence[Piece], form: Form, call: bytes
 ) -> list[Any] | Failed:
