@@ -3,21 +3,25 @@
     python benchmarks/workers.py [--rows 1000000] [--columns 136] [--workers 1 2] [--trees 5]
 
 The data are those of `scale.py`. A pass is the risk of OWPC and its gradient at some weights, each
-worker a process of one thread that keeps its parts in memory; best of five, after one that reads.
-`here` is the same in this process, without a cluster. `trees` are seconds a tree of depth 6, by
-LambdaRank, once bins are cut; `peer` the same by `xgboost.dask` with its own rank:ndcg, on the same
-workers. Every result of ours must be the same, to the last bit, or this fails.
+worker a process of one thread that keeps its parts in memory; the median of nine, after one that
+reads. `plain` is how much faster so many processes are than one without any cluster, each with its
+share of the parts: what the cores of this machine allow. `here` is the same in this process,
+without a cluster. `trees` are seconds a tree of depth 6, by LambdaRank, once bins are cut; `peer`
+the same by `xgboost.dask` with its own rank:ndcg, on the same workers. Every result of ours must be
+the same, to the last bit, or this fails.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from statistics import median
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -31,7 +35,7 @@ from scale import generated
 from owpc_ltr.api.workers import use_workers
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset, open_partitioned
 from owpc_ltr.data.partitioned.writing import write_partitioned
-from owpc_ltr.kernels.risk import OverParts
+from owpc_ltr.kernels.risk import OverParts, part_sums
 from owpc_ltr.protocols import Run
 from owpc_ltr.workers.connection import Workers
 
@@ -50,16 +54,20 @@ def main() -> None:
         data = open_partitioned(f"{folder}/parts", _MEMORY)
         load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
         print(f"{data!r}; {os.cpu_count()} cores, load {load}")
-        heads = f"{'workers':>8} {'start':>7} {'first':>7} {'s a pass':>9} {'faster':>7}"
+        heads = (
+            f"{'workers':>8} {'start':>7} {'first':>7} {'s a pass':>9} {'faster':>7} {'plain':>6}"
+        )
         print(f"{heads} {'trees':>6} {'peer':>6}")
         expected = told(0, 0.0, data, 0, None)
         base: Any = None
+        alone = seconds_of_plain(f"{folder}/parts", 1)
         for number in arguments.workers:
+            plain = alone / seconds_of_plain(f"{folder}/parts", number)
             begin = time.perf_counter()
             with use_workers(f"local:{number}") as workers:
                 started = time.perf_counter() - begin
                 parts = workers.parts(data)
-                found = told(number, started, parts, arguments.trees, base, workers)
+                found = told(number, started, parts, arguments.trees, base, plain, workers)
             assert found["sums"] == expected["sums"], "the risk depends on who reckons"
             if base is not None:
                 assert found["trees"] == base["trees"], "the trees depend on how many grow them"
@@ -72,13 +80,14 @@ def told(
     data: PartitionedDataset,
     trees: int,
     base: Any,
+    plain: float = float("nan"),
     workers: Workers | None = None,
 ) -> dict[str, Any]:
     """A line of the table, and what came out."""
     risk = OverParts(OWPC(), data)
     weights = np.random.default_rng(1).normal(size=data.n_features)
     sums, first = timed(lambda: risk.value_and_gradient(weights))
-    seconds = min(timed(lambda: risk.value_and_gradient(weights))[1] for _ in range(5))
+    seconds = median(timed(lambda: risk.value_and_gradient(weights))[1] for _ in range(9))
     fit, per_tree, of_peer = None, float("nan"), float("nan")
     if trees and workers is not None:
         short = Boosting(trees=1)
@@ -89,10 +98,42 @@ def told(
         per_tree = (whole - begun) / trees
         of_peer = peer_per_tree(workers, data, trees)
     faster = base["seconds"] / seconds if base else float("nan")
-    line = f"{number or 'here':>8} {started:7.2f} {first:7.2f} {seconds:9.3f} {faster:7.2f}"
-    print(f"{line} {per_tree:6.2f} {of_peer:6.2f}", flush=True)
+    line = f"{number or 'here':>8} {started:7.2f} {first:7.2f} {seconds:9.3f}"
+    print(f"{line} {faster:7.2f} {plain:6.2f} {per_tree:6.2f} {of_peer:6.2f}", flush=True)
     model = None if fit is None else str(fit.model.as_dict())
     return {"seconds": seconds, "sums": (sums[0], sums[1].tolist()), "trees": model}
+
+
+def seconds_of_plain(path: str, processes: int) -> float:
+    """A pass by so many processes that know nothing of each other, each over its own parts."""
+    spawn = multiprocessing.get_context("spawn")
+    barrier, queue = spawn.Barrier(processes), spawn.Queue()
+    running = [
+        spawn.Process(target=passes_of_plain, args=(path, number, processes, barrier, queue))
+        for number in range(processes)
+    ]
+    for process in running:
+        process.start()
+    found = [queue.get() for _ in running]
+    for process in running:
+        process.join()
+    together: list[float] = [max(each) for each in zip(*found, strict=True)]
+    return median(together)
+
+
+def passes_of_plain(path: str, number: int, processes: int, barrier: Any, queue: Any) -> None:
+    """Tell the seconds of nine passes over every so manieth part, begun together."""
+    data = open_partitioned(path, _MEMORY)
+    parts = [data.files.read(piece, "filled") for piece in data.pieces[number::processes]]
+    weights = np.random.default_rng(1).normal(size=data.n_features)
+    seconds = []
+    for _ in range(10):
+        barrier.wait()
+        begin = time.perf_counter()
+        for part in parts:
+            part_sums(part, OWPC(), weights)
+        seconds.append(time.perf_counter() - begin)
+    queue.put(seconds[1:])
 
 
 def peer_per_tree(workers: Workers, data: PartitionedDataset, trees: int) -> float:
