@@ -8,9 +8,10 @@ from owpc_ltr.evaluation.prediction_powered import Estimate, PredictionPowered, 
 from owpc_ltr.evaluation.sample_randomness import doubts_of_sample
 from owpc_ltr.evaluation.significance import LEVEL
 from owpc_ltr.reporting.blocks import Tile
+from owpc_ltr.reporting.claims import Mood, claim_of, mood_of
 from owpc_ltr.reporting.contest import Measure, Outcome
 from owpc_ltr.reporting.figures import interval, p_words, signed
-from owpc_ltr.reporting.verdict import Mood, Verdict
+from owpc_ltr.reporting.verdict import Verdict
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,9 @@ def powered_verdict(
     """
     first = duels[0]
     found, of_all = first.found, len(of)
-    mood: Mood = _mood(duels)
+    mood: Mood = mood_of(duels)
     doubts = tuple(doubts_of_sample(of_all * min(one.found.p_random for one in of)))
-    claim = f"{_claim(first)}{_but(duels)}"
+    claim = claim_of(duels)
     if (seen or doubts) and mood in {"better", "mixed"}:
         mood = "not shown"
         claim = (
@@ -84,29 +85,6 @@ def powered_verdict(
             Tile("cheap judge alone, biased", signed(found.by_cheap.mean), _ends(found.by_cheap)),
         ),
     )
-
-
-def _mood(duels: tuple[PoweredDuel, ...]) -> Mood:
-    first = duels[0].outcome
-    against = {"better": "worse", "worse": "better"}.get(first)
-    return "mixed" if against in {one.outcome for one in duels[1:]} else first
-
-
-def _claim(duel: PoweredDuel) -> str:
-    words = {
-        "better": f"{duel.a} ranks better than {duel.b}",
-        "worse": f"{duel.a} ranks worse than {duel.b}",
-        "not shown": f"{duel.a} is not shown to be better than {duel.b}",
-    }
-    return words[duel.outcome]
-
-
-def _but(duels: tuple[PoweredDuel, ...]) -> str:
-    """The metrics that say the opposite of the first."""
-    first = duels[0]
-    against = {"better": "worse", "worse": "better"}.get(first.outcome)
-    named = [one.measure.name for one in duels[1:] if one.outcome == against]
-    return f" by {first.measure.name}, but {against} by {' and '.join(named)}" if named else ""
 
 
 def _estimate(one: Estimate) -> str:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 from owpc_ltr.reporting.blocks import Tile
+from owpc_ltr.reporting.claims import Mood, claim_of, mood_of
 from owpc_ltr.reporting.contest import Contest, Duel
 from owpc_ltr.reporting.figures import amount, interval, p_words, signed
-
-Mood = Literal["better", "not shown", "worse", "mixed", "unknown"]
-
 
 _TITLES = {
     "better": "Better",
@@ -44,35 +41,11 @@ def verdict_of(contest: Contest) -> Verdict:
     if not duels:
         return _alone(contest)
     first = duels[0]
-    mood = _mood(duels)
+    mood = mood_of(duels)
     if contest.seen and mood == "better":
         return Verdict("not shown", _seen(first), _details(contest, duels), _tiles(contest, first))
-    sentence = f"{_claim(first)}{_but(duels)}: {_numbers(first)}."
+    sentence = f"{claim_of(duels)}: {_numbers(first)}."
     return Verdict(mood, sentence, _details(contest, duels), _tiles(contest, first))
-
-
-def _mood(duels: tuple[Duel, ...]) -> Mood:
-    first = duels[0].outcome
-    others = {duel.outcome for duel in duels[1:]}
-    against = {"better": "worse", "worse": "better"}.get(first)
-    return "mixed" if against in others else first
-
-
-def _claim(duel: Duel) -> str:
-    words = {
-        "better": f"{duel.a} ranks better than {duel.b}",
-        "worse": f"{duel.a} ranks worse than {duel.b}",
-        "not shown": f"{duel.a} is not shown to be better than {duel.b}",
-    }
-    return words[duel.outcome]
-
-
-def _but(duels: tuple[Duel, ...]) -> str:
-    """The metrics that say the opposite of the first."""
-    first = duels[0]
-    against = {"better": "worse", "worse": "better"}.get(first.outcome)
-    named = [duel.measure.name for duel in duels[1:] if duel.outcome == against]
-    return f" by {first.measure.name}, but {against} by {' and '.join(named)}" if named else ""
 
 
 def _numbers(duel: Duel) -> str:

@@ -1,21 +1,21 @@
-"""A band: a line of a figure by rank, and how far each point may be off."""
+"""A band: a line of a figure over ranks or sizes, and how far each point may be off."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from owpc_ltr.reporting.charts.common import AFTER, Spec, layered, numbers
+from owpc_ltr.reporting.charts.common import AFTER, Spec, layered
 
 
-def band(rows: Sequence[tuple[int, float, float, float]], x: str, y: str) -> Spec:
-    """A line through (rank, value), an area from low to high."""
-    values = [
-        {"rank": rank, "value": value, "low": low, "high": high} for rank, value, low, high in rows
-    ]
-    across = numbers(
-        "rank", x, zero=False, axis={"format": "d", "tickMinStep": 1}, scale={"nice": False}
-    )
-    up = numbers("value", y, axis={"format": "~%", "tickCount": 5}, scale={"domain": [0, 1]})
+def band(
+    rows: Sequence[tuple[int, float, float, float]], across: Spec, up: Spec, digits: tuple[str, str]
+) -> Spec:
+    """A line through (x, value), an area from low to high.
+
+    `across` and `up` are the axes of `x` and `value`, `digits` their formats under the pointer.
+    """
+    values = [{"x": x, "value": value, "low": low, "high": high} for x, value, low, high in rows]
+    of_x, of_value = digits
     return layered(
         values,
         [
@@ -29,10 +29,10 @@ def band(rows: Sequence[tuple[int, float, float, float]], x: str, y: str) -> Spe
                     "x": across,
                     "y": up,
                     "tooltip": [
-                        {"field": "rank", "title": x},
-                        {"field": "value", "title": y, "format": ".1%"},
-                        {"field": "low", "title": "at least", "format": ".1%"},
-                        {"field": "high", "title": "at most", "format": ".1%"},
+                        {"field": "x", "title": across["title"], "format": of_x},
+                        {"field": "value", "title": up["title"], "format": of_value},
+                        {"field": "low", "title": "at least", "format": of_value},
+                        {"field": "high", "title": "at most", "format": of_value},
                     ],
                 },
             },

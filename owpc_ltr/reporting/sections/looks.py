@@ -8,7 +8,7 @@ from owpc_ltr.behaviour.look_spread import GROUPS, look_interval
 from owpc_ltr.behaviour.models import Chosen
 from owpc_ltr.data.click_counts import ClickCounts
 from owpc_ltr.reporting.blocks import Block, Chart, Section, Table
-from owpc_ltr.reporting.charts.band import band
+from owpc_ltr.reporting.charts.by_rank import by_rank
 from owpc_ltr.reporting.charts.lines import lines
 
 _DRAWN = 30
@@ -50,7 +50,7 @@ def _own(counts: ClickCounts, chosen: Chosen) -> Chart:
     return Chart(
         "looks",
         f"Looks at each rank, by {chosen.name}",
-        band(drawn, "rank", "looks"),
+        by_rank(drawn, "looks"),
         f"{falls} {sure}",
         Table(
             "Looks at each rank",
