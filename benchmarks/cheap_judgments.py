@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from typing import NamedTuple
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -42,29 +43,15 @@ DRAWN_JUDGES = 20
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Coverage of prediction-powered intervals.")
-    parser.add_argument("data")
-    parser.add_argument("rankers", nargs=2)
-    parser.add_argument("--metric", default="ndcg@10")
-    parser.add_argument("--n", type=int, nargs="+", default=[50, 100, 200])
-    parser.add_argument("--queries", type=int, help="Of so many in a resample; default: all.")
-    parser.add_argument("--resamples", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0)
+    parser = parser_of("Coverage of prediction-powered intervals.", [50, 100, 200])
     asked = parser.parse_args()
-    data = ltr.read_dataset(asked.data)
-    metric = parse_metric(asked.metric)
-    scores = [dataset_scores(ranker_of(one, data), data) for one in asked.rankers]
-    human = difference(metric, scores, data, data.labels)
-    width = asked.queries or data.n_queries
-    print(f"{data.n_queries} queries, {width} a resample; true {metric} difference "
-          f"{human.mean():+.4f}, {np.mean(human == 0):.0%} ties")  # fmt: skip
+    studied = studied_of(asked)
+    data, metric, scores = studied.data, studied.metric, studied.scores
+    human, width = studied.human, studied.width
     print("judge       n    λ   coverage  human  cheap  fitted  width  unpaired  judgments")
     for false_positives, false_negatives in JUDGES:
         rng = np.random.default_rng(asked.seed)
-        cheap = np.array([
-            difference(metric, scores, data, judge(data, false_positives, false_negatives, rng))
-            for _ in range(DRAWN_JUDGES)
-        ])  # fmt: skip
+        cheap = studied.cheap(false_positives, false_negatives, rng)
         own = np.random.default_rng(asked.seed + 1)
         labels = judge(data, false_positives, false_negatives, own)
         one, more = controls(metric, scores, data, labels)
@@ -73,6 +60,53 @@ def main() -> None:
         for n in asked.n:
             told = resampled(human, cheap, width, n, asked.resamples, rng)
             print(f"{false_positives:3.0%}/{false_negatives:3.0%} {n:5d} {told}", flush=True)
+
+
+class Studied(NamedTuple):
+    """Two rankers on some data: `human` is their true difference by query."""
+
+    data: RankingDataset
+    metric: Metric
+    scores: list[Vector]
+    human: Vector
+    width: int
+
+    def cheap(
+        self, false_positives: float, false_negatives: float, rng: np.random.Generator
+    ) -> Vector:
+        """The differences by some judges that err alike, one row a judge."""
+        return np.array([
+            difference(
+                self.metric, self.scores, self.data,
+                judge(self.data, false_positives, false_negatives, rng),
+            )
+            for _ in range(DRAWN_JUDGES)
+        ])  # fmt: skip
+
+
+def parser_of(description: str, n: list[int]) -> argparse.ArgumentParser:
+    """What is asked of a study of two rankers, with so many human-judged queries by default."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("data")
+    parser.add_argument("rankers", nargs=2)
+    parser.add_argument("--metric", default="ndcg@10")
+    parser.add_argument("--n", type=int, nargs="+", default=n)
+    parser.add_argument("--queries", type=int, help="Of so many in a resample; default: all.")
+    parser.add_argument("--resamples", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    return parser
+
+
+def studied_of(asked: argparse.Namespace) -> Studied:
+    """What was asked for, read and told of in a line."""
+    data = ltr.read_dataset(asked.data)
+    metric = parse_metric(asked.metric)
+    scores = [dataset_scores(ranker_of(one, data), data) for one in asked.rankers]
+    human = difference(metric, scores, data, data.labels)
+    width = asked.queries or data.n_queries
+    print(f"{data.n_queries} queries, {width} a resample; true {metric} difference "
+          f"{human.mean():+.4f}, {np.mean(human == 0):.0%} ties")  # fmt: skip
+    return Studied(data, metric, scores, human, width)
 
 
 def judge(

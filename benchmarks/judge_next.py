@@ -20,33 +20,23 @@ judges' differences over all queries.
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Iterator
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from cheap_judgments import DRAWN_JUDGES, JUDGES, difference, judge
+from cheap_judgments import JUDGES, parser_of, studied_of
 
-import owpc_ltr as ltr
-from owpc_ltr.api.evaluation import ranker_of
 from owpc_ltr.arrays import Vector
 from owpc_ltr.evaluation.next_queries import draw_next, strata_by_size
 from owpc_ltr.evaluation.prediction_powered import PredictionPowered, prediction_powered
-from owpc_ltr.metrics import parse_metric
-from owpc_ltr.models.reordering import dataset_scores
 
 WAYS = ("at random", "judge next", "half and half", "strata forgotten")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Queries drawn by judge next, and at random.")
-    parser.add_argument("data")
-    parser.add_argument("rankers", nargs=2)
-    parser.add_argument("--metric", default="ndcg@10")
-    parser.add_argument("--n", type=int, nargs="+", default=[50, 100, 200, 400])
-    parser.add_argument("--queries", type=int, help="Of so many in a resample; default: all.")
+    parser = parser_of("Queries drawn by judge next, and at random.", [50, 100, 200, 400])
     parser.add_argument(
         "--judges",
         type=errors,
@@ -54,27 +44,17 @@ def main() -> None:
         default=JUDGES,
         help="False positives and false negatives in percent, as 1/15.",
     )
-    parser.add_argument("--resamples", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
-    data = ltr.read_dataset(asked.data)
-    metric = parse_metric(asked.metric)
-    scores = [dataset_scores(ranker_of(one, data), data) for one in asked.rankers]
-    human = difference(metric, scores, data, data.labels)
-    width = asked.queries or data.n_queries
-    print(f"{data.n_queries} queries, {width} a resample; true {metric} difference "
-          f"{human.mean():+.4f}, {np.mean(human == 0):.0%} ties")  # fmt: skip
+    studied = studied_of(asked)
+    human = studied.human
     print("judge         r     n  queries drawn       λ  coverage  human  width  judgments")
     for false_positives, false_negatives in asked.judges:
         rng = np.random.default_rng(asked.seed)
-        cheap = np.array([
-            difference(metric, scores, data, judge(data, false_positives, false_negatives, rng))
-            for _ in range(DRAWN_JUDGES)
-        ])  # fmt: skip
+        cheap = studied.cheap(false_positives, false_negatives, rng)
         r = np.corrcoef(cheap.ravel(), np.tile(human, len(cheap)))[0, 1]
         errs = f"{100 * false_positives:3g}%/{100 * false_negatives:2g}%"
         for n in asked.n:
-            for told in compared(human, cheap, width, n, asked.resamples, rng):
+            for told in compared(human, cheap, studied.width, n, asked.resamples, rng):
                 print(f"{errs:<9} {r:5.2f} {n:5d}  {told}", flush=True)
 
 

@@ -109,7 +109,10 @@ def clicks(
         bool,
         typer.Option("--ips", help="Clicks themselves, weighted by how few look at their rank."),
     ] = False,
-    clip: Annotated[float, typer.Option(help="The greatest weight of a click, with --ips.")] = 10.0,
+    clip: Annotated[
+        float | None,
+        typer.Option(help="The greatest weight of a click, with --ips; default: 10."),
+    ] = None,
     from_ubi: Annotated[
         bool, typer.Option("--from-ubi", help="Read User Behavior Insights out of the cluster.")
     ] = False,
@@ -129,7 +132,9 @@ def clicks(
     as_srw: Annotated[
         bool, typer.Option("--as-srw", help="The ratings of Search Relevance Workbench's COEC.")
     ] = False,
-    srw_max_rank: Annotated[int, typer.Option(min=1, help="Its maxRank, with --as-srw.")] = 20,
+    srw_max_rank: Annotated[
+        int | None, typer.Option(min=1, help="Its maxRank, with --as-srw; default: 20.")
+    ] = None,
     report: Report = None,
     settings: Settings = None,
     plugin: PluginFiles = None,
@@ -150,12 +155,21 @@ def clicks(
         raise UsageError("--from-ubi knows its columns, and goes without --columns and --as-srw")
     if slices and not from_ubi:
         raise UsageError("--slices are those of --from-ubi: add it, or leave them out")
+    if clip is not None and not ips:
+        raise UsageError("--clip is for the weights of --ips: add it, or leave --clip out")
+    if srw_max_rank is not None and not as_srw:
+        raise UsageError("--srw-max-rank is of --as-srw: add it, or leave the rank out")
+    if (ips or as_srw) and (grades, weights, query_weights) != ("0..4", "certainty", "none"):
+        raise UsageError(
+            f"{'--ips' if ips else '--as-srw'} has grades and weights of its own: leave --grades, "
+            "--weights and --query-weights out"
+        )
     if as_srw:
         if ips or model != "auto" or index is not None:
             raise UsageError("--as-srw has a model of its own: leave --ips, --model, --index out")
         if report is not None:
             raise UsageError("--as-srw fits no click model that a page could show: leave out one")
-        _judge_as_srw(_file(events), out, named, srw_max_rank, cleaning, as_json=as_json)
+        _judge_as_srw(_file(events), out, named, srw_max_rank or 20, cleaning, as_json=as_json)
         return
     if from_ubi:
         with progress() as show:
@@ -179,7 +193,7 @@ def clicks(
         found, asked=(("log", ubi_events if events is None else events.name), *found.asked)
     )
     if ips:
-        _write_weighted(found, clip, out, report, as_json=as_json)
+        _write_weighted(found, 10.0 if clip is None else clip, out, report, as_json=as_json)
         return
     found.write(out)
     if report is not None:

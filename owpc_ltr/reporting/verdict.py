@@ -42,7 +42,7 @@ def verdict_of(contest: Contest) -> Verdict:
         return _alone(contest)
     first = duels[0]
     mood = mood_of(duels)
-    if contest.seen and mood == "better":
+    if contest.seen and mood in {"better", "mixed"}:
         return Verdict("not shown", _seen(first), _details(contest, duels), _tiles(contest, first))
     sentence = f"{claim_of(duels)}: {_numbers(first)}."
     return Verdict(mood, sentence, _details(contest, duels), _tiles(contest, first))

@@ -91,6 +91,10 @@ def test_queries_that_it_learned_from_show_nothing() -> None:
     told = verdict(found, seen=True)
     assert told.mood == "not shown"
     assert "learned from these very queries" in told.sentence
+    # Nor where another metric says the opposite.
+    told = verdict(found, (LESS, comparison(0.1, 0.2), 0.01), seen=True)
+    assert told.mood == "not shown"
+    assert "ranks better" not in told.sentence
 
 
 def test_a_difference_that_is_not_shown_is_not_called_equal() -> None:

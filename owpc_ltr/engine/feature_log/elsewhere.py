@@ -121,7 +121,10 @@ def _asking(job: Job, engine: Engine, moment: Pinned, processes: int) -> Asking:
             "workers: allow more, or take fewer workers"
         )
     if options.rate is not None and options.rate / processes < LEAST_RATE:
-        raise UsageError(f"rate {options.rate} cannot be shared by {processes} workers")
+        raise UsageError(
+            f"rate {options.rate} is less than {LEAST_RATE} for each of {processes} workers: allow "
+            "more, or take fewer workers"
+        )
     share = replace(
         options,
         in_flight=max(1, options.most_in_flight // processes),

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from owpc_ltr.evaluation.judge_agreement import Agreement
 from owpc_ltr.evaluation.prediction_powered import Estimate
 from owpc_ltr.reporting.blocks import Block, Chart, Facts, Section, Table, Text
-from owpc_ltr.reporting.charts.forest import Interval, forest
+from owpc_ltr.reporting.charts.forest import Interval
 from owpc_ltr.reporting.contest import Outcome
 from owpc_ltr.reporting.figures import interval, p_words, signed
 from owpc_ltr.reporting.powered import PoweredDuel
+from owpc_ltr.reporting.sections.differences import differences_chart
 
 
 def cheap_section(duels: Sequence[PoweredDuel], a: str, b: str | None) -> Section | None:
@@ -51,21 +52,10 @@ def _forest(duels: Sequence[PoweredDuel], pairs: int) -> Chart:
     told = "; ".join(
         f"{row.label} {signed(row.value)} ({interval(row.low, row.high)})" for row in rows
     )
-    return Chart(
-        "cheap-judgments",
-        f"{first.a} against {first.b}, by each judge",
-        forest(rows, f"difference of {what}"),
-        f"Differences with 95 % intervals: {told}.",
-        Table(
-            f"Differences of {first.a} from {first.b}",
-            ("by", "difference", "95 % low", "95 % high", "verdict"),
-            tuple(
-                (row.label, signed(row.value), signed(row.low), signed(row.high), row.outcome)
-                for row in rows
-            ),
-        ),
-        ("▶ better", "● not shown", "◀ worse"),
-    )
+    title = f"{first.a} against {first.b}, by each judge"
+    words = f"Differences with 95 % intervals: {told}."
+    caption = f"Differences of {first.a} from {first.b}"
+    return differences_chart("cheap-judgments", title, rows, what, words, caption, "by")
 
 
 def _row(label: str, one: Estimate, outcome: Outcome) -> Interval:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from owpc_ltr.reporting.blocks import Block, Chart, Section, Table, Text
-from owpc_ltr.reporting.charts.forest import Interval, forest
+from owpc_ltr.reporting.charts.forest import Interval
 from owpc_ltr.reporting.contest import Contest, Contestant, Duel
 from owpc_ltr.reporting.figures import amount, interval, p_words, signed
+from owpc_ltr.reporting.sections.differences import differences_chart
 
 
 def comparison_section(contest: Contest) -> Section:
@@ -65,21 +66,8 @@ def _forest(duels: list[Duel], name: str, labels: list[str]) -> Chart:
         f"{row.label} {signed(row.value)} ({interval(row.low, row.high)}), {row.outcome}"
         for row in rows
     )
-    return Chart(
-        name,
-        title,
-        forest(rows, f"difference of {what}"),
-        f"Differences from {duels[0].b}, with 95 % intervals: {told}.",
-        Table(
-            f"Differences from {duels[0].b}",
-            ("of", "difference", "95 % low", "95 % high", "verdict"),
-            tuple(
-                (row.label, signed(row.value), signed(row.low), signed(row.high), row.outcome)
-                for row in rows
-            ),
-        ),
-        ("▶ better", "● not shown", "◀ worse"),
-    )
+    words = f"Differences from {duels[0].b}, with 95 % intervals: {told}."
+    return differences_chart(name, title, rows, what, words, f"Differences from {duels[0].b}", "of")
 
 
 def _means(contest: Contest) -> Table:
