@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.data.arrow_numbers import numbers_in
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.evaluation.verdict import Doubt
 
 _FEWEST_QUERIES = 20
 _FEWEST_PAIRS = 1_000
@@ -24,22 +25,6 @@ _MANY = 0.5
 _SEPARATED = 0.98
 _FEW_JUDGED = 0.3
 _SEED = 0
-
-
-@dataclass(frozen=True)
-class Doubt:
-    """What looks harmful, which check says so, of which columns, and what to do."""
-
-    check: str
-    message: str
-    advice: str
-    columns: tuple[str, ...] = ()
-    joint: str = "; "
-
-    @property
-    def line(self) -> str:
-        """The message and the advice."""
-        return f"{self.message}{self.joint}{self.advice}"
 
 
 def judgment_findings(

@@ -21,7 +21,7 @@ from owpc_ltr.evaluation.crossfitted_slopes import crossfitted_slopes
 from owpc_ltr.evaluation.judge_agreement import Agreement, agreement_of
 from owpc_ltr.evaluation.sample_randomness import p_of_random
 from owpc_ltr.evaluation.sampled_queries import SampledQueries, sampled_queries
-from owpc_ltr.evaluation.significance import LEVEL
+from owpc_ltr.evaluation.verdict import LEVEL
 from owpc_ltr.evaluation.weighted_means import mean_of, standard_error
 
 FEWEST = 30

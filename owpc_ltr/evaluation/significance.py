@@ -17,10 +17,9 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.bootstrap import Interval, bca_interval
 from owpc_ltr.evaluation.sign_flips import ROUNDING, SignFlips, sign_flips
+from owpc_ltr.evaluation.verdict import LEVEL
 from owpc_ltr.evaluation.weighted_means import mean_of, standard_error
 
-LEVEL = 0.05
-"""Two-sided level of the tests; the interval covers one minus it."""
 POWER = 0.8
 """The chance of finding an effect of the size called detectable."""
 

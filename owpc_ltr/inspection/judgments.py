@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator
 import numpy as np
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.evaluation.judgment_checks import Doubt, judgment_doubts
+from owpc_ltr.evaluation.judgment_checks import judgment_doubts
+from owpc_ltr.evaluation.verdict import Doubt
 from owpc_ltr.inspection import thresholds
 from owpc_ltr.inspection.finding import WARNING, Finding
 from owpc_ltr.inspection.sample import sampled

@@ -9,7 +9,8 @@ import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.evaluation.bootstrap import bca_interval
-from owpc_ltr.evaluation.significance import LEVEL, Comparison
+from owpc_ltr.evaluation.significance import Comparison
+from owpc_ltr.evaluation.verdict import LEVEL
 
 Outcome = Literal["better", "not shown", "worse"]
 

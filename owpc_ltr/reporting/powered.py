@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from owpc_ltr.evaluation.prediction_powered import Estimate, PredictionPowered, strength_in_words
 from owpc_ltr.evaluation.sample_randomness import doubts_of_sample
-from owpc_ltr.evaluation.significance import LEVEL
+from owpc_ltr.evaluation.verdict import LEVEL
 from owpc_ltr.reporting.blocks import Tile
 from owpc_ltr.reporting.claims import Mood, claim_of, mood_of
 from owpc_ltr.reporting.contest import Measure, Outcome

@@ -12,7 +12,8 @@ import pyarrow as pa
 from owpc_ltr.arrays import Vector
 from owpc_ltr.evaluation.evaluate import Measured
 from owpc_ltr.evaluation.prediction_powered import PredictionPowered
-from owpc_ltr.evaluation.significance import LEVEL, Comparison
+from owpc_ltr.evaluation.significance import Comparison
+from owpc_ltr.evaluation.verdict import LEVEL
 from owpc_ltr.metrics import Metric
 
 

@@ -21,7 +21,6 @@ from owpc_ltr.evaluation.evaluate import Measured
 from owpc_ltr.evaluation.multiple_comparisons import holm, holm_level
 from owpc_ltr.evaluation.sign_flips import SignFlips, sign_flips
 from owpc_ltr.evaluation.significance import (
-    LEVEL,
     Comparison,
     Paired,
     check_resamples,
@@ -29,6 +28,7 @@ from owpc_ltr.evaluation.significance import (
     generators,
     paired,
 )
+from owpc_ltr.evaluation.verdict import LEVEL
 from owpc_ltr.evaluation.weighted_means import mean_of
 
 Progress = Callable[[str, float | None], None]
