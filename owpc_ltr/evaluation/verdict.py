@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -38,6 +38,10 @@ class Doubt:
         """The message and the advice."""
         return f"{self.message}{self.joint}{self.advice}"
 
+    def as_dict(self) -> dict[str, str]:
+        """The check, what it found and what would settle it, as JSON."""
+        return {"check": self.check, "message": self.message, "advice": self.advice}
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -58,9 +62,8 @@ class Verdict:
         """The outcome and its reasons as JSON."""
         return {
             "outcome": str(self.outcome),
-            "reasons": [{"check": d.check, "message": d.message, "advice": d.advice}
-                        for d in self.doubts],
-        }  # fmt: skip
+            "reasons": [doubt.as_dict() for doubt in self.doubts],
+        }
 
 
 def decide(
@@ -82,3 +85,20 @@ def decide(
     if not p < LEVEL or not (low > 0 or high < 0):
         return Verdict(Outcome.NO_DIFFERENCE)
     return Verdict(Outcome.BETTER if (low > 0) == higher_is_better else Outcome.WORSE)
+
+
+def over_metrics(verdicts: Mapping[str, Verdict]) -> Verdict:
+    """The verdict on one pair of rankers by several metrics: that of the first metric.
+
+    It is `cannot tell` where another metric shows the opposite.
+    """
+    (name, first), *others = verdicts.items()
+    opposite = {Outcome.BETTER: Outcome.WORSE, Outcome.WORSE: Outcome.BETTER}.get(first.outcome)
+    against = [metric for metric, one in others if one.outcome == opposite]
+    if not against:
+        return first
+    return Verdict(Outcome.CANNOT_TELL, (Doubt(
+        "metrics-disagree",
+        f"metrics disagree: {first.outcome} by {name}, {opposite} by {' and '.join(against)}",
+        "state which metric decides before the comparison, and compare by that one",
+    ),))  # fmt: skip
