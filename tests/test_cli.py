@@ -154,7 +154,7 @@ def test_bad_training_data_is_named_by_file_and_line(
         (("evaluate", "nowhere.json", "good.txt"), 3, "nowhere.json"),
         (("evaluate", "good.txt", "good.txt"), 3, "not a model file"),
         (("evaluate", "model.json", "good.txt"), 3, "lacks 'title'"),
-        (("evaluate", "model.json", "good.txt", "--queries", "some"), 3, "'some'"),
+        (("evaluate", "model.json", "good.txt", "--queries", "some"), 2, "'some'"),
         (("nonsense",), 2, "nonsense"),
         (("featureset", "push", "good.txt", "--index", "i"), 3, "good.txt"),
         (("featureset", "push", "twice.json", "--index", "i"), 3, "'a'"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
@@ -10,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owpc_ltr.data.dataset import make_dataset
+from owpc_ltr.data.judgments.types import JudgedQuery
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.errors import Refused, UsageError
-from owpc_ltr.evaluation.held_out import held_out_caution, queries_of_side
+from owpc_ltr.evaluation.held_out import choose_queries
 from owpc_ltr.evaluation.live_lists import LiveLists, live_lists, within_window
 from owpc_ltr.metrics import parse_metric
 
@@ -131,28 +132,18 @@ def test_a_missed_document_is_worth_nothing_in_a_metric_without_a_cutoff() -> No
         assert lists.unjudged_irrelevant(within_window(parse_metric(name), 4)).tolist() == [0.0]
 
 
-def test_held_out_queries_are_told_by_their_ids_alone() -> None:
-    split = HashSplit(0.2, 0.3)
-    ids = [f"q{number}" for number in range(200)]
-    data = make_dataset(np.zeros((200, 1)), np.zeros(200), ids)
-    record = {"source": {"split": split.as_dict()}}
-    chosen, side = queries_of_side(record, ids)
-    assert side == "test"
-    assert chosen.tolist() == np.flatnonzero(split.sides(data) == "test").tolist()
-    assert queries_of_side(record, ids, "all")[0].tolist() == list(range(200))
-    sides = [set(queries_of_side(record, ids, s)[0].tolist()) for s in ("train", "validation")]
-    assert not set(chosen.tolist()) & (sides[0] | sides[1])
+def asked(names: Sequence[str]) -> list[JudgedQuery]:
+    return [JudgedQuery(name, {"keywords": name}, ["d"], np.ones(1, np.float32)) for name in names]
 
 
 def test_where_nothing_is_known_of_the_training_all_queries_count_and_it_is_said() -> None:
-    chosen, side = queries_of_side({}, ["a", "b"])
-    assert (chosen.tolist(), side) == ([0, 1], "all")
-    assert "flatter" in held_out_caution({}, side, "the model")[0]
-    assert held_out_caution({"source": {"split": {"test": 0.1}}}, "test", "the model") == []
-    with pytest.raises(Refused, match="without a split"):
-        queries_of_side({}, ["a"], "test")
+    chosen = choose_queries({"m": {}}, asked(["a", "b"]))
+    assert (chosen.queries.tolist(), chosen.side) == ([0, 1], "all")
+    assert "flatter" in chosen.warnings[0]
+    with pytest.raises(Refused, match="nothing tells the test queries of this data"):
+        choose_queries({"m": {}}, asked(["a"]), "test")
     with pytest.raises(UsageError, match="no side"):
-        queries_of_side({}, ["a"], "left")
+        choose_queries({"m": {}}, asked(["a"]), "left")
     inside = [name for name in map(str, range(50)) if HashSplit().sides_of([name])[0] == "train"]
-    with pytest.raises(Refused, match="none of the"):
-        queries_of_side({"source": {"split": HashSplit().as_dict()}}, inside)
+    with pytest.raises(Refused, match="no query is held out from m"):
+        choose_queries({"m": {"source": {"split": HashSplit().as_dict()}}}, asked(inside))

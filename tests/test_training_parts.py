@@ -114,7 +114,7 @@ def test_an_evaluation_has_the_same_numbers_as_in_memory(folder: Path) -> None:
             else:
                 np.testing.assert_allclose(a.to_numpy(), b.to_numpy(), rtol=1e-14)
     tied = LinearModel(names, np.zeros(5))
-    assert ltr.evaluate(tied, parts).warnings[0].startswith("all scores are equal")
+    assert any(one.startswith("all scores are equal") for one in ltr.evaluate(tied, parts).warnings)
 
 
 def test_a_model_of_the_folder_knows_its_test_queries_wherever_they_are(folder: Path) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from owpc_ltr.api.cluster import connect
 from owpc_ltr.api.compared_data import Data, read_data
@@ -18,22 +17,18 @@ from owpc_ltr.api.compared_rankers import Asked
 from owpc_ltr.api.live import judged_queries, with_params
 from owpc_ltr.api.live_rankers import LiveRanker, LiveRankers, LiveSearch
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.types import JudgedQuery
 from owpc_ltr.data.judgments.weights import Weighed, importance_of
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.partitioned.in_memory import in_memory
 from owpc_ltr.data.query_texts import query_text
 from owpc_ltr.data.runs import TrecRun
-from owpc_ltr.data.sources import known_sides
-from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import serve_all
 from owpc_ltr.evaluation.comparing.on_lists import measure_lists
 from owpc_ltr.evaluation.comparing.result import RankerComparison
 from owpc_ltr.evaluation.comparing.side_by_side import ComparedQueries, side_by_side
-from owpc_ltr.evaluation.comparing.unseen import choose_queries
-from owpc_ltr.evaluation.held_out import held_out_caution
+from owpc_ltr.evaluation.held_out import choose_queries
 from owpc_ltr.evaluation.judgment_checks import live_findings
 from owpc_ltr.evaluation.live_lists import LiveLists, live_lists, within_window
 from owpc_ltr.evaluation.unused_weights import UNUSED
@@ -62,8 +57,7 @@ def compare_live(asked: Asked, data: Data | Path | str, search: LiveSearch) -> R
             for name, ranker in rankers.items()
             if isinstance(ranker, LiveRanker) and ranker.record is not None
         }
-        sides = {name: _sides(record, judged, given) for name, record in records.items()}
-        chosen = choose_queries(sides, len(judged), asked.queries)
+        chosen = choose_queries(records, judged, asked.queries)
         left = [judged[number] for number in chosen.queries.tolist()]
         lists = _lists(rankers, left, search, asked)
     of = ComparedQueries(
@@ -72,7 +66,7 @@ def compare_live(asked: Asked, data: Data | Path | str, search: LiveSearch) -> R
         _weights(left) if asked.weighted else None,
         chosen.side,
         (*chosen.notes, f"lists are of the whole index, their first {search.window} documents"),
-        (*_cautions(records, sides), *_unused(left), *_findings(lists, search.window)),
+        (*chosen.warnings, *_unused(left), *_findings(lists, search.window)),
     )
     values = {
         name: measure_lists(one, asked.how.metrics, asked.how.unjudged)
@@ -108,28 +102,6 @@ def _lists(
         dict(zip(query.document_ids, map(float, query.grades), strict=True)) for query in judged
     ]
     return {name: live_lists(ranked[name], grades, search.window) for name in rankers}
-
-
-def _sides(
-    record: Mapping[str, Any], judged: Sequence[JudgedQuery], data: Any
-) -> NDArray[np.str_] | None:
-    """On which side each query was: as the data themselves tell, else by the hash of its id."""
-    known = known_sides(record, data) if isinstance(data, RankingDataset) else None
-    split = (record.get("source") or {}).get("split")
-    if known is not None or split is None:
-        return known
-    return HashSplit(**split).sides_of([query.query_id for query in judged])
-
-
-def _cautions(
-    records: Mapping[str, Mapping[str, Any]], sides: Mapping[str, NDArray[np.str_] | None]
-) -> list[str]:
-    return [
-        caution
-        for name, record in records.items()
-        if sides[name] is None
-        for caution in held_out_caution(record, "all", name)
-    ]
 
 
 def _findings(lists: Mapping[str, LiveLists], window: int) -> list[str]:

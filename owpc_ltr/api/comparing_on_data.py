@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,13 +15,12 @@ from owpc_ltr.data.judgments.types import Judgments
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.partitioned.in_memory import head_of, in_memory
 from owpc_ltr.data.runs import TrecRun
-from owpc_ltr.data.sources import known_sides
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.comparing.on_data import Ranking, measure_on_data
 from owpc_ltr.evaluation.comparing.result import RankerComparison
 from owpc_ltr.evaluation.comparing.side_by_side import ComparedQueries, side_by_side
-from owpc_ltr.evaluation.comparing.unseen import Chosen, choose_queries
 from owpc_ltr.evaluation.evaluate import model_data
+from owpc_ltr.evaluation.held_out import ChosenQueries, choose_queries
 from owpc_ltr.evaluation.judgment_checks import judgment_findings
 from owpc_ltr.evaluation.unused_weights import unused_weights
 from owpc_ltr.models.reordering import FEATURE, ReorderingModel
@@ -33,7 +33,7 @@ class ChosenData(NamedTuple):
 
     rankers: dict[str, Ranking]
     part: Dataset
-    chosen: Chosen
+    chosen: ChosenQueries
 
 
 def compare_on_data(
@@ -50,7 +50,7 @@ def compare_on_data(
         found.weights if asked.weighted else None,
         chosen.side,
         chosen.notes,
-        (*unused_weights(part), *judgment_findings(head_of(part))),
+        (*chosen.warnings, *unused_weights(part), *judgment_findings(head_of(part))),
     )
     return side_by_side(found.rankers, found.baselines, of, asked.how)
 
@@ -66,9 +66,7 @@ def chosen_data(
     }
     for ranker in rankers.values():
         _check_features(ranker, given, whole)
-    records = {name: _record(ranker) for name, ranker in rankers.items()}
-    sides = {name: known_sides(record, whole) for name, record in records.items() if record}
-    chosen = choose_queries(sides, whole.n_queries, asked.queries)
+    chosen = choose_queries(records_of(rankers), whole, asked.queries)
     part = whole if len(chosen.queries) == whole.n_queries else whole.select(chosen.queries)
     fields = _field_names(rankers)
     if fields:
@@ -105,8 +103,11 @@ def _no_features() -> UsageError:
     )
 
 
-def _record(ranker: Ranking) -> dict[str, Any]:
-    return {} if isinstance(ranker, TrecRun) else ranker.record
+def records_of(rankers: Mapping[str, Ranking]) -> dict[str, Mapping[str, Any]]:
+    """The record of each ranker's training; a run has none."""
+    return {
+        name: ranker.record for name, ranker in rankers.items() if not isinstance(ranker, TrecRun)
+    }
 
 
 def _field_names(rankers: dict[str, Ranking]) -> tuple[str, ...]:

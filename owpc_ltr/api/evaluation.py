@@ -29,7 +29,7 @@ WEIGHTED = "weighted by the importance of queries"
 class Evaluation:
     """The figures of a ranker on some queries, and of another one beside it.
 
-    `side` says which queries of the data they are: `test` (held out when it was trained), `all` …
+    `side` says which queries of the data they are: `test` (held out), `all` …
     `scores` has one score a document of `data`; None where these are a folder of parts. `against`
     is the other ranker's name. Where it is `weighted`, means and tests weigh each query by its
     importance.
@@ -124,11 +124,12 @@ def evaluate(
     """The metrics of a ranker on the queries of `data` that it was not trained on.
 
     `model` and `against` are models, their files, runs (`read_run`), or `feature:NAME`. `queries`:
-    `auto` takes the held-out ones where the model knows them, and says so where it does not; or
-    `all`, `train`, `validation`, `test`. Ties count their expected value unless a metric says
-    otherwise; each metric names its convention. `documents` is the file that was indexed, for
-    rerankers that read fields of documents. Means and tests weigh queries by their importance
-    (`query_weights`) unless `unweighted`. `seed` is the permutation test's. Data of `open_dataset`
+    `auto` takes the held-out ones: those that the model has not seen, by their ids and texts; where
+    its record does not tell, all, with a warning; or `all`, `train`, `validation`, `test`. Ties
+    count their expected value unless a metric says otherwise; each metric names its
+    convention. `documents` is the file that was indexed, for rerankers that read fields of
+    documents. Means and tests weigh queries by their importance (`query_weights`) unless
+    `unweighted`. `seed` is the permutation test's. Data of `open_dataset`
     are gone through part by part.
 
     Raises UsageError for a metric that there is not, BadInput for data with other features.
@@ -273,4 +274,4 @@ def _name(given: Any) -> str:
 
 def side_in_words(side: str) -> str:
     """Which queries a figure is of."""
-    return {"test": "held out when it was trained", "all": "all of them"}.get(side, f"{side} side")
+    return {"test": "held out", "all": "all of them"}.get(side, f"{side} side")

@@ -46,7 +46,7 @@ class LiveLists(Place):
         from owpc_ltr.data.judgments.weights import Weighed
         from owpc_ltr.engine.search.live_evaluation import evaluate_live
         from owpc_ltr.engine.search.serving import query_alone
-        from owpc_ltr.evaluation.held_out import held_out_caution, queries_of_side
+        from owpc_ltr.evaluation.held_out import choose_queries
         from owpc_ltr.evaluation.judgment_checks import live_findings
         from owpc_ltr.evaluation.unused_weights import UNUSED
         from owpc_ltr.metrics import Metric, parse_metric
@@ -56,15 +56,13 @@ class LiveLists(Place):
         with trying(self, model, index, featureset, join) as tried:
             where, query = tried.index, self.template(tried.index, proof.query)[0]
             question = proof.question(where, query, parsed, tried.featureset, seed)
-            ids = [one.query_id for one in question.queries]
-            chosen, side = queries_of_side(tried.record, ids, proof.queries)
-            kept = replace(question, queries=[question.queries[n] for n in chosen.tolist()])
+            chosen = choose_queries({"the model": tried.record}, question.queries, proof.queries)
+            kept = replace(question, queries=[question.queries[n] for n in chosen.queries.tolist()])
             before = query_alone(self.engine, self.store)
             found = evaluate_live(kept, before, tried.serve, proof.progress)
         doubts = live_findings(found.recall, found.judged, kept.window, found.n_queries)
         doubts += [UNUSED] if Weighed.among(kept.queries).documents else []
-        cautions = held_out_caution(tried.record, side, "the model")
-        return replace(found, side=side, warnings=(*cautions, *doubts))
+        return replace(found, side=chosen.side, warnings=(*chosen.warnings, *doubts))
 
     def check_judgments(
         self,

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.evaluation.risk_bounds import Bound
     from owpc_ltr.features.feature_set import FeatureSet
-    from owpc_ltr.interop.import_columns import Imported
     from owpc_ltr.interop.upgrade_report import UpgradeReport
     from owpc_ltr.models.reordering import ReorderingModel
     from owpc_ltr.protocols import ExportedFile, Model
@@ -75,14 +74,16 @@ def import_model(
     data: RankingDataset | None = None,
     missing: Literal["as-trained", "zero"] = "as-trained",
     source: str = "",
-) -> Imported:
-    """The model of another tool's file, told by its content, and what had to be changed of it.
+) -> Model:
+    """The model of another tool's file, told by its content.
 
     Its columns are named by `feature_names` (a file has one a line), by the feature set or by the
     data that it was trained on; left out, they are its own. `missing="zero"`: it was trained with
-    0 where a value was missing. `source` is what the record calls the data. Pickles are never read.
+    0 where a value was missing. `source` is what the record calls the data. What had to be changed
+    of the model is in its record (`record["imported"]["notes"]`). Pickles are never read.
     """
     from owpc_ltr.data.joined_tables.source import as_joined, sources_in
+    from owpc_ltr.data.sources import source_of
     from owpc_ltr.features.loading import load_featureset
     from owpc_ltr.interop.import_columns import Columns, import_with, read_names
     from owpc_ltr.models.parity_samples import parity_samples_of
@@ -97,7 +98,7 @@ def import_model(
     if featureset is not None:
         columns = Columns(featureset.feature_names, {"featureset_hash": featureset.hash})
     if data is not None:
-        known = {"data": source, "fingerprint": data.fingerprint}
+        known = source_of(data, None, {"data": source, "fingerprint": data.fingerprint})
         record = {"featureset_hash": data.featureset_hash, "probes": parity_samples_of(data)}
         record |= as_joined(sources_in(data.manifest, "the dataset's manifest"))
         columns = Columns(data.feature_names, {**record, "source": known})

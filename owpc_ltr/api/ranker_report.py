@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,10 +115,7 @@ def _compared(
     )  # fmt: skip
     new = next(name for name in rankers if name != baseline)
     learned = _learned_from(rankers[new], data, found)
-    contest = contest_of_comparison(found, side_in_words, bool(learned))
-    if learned is None:
-        unsure = f"Whether {new} learned from some of these queries, its record does not tell."
-        contest = replace(contest, notes=(*contest.notes, unsure))
+    contest = contest_of_comparison(found, side_in_words, learned)
     chosen = _of(data, found)
     if not isinstance(chosen, RankingDataset):
         return [contest, chosen, *_models(rankers)]
@@ -144,14 +140,14 @@ def _of(data: Data, found: RankerComparison) -> Data:
     return data.select(np.array([place[one] for one in found.query_ids.to_pylist()]))
 
 
-def _learned_from(ranker: Any, data: Data, found: RankerComparison) -> bool | None:
-    """Whether a ranker learned from any query of a comparison; None where nobody can tell."""
+def _learned_from(ranker: Any, data: Data, found: RankerComparison) -> bool:
+    """Whether a ranker learned from any query of a comparison, as far as its record tells."""
     from owpc_ltr.data.sources import known_sides
 
-    record = getattr(ranker, "record", None)
-    sides = known_sides(record, data) if record else None
+    sides = known_sides(getattr(ranker, "record", {}), data)
     if sides is None:
-        return None if record and "loss" in record else False
+        # The warnings of the comparison say so.
+        return False
     side = dict(zip(data.query_ids.to_pylist(), sides.tolist(), strict=True))
     return any(side[query] == "train" for query in found.query_ids.to_pylist())
 

@@ -76,10 +76,10 @@ def import_model(
     from owpc_ltr.api.models import import_model as read
     from owpc_ltr.api.models import save_model
 
-    imported = read(file, missing=missing.value, **source.asked())
-    model, notes = imported.model, list(imported.notes)
+    model = read(file, missing=missing.value, **source.asked())
     save_model(model, out)
-    kind = (model.record.get("imported") or {}).get("format", "owpc-ltr")
+    imported = model.record["imported"]
+    kind, notes = imported.get("format", "owpc-ltr"), imported["notes"]
     names = list(model.feature_names)
     if as_json:
         about = {"model": str(out), "kind": model.kind, "format": kind}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,3 +14,16 @@ def query_text(params: Mapping[str, Any]) -> str:
     'alien 3'
     """
     return str(params.get("keywords", params.get("query", ", ".join(map(str, params.values())))))
+
+
+def normalised_text(text: str) -> str:
+    r"""The text without case, superfluous white space and compatibility forms (NFKC).
+
+    >>> normalised_text("  ALIEN\u00a0３ ")
+    'alien 3'
+    """
+    if not text.isascii():
+        plain = unicodedata.normalize("NFKC", text)
+        # Of letters that have one capital, case folding alone keeps two apart (dotless i).
+        text = unicodedata.normalize("NFKC", plain.upper().casefold())
+    return " ".join(text.lower().split())

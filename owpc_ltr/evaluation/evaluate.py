@@ -7,22 +7,20 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.runs import TrecRun
-from owpc_ltr.data.sources import known_sides
-from owpc_ltr.data.splits import HashSplit
-from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.errors import BadInput
+from owpc_ltr.evaluation.held_out import NothingHeldOut, check_side, choose_queries
 from owpc_ltr.evaluation.significance import Comparison, compare_paired
 from owpc_ltr.metrics import Metric, RankedQueries, tied_share, uneven, zero_score_baseline
 from owpc_ltr.protocols import Ranker
 
 Data = RankingDataset | PartitionedDataset
 D = TypeVar("D", bound=Data)
-SIDES = ("auto", "all", "train", "validation", "test")
+_NAME = "the model"
 
 
 @dataclass(frozen=True)
@@ -124,65 +122,35 @@ class EvaluationQueries(tuple[D, str]):
 def model_data(model: Ranker | TrecRun, data: D, side: str = "auto") -> EvaluationQueries[D]:
     """The queries to evaluate a model on, with the columns it expects, and which side they are.
 
-    `auto`: those that the model neither learned from nor was chosen on, as far as its record
-    tells (by the split, or by the queries themselves); where it saw them all, all, with a warning.
-    Raises BadInput where the features are others, and Refused where a side is asked for that the
-    model does not know.
+    `auto`: the held-out ones (see `choose_queries`); where the model saw them all, all, with a
+    warning. Raises BadInput where the features are others, and Refused where a side is asked for
+    that the model does not know.
     """
-    if side not in SIDES:
-        raise BadInput(f"no side is called '{side}': choose among {', '.join(SIDES)}")
-    record: dict[str, Any] = {}
+    check_side(side)
+    records: dict[str, Mapping[str, Any]] = {}
     if not isinstance(model, TrecRun):
         _check_features(model, data)
-        record = model.record
-    if side == "all":
-        return EvaluationQueries(data, "all")
-    known = known_sides(record, data)
-    if side == "auto":
-        return _unseen(data, known, record)
-    if known is None:
-        raise Refused(
-            f"the model does not know the {side} queries of this data: it was trained on other "
-            "data, or without a split; use --queries all"
-        )
-    return EvaluationQueries(_on_side(data, known, side, record), side)
-
-
-def _unseen(
-    data: D, known: NDArray[np.str_] | None, record: Mapping[str, Any]
-) -> EvaluationQueries[D]:
-    if known is None:
-        return EvaluationQueries(data, "all")
-    source = record.get("source") or {}
-    whole = source.get("split") is not None and source.get("fingerprint") == data.fingerprint
-    if (known == "test").any() or whole:
-        left_out = int((known != "test").sum())
+        records = {_NAME: model.record}
+    try:
+        chosen = choose_queries(records, data, side)
+    except NothingHeldOut as nothing:
+        if side != "auto":
+            raise
+        what = "was trained on" if (nothing.sides[_NAME] == "train").any() else "was chosen on"
         said = (
-            f"{left_out} of {data.n_queries} queries were left out: the model learned from them, "
-            "or was chosen on them"
+            f"these are the queries that it {what}: the figures flatter it; measure on others, or "
+            "keep some out (data.split())"
         )
-        warnings = (said,) if left_out and "queries" in source else ()
-        return EvaluationQueries(_on_side(data, known, "test", record), "test", warnings)
-    what = "was trained on" if (known == "train").any() else "was chosen on"
-    said = (
-        f"these are the queries that it {what}: the figures flatter it; measure on others, or "
-        "keep some out (data.split())"
-    )
-    return EvaluationQueries(data, "all", (said,))
-
-
-def _on_side(data: D, known: NDArray[np.str_], side: str, record: Mapping[str, Any]) -> D:
-    """The queries of one side. Raises BadInput where there is none."""
-    chosen = np.flatnonzero(known == side)
-    if len(chosen) == data.n_queries:
-        return data
-    split = (record.get("source") or {}).get("split")
-    if split is not None:
-        return HashSplit(**split).part(data, side)
-    if not len(chosen):
-        raise BadInput(f"none of the {data.n_queries} queries is a {side} query of the model")
-    # A selection is of the kind that it is from.
-    return cast(D, data.select(chosen))
+        return EvaluationQueries(data, "all", (said,))
+    part = data
+    if len(chosen.queries) < data.n_queries:
+        # A selection is of the kind that it is from.
+        part = cast(D, data.select(chosen.queries))
+    # Of its own data, everybody knows that some are not held out.
+    source = {} if not records else records[_NAME].get("source") or {}
+    own = source.get("split") is not None and source.get("fingerprint") == data.fingerprint
+    notes = () if own or side != "auto" else chosen.notes
+    return EvaluationQueries(part, chosen.side, (*notes, *chosen.warnings))
 
 
 def _check_features(model: Ranker, data: Data) -> None:

@@ -1,53 +1,145 @@
-"""Held-out queries: those that a model neither learned from nor was chosen on, by its record."""
+"""Held-out queries: those that no ranker learned from or was chosen on, by the rankers' records."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from owpc_ltr.data.splits import HashSplit
+from owpc_ltr.data.sources import (
+    Data,
+    Queries,
+    QueryDigests,
+    digests_of,
+    is_own,
+    known_by_id_alone,
+    known_sides,
+    tells_queries,
+)
 from owpc_ltr.errors import Refused, UsageError
-from owpc_ltr.evaluation.evaluate import SIDES
+from owpc_ltr.models.reordering import FEATURE
+
+SIDES = ("auto", "all", "train", "validation", "test")
+Records = Mapping[str, Mapping[str, Any]]
+"""The record of each ranker's training, by what the ranker is called."""
 
 
-def queries_of_side(
-    record: Mapping[str, Any], query_ids: Sequence[str], side: str = "auto"
-) -> tuple[NDArray[np.int64], str]:
-    """Which of the queries are on a side of the split that a model was trained with, and the side.
+class ChosenQueries(NamedTuple):
+    """The queries by number, which they are (`test`: held out), why these, and what is doubtful."""
 
-    `auto`: the test side; all of them where the record has no split. A query is told by its id
-    alone, so that it does not matter which documents of it are judged by now. Raises Refused for a
-    side without a query, or that the record does not know.
+    queries: NDArray[np.int64]
+    side: str
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+class NothingHeldOut(Refused):
+    """Every query was seen by a ranker; `sides` says by which."""
+
+    def __init__(self, message: str, sides: Mapping[str, NDArray[np.str_]]) -> None:
+        """Keep where each query was."""
+        super().__init__(message)
+        self.sides = sides
+
+
+def choose_queries(records: Records, queries: Queries, side: str = "auto") -> ChosenQueries:
+    """The queries on a side; `auto`: those that no ranker learned from, or was chosen on.
+
+    A query that a ranker has never seen is held out, whatever data it is in; one that it has seen
+    is recognised by its id or its text. Raises NothingHeldOut where no query is left, Refused where
+    no ranker knows of the side.
     """
+    check_side(side)
+    n_queries = queries.n_queries if isinstance(queries, Data) else len(queries)
+    if side == "all":
+        return ChosenQueries(np.arange(n_queries), "all")
+    trained = {name: record for name, record in records.items() if _is_trained(record)}
+    digests = digests_of(queries) if any(map(tells_queries, trained.values())) else None
+    sides = {name: known_sides(record, queries, digests) for name, record in trained.items()}
+    known = {name: on for name, on in sides.items() if on is not None}
+    doubts = tuple(_doubts(trained, known, queries))
+    if not known and side == "auto":
+        return ChosenQueries(np.arange(n_queries), "all", (), doubts)
+    if not known:
+        raise Refused(
+            f"nothing tells the {side} queries of this data: no record has the queries that "
+            f"{' and '.join(trained) or 'any of the rankers'} was trained on; use --queries all"
+        )
+    wanted = "test" if side == "auto" else side
+    left = np.flatnonzero(np.all([on == wanted for on in known.values()], axis=0))
+    why = "; ".join(_why(trained, known, wanted, digests))
+    if not len(left):
+        raise NothingHeldOut(
+            f"no query is {_IN_WORDS[wanted]} {_all_of(known)}: {why}; give other judged queries, "
+            "or use --queries all, which flatters whoever was trained on them",
+            known,
+        )
+    if len(left) == n_queries:
+        return ChosenQueries(left, wanted, (), doubts)
+    note = f"{len(left):,} of {n_queries:,} queries are {_IN_WORDS[wanted]} {_all_of(known)}: {why}"
+    return ChosenQueries(left, wanted, (note,), doubts)
+
+
+_IN_WORDS = {
+    "test": "held out from",
+    "train": "training queries of",
+    "validation": "validation queries of",
+}
+
+
+def check_side(side: str) -> None:
+    """Refuse what is no side."""
     if side not in SIDES:
         raise UsageError(f"no side is called '{side}': choose among {', '.join(SIDES)}")
-    split = (record.get("source") or {}).get("split")
-    if side == "all" or (side == "auto" and split is None):
-        return np.arange(len(query_ids)), "all"
-    if split is None:
-        raise Refused(
-            f"the model does not know the {side} queries: it was trained without a split; use "
-            "--queries all"
-        )
-    side = "test" if side == "auto" else side
-    chosen = np.flatnonzero(HashSplit(**split).sides_of(query_ids) == side)
-    if not len(chosen):
-        raise Refused(
-            f"none of the {len(query_ids)} queries is on the {side} side of the model's training: "
-            "give other judgments, or use --queries all"
-        )
-    return chosen, side
 
 
-def held_out_caution(record: Mapping[str, Any], side: str, whose: str) -> list[str]:
-    """What is not known of the queries that were chosen, if something is."""
-    split = (record.get("source") or {}).get("split")
-    if side == "all" and split is None:
-        return [
-            f"nothing tells which queries {whose} was trained on: if it was on these, the figures "
-            "flatter it"
-        ]
-    return []
+def _is_trained(record: Mapping[str, Any]) -> bool:
+    """Whether a record may be of a trained model: that of a single feature is of none."""
+    return not str(record.get("base", "")).startswith(FEATURE)
+
+
+def _all_of(known: Mapping[str, Any]) -> str:
+    return next(iter(known)) if len(known) == 1 else "all rankers"
+
+
+def _why(
+    records: Records,
+    known: Mapping[str, NDArray[np.str_]],
+    wanted: str,
+    digests: QueryDigests | None,
+) -> Iterator[str]:
+    """Of how many queries each ranker is the reason that they are left out."""
+    for name, on in known.items():
+        if wanted != "test":
+            yield f"{name} has {int((on == wanted).sum()):,}"
+            continue
+        counts = (int((on == one).sum()) for one in ("train", "validation"))
+        words = zip(("trained on", "chosen on"), counts, strict=True)
+        told = [f"{verb} {count:,}" for verb, count in words if count]
+        if told:
+            yield f"{name} was {' and '.join(told)} of them"
+        alone = 0 if digests is None else known_by_id_alone(records[name], digests)
+        if alone:
+            yield (
+                f"{alone:,} of these have the id of a query that {name} has seen, and another "
+                "text: give them other ids if they are other queries"
+            )
+
+
+def _doubts(
+    records: Records, known: Mapping[str, NDArray[np.str_]], queries: Queries
+) -> Iterator[str]:
+    """What is not known of the queries that models were trained on."""
+    for name, record in records.items():
+        if name not in known:
+            yield (
+                f"nothing tells which queries {name} was trained on: if it was on these, the "
+                "figures flatter it"
+            )
+        elif not tells_queries(record) and not is_own(record, queries):
+            yield (
+                f"the record of {name}, of an earlier version, has a split and not its queries: "
+                "which are held out is told by the hashes of their ids alone; train it again"
+            )

@@ -1,4 +1,4 @@
-"""An imported model put on a feature set's columns, with an account of what was changed."""
+"""An imported model put on a feature set's columns, with notes of what was changed."""
 
 from __future__ import annotations
 
@@ -35,17 +35,10 @@ class Columns:
     record: dict[str, Any] | None = None
 
 
-@dataclass(frozen=True)
-class Imported:
-    """A model of ours, and one line for each thing that was changed or that its file lacked."""
-
-    model: Model
-    notes: tuple[str, ...]
-
-
-def import_with(path: Path, columns: Columns, missing: Missing = "as-trained") -> Imported:
+def import_with(path: Path, columns: Columns, missing: Missing = "as-trained") -> Model:
     """Read a model file of any kind, and put the model on these columns (if there are any).
 
+    Its record has a note for each thing that was changed or that the file lacked.
     Raises BadInput where the file is no model, or needs a column that is not there.
     """
     model, is_own = read_model(path, columns.names)
@@ -63,7 +56,7 @@ def import_with(path: Path, columns: Columns, missing: Missing = "as-trained") -
     told = known.get("notes")
     earlier = [note for note in told if note not in notes] if isinstance(told, list) else []
     imported = {**known, "missing": missing, "notes": [*earlier, *notes]}
-    return Imported(with_record(model, {**record, "imported": imported}), tuple(notes))
+    return with_record(model, {**record, "imported": imported})
 
 
 def read_names(path: Path) -> tuple[str, ...]:

@@ -88,7 +88,7 @@ class RankLibTraining:
         ranklib.run(*words, "-save", str(model), "-silent")
         if not model.exists():
             raise Refused(f"RankLib's {self.ranker} wrote no model: it may lack memory")
-        return import_with(model, Columns(fold.training.feature_names), "zero").model
+        return import_with(model, Columns(fold.training.feature_names), "zero")
 
 
 def _own_scores(ranklib: RankLib, folder: Path, test: RankingDataset) -> Vector:

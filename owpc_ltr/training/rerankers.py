@@ -93,7 +93,7 @@ def fit_reranker(
 
     The base as it is is always a candidate, and kept unless another is better. Without validation
     queries there may be one candidate only, which is kept. `source` (files, split) goes into the
-    record as it is; without it, the record says which queries were learned from.
+    record, with the digests of the queries that the base and the reranker have seen.
     """
     candidates = plan.candidates()
     pairs = [plan.make(settings) for settings in candidates]
@@ -123,7 +123,7 @@ def fit_reranker(
     parts = pairs[0 if settings is None else candidates.index(settings)]
     record = {
         **_record(data, metric, parts, run),
-        "source": source_of(data, validation) if source is None else dict(source),
+        "source": source_of(data, validation, source, base.record),
         "chosen": settings,
         "validation": None if validation is None else best,
         "table": table if validation is not None else [],

@@ -119,8 +119,8 @@ def train(
 
     Of equal ones the first is kept, which is the more regularised. With several candidates and
     no validation queries UsageError is raised: training data would choose the least regularised.
-    `source` (files, split) goes into the model's record as it is; without it, the record says
-    which split the queries are from, or which queries they are.
+    `source` (files, split) goes into the model's record; without it, the split that the queries are
+    sides of. The record also has the digests of the queries.
     """
     candidates = plan.candidates()
     pairs = [plan.make(settings) for settings in candidates]
@@ -182,7 +182,7 @@ def recorded(
         **_from_what(known[0]),
         "feature_ranges": ranges,
         "warnings": list(warnings),
-        "source": source_of(*known) if source is None else dict(source),
+        "source": source_of(*known, source),
         "probes": parity_samples_of(known[0] if known[1] is None else known[1]),
         # What splits gained, and which may meet, is known to who grew the trees alone.
         **{key: fit.model.record[key] for key in _OF_TREES if key in fit.model.record},

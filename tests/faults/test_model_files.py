@@ -81,7 +81,7 @@ def _read(path: Path) -> Iterator[Any]:
 
 
 def _imported(path: Path) -> Any:
-    return import_with(path, Columns(NAMES)).model
+    return import_with(path, Columns(NAMES))
 
 
 def check_sound(ranker: Any, path: Path) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from owpc_ltr.data.arrow_numbers import numbers_in
+from owpc_ltr.data.arrow_numbers import arrow_of, numbers_in
 from owpc_ltr.data.consistency import infinite_value
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.parquet.reading import Parts, changed, opened
@@ -28,6 +28,20 @@ def load_learnable(path: Path, digest: str) -> RankingDataset:
         if parts.about.get("digest") != digest:
             raise changed(path)
         return parts.dataset()
+
+
+def load_query_params(path: Path, digest: str) -> pa.StringArray | None:
+    """The parameters of each query of a file, as JSON; None where it has none."""
+    with opened(path) as parquet:
+        if Parts(path, parquet).about.get("digest") != digest:
+            raise changed(path)
+        if "query_params" not in parquet.schema_arrow.names:
+            return None
+        read = parquet.read(columns=["query_id", "query_params"])
+        ids = read.column("query_id").combine_chunks()
+        ends = numbers_in(pc.run_end_encode(ids, run_end_type=pa.int64()).run_ends)
+        # They stand on each row of a query.
+        return read.column("query_params").take(arrow_of(ends - 1)).cast(pa.string())
 
 
 def load_queries(path: Path, digest: str) -> tuple[pa.StringArray, NDArray[np.int64]]:

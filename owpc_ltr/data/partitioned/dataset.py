@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
+from owpc_ltr.data.arrow_numbers import arrow_of
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.partitioned.buckets import whole_side
@@ -102,6 +103,19 @@ class PartitionedDataset:
     def query_ids(self) -> pa.StringArray:
         """One id a query; of the files this column alone is read."""
         return pa.concat_arrays([self._queries(piece)[0] for piece in self.pieces])
+
+    @property
+    def query_params(self) -> pa.StringArray | None:
+        """The parameters of each query, as JSON; None where a file has none."""
+        read = [self.files.query_params(piece.part) for piece in self.pieces]
+        known = [
+            one if piece.chosen is None else one.take(arrow_of(piece.chosen))
+            for one, piece in zip(read, self.pieces, strict=True)
+            if one is not None
+        ]
+        if len(known) < len(read):
+            return None
+        return pa.chunked_array(known, pa.string()).combine_chunks()
 
     @cached_property
     def head(self) -> RankingDataset:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.parquet.parts import load_learnable, load_queries
+from owpc_ltr.data.parquet.parts import load_learnable, load_queries, load_query_params
 from owpc_ltr.data.parquet.reading import load_dataset
 from owpc_ltr.data.partitioned.kept import Kept, Room
 from owpc_ltr.data.partitioned.manifest import Part
@@ -42,6 +42,10 @@ class Files:
         if part.path not in self._queries:
             self._queries[part.path] = load_queries(self.folder / part.path, part.digest)
         return self._queries[part.path]
+
+    def query_params(self, part: Part) -> pa.StringArray | None:
+        """The parameters of each query of a part, as JSON; None where it has none."""
+        return load_query_params(self.folder / part.path, part.digest)
 
     def whole(self, piece: Piece) -> RankingDataset:
         """Everything in a piece, checked by its digest."""

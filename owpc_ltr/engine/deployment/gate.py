@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.types import Judgments
 from owpc_ltr.data.query_texts import query_text
-from owpc_ltr.data.sources import known_sides
 from owpc_ltr.engine.deployment.aliases import ROLES, Aliases
 from owpc_ltr.engine.deployment.certificates import Certificate, Certificates
 from owpc_ltr.engine.deployment.gate_result import GateResult, NotBetter
@@ -22,6 +20,7 @@ from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.evaluation.evaluate import Measured, compare, importance_of, measure
+from owpc_ltr.evaluation.held_out import choose_queries
 from owpc_ltr.evaluation.human_sample import (
     HumanSample,
     check_counted,
@@ -71,10 +70,10 @@ def pass_gate(
     other = _other(engine, store, name, gate.over)
     if other is None:
         return None
-    data = held_out(gate.data, model, other)
+    data, cautions = held_out(gate.data, model, other)
     both = _Both(model, other, featureset, gate.metric)
     if gate.human is not None:
-        result = _by_both_judges(gate, gate.human, both, data)
+        result = _by_both_judges(gate, gate.human, both, data, cautions)
     else:
         weights = importance_of(data)
         new, old = both.measured(data)
@@ -84,7 +83,7 @@ def pass_gate(
             other.model,
             compare(*better, weights=weights),
             _losers(data, gate.metric, new.per_query, old.per_query),
-            (*_cautions(model, other), *unused_weights(data)),
+            (*cautions, *unused_weights(data)),
             weighted=weights is not None,
         )
     if not result.passed:
@@ -109,14 +108,18 @@ class _Both:
 
 
 def _by_both_judges(
-    gate: Gate, human: Judgments | RankingDataset, both: _Both, data: RankingDataset
+    gate: Gate,
+    human: Judgments | RankingDataset,
+    both: _Both,
+    data: RankingDataset,
+    cautions: tuple[str, ...],
 ) -> GateResult:
     """The gain by people's judgments of a sample and cheap ones of all queries."""
     sample = human_sample(gate.data, human)
     of_people, places = sample.among(data.query_ids)
     if isinstance(human, RankingDataset):
-        # Splits are by the hash of ids: what is left of a random sample is one.
-        unseen = HumanSample(held_out(of_people, both.model, both.other))
+        # No model chose its queries by their grades: what is left of a random sample is one.
+        unseen = HumanSample(held_out(of_people, both.model, both.other)[0])
         of_people, places = unseen.among(data.query_ids)
     strata = strata_of(data.query_ids, gate.strata)
     weights = importance_of(data)
@@ -136,7 +139,7 @@ def _by_both_judges(
         compare(*better, weights=sample_weights(weights, places, strata)),
         _losers(of_people, gate.metric, new.per_query, old.per_query),
         (
-            *_cautions(both.model, both.other),
+            *cautions,
             *sample.notes,
             *unused_weights(data),
             *doubts_of_sample(found.p_random),
@@ -146,22 +149,23 @@ def _by_both_judges(
     )
 
 
-def held_out(data: RankingDataset, model: Model, other: Certificate) -> RankingDataset:
-    """The queries that neither model learned from or was chosen on, by their records."""
+def held_out(
+    data: RankingDataset, model: Model, other: Certificate
+) -> tuple[RankingDataset, tuple[str, ...]]:
+    """The queries that neither model learned from or was chosen on, and what is not known of it."""
     if data.feature_names != model.feature_names:
         raise BadInput(
             "the data for --require-gain has other features than the model: log it with the "
             "model's feature set"
         )
-    kept = _unseen(data, model.record, "the new model") & _unseen(
-        data, other.record, f"'{other.model}'"
-    )
-    if kept.sum() < 2:
+    records = {"the new model": model.record, f"'{other.model}'": other.record}
+    chosen = choose_queries(records, data)
+    if len(chosen.queries) < 2:
         raise Refused(
-            f"{int(kept.sum())} queries of the data were held out from both models, and a "
+            f"{len(chosen.queries)} queries of the data were held out from both models, and a "
             "comparison needs 2 at least: train with a split, or give newer judgments"
         )
-    return data.select(np.flatnonzero(kept))
+    return data.select(chosen.queries), chosen.warnings
 
 
 def _other(engine: Engine, store: Store, name: str, over: str) -> Certificate | None:
@@ -172,34 +176,6 @@ def _other(engine: Engine, store: Store, name: str, over: str) -> Certificate | 
             return None
         over = alias.model_of(over)
     return certificates.get(certificates.called(over))
-
-
-def _unseen(data: RankingDataset, record: dict[str, Any], whose: str) -> NDArray[np.bool_]:
-    """Which queries a model did not see, as far as its record tells."""
-    sides = known_sides(record, data)
-    unseen = np.ones(data.n_queries, dtype=bool) if sides is None else sides == "test"
-    if not unseen.any() and (record.get("source") or {}).get("split") is None:
-        raise Refused(
-            f"{whose} was trained or chosen on all queries of this data, so that nothing is held "
-            "out to compare on: give other judgments, or train with a split"
-        )
-    return unseen
-
-
-def _seen(record: dict[str, Any]) -> set[str]:
-    """The fingerprints of the data that a model learned from, or was chosen on."""
-    source = record.get("source") or {}
-    known = (source.get("fingerprint"), source.get("validation_fingerprint"))
-    return {each for each in (*known, record.get("fingerprint")) if each}
-
-
-def _cautions(model: Model, other: Certificate) -> Iterator[str]:
-    for record, whose in ((model.record, "the new model"), (other.record, f"'{other.model}'")):
-        if not _seen(record):
-            yield (
-                f"nothing tells what {whose} was trained on: if it was on these queries, the "
-                "comparison flatters it"
-            )
 
 
 def _scores(other: Certificate, featureset: FeatureSet, data: RankingDataset) -> Vector:

@@ -7,11 +7,9 @@ first alone could be had by bringing up whatever is judged, the second by what i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from owpc_ltr.engine.deployment.aliases import ROLES, Aliases
 from owpc_ltr.engine.deployment.certificates import Certificate, Certificates
@@ -22,7 +20,7 @@ from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveQuestion,
 from owpc_ltr.engine.search.serving import query_alone, with_stored
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import Refused
-from owpc_ltr.evaluation.held_out import held_out_caution, queries_of_side
+from owpc_ltr.evaluation.held_out import choose_queries
 from owpc_ltr.evaluation.significance import Comparison
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.protocols import Model
@@ -96,7 +94,12 @@ def pass_live_gate(
     Raises NotBetterLive where the rule is not met; nothing of the model stays behind.
     """
     other = _other(engine, store, name, gate.over)
-    question = _unseen(gate, model, other)
+    records: dict[str, Mapping[str, Any]] = {"the new model": model.record}
+    if other is not None:
+        records[f"'{other.model}'"] = other.record
+    chosen = choose_queries(records, gate.question.queries, gate.side)
+    kept = [gate.question.queries[number] for number in chosen.queries.tolist()]
+    question = replace(gate.question, queries=kept)
     before = query_alone(engine, store)
     if other is not None:
         stored = store.get_model(other.model)
@@ -107,7 +110,7 @@ def pass_live_gate(
     measured = found.measured[0]
     result = LiveGateResult(
         str(measured.metric), over, measured.comparison, tuple(found.losers()),
-        tuple(_cautions(gate, model, other)), question.weights is not None,
+        chosen.warnings, question.weights is not None,
         condensed=measured.condensed, live=found,
     )  # fmt: skip
     if not result.passed:
@@ -125,24 +128,3 @@ def _other(engine: Engine, store: Store, name: str, over: str) -> Certificate | 
             return None
         over = alias.model_of(over)
     return Certificates(engine, store).get(over)
-
-
-def _unseen(gate: LiveGate, model: Model, other: Certificate | None) -> LiveQuestion:
-    queries = gate.question.queries
-    ids = [query.query_id for query in queries]
-    kept = queries_of_side(model.record, ids, gate.side)[0]
-    if other is not None:
-        kept = np.intersect1d(kept, queries_of_side(other.record, ids, gate.side)[0])
-    return replace(gate.question, queries=[queries[number] for number in kept.tolist()])
-
-
-def _cautions(gate: LiveGate, model: Model, other: Certificate | None) -> list[str]:
-    ids = [query.query_id for query in gate.question.queries]
-    asked = [(model.record, "the new model")]
-    if other is not None:
-        asked.append((other.record, f"'{other.model}'"))
-    return [
-        caution
-        for record, whose in asked
-        for caution in held_out_caution(record, queries_of_side(record, ids, gate.side)[1], whose)
-    ]
