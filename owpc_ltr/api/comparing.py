@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.evaluation.comparing.result import RankerComparison
 
+    OneData = RankingDataset | PartitionedDataset | Judgments | Path | str
+
 Progress = Callable[[str, float | None], None]
 
 
 def compare(
     rankers: Sequence[Any] | Mapping[str, Any],
-    data: RankingDataset | PartitionedDataset | Judgments | Path | str,
+    data: OneData | Sequence[OneData],
     metrics: Sequence[Any] | str = METRICS,
     *,
     baseline: str | None = None,
@@ -36,7 +38,7 @@ def compare(
     unjudged: str = "zero",
     unweighted: bool = False,
     live: LiveSearch | bool = False,
-    cheap: RankingDataset | PartitionedDataset | Judgments | Path | str | None = None,
+    cheap: OneData | None = None,
     strata: Mapping[str, str] | Path | str | None = None,
     documents: Path | str | None = None,
     id_field: str | None = None,
@@ -61,6 +63,11 @@ def compare(
     is the file that was indexed, for rerankers that read fields of documents. The same `seed` gives
     the same numbers.
 
+    `data` may also be a list of test data, one for each fold. A ranker is then a list of one model
+    for each fold, or one that ranks in all of them (a feature, a run); their test queries are
+    pooled, with one test over all. A query in two folds is refused, and so is a model that has seen
+    a query of its own fold.
+
     With `cheap` judgments of all queries (clicks, a language model), `data` are human ones of a
     random sample of them, and each pair has a prediction-powered interval besides (`powered`).
     `strata` are those that `judge_next` wrote, where it drew the sample.
@@ -68,6 +75,7 @@ def compare(
     Raises UsageError for what there is not, Refused where too few queries are left, BadInput for
     data of other features or queries.
     """
+    from owpc_ltr.api.compared_data import Data
     from owpc_ltr.evaluation.comparing.side_by_side import Conventions
     from owpc_ltr.evaluation.comparing.statistics import Drawing
     from owpc_ltr.host.registry import load
@@ -82,6 +90,18 @@ def compare(
     parsed = tuple(dict.fromkeys(parse_metric(one, registry) for one in listed))
     how = Conventions(parsed, unjudged, baseline, Drawing(seed, resamples, progress))
     wanted = Asked(asked, how, queries, not unweighted, tuple(files))
+    if not isinstance(data, Data | Path | str):
+        from owpc_ltr.api.comparing_folds import compare_over_folds
+
+        if live or cheap is not None or strata is not None:
+            raise UsageError("folds are compared on judged documents: leave out live and cheap")
+        return compare_over_folds(wanted, data, documents, id_field)
+    lists = [name for name, ranker in asked.items() if isinstance(ranker, list | tuple)]
+    if lists:
+        raise UsageError(
+            f"'{lists[0]}' is a list of models, which is compared over folds: give a list of test "
+            "data, too"
+        )
     if cheap is None and strata is not None:
         raise UsageError("strata are of a sample of cheaply judged queries: give --cheap, too")
     if cheap is not None:
