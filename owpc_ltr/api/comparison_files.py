@@ -1,4 +1,4 @@
-"""A comparison of rankers as text, and each query's values as a file."""
+"""A comparison of rankers as text, as LaTeX, and each query's values as a file."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from owpc_ltr.files.output import write_output
 
 if TYPE_CHECKING:
     from owpc_ltr.evaluation.comparing.result import RankerComparison
+    from owpc_ltr.training.cross_validation import Selection
 
 __all__ = [
     "check_per_query",
@@ -26,6 +27,7 @@ __all__ = [
     "powered_words",
     "title",
     "wins_ties_losses",
+    "write_latex",
     "write_per_query",
 ]
 
@@ -53,3 +55,8 @@ def write_per_query(found: RankerComparison, path: Path | str) -> None:
 
         parquet.write_table(found.per_query, buffer)
     write_output(path, buffer.getvalue())
+
+
+def write_latex(found: RankerComparison | Selection, path: Path | str) -> None:
+    """Write the figures as a LaTeX table."""
+    write_output(path, found.to_latex().encode())

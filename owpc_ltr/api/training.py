@@ -218,7 +218,11 @@ def select(
     rows = fit_all(cut, plans, measured, run, jobs=jobs, journal=kept, elsewhere=workers)
     chosen = choose(rows, plans[0].select, families_of(rows))
     return Selection(
-        tuple(fold.name for fold in cut), tuple(rows), tuple(chosen), str(plans[0].select)
+        tuple(fold.name for fold in cut),
+        tuple(rows),
+        tuple(chosen),
+        str(plans[0].select),
+        tuple(measured),
     )
 
 

@@ -18,6 +18,7 @@ from owpc_ltr.cli.options import (
     Index,
     Join,
     Json,
+    Latex,
     MaxFeatures,
     Memory,
     Params,
@@ -130,6 +131,7 @@ def compare(
         typer.Option(help="Also write each query's values: FILE.csv or FILE.parquet."),
     ] = None,
     report: Report = None,
+    latex: Latex = None,
     cheap: Annotated[
         Path | None,
         Reads(),
@@ -206,4 +208,8 @@ def compare(
         from owpc_ltr.api.reporting import report as write_page
 
         write_page(found, out=report)
+    if latex is not None:
+        from owpc_ltr.api.comparison_files import write_latex
+
+        write_latex(found, latex)
     print_comparison(found, str(data), worst, as_json=as_json)

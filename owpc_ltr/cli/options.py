@@ -88,6 +88,11 @@ Reordering = Annotated[
     A_MODEL,
     typer.Option(help="A reordering, FILE.json: the client reorders the engine's window."),
 ]
+Latex = Annotated[
+    Path | None,
+    Writes(),
+    typer.Option("--latex", help="Also write the means as a LaTeX table (booktabs)."),
+]
 Report = Annotated[
     Path | None,
     Writes(standard_output="--report writes a page to open in a browser: name a file, not -"),

@@ -15,6 +15,7 @@ from owpc_ltr.cli.options import (
     Cluster,
     Grid,
     Json,
+    Latex,
     MaxFeatures,
     Memory,
     Metrics,
@@ -79,6 +80,7 @@ def select(
     memory: Memory = None,
     cluster: Cluster = None,
     report: Report = None,
+    latex: Latex = None,
     seed: Seed = 0,
     plugin: PluginFiles = None,
     as_json: Json = False,
@@ -118,6 +120,10 @@ def select(
         from owpc_ltr.api.reporting import report as write_page
 
         write_page(found, out=report)
+    if latex is not None:
+        from owpc_ltr.api.comparison_files import write_latex
+
+        write_latex(found, latex)
     if as_json:
         how = {"folds": list(found.folds), "select": candidates.select}
         choices = [vars(choice) for choice in found.choices]

@@ -27,6 +27,7 @@ from owpc_ltr.data.partitioned.manifest import is_partitioned
 from owpc_ltr.data.scaling import with_scales
 from owpc_ltr.data.splits import fold_of_queries
 from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.evaluation.latex import LatexColumn, latex_table
 from owpc_ltr.host.settings import values_of
 from owpc_ltr.kernels.blas import one_blas_thread
 from owpc_ltr.metrics import Metric, parse_metric
@@ -90,6 +91,20 @@ class Selection:
     rows: tuple[Row, ...]
     choices: tuple[Choice, ...]
     select: str = "map"
+    metrics: tuple[Metric, ...] = ()
+
+    def to_latex(self) -> str:
+        """The choices' test means as a LaTeX table (booktabs), the best of each metric bold."""
+        columns = [
+            LatexColumn(
+                str(metric),
+                [choice.test[str(metric)] for choice in self.choices],
+                metric.higher_is_better,
+            )
+            for metric in self.metrics
+        ]
+        chosen = f"means over {len(self.folds)} folds, chosen by {self.select} on validation"
+        return latex_table([choice.name for choice in self.choices], columns, [chosen])
 
 
 class Elsewhere(Protocol):

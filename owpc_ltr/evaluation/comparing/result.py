@@ -12,7 +12,9 @@ import pyarrow as pa
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.comparing.figures import ComparedPair, ComparedRanker, Figures
 from owpc_ltr.evaluation.comparing.shown import html_block, text
+from owpc_ltr.evaluation.latex import LatexColumn, latex_table
 from owpc_ltr.evaluation.sign_flips import ROUNDING
+from owpc_ltr.evaluation.verdict import LEVEL
 from owpc_ltr.metrics import Metric
 
 __all__ = ["ComparedPair", "ComparedRanker", "RankerComparison"]
@@ -109,6 +111,30 @@ class RankerComparison(Figures):
     def _repr_html_(self) -> str:
         """Means as bars, pairs as a table, notes and warnings below."""
         return html_block(self)
+
+    def to_latex(self) -> str:
+        """The means as a LaTeX table (booktabs): rankers × metrics, the best of each bold.
+
+        A dagger marks what differs from the baseline, corrected over all comparisons (Holm, 5 %).
+        """
+        places = {one.name: number for number, one in enumerate(self.rankers)}
+        marked: dict[str, set[int]] = {}
+        for pair in self.pairs:
+            if self.baseline is not None and pair.p_holm < LEVEL:
+                other = pair.a if pair.b == self.baseline else pair.b
+                marked.setdefault(pair.metric, set()).add(places[other])
+        columns = [
+            LatexColumn(
+                str(metric),
+                [one.means[str(metric)].mean for one in self.rankers],
+                metric.higher_is_better,
+                marked.get(str(metric), set()),
+            )
+            for metric in self.metrics
+        ]
+        dagger = f"dagger: differs from {self.baseline}, p < .05, corrected (Holm)"
+        notes = [f"{self.n_queries:,} queries", *([dagger] if self.baseline is not None else [])]
+        return latex_table([one.name for one in self.rankers], columns, notes)
 
     def _metric_number(self, metric: Metric | str | None) -> int:
         texts = [str(one) for one in self.metrics]

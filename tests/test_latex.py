@@ -1,0 +1,89 @@
+"""LaTeX tables: what they print is what the results say, escaped, the best bold."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import owpc_ltr as ltr
+from owpc_ltr.data.letor.writing import write_letor
+from owpc_ltr.evaluation.latex import LatexColumn, escaped, latex_table
+from owpc_ltr.models.linear import save_model
+from tests.commands import commands_in
+from tests.compared import judged, linear
+
+DATA = judged()
+RANKERS = {
+    "my_best & only": linear(1.0, 0.1),
+    "dull 100%": linear(0.1, 1.0),
+    "raw": "feature:likes",
+}
+
+
+def rows_of(table: str) -> list[list[str]]:
+    lines = [line for line in table.splitlines() if line.endswith(r"\\")]
+    return [re.split(r" (?<!\\)& ", line.removesuffix(r" \\")) for line in lines]
+
+
+def test_a_comparison_as_a_table() -> None:
+    found = ltr.compare(RANKERS, DATA, ("ndcg@5", "pairwise-error"), baseline="raw", resamples=500)
+    table = found.to_latex()
+    assert r"\begin{tabular}{lrr}" in table
+    assert table.count(r"\toprule") == table.count(r"\bottomrule") == 1
+    header, *rows = rows_of(table)
+    assert header == ["", "ndcg@5", "pairwise-error"]
+    assert [row[0] for row in rows] == [r"my\_best \& only", r"dull 100\%", "raw"]
+    shown = {(pair.a, pair.metric) for pair in found.pairs if pair.p_holm < 0.05}
+    assert ("my_best & only", "ndcg@5") in shown
+    for ranker, row in zip(found.rankers, rows, strict=True):
+        for one, cell in zip(ranker.measured, row[1:], strict=True):
+            assert f"{one.mean:.4f}" in cell
+            assert (r"^{\dagger}" in cell) == ((ranker.name, str(one.metric)) in shown)
+            values = [f"{other.measured[0].mean:.4f}" for other in found.rankers]
+            if str(one.metric) == "ndcg@5":
+                assert (r"\textbf" in cell) == (f"{one.mean:.4f}" == max(values))
+    # Of an error, the smallest is the best.
+    errors = [ranker.measured[1].mean for ranker in found.rankers]
+    assert r"\textbf" in rows[int(np.argmin(errors))][2]
+    assert r"\dagger" not in ltr.compare(RANKERS, DATA, "map", resamples=500).to_latex()
+
+
+@given(st.text(max_size=20), st.floats(0, 1), st.floats(0, 1))
+def test_no_name_breaks_a_table(name: str, first: float, second: float) -> None:
+    table = latex_table([name, "other"], [LatexColumn(name, [first, second])], [name])
+    assert len(table.splitlines()) == 9
+    plain = re.sub(r"\\text(?:backslash|asciitilde|asciicircum)\{\}|\\[&%$#_{}]", "", escaped(name))
+    assert not set(plain) & set("\\&%$#_{}~^\n")
+
+
+def test_values_that_print_alike_are_all_the_best_and_nan_is_none() -> None:
+    column = LatexColumn("map", [0.50001, 0.50002, float("nan"), 0.4])
+    cells = [row[1] for row in rows_of(latex_table("abcd", [column], []))[1:]]
+    assert cells == [r"\textbf{0.5000}", r"\textbf{0.5000}", "nan", "0.4000"]
+
+
+def test_the_commands_write_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = commands_in(tmp_path, monkeypatch, capsys)
+    write_letor(DATA, tmp_path / "data.txt")
+    save_model(linear(1.0, 0.1), tmp_path / "a.json")
+    words = ("--data", "data.txt", "--metrics", "map", "--resamples", "200")
+    code, _, err = run("compare", "feature:1", "feature:2", *words, "--latex", "c.tex")
+    assert (code, "error" in err) == (0, False)
+    assert [row[0] for row in rows_of(Path("c.tex").read_text())] == ["", "feature:1", "feature:2"]
+    assert run("compare", "feature:1", "feature:2", *words, "--latex", "no/c.tex")[0] == 2
+    code, _, err = run(
+        "select", "data.txt", "--folds", "3", "--grid", "C=1", "--grid",
+        "loss.generator=constant,inverse", "--metric", "map", "--latex", "s.tex",
+    )  # fmt: skip
+    assert code == 0, err
+    rows = rows_of(Path("s.tex").read_text())
+    assert rows[0] == ["", "map"]
+    assert len(rows) == 4
+    assert r"owpc larank loss.generator=constant" in rows[1][0]
