@@ -135,7 +135,11 @@ def _pooled(name: str, folds: Sequence[_Fold]) -> RankerValues:
     return RankerValues(
         _joined([one.values for one in several]),
         _joined(shares) if len(shares) == len(several) else None,
-        tuple(dict.fromkeys(warning for one in several for warning in one.warnings)),
+        tuple(
+            f"fold {number}: {warning}"
+            for number, one in enumerate(several, 1)
+            for warning in one.warnings
+        ),
     )
 
 
