@@ -182,7 +182,7 @@ def contest_of(evaluation: Evaluation) -> Contest:
         query_texts=texts_of(data),
         queries_in_words=f"{data.n_queries:,} queries ({side_in_words(evaluation.side)})",
         seen=evaluation.side in {"train", "validation"}
-        or any("flatter it" in warning for warning in evaluation.warnings),
+        or any("these are the queries that it" in one for one in evaluation.warnings),
         corrected_over=len(duels),
         weighted=evaluation.weighted,
         warnings=evaluation.warnings,
