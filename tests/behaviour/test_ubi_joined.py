@@ -63,3 +63,33 @@ def test_a_robot_that_floods_the_log_is_left_out() -> None:
     found = counts([query(1, ["a"]), *flood], [act(1, "a", 1), *clicks], max_sessions=50)
     assert cells_of(found) == {("rambo", "a", 1): (1, 1, 1, 1)}
     assert found.account.unusable == {"a client of more than 50 sessions": 120}
+
+
+def test_clicks_of_a_session_count_together_over_all_its_searches() -> None:
+    people = [query(n, ["a", "b"]) for n in range(5)]
+    searches = [query(n, ["spam"], client_id="bot") for n in range(100, 160)]
+    clicks = [act(n, "spam", 1, session_id="one", client_id="bot") for n in range(100, 160)]
+    honest = [act(n, "a", 1) for n in range(5)]
+    found = counts([*people, *searches], [*honest, *clicks])
+    assert cells_of(found) == {("rambo", "a", 1): (5, 5, 5, 5), ("rambo", "b", 2): (5, 0, 0, 0)}
+    assert found.account.unusable == {"a session of more than 50 clicks": 120}
+    assert "spam" in counts([*people, *searches], clicks, max_clicks=60).counts.documents.to_pylist()
+
+
+def test_a_session_without_an_id_is_its_client_s_or_its_search_s() -> None:
+    def clicks(**more: Any) -> list[Any]:
+        return [act(n, "spam", 1, session_id=None, **more) for n in range(100, 160)]
+
+    searches = [query(n, ["spam"], client_id="bot") for n in range(100, 160)]
+    alone = [query(n, ["spam"], client_id=None) for n in range(100, 160)]
+    honest = [query(1, ["a"])], [act(1, "a", 1)]
+    found = counts([*honest[0], *searches], [*honest[1], *clicks(client_id="bot")])
+    assert found.account.unusable == {"a session of more than 50 clicks": 120}
+    found = counts([*honest[0], *alone], [*honest[1], *clicks(client_id=None)])
+    assert not found.account.unusable
+
+
+def test_a_list_is_of_the_client_that_its_events_name() -> None:
+    found = counts([query(1, ["a", "b"], client_id=None)], [act(1, "b", 9)])
+    assert cells_of(found) == {("rambo", "a", 1): (1, 0, 1, 0), ("rambo", "b", 2): (1, 1, 1, 1)}
+    assert found.account.implied == 0

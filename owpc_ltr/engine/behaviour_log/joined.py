@@ -18,11 +18,14 @@ _NO_ID = "no query id"
 def joined(queries: Iterable[pa.Table], events: Iterable[pa.Table]) -> Iterator[EventBatch]:
     """The lists that were shown, then the events, each with its query.
 
-    The queries are gone over twice: which of them share an id has to be known first.
+    Both are read twice: which queries share an id, and in which session each was asked, has to be
+    known first.
     """
     searches = Searches()
     for table in queries:
         searches.add(table)
+    for table in events:
+        searches.add_events(table)
     searches.settle()
     for table in queries:
         # A query that lists nothing shows nothing.
@@ -37,8 +40,10 @@ def joined(queries: Iterable[pa.Table], events: Iterable[pa.Table]) -> Iterator[
 def _lists(table: pa.Table, searches: Searches) -> EventBatch:
     """What was shown. Of a query whose id others have, nobody can tell what was clicked."""
     query = _array(table, "query")
-    shared = searches.of(_array(table, "search")).ambiguous
-    batch = _batch(table, pc.if_else(pa.array(shared), None, query), _array(table, "client"))
+    found = searches.of(_array(table, "search"))
+    shared = found.ambiguous
+    client = pc.coalesce(_array(table, "client"), found.client)
+    batch = _batch(table, pc.if_else(pa.array(shared), None, query), client, found.session)
     batch["unlinked"] = pc.if_else(pa.array(shared), AMBIGUOUS, None)
     return EventBatch(batch)
 
@@ -50,7 +55,9 @@ def _events(table: pa.Table, searches: Searches) -> EventBatch:
     # An event that says its query itself needs no other one to.
     query = pc.coalesce(found.query, _array(table, "query"))
     query = pc.if_else(pa.array(found.ambiguous), None, query)
-    batch = _batch(table, query, pc.coalesce(found.client, own, _array(table, "session")))
+    client = pc.coalesce(found.client, own)
+    session = pc.coalesce(found.session, _array(table, "session"))
+    batch = _batch(table, query, client, session)
     why = pc.if_else(pa.array(found.ambiguous), AMBIGUOUS, UNKNOWN)
     batch["unlinked"] = pc.if_else(search.is_valid(), why, _NO_ID)
     batch["field"] = pc.coalesce(batch["field"], found.field)
@@ -58,14 +65,15 @@ def _events(table: pa.Table, searches: Searches) -> EventBatch:
     return EventBatch(batch, early=int(early.sum()))
 
 
-def _batch(table: pa.Table, query: pa.Array, client: pa.Array) -> dict[str, Any]:
-    """One search is one session: that is what queries and events have in common."""
+def _batch(
+    table: pa.Table, query: pa.Array, client: pa.Array, session: pa.Array
+) -> dict[str, Any]:
+    """The columns by role. A session without an id is its client's, or else its search's."""
     search = _array(table, "search")
-    own = _array(table, "session") if "session" in table.column_names else client
     columns: dict[str, Any] = {
         "query": query,
         "client": client,
-        "session": pc.coalesce(search, own),
+        "session": pc.coalesce(session, client, search),
         "search": search,
         "time": _array(table, "time"),
     }

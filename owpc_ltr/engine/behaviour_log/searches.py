@@ -17,19 +17,21 @@ from owpc_ltr.data.joined_tables.keys import hashed
 UNKNOWN = "a query id that no query has"
 AMBIGUOUS = "a query id that several queries have"
 _TEXTS = ("query", "client", "field")
+_OF_EVENTS = ("session", "client")
 
 
 @dataclass(frozen=True, eq=False)
 class Found:
     """The searches of some events, null where they are not known.
 
-    `time` is when it was first asked, NaN where that is not known. `ambiguous` are ids of several
-    queries: no query is right for them.
+    `time` is when it was first asked, NaN where that is not known. `session` is that of its events.
+    `ambiguous` are ids of several queries: no query is right for them.
     """
 
     query: pa.Array
     client: pa.Array
     field: pa.Array
+    session: pa.Array
     time: NDArray[np.float64]
     ambiguous: NDArray[np.bool_]
 
@@ -39,6 +41,7 @@ class Searches:
 
     def __init__(self) -> None:
         self._parts: list[tuple[Any, ...]] = []
+        self._events: list[tuple[Any, ...]] = []
         self._keys = np.zeros(0, np.uint64)
         self._times = np.zeros(0)
         self._texts: dict[str, pa.Array] = {}
@@ -51,6 +54,14 @@ class Searches:
             texts = [_array(known, name).dictionary_encode() for name in _TEXTS]
             times = seconds_of(_array(known, "time"))
             self._parts.append((hashed([_array(known, "search")], 4), times, *texts))
+
+    def add_events(self, table: pa.Table) -> None:
+        """Take in what events say of searches: their sessions, and who asked."""
+        known = table.filter(pc.is_valid(table["search"])).combine_chunks()
+        if len(known):
+            client = pc.coalesce(_array(known, "client"), _array(known, "user"))
+            texts = [one.dictionary_encode() for one in (_array(known, "session"), client)]
+            self._events.append((hashed([_array(known, "search")], 4), *texts))
 
     def settle(self) -> None:
         """All are there: put them in order, each id once."""
@@ -70,19 +81,39 @@ class Searches:
             if name == "query":
                 self._ambiguous = _differ(column, starts, normalise=True)
             self._texts[name] = _settled(column, starts, alike=name != "query")
+        self._texts["session"] = pa.nulls(len(self._keys), pa.string())
         self._parts.clear()
+        self._settle_events()
+
+    def _settle_events(self) -> None:
+        """The session of each search, and its client where the search itself names none."""
+        if not self._events:
+            return
+        keys = np.concatenate([part[0] for part in self._events])
+        order = np.argsort(keys, kind="stable")
+        keys = keys[order]
+        starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+        place = np.minimum(np.searchsorted(keys[starts], self._keys), len(starts) - 1)
+        rows = pa.array(place, mask=keys[starts][place] != self._keys)
+        for number, name in enumerate(_OF_EVENTS, 1):
+            texts = pa.chunked_array([part[number] for part in self._events])
+            column = texts.unify_dictionaries().combine_chunks().take(pa.array(order))
+            # Of several sessions the first counts; of several clients nobody knows which it was.
+            found = _settled(column, starts, alike=name == "client").take(rows).cast(pa.string())
+            self._texts[name] = pc.coalesce(self._texts[name].cast(pa.string()), found)
+        self._events.clear()
 
     def of(self, search: pa.Array) -> Found:
         """What is known of each search."""
         if not len(self._keys):
             nothing = pa.nulls(len(search), pa.string())
             nobody = np.zeros(len(search), bool)
-            return Found(nothing, nothing, nothing, np.full(len(search), np.nan), nobody)
+            return Found(nothing, nothing, nothing, nothing, np.full(len(search), np.nan), nobody)
         keys = hashed([search.fill_null("")], 4)
         place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
         found = (self._keys[place] == keys) & pc.is_valid(search).to_numpy(zero_copy_only=False)
         rows = pa.array(place, mask=~found)
-        texts = {name: self._texts[name].take(rows).cast(pa.string()) for name in _TEXTS}
+        texts = {name: self._texts[name].take(rows).cast(pa.string()) for name in self._texts}
         times = np.where(found, self._times[place], np.nan)
         return Found(**texts, time=times, ambiguous=found & self._ambiguous[place])
 
