@@ -22,7 +22,7 @@ from owpc_ltr.files.finite_json import finite_json
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from owpc_ltr.data.click_counts import ClickCounts
+    from owpc_ltr.data.click_counts import ClickCounts, ClickLists
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.judgments.lines import JudgmentLines
     from owpc_ltr.data.judgments.types import Judgments
@@ -454,7 +454,8 @@ class ClickFit:
     Beta(`prior[0]` + successes, `prior[1]` + failures): `attractiveness[i]` is its mean, and
     `trials[i]` successes and failures together, the impressions that tell something of it.
     `examination[r]` is the chance that a user looks at rank r + 1, relative to the greatest one.
-    `notes` say what to doubt, a line each.
+    `notes` say what to doubt, a line each. Where a model compares clicks between ranks and the log
+    does not allow it, as no document changes its rank, `identified` is False.
     """
 
     attractiveness: Vector
@@ -462,6 +463,7 @@ class ClickFit:
     examination: Vector
     prior: tuple[float, float]
     notes: tuple[str, ...] = ()
+    identified: bool = True
 
     @property
     def deviation(self) -> Vector:
@@ -481,6 +483,16 @@ class ClickFit:
         """
         rank = np.minimum(counts.rank, len(self.examination)) - 1
         found: Vector = self.attractiveness[counts.pair] * self.examination[rank]
+        return found
+
+    def conditional_click_probability(self, lists: ClickLists) -> Vector:
+        """The chance of a click on each result, given which results above it were clicked.
+
+        The product over a list is the likelihood of its clicks. Here clicks do not depend on each
+        other; a model in which they do overrides this.
+        """
+        rank = np.minimum(lists.rank, len(self.examination)) - 1
+        found: Vector = self.attractiveness[lists.pair] * self.examination[rank]
         return found
 
 

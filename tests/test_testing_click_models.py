@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from owpc_ltr_clicks.coec import ClicksOverExpected
 from owpc_ltr_clicks.dctr import DocumentClickThrough
+from owpc_ltr_clicks.sdbn import SimplifiedDBN
 
-from owpc_ltr.data.click_counts import ClickCounts
+from owpc_ltr.arrays import Vector
+from owpc_ltr.data.click_counts import ClickCounts, ClickLists
 from owpc_ltr.errors import PluginError
 from owpc_ltr.protocols import ClickFit
 from owpc_ltr.testing import check_click_model
@@ -107,10 +109,45 @@ class NeverLearns(Honest):
         return replace(found, attractiveness=np.where(as_all, mean, found.attractiveness))
 
 
-class ForetellsTwice(Honest):
+class PredictsTwice(Honest):
     def fit(self, counts: ClickCounts) -> ClickFit:
         found = super().fit(counts)
         return replace(found, examination=found.examination / 2)
+
+
+class PeeksFit(ClickFit):
+    """Knows the click that it is asked for, and is almost sure of it."""
+
+    def conditional_click_probability(self, lists: ClickLists) -> Vector:
+        return np.where(lists.clicked, 0.9, 0.1)
+
+
+class LooksAroundFit(ClickFit):
+    """A click on any other result, above or below, makes one on this result likelier."""
+
+    def conditional_click_probability(self, lists: ClickLists) -> Vector:
+        others = np.bincount(lists.list, lists.clicked)[lists.list] - lists.clicked
+        return np.where(others > 0, 0.5, 0.2)
+
+
+class SurerThanSureFit(ClickFit):
+    def conditional_click_probability(self, lists: ClickLists) -> Vector:
+        return 2 + 0 * super().conditional_click_probability(lists)
+
+
+class FailsOnListsFit(ClickFit):
+    def conditional_click_probability(self, lists: ClickLists) -> Vector:
+        raise IndexError("no such list")
+
+
+@dataclass(frozen=True)
+class OfLists(Honest):
+    """Honest counts, and another likelihood of lists."""
+
+    kind: type[ClickFit] = ClickFit
+
+    def fit(self, counts: ClickCounts) -> ClickFit:
+        return self.kind(**vars(super().fit(counts)))
 
 
 class NoProbability(Honest):
@@ -146,7 +183,11 @@ LIARS = [
     (Backwards(), "lowers a document"),
     (KnowsNothing(), "unlike their true attractiveness"),
     (NeverLearns(), "learns nothing from more clicks"),
-    (ForetellsTwice(), "foretells"),
+    (PredictsTwice(), "predicts"),
+    (OfLists(PeeksFit), r"the 2 patterns of clicks on a list of 1 .* sum is 1\.8"),
+    (OfLists(LooksAroundFit), "the 4 patterns of clicks on a list of 2"),
+    (OfLists(SurerThanSureFit), "gave a conditional click probability that is no"),
+    (OfLists(FailsOnListsFit), "failed: IndexError: no such list"),
     (NoProbability(), "no probability"),
     (OneTooFew(), "gave attractiveness of shape"),
     (NoPrior(), "whose two numbers must be above 0"),
@@ -154,13 +195,19 @@ LIARS = [
 ]
 
 
-@pytest.mark.parametrize("model", [Honest(), DocumentClickThrough(), ClicksOverExpected()], ids=str)
+@pytest.mark.parametrize(
+    "model",
+    [Honest(), OfLists(), DocumentClickThrough(), ClicksOverExpected(), SimplifiedDBN()],
+    ids=str,
+)
 def test_an_honest_click_model_passes(model: Any) -> None:
     check_click_model(model)
     check_click_model(model, seed=1)
 
 
-@pytest.mark.parametrize(("liar", "words"), LIARS, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize(
+    ("liar", "words"), LIARS, ids=lambda one: getattr(one, "kind", type(one)).__name__
+)
 def test_each_liar_is_caught(liar: Any, words: str) -> None:
     with pytest.raises((AssertionError, PluginError), match=words) as caught:
         check_click_model(liar)

@@ -176,8 +176,9 @@ def srw_judgments(
     **how: Any,
 ) -> tuple[pa.Table, Behaviour]:
     """The COEC ratings that Search Relevance Workbench gives to the same events."""
-    raw = {"min_people": 1, "max_clicks": 0, "max_sessions": 0, "keep_repeats": True}
-    behaviour = count_clicks(events, columns=columns, **{**how, **raw})
+    raw = {"min_people": 1, "max_clicks": 0, "max_sessions": 0}
+    options = EventOptions(**{**how, **raw})
+    behaviour = count_events(_batches(events, columns or {}), options, every_event=True)
     first = behaviour.account.first_position
     ratings = srw_ratings(behaviour.counts, max_rank, first)
     return pa.table(judged_pairs(behaviour, ratings)), behaviour

@@ -18,25 +18,29 @@ from owpc_ltr.behaviour.options import EventOptions
 from owpc_ltr.behaviour.reading import EventBatch
 from owpc_ltr.behaviour.spool import IN_MEMORY, Spool
 from owpc_ltr.behaviour.views import Results, results_of
-from owpc_ltr.data.click_counts import ClickCounts
+from owpc_ltr.data.click_counts import ClickCounts, ClickLists
 from owpc_ltr.errors import BadInput
 
 FOLDS = 5
 """One person of so many is held out."""
 _NAMES = ("shown", "clicked", "reached", "last", "value")
 _PENDING = 1 << 20
+_LISTED = 1 << 20
+_ALL = 1 << 64
 
 
 @dataclass(frozen=True)
 class Behaviour:
     """What users did: `counts` of all, of which `rest` and `held_out` are two parts.
 
-    All three have the same pairs and rows.
+    All three have the same pairs and rows. `lists` are those of the people held out, or of a
+    sample of them that has a million results.
     """
 
     counts: ClickCounts
     rest: ClickCounts
     held_out: ClickCounts
+    lists: ClickLists
     account: Account
     options: EventOptions
 
@@ -46,10 +50,14 @@ def count_events(
     options: EventOptions,
     in_memory: int = IN_MEMORY,
     lookup: Lookup | None = None,
+    *,
+    every_event: bool = False,
 ) -> Behaviour:
     """Count all events. Raises BadInput where nothing is left to count, saying what was lost.
 
     With a `lookup`, documents that are named by another field have the `_id`s that it finds.
+    `every_event` counts by itself, as in Search Relevance Workbench: such counts are for no click
+    model, as a result may have more clicks than impressions.
     """
     coder = EventCoder(options)
     with Spool(in_memory) as spool:
@@ -64,7 +72,11 @@ def count_events(
         table = _Table(len(coder.queries.numbers), len(documents.texts), options.depth)
         for rows in spool.buckets():
             found = _renamed(rows, documents, account)
-            table.add(results_of(found, options, account, account.first_position))
+            first = account.first_position
+            table.add(
+                results_of(found, options, account, first, every_event=every_event),
+                are_lists=not every_event,
+            )
     kept = _asked_by_enough(table, options, account)
     _refuse_empty(account, table)
     return _behaviour(table, kept, coder, documents.texts, options)
@@ -100,16 +112,20 @@ class _Table:
         self.people = np.zeros(n_queries, np.int64)
         self.events = np.zeros(n_queries, np.int64)
         self.shown = 0
+        self.lists = _Lists(self.sizes[1])
         self._pending: list[tuple[NDArray[np.int64], NDArray[np.float64]]] = []
         self._waiting = 0
 
-    def add(self, found: Results) -> None:
+    def add(self, found: Results, *, are_lists: bool) -> None:
         """Count the results of some people, of whom no others are counted."""
+        # All that is shown twice to one person is in one part.
+        held = (found.person >> np.uint64(32)) % np.uint64(FOLDS) == 0
+        if are_lists:
+            self.lists.add(found.keep(held))
+        held, found = held[~found.again], found.keep(~found.again)
         _, documents, ranks = self.sizes
         self.shown += int((found.events > found.clicked).sum())
         key = (found.query.astype(np.int64) * documents + found.document) * ranks + found.rank
-        # All that is shown twice to one person is in one part.
-        held = (found.person >> np.uint64(32)) % np.uint64(FOLDS) == 0
         order = np.argsort(key, kind="stable")
         key = key[order]
         starts = np.flatnonzero(np.diff(key, prepend=-1))
@@ -148,6 +164,53 @@ class _Table:
         new = np.ones(len(query), bool)
         new[1:] = (query[1:] != query[:-1]) | (person[1:] != person[:-1])
         self.people += np.bincount(query[new], minlength=len(self.people))
+
+
+class _Lists:
+    """Lists of people held out: of all, or, where these are too many, of a sample of the people."""
+
+    def __init__(self, n_documents: int) -> None:
+        self._documents = n_documents
+        self._parts: list[Results] = []
+        self._size = 0
+        self._below = _ALL
+
+    def add(self, found: Results) -> None:
+        """Take in the lists of some people."""
+        self._parts.append(self._sampled(found))
+        self._size += len(self._parts[-1].rank)
+        # Who is in the sample depends on all that was added, and not on its order.
+        while self._size > _LISTED:
+            self._below //= 2
+            self._parts = [self._sampled(part) for part in self._parts]
+            self._size = sum(len(part.rank) for part in self._parts)
+
+    def of(self, pairs: NDArray[np.int64]) -> ClickLists:
+        """The lists; a pair is the place of its query and document, coded, among `pairs`."""
+        columns = [
+            np.concatenate([getattr(part, name) for part in self._parts] or [np.zeros(0, np.int64)])
+            for name in ("view", "query", "document", "rank", "clicked")
+        ]
+        view, query, document, rank, clicked = columns
+        coded = query.astype(np.int64) * self._documents + document
+        order = np.argsort(pairs)
+        place = np.minimum(np.searchsorted(pairs, coded, sorter=order), len(pairs) - 1)
+        pair = order[place]
+        kept = pairs[pair] == coded
+        view, pair, rank, clicked = (each[kept] for each in (view, pair, rank, clicked))
+        rows = np.lexsort((pair, rank, view))
+        view = view[rows]
+        number = np.cumsum(np.append(False, view[1:] != view[:-1])[: len(view)])
+        return ClickLists(
+            number, pair[rows], rank[rows].astype(np.int64), clicked[rows].astype(bool)
+        )
+
+    def _sampled(self, found: Results) -> Results:
+        if self._below == _ALL:
+            return found
+        # A hash of the hash: what is held out was told by a part of the first one.
+        spread = found.person * np.uint64(0x9E3779B97F4A7C15)
+        return found.keep(spread < np.uint64(self._below))
 
 
 def _asked_by_enough(table: _Table, options: EventOptions, account: Account) -> NDArray[np.bool_]:
@@ -190,6 +253,7 @@ def _behaviour(
     documents, document, _ = _reordered(ids, document)
     order = np.lexsort((rank, document, query))
     query, document, rank = query[order], document[order], rank[order]
+    coded = pair_key[chosen][order]
     new = np.ones(len(query), bool)
     new[1:] = (query[1:] != query[:-1]) | (document[1:] != document[:-1])
     sums = table.sums[:, chosen][:, order]
@@ -200,7 +264,8 @@ def _behaviour(
         **_columns(rest + held),
     )  # fmt: skip
     parts = [replace(whole, **_columns(part)) for part in (rest, held)]
-    return Behaviour(whole, parts[0], parts[1], coder.account, options)
+    lists = table.lists.of(coded[new])
+    return Behaviour(whole, parts[0], parts[1], lists, coder.account, options)
 
 
 def _columns(sums: NDArray[np.float64]) -> dict[str, Any]:

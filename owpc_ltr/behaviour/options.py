@@ -1,4 +1,4 @@
-"""What is counted of a log of behaviour: actions, positions, who is a robot, what is kept."""
+"""What is counted of a log of behaviour: actions, positions, who is a bot, what is kept."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class EventOptions:
     `actions` have values above 0, the greatest of one list counts; `impressions` are the actions
     that say that a result was shown. `first_position` is how positions count their first one;
     None: as the log shows. What lies below rank `depth` does not count. A session with more clicks
-    than `max_clicks`, or a client with more sessions than `max_sessions`, is no person and is left
-    out; 0: nobody is. A query is kept where at least `min_people` asked it. `since` and `until`
+    than `max_clicks`, or a client with more sessions than `max_sessions`, is dropped as a bot; 0
+    keeps all. A query is kept where at least `min_people` asked it. `since` and `until`
     are times as in `2026-10-01` or `2026-10-01T12:00:00Z`, the second one not included.
-    `keep_repeats` counts every event, as Search Relevance Workbench does. `document_field` is what
-    documents are named by; None: as the log says.
+    `keep_repeats` counts the clicks of a person on a result of a query in every list, and not in
+    one of them alone. `document_field` is what documents are named by; None: as the log says.
     """
 
     actions: Mapping[str, float] = field(default_factory=lambda: {"click": 1.0})

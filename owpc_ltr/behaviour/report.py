@@ -10,6 +10,7 @@ import numpy as np
 from owpc_ltr.behaviour.counting import Behaviour
 from owpc_ltr.behaviour.documents import ID
 from owpc_ltr.behaviour.models import Chosen
+from owpc_ltr.data.click_counts import ranks_vary
 from owpc_ltr.files.text import shown
 
 _MANY = 0.1
@@ -17,7 +18,7 @@ _FEW_CLICKS = 1000
 
 
 def report_of(behaviour: Behaviour, chosen: Chosen) -> dict[str, Any]:
-    """Events, queries, how users look, how well each model foretells."""
+    """Events, queries, examination, how well each model predicts."""
     counts, fit = behaviour.counts, chosen.fit
     shown, clicks = counts.by_rank(counts.shown), counts.by_rank(counts.clicked)
     rates = np.divide(clicks, shown, out=np.zeros_like(shown), where=shown > 0)
@@ -36,6 +37,7 @@ def report_of(behaviour: Behaviour, chosen: Chosen) -> dict[str, Any]:
                 range(1, len(shown) + 1), shown, rates, fit.examination, strict=False
             )
         ],
+        "ranks_vary": ranks_vary(counts),
         "held_out": [one.as_dict() for one in chosen.held_out],
     }
 
@@ -65,4 +67,22 @@ def warnings_of(behaviour: Behaviour, chosen: Chosen) -> Iterator[str]:
         yield f"{clicks:,} clicks are few: most of each grade is the prior"
     if not account.positions_said and account.first_position == 0:
         yield "positions are taken to begin with 0: say --first-position 1 if they do not"
+    if not ranks_vary(counts):
+        yield _unidentified(counts.moved, chosen)
     yield from chosen.fit.notes
+
+
+def _unidentified(moved: float, chosen: Chosen) -> str:
+    """What a ranking that never changes does not tell, and which model judges therefore."""
+    begin = (
+        f"only {moved:.1%} of the impressions show a document at another rank than usual: where "
+        "the ranking never changes, clicks do not identify examination"
+    )
+    relying = [one.model for one in chosen.held_out if not one.identified]
+    if not chosen.fit.identified:
+        why = f"the grades of {chosen.name} are no better than a guess at it"
+    elif relying:
+        why = f"auto chose {chosen.name}, as {' and '.join(relying)} would compare ranks"
+    else:
+        why = f"{chosen.name} does not rely on it, and may take what stands high for good"
+    return f"{begin}; {why}; let rankers take turns, and judge the top by people"

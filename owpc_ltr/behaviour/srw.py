@@ -17,7 +17,7 @@ from owpc_ltr.data.click_counts import ClickCounts
 def srw_ratings(counts: ClickCounts, max_rank: int = 20, first_position: int = 1) -> Vector:
     """A rating for each pair, to three digits; `max_rank` is its own setting.
 
-    `counts` are those of every event as it is (`EventOptions(keep_repeats=True)`), of the actions
+    `counts` are those of every event as it is (`count_events(…, every_event=True)`), of the actions
     click and impression alone, down to rank `max_rank` + 1 − `first_position`.
     """
     position = counts.rank - 1 + first_position

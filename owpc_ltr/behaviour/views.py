@@ -21,10 +21,12 @@ class Results:
     """Results of lists: whose, of which query, at which rank, clicked or not, and what it is worth.
 
     `reached`: at the last click of the list or above it, or in a list without any. `events` is
-    how many made it.
+    how many made it. `again`: the same person had clicked on it before, so that it does not count;
+    what is said of the list as a whole has it.
     """
 
     person: NDArray[np.uint64]
+    view: NDArray[np.uint64]
     query: NDArray[np.int32]
     document: NDArray[np.int32]
     rank: NDArray[np.int32]
@@ -34,24 +36,34 @@ class Results:
     last: Flags
     value: NDArray[np.float32]
     events: NDArray[np.int64]
+    again: Flags
 
     def keep(self, kept: Flags) -> Results:
         """Some of them."""
         return Results(**{name: values[kept] for name, values in vars(self).items()})
 
 
-def results_of(rows: Rows, options: EventOptions, account: Account, first: int) -> Results:
-    """The results of all rows of some people; what is left out is put into the account."""
+def results_of(
+    rows: Rows, options: EventOptions, account: Account, first: int, *, every_event: bool = False
+) -> Results:
+    """The results of all rows of some people; what is left out is put into the account.
+
+    `every_event` counts by itself, whatever list and person it is of.
+    """
     rows = _people(rows, options, account)
     rows, rank = _ranked(rows, options, account, first)
-    if options.keep_repeats:
+    if every_event:
         return _as_they_are(rows, rank, account)
     found = _one_a_list(rows, rank, account)
-    return _one_a_person(found, account)
+    if not options.keep_repeats:
+        found = _one_a_person(found, account)
+    account.implied += int((found.clicked & ~found.shown & ~found.again).sum())
+    # What was clicked was there.
+    return replace(found, shown=found.shown | found.clicked)
 
 
 def _people(rows: Rows, options: EventOptions, account: Account) -> Rows:
-    """The rows without those of robots."""
+    """The rows without those of bots."""
     if options.max_clicks:
         sessions, of_row = np.unique(rows["session"], return_inverse=True)
         clicks = np.bincount(of_row, rows["value"] > 0, len(sessions))
@@ -106,10 +118,10 @@ def _one_a_list(rows: Rows, rank: NDArray[np.int32], account: Account) -> Result
     # Who clicked on nothing found nothing, down to the end.
     last = np.repeat(np.where(lowest == 0, _FAR, lowest), lengths)
     found = Results(
-        person=rows["person"][starts], query=rows["query"][starts], document=document[starts],
-        rank=place, shown=shown, clicked=clicked, reached=place <= last,
+        person=rows["person"][starts], view=view[starts], query=rows["query"][starts],
+        document=document[starts], rank=place, shown=shown, clicked=clicked, reached=place <= last,
         last=clicked & (place == last), value=_reduced(np.maximum, rows["value"], starts),
-        events=shown.astype(np.int64) + clicked,
+        events=shown.astype(np.int64) + clicked, again=np.zeros(len(starts), bool),
     )  # fmt: skip
     lost = place == _FAR
     account.leave_out("no position", int(found.events[lost].sum()))
@@ -123,15 +135,11 @@ def _one_a_person(found: Results, account: Account) -> Results:
     ties = (found.value, found.last, found.reached, found.events)
     keys = (*ties, found.rank, found.document, found.query, found.person)
     order = clicked[np.lexsort(tuple(key[clicked] for key in keys))]
-    again = ~_changes(found.person[order], found.query[order], found.document[order])
-    kept = np.ones(len(found.rank), bool)
-    kept[order[again]] = False
-    account.leave_out("clicked before by the same person", int(found.events[~kept].sum()))
-    found = found.keep(kept)
-    implied = found.clicked & ~found.shown
-    account.implied += int(implied.sum())
-    # What was clicked was there.
-    return replace(found, shown=found.shown | found.clicked)
+    repeated = ~_changes(found.person[order], found.query[order], found.document[order])
+    again = np.zeros(len(found.rank), bool)
+    again[order[repeated]] = True
+    account.leave_out("clicked before by the same person", int(found.events[again].sum()))
+    return replace(found, again=again)
 
 
 def _as_they_are(rows: Rows, rank: NDArray[np.int32], account: Account) -> Results:
@@ -142,8 +150,8 @@ def _as_they_are(rows: Rows, rank: NDArray[np.int32], account: Account) -> Resul
     clicked = rows["value"] > 0
     nothing = np.zeros(len(rows), bool)
     return Results(
-        rows["person"], rows["query"], rows["document"], rank, ~clicked, clicked, nothing, nothing,
-        rows["value"], np.ones(len(rows), np.int64),
+        rows["person"], rows["view"], rows["query"], rows["document"], rank, ~clicked, clicked,
+        nothing, nothing, rows["value"], np.ones(len(rows), np.int64), nothing,
     )  # fmt: skip
 
 

@@ -1,4 +1,7 @@
-"""ClickCounts: how often each document of a query was shown and clicked at each rank."""
+"""ClickCounts: how often each document of a query was shown and clicked at each rank.
+
+ClickLists: single lists, and what was clicked in each.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from owpc_ltr.arrays import Vector
 
 Codes = NDArray[np.int64]
 Counts = NDArray[np.int64]
+_MOVED = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +67,49 @@ class ClickCounts:
         found: Vector = np.bincount(self.rank - 1, values, self.n_ranks).astype(np.float64)
         return found
 
+    @cached_property
+    def moved(self) -> float:
+        """The share of impressions at which a document stood away from its most frequent rank."""
+        most = np.zeros(self.n_pairs, np.int64)
+        np.maximum.at(most, self.pair, self.shown)
+        total = int(self.shown.sum())
+        return 1.0 - float(most.sum()) / total if total else 0.0
+
     def take(self, rows: NDArray[np.int64]) -> ClickCounts:
         """Some of the rows, or all in another order; pairs stay as they are."""
         names = ("pair", "rank", "shown", "clicked", "reached", "last", "value")
         return replace(self, **{name: getattr(self, name)[rows] for name in names})
+
+
+def ranks_vary(counts: ClickCounts) -> bool:
+    """Whether documents change ranks, so that clicks on one and the same can be compared by rank.
+
+    They do where at least one impression in a hundred is away from its document's usual rank, or
+    where there is one rank alone.
+    """
+    return counts.n_ranks == 1 or counts.moved >= _MOVED
+
+
+@dataclass(frozen=True, eq=False)
+class ClickLists:
+    """Lists that were shown: a row is a result, rows lie by list, then rank, from 1.
+
+    `list` numbers the lists from 0; `pair` is as in the counts; `clicked` says whether it was.
+    """
+
+    list: Codes
+    pair: Codes
+    rank: Codes
+    clicked: NDArray[np.bool_]
+
+    @property
+    def n_lists(self) -> int:
+        """Number of lists."""
+        return int(self.list[-1]) + 1 if len(self.list) else 0
+
+    @cached_property
+    def by_place(self) -> tuple[Codes, ...]:
+        """The rows of the first results of all lists, then those of the second ones, and so on."""
+        place = np.arange(len(self.list)) - np.searchsorted(self.list, self.list)
+        order = np.argsort(place, kind="stable")
+        return tuple(np.split(order, np.cumsum(np.bincount(place))[:-1])) if len(place) else ()

@@ -6,11 +6,12 @@ import numpy as np
 import pyarrow as pa
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.behaviour.models import checked_fit
+from owpc_ltr.behaviour.models import checked_fit, list_log_likelihoods
 from owpc_ltr.data.click_counts import ClickCounts
 from owpc_ltr.protocols import ClickFit, ClickModel
 from owpc_ltr.testing.click_samples import (
     ClickSample,
+    click_patterns,
     count,
     sample_clicks,
     with_click,
@@ -21,6 +22,7 @@ from owpc_ltr.testing.promises import require
 
 _SLACK = 1e-9
 _FEW, _MANY = 2_000, 20_000
+_LONGEST = 5
 _ARRAYS = ("people", "pair_query", "pair_document", "pair", "rank", "shown", "clicked", "reached",
            "last", "value")  # fmt: skip
 
@@ -33,7 +35,8 @@ def check_click_model(model: ClickModel, seed: int = 0) -> None:
     rows in another order change nothing but roundings. A pair that was never shown has the prior's
     mean and no trials, also where nobody ever clicked. One click more on a document never lowers
     it. What users click on comes out above what they pass by, the more surely the more there is to
-    see, and as many clicks are foretold as there were. Raises AssertionError.
+    see, and as many clicks are predicted as there were. The likelihoods of all patterns of clicks
+    on a list sum to one. Raises AssertionError.
     """
     few, many = sample_clicks(_FEW, seed), sample_clicks(_MANY, seed)
     _check_answer(model, few.counts)
@@ -42,7 +45,8 @@ def check_click_model(model: ClickModel, seed: int = 0) -> None:
         _check_unseen(model, with_unseen(counts))
     _check_more_clicks(model, few.counts, seed)
     _check_truth(model, few, many)
-    _check_foretold(model, many.counts)
+    _check_predicted(model, many.counts)
+    _check_lists(model, few.counts)
 
 
 def _check_answer(model: ClickModel, counts: ClickCounts) -> None:
@@ -126,15 +130,28 @@ def _check_truth(model: ClickModel, few: ClickSample, many: ClickSample) -> None
     )
 
 
-def _check_foretold(model: ClickModel, counts: ClickCounts) -> None:
+def _check_predicted(model: ClickModel, counts: ClickCounts) -> None:
     fit = checked_fit(model, counts)
-    foretold = float((counts.shown * fit.click_probability(counts)).sum())
+    predicted = float((counts.shown * fit.click_probability(counts)).sum())
     there = float(counts.clicked.sum())
     require(
-        abs(foretold - there) < 0.15 * there,
-        f"click model '{model.name}' foretells {foretold:.0f} clicks of the very lists that it was "
+        abs(predicted - there) < 0.15 * there,
+        f"click model '{model.name}' predicts {predicted:.0f} clicks of the very lists that it was "
         f"fitted to, and there were {there:.0f}",
     )
+
+
+def _check_lists(model: ClickModel, counts: ClickCounts) -> None:
+    fit = checked_fit(model, counts)
+    for size in range(1, _LONGEST + 1):
+        each = list_log_likelihoods(model, fit, click_patterns(size))
+        total = float(np.exp(each).sum())
+        require(
+            abs(total - 1) < _SLACK,
+            f"click model '{model.name}' gives the {2**size} patterns of clicks on a list of "
+            f"{size} probabilities whose sum is {total:.6g}, and must be 1: the chance of a click "
+            "may depend on the clicks above it, and on no others",
+        )
 
 
 def _likeness(one: Vector, other: Vector) -> float:

@@ -12,7 +12,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.behaviour.counting import count_events
 from owpc_ltr.behaviour.options import EventOptions
 from owpc_ltr.behaviour.reading import table_events
-from owpc_ltr.data.click_counts import ClickCounts
+from owpc_ltr.data.click_counts import ClickCounts, ClickLists
 
 _QUERIES, _DOCUMENTS, _SHOWN = 60, 10, 6
 
@@ -40,6 +40,14 @@ def sample_clicks(sessions: int, seed: int = 0) -> ClickSample:
 def count(events: pa.Table) -> ClickCounts:
     """The counts of events, however few people asked a query."""
     return count_events(table_events(events, {}), EventOptions(min_people=1)).counts
+
+
+def click_patterns(size: int) -> ClickLists:
+    """The first pairs, which are of one query, as a list: once with every pattern of clicks."""
+    number = np.arange(2**size)
+    clicked = (number[:, None] >> np.arange(size)) & 1
+    place = np.tile(np.arange(size), len(number))
+    return ClickLists(np.repeat(number, size), place, place + 1, clicked.ravel().astype(bool))
 
 
 def with_unseen(counts: ClickCounts) -> ClickCounts:

@@ -1,7 +1,8 @@
 """Clicks over expected clicks: what a document got, beside what its ranks get (Zhang & Jones 2007).
 
 A rank's click-through rate is the mean of what stands there, so that a good ranker, which puts the
-good documents high, makes high ranks expect too much; PBM tells the two apart.
+good documents high, makes high ranks expect too much; PBM tells the two apart. Where documents
+never change their ranks, a rank's rate is theirs, and dividing by it is no correction.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
 from owpc_ltr.behaviour.priors import beta_prior, posterior_mean
-from owpc_ltr.data.click_counts import ClickCounts
+from owpc_ltr.data.click_counts import ClickCounts, ranks_vary
 from owpc_ltr.protocols import ClickFit, ClickModel
 
 
@@ -34,7 +35,8 @@ class ClicksOverExpected:
         squares = counts.by_pair(counts.shown * examination[counts.rank - 1] ** 2)
         looked = np.divide(squares, expected, out=np.ones_like(expected), where=expected > 0)
         prior = beta_prior(clicks, expected, looked)
-        return ClickFit(posterior_mean(clicks, trials, prior), trials, examination, prior)
+        found = posterior_mean(clicks, trials, prior)
+        return ClickFit(found, trials, examination, prior, identified=ranks_vary(counts))
 
 
 def _by_rank(counts: ClickCounts) -> Vector:

@@ -1,7 +1,8 @@
 """The position-based model (Craswell et al. 2008): a click is a look, by rank, and a draw.
 
 P(click) = examination of the rank × attractiveness of the pair. It is the documents that were seen
-at several ranks that tell the two apart. Examination e is where each rank has as many clicks as its
+at several ranks that tell the two apart: where the ranking never changes, examination is not
+identified. Examination e is where each rank has as many clicks as its
 documents, which got K clicks in N_r impressions at each rank, make expect of it:
 
     Σ clicks at r = e_r Σ_pairs N_r K / Σ_s N_s e_s
@@ -26,7 +27,7 @@ from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
 from owpc_ltr.behaviour.priors import beta_prior, posterior_mean
 from owpc_ltr.compiling import compiled
-from owpc_ltr.data.click_counts import ClickCounts
+from owpc_ltr.data.click_counts import ClickCounts, ranks_vary
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.protocols import ClickFit, ClickModel
 
@@ -59,7 +60,9 @@ class PositionBased:
             shown = counts.by_pair(counts.shown)
             prior = beta_prior(clicks, shown)
             found = posterior_mean(clicks, shown, prior)
-            return ClickFit(found, shown, np.ones(counts.n_ranks), prior)
+            return ClickFit(
+                found, shown, np.ones(counts.n_ranks), prior, identified=ranks_vary(counts)
+            )
         state = _State(counts, clicks)
         moved, done = np.inf, 0
         while done < self.rounds and moved > self.tolerance:
@@ -68,8 +71,10 @@ class PositionBased:
         prior = beta_prior(clicks, *state.expected())
         state.attract(prior, _AT_A_TIME)
         found = posterior_mean(clicks, state.looks, prior)
-        notes = (*_unidentified(counts), *_unfinished(moved, self.tolerance, done))
-        return ClickFit(found, state.looks, state.examination, prior, notes)
+        notes = _unfinished(moved, self.tolerance, done)
+        return ClickFit(
+            found, state.looks, state.examination, prior, notes, identified=ranks_vary(counts)
+        )
 
 
 class _State:
@@ -170,18 +175,6 @@ def _attract(
             looks[pair[row]] += looked
         for i in range(len(looks)):
             attractive[i] = (clicks[i] + alpha) / (looks[i] + alpha + beta)
-
-
-def _unidentified(counts: ClickCounts) -> tuple[str, ...]:
-    """What cannot be told where documents keep their ranks."""
-    ranks = np.bincount(counts.pair[counts.shown > 0], minlength=counts.n_pairs)
-    several = float((ranks > 1).sum()) / max(float((ranks > 0).sum()), 1.0)
-    if several >= 0.05 or counts.n_ranks == 1:
-        return ()
-    return (
-        f"only {several:.1%} of the documents were seen at more than one rank: examination and "
-        "attractiveness cannot be told apart where the ranking never changes",
-    )
 
 
 def _unfinished(moved: float, tolerance: float, rounds: int) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """The simplified dynamic Bayesian network (Chapelle & Zhang 2009): users read down to a last click.
 
 What stands at the last click or above it was looked at, what stands below it was not; who clicks on
-nothing has read it all.
+nothing has read it all. A click satisfies, so that the user reads no further, with a chance of each
+document's own: the share of its clicks that were the last ones.
 """
 
 from __future__ import annotations
@@ -14,8 +15,30 @@ import numpy as np
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
 from owpc_ltr.behaviour.priors import beta_prior, posterior_mean
-from owpc_ltr.data.click_counts import ClickCounts
+from owpc_ltr.data.click_counts import ClickCounts, ClickLists
 from owpc_ltr.protocols import ClickFit, ClickModel
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CascadeFit(ClickFit):
+    """Attractiveness, and `satisfaction`: the chance that a click on a pair is the last one."""
+
+    satisfaction: Vector
+
+    def conditional_click_probability(self, lists: ClickLists) -> Vector:
+        """The chance that the user still reads, given the clicks above, times attractiveness.
+
+        After a click on i users read on with chance 1 − satisfaction_i. Who passes over i may have
+        stopped above it: read → read (1 − attractiveness_i) / (1 − read · attractiveness_i).
+        """
+        reads, found = np.ones(lists.n_lists), np.empty(len(lists.pair))
+        for rows in lists.by_place:
+            pair, which = lists.pair[rows], lists.list[rows]
+            attractive, read = self.attractiveness[pair], reads[which]
+            found[rows] = read * attractive
+            passed = read * (1 - attractive) / np.maximum(1 - read * attractive, 1e-12)
+            reads[which] = np.where(lists.clicked[rows], 1 - self.satisfaction[pair], passed)
+        return found
 
 
 @dataclass(frozen=True)
@@ -29,7 +52,11 @@ class SimplifiedDBN:
         clicks, reached = counts.by_pair(counts.clicked), counts.by_pair(counts.reached)
         prior = beta_prior(clicks, reached)
         attractive = posterior_mean(clicks, reached, prior)
-        return ClickFit(attractive, reached, _examination(counts, attractive), prior)
+        last = counts.by_pair(counts.last)
+        return CascadeFit(
+            attractive, reached, _examination(counts, attractive), prior,
+            satisfaction=posterior_mean(last, clicks, beta_prior(last, clicks)),
+        )  # fmt: skip
 
 
 def _examination(counts: ClickCounts, attractive: Vector) -> Vector:

@@ -13,16 +13,18 @@ from owpc_ltr_clicks import pbm
 from owpc_ltr_clicks.coec import ClicksOverExpected
 from owpc_ltr_clicks.dctr import DocumentClickThrough
 from owpc_ltr_clicks.pbm import PositionBased
-from owpc_ltr_clicks.sdbn import SimplifiedDBN
+from owpc_ltr_clicks.sdbn import CascadeFit, SimplifiedDBN
 
 from owpc_ltr import simulate
 from owpc_ltr.arrays import Vector
-from owpc_ltr.behaviour.models import choose_model, held_out
+from owpc_ltr.behaviour import counting
+from owpc_ltr.behaviour.models import choose_model, held_out, list_log_likelihoods
 from owpc_ltr.behaviour.priors import beta_prior, posterior_mean
-from owpc_ltr.data.click_counts import ClickCounts
+from owpc_ltr.data.click_counts import ClickCounts, ClickLists, ranks_vary
 from owpc_ltr.errors import PluginError, UsageError
 from owpc_ltr.protocols import ClickFit
-from tests.behaviour.logs import counted, simulated
+from owpc_ltr.testing.click_samples import click_patterns
+from tests.behaviour.logs import counted, event, simulated
 
 MODELS: list[Any] = [DocumentClickThrough(), ClicksOverExpected(), PositionBased(), SimplifiedDBN()]
 BY_NAME = {model.name: model for model in MODELS}
@@ -124,11 +126,31 @@ def test_where_every_rank_is_looked_at_pbm_is_the_click_through_rate() -> None:
     assert np.abs(one.attractiveness - other.attractiveness).mean() < 0.02
 
 
-def test_pbm_says_what_cannot_be_told_where_the_ranking_never_changes() -> None:
-    _, behaviour = simulated(5_000, None, (0.5,))
-    note, *_ = PositionBased().fit(behaviour.counts).notes
-    assert note.startswith("only 0.0% of the documents were seen at more than one rank")
+def test_pbm_says_where_its_search_has_not_ended() -> None:
     assert len(PositionBased(rounds=20, tolerance=1e-9).fit(simulated(500)[1].counts).notes) == 1
+
+
+def test_where_the_ranking_never_changes_what_compares_ranks_is_not_chosen() -> None:
+    _, behaviour = simulated(20_000, None, (0.5,))
+    assert behaviour.counts.moved == 0.0
+    chosen = choose_model(behaviour, BY_NAME)
+    told = {one.model: one for one in chosen.held_out}
+    assert {name for name, one in told.items() if not one.identified} == {"coec", "pbm"}
+    # Its likelihood alone would be the best.
+    assert max(told, key=lambda name: told[name].session_log_likelihood) == "pbm"
+    assert chosen.name in {"dctr", "sdbn"}
+    assert not choose_model(behaviour, {"pbm": PositionBased()}).fit.identified
+
+
+def test_how_often_documents_change_their_ranks_is_counted_by_impressions() -> None:
+    rows = [event(f"s{n}", d, place) for n in range(40) for place, d in enumerate("abc", 1)]
+    assert counted(rows).counts.moved == 0.0
+    swapped = [event("t", d, place) for place, d in enumerate("bac", 1)]
+    one = counted([*rows, *swapped]).counts
+    assert one.moved == pytest.approx(2 / 123)
+    assert ranks_vary(one)
+    assert not ranks_vary(counted(rows).counts)
+    assert ranks_vary(counted([row for row in rows if row["document"] == "a"]).counts)
 
 
 def test_coec_is_clicks_over_expected_clicks() -> None:
@@ -199,16 +221,93 @@ def test_a_prior_needs_no_clicks_and_no_trials() -> None:
 
 @pytest.mark.parametrize(
     ("users", "best"),
-    [(simulate.Users(), "pbm"), (simulate.Users(steepness=0.0), "dctr")],
+    [
+        (simulate.Users(), "pbm"),
+        (simulate.Users(steepness=0.0), "dctr"),
+        (simulate.Users("cascade", satisfied=1.0, patience=1.0), "sdbn"),
+        (simulate.Users("cascade"), "sdbn"),
+    ],
 )
 def test_the_model_is_chosen_that_users_follow(users: simulate.Users, best: str) -> None:
     _, behaviour = simulated(30_000, users)
     chosen = choose_model(behaviour, BY_NAME)
     assert [one.model for one in chosen.held_out] == ["coec", "dctr", "pbm", "sdbn"]
-    told = {one.model: one.log_likelihood for one in chosen.held_out}
+    told = {one.model: one.session_log_likelihood for one in chosen.held_out}
     assert chosen.name == max(told, key=told.__getitem__)
-    assert told[best] > max(told.values()) - 0.001
+    assert told[best] > max(told.values()) - 0.01
     assert all(1 < one.perplexity < 2 for one in chosen.held_out)
+
+
+@pytest.mark.parametrize("kind", ["cascade", "dbn"])
+@pytest.mark.parametrize("seed", range(3))
+def test_lists_tell_users_who_read_from_the_top_where_clicks_by_rank_do_not(
+    kind: str, seed: int
+) -> None:
+    satisfied, patience = (1.0, 1.0) if kind == "cascade" else (0.6, 0.9)
+    users = simulate.Users("cascade", satisfied=satisfied, patience=patience)
+    chosen = choose_model(simulated(20_000, users, seed=seed)[1], BY_NAME)
+    by_rank = max(chosen.held_out, key=lambda one: one.log_likelihood)
+    assert (chosen.name, by_rank.model) == ("sdbn", "pbm")
+
+
+def test_the_likelihood_of_a_list_is_that_of_the_users_of_the_model() -> None:
+    attractive, satisfied = np.array([0.5, 0.4]), np.array([0.7, 0.2])
+    fit = CascadeFit(attractive, np.ones(2), np.ones(2), (1.0, 1.0), satisfaction=satisfied)
+    patterns = click_patterns(2)
+    told = np.exp(list_log_likelihoods(SimplifiedDBN(), fit, patterns))
+    # Nothing, the first, the second, both.
+    a, s = attractive, satisfied[0]
+    wanted = [(1 - a[0]) * (1 - a[1]), a[0] * (s + (1 - s) * (1 - a[1])), (1 - a[0]) * a[1],
+              a[0] * (1 - s) * a[1]]  # fmt: skip
+    assert told == pytest.approx(wanted)
+    assert told.sum() == pytest.approx(1)
+
+
+def test_lists_of_people_held_out_are_whole_and_in_order() -> None:
+    rows = [
+        event(f"person {n}", d, place, action)
+        for n in range(40)
+        for place, d in enumerate("abc", 1)
+        for action in ("view", *(("click",) if d == "b" else ()))
+    ]
+    again = [{**row, "session": f"{row['session']} later"} for row in rows]
+    found = counted([*rows, *again])
+    lists = found.lists
+    n_people = int(found.held_out.shown.sum() + lists.n_lists // 2) // 6
+    assert lists.n_lists == 2 * n_people > 0
+    assert lists.rank.tolist() == [1, 2, 3] * lists.n_lists
+    assert lists.pair.tolist() == [0, 1, 2] * lists.n_lists
+    # The click that a person makes again counts once, and is in both lists.
+    assert lists.clicked.tolist() == [False, True, False] * lists.n_lists
+    assert found.held_out.clicked.sum() == n_people
+
+
+def test_the_order_of_events_changes_no_bit_of_a_likelihood() -> None:
+    events = simulate.clicks(simulate.example_world(20, 12), sessions=2000)
+    shuffled = events.take(pa.array(np.random.default_rng(0).permutation(len(events))))
+    one, other = (choose_model(counted(table), BY_NAME).held_out for table in (events, shuffled))
+    for model, again in zip(one, other, strict=True):
+        assert model.as_dict() == again.as_dict()
+
+
+def test_of_many_lists_a_sample_of_the_people_is_kept_whatever_their_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    events = simulate.clicks(simulate.example_world(20, 12), sessions=2000)
+    whole = counted(events).lists
+    monkeypatch.setattr(counting, "_LISTED", 1500)
+    shuffled = events.take(pa.array(np.random.default_rng(0).permutation(len(events))))
+    one, other = counted(events).lists, counted(shuffled).lists
+    assert 0 < one.n_lists < whole.n_lists
+    assert _as_set(one) == _as_set(other) <= _as_set(whole)
+
+
+def _as_set(lists: ClickLists) -> set[Any]:
+    rows = zip(lists.pair.tolist(), lists.rank.tolist(), lists.clicked.tolist(), strict=True)
+    found: dict[int, list[Any]] = {}
+    for number, row in zip(lists.list.tolist(), rows, strict=True):
+        found.setdefault(number, []).append(row)
+    return {tuple(its) for its in found.values()}
 
 
 def test_who_is_held_out_is_not_learned_from() -> None:

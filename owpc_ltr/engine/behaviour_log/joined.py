@@ -65,9 +65,7 @@ def _events(table: pa.Table, searches: Searches) -> EventBatch:
     return EventBatch(batch, early=int(early.sum()))
 
 
-def _batch(
-    table: pa.Table, query: pa.Array, client: pa.Array, session: pa.Array
-) -> dict[str, Any]:
+def _batch(table: pa.Table, query: pa.Array, client: pa.Array, session: pa.Array) -> dict[str, Any]:
     """The columns by role. A session without an id is its client's, or else its search's."""
     search = _array(table, "search")
     columns: dict[str, Any] = {
