@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from owpc_ltr.behaviour.columns import parse_columns
-from owpc_ltr.behaviour.counting import Behaviour, count_events
+from owpc_ltr.behaviour.counting import Behaviour, count_events, refuse_without_clicks
 from owpc_ltr.behaviour.documents import Lookup
 from owpc_ltr.behaviour.grading import parse_grades
 from owpc_ltr.behaviour.judging import (
@@ -27,6 +28,7 @@ from owpc_ltr.behaviour.srw import srw_ratings
 from owpc_ltr.behaviour.texts import normalised
 from owpc_ltr.behaviour.times import TimeWindow
 from owpc_ltr.behaviour.weighted_clicks import Effective, weighted_clicks
+from owpc_ltr.data.frames import table_of
 from owpc_ltr.data.relabelling import Relabelled, relabelled
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.host.registry import load
@@ -56,7 +58,7 @@ __all__ = [
 
 
 def judge_clicks(
-    events: Path | str | pa.Table,
+    events: Path | str | Any,
     *,
     columns: Mapping[str, str] | None = None,
     model: str = "auto",
@@ -69,10 +71,11 @@ def judge_clicks(
 ) -> ClickJudgments:
     """Judgments from a log of behaviour: a grade and a weight for every document that was shown.
 
-    `columns` says which column is the query, the document, the position …, where its name does not;
-    `how` is what else `EventOptions` takes: actions, first_position, min_people … `model` is that
-    of an installed click model, or auto: the one that best foretells the clicks of people who were
-    held out. `grades` are 0..4, or none for probabilities. Raises BadInput and UsageError.
+    `events` are a file, or a data frame of pandas, polars, Arrow or DuckDB. `columns` says which
+    column is the query, the document, the position …, where its name does not; `how` is what else
+    `EventOptions` takes: actions, first_position, min_people … `model` is that of an installed
+    click model, or auto: the one that best predicts the sessions of people who were held out.
+    `grades` are 0..4, or none for probabilities. Raises BadInput and UsageError.
     """
     behaviour = count_clicks(events, columns=columns, **how)
     return judge_counts(
@@ -82,7 +85,7 @@ def judge_clicks(
 
 
 def count_clicks(
-    events: Path | str | pa.Table,
+    events: Path | str | Any,
     *,
     columns: Mapping[str, str] | None = None,
     cluster: Cluster | None = None,
@@ -140,8 +143,9 @@ def judge_counts(
     plugins: Sequence[Path | str] = (),
     warn: bool = True,
 ) -> ClickJudgments:
-    """Judgments from what was counted."""
+    """Judgments from what was counted. Raises BadInput where no click is left to learn from."""
     top = parse_grades(grades)
+    refuse_without_clicks(behaviour)
     chosen = choose_model(behaviour, _models(model, settings or {}, plugins))
     found = judge(behaviour, chosen, top, weights, query_weights)
     if warn:
@@ -169,7 +173,7 @@ def relabel_log(data: RankingDataset, judged: pa.Table, keep_case: bool = False)
 
 
 def srw_judgments(
-    events: Path | str | pa.Table,
+    events: Path | str | Any,
     *,
     columns: Mapping[str, str] | None = None,
     max_rank: int = 20,
@@ -179,6 +183,7 @@ def srw_judgments(
     raw = {"min_people": 1, "max_clicks": 0, "max_sessions": 0}
     options = EventOptions(**{**how, **raw})
     behaviour = count_events(_batches(events, columns or {}), options, every_event=True)
+    refuse_without_clicks(behaviour)
     first = behaviour.account.first_position
     ratings = srw_ratings(behaviour.counts, max_rank, first)
     return pa.table(judged_pairs(behaviour, ratings)), behaviour
@@ -194,10 +199,10 @@ def _lookup(cluster: Cluster | None, index: str | None) -> Lookup | None:
     return NamedDocuments(cluster.engine, index)
 
 
-def _batches(events: Path | str | pa.Table, columns: Mapping[str, str]) -> Iterable[EventBatch]:
-    if isinstance(events, pa.Table):
-        return table_events(events, columns)
-    return read_events(Path(events), columns)
+def _batches(events: Path | str | Any, columns: Mapping[str, str]) -> Iterable[EventBatch]:
+    if isinstance(events, str | PathLike):
+        return read_events(Path(events), columns)
+    return table_events(table_of(events), columns)
 
 
 def _models(

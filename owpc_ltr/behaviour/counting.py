@@ -20,6 +20,7 @@ from owpc_ltr.behaviour.spool import IN_MEMORY, Spool
 from owpc_ltr.behaviour.views import Results, results_of
 from owpc_ltr.data.click_counts import ClickCounts, ClickLists
 from owpc_ltr.errors import BadInput
+from owpc_ltr.files.text import shown
 
 FOLDS = 5
 """One person of so many is held out."""
@@ -80,6 +81,23 @@ def count_events(
     kept = _asked_by_enough(table, options, account)
     _refuse_empty(account, table)
     return _behaviour(table, kept, coder, documents.texts, options)
+
+
+def refuse_without_clicks(behaviour: Behaviour) -> None:
+    """Refuse a log in which no click counts, saying what became of those that there were."""
+    counts, account = behaviour.counts, behaviour.account
+    if counts.clicked.any():
+        return
+    asked = ", ".join(map(shown, behaviour.options.actions))
+    lost = account.unusable.most_common(3)
+    others = ", ".join(f"{n:,} {shown(name)}" for name, n in account.others.most_common(3) if name)
+    why = "; ".join(f"{count:,} events left out: {reason}" for reason, count in lost)
+    raise BadInput(
+        f"no click is left to learn from: of {int(counts.shown.sum()):,} impressions none has an "
+        f"action {asked}{f' ({why})' if why else ''}: name the actions that say that a result was "
+        f"chosen{f' (the log has {others})' if others else ''}, or raise the limits above which "
+        "sessions and clients are dropped as bots"
+    )
 
 
 def _renamed(rows: Rows, documents: Settled, account: Account) -> Rows:

@@ -204,7 +204,10 @@ def _plain(column: Any, role: str, name: str, place: str) -> pa.Array:
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if pa.types.is_dictionary(kind):
-        column = column.cast(kind.value_type)
+        # Arrow takes no string views out of categories, as polars has them.
+        words = column.dictionary
+        words = words.cast(pa.string()) if pa.types.is_string_view(words.type) else words
+        column = words.take(column.indices)
         kind = column.type
     types = pa.types
     if types.is_string(kind) or (role == "time" and types.is_temporal(kind)):

@@ -44,10 +44,12 @@ class Cleaning:
     ] = None
     depth: Annotated[int, typer.Option(min=1, help="The lowest rank that counts.")] = 100
     max_clicks_per_session: Annotated[
-        int, typer.Option(min=0, help="More are a robot's; 0: none is.")
+        int,
+        typer.Option(min=0, help="Drop sessions with more clicks as bots; 0 = keep all."),
     ] = 50
     max_sessions_per_client: Annotated[
-        int, typer.Option(min=0, help="More are a robot's; 0: none is.")
+        int,
+        typer.Option(min=0, help="Drop clients with more sessions as bots; 0 = keep all."),
     ] = 500
     min_people: Annotated[
         int, typer.Option(min=1, help="Queries that fewer people asked are left out.")
@@ -92,7 +94,7 @@ def clicks(
         ),
     ] = "",
     model: Annotated[
-        str, typer.Option(help="A click model, or auto: what best foretells held-out clicks.")
+        str, typer.Option(help="A click model, or auto: what best predicts held-out sessions.")
     ] = "auto",
     grades: Annotated[
         str, typer.Option(help="0..4, or none for probabilities as they are.")
@@ -310,12 +312,14 @@ def _print(found: ClickJudgments, out: Path) -> None:
     rows = [
         (
             one["model"] + (" *" if one["model"] == told["model"] else ""),
+            f"{one['session_log_likelihood']:.4f}",
             one["perplexity"],
-            f"{one['log_likelihood']:.5f}",
+            "" if one["identified"] else "examination not identified",
         )
         for one in told["held_out"]
     ]
-    print_table(["MODEL", "PERPLEXITY", "LOG LIKELIHOOD, HELD OUT"], rows)
+    print_table(["MODEL", "LOG LIKELIHOOD OF A SESSION", "PERPLEXITY", ""], rows)
+    typer.echo(f"of {told['held_out'][0]['lists']:,} lists of people held out, all their clicks")
     typer.echo()
     ranks = [
         (

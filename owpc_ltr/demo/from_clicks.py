@@ -38,7 +38,7 @@ SETTINGS = {"loss.generator": "inverse", "loss.grades": "thresholds"}
 
 
 def judge_behaviour(walk: Walk, clicked: Clicked) -> dict[str, ClickJudgments]:
-    """Judgments by the click model that foretells best, and by raw clicks; the first as a file."""
+    """Judgments by the click model that predicts best, and by raw clicks; the first as a file."""
     from owpc_ltr.api.clicks import count_clicks, judge_counts
 
     with walk.step("judge", "judge by clicks, with a model of how users look"):
@@ -174,10 +174,12 @@ def _tell_events(walk: Walk, events: Mapping[str, Any]) -> None:
 
 
 def _tell_models(walk: Walk, told: Mapping[str, Any]) -> None:
-    by_model = ", ".join(f"{one['model']} {one['perplexity']:.4f}" for one in told["held_out"])
+    by_model = ", ".join(
+        f"{one['model']} {one['session_log_likelihood']:.4f}" for one in told["held_out"]
+    )
     walk.narrator.line(
-        f"clicks of people who were held out are foretold best by {told['model']} (perplexity: "
-        f"{by_model})"
+        f"sessions of people who were held out are predicted best by {told['model']} (mean log "
+        f"likelihood: {by_model})"
     )
 
 

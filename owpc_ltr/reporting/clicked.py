@@ -14,7 +14,7 @@ from owpc_ltr.reporting.verdict import Verdict
 
 
 def click_sections(found: ClickJudgments, effective: Effective | None) -> list[Section]:
-    """What became of events, how users look, who foretells them, what the judgments rest on."""
+    """What became of events, examination, how models predict, what the judgments rest on."""
     made = (
         events_section(found),
         looks_section(found.behaviour.counts, found.chosen),
@@ -58,12 +58,14 @@ _PROMISE = (
 def _why(found: ClickJudgments) -> str:
     told = found.chosen.held_out
     own = next(one for one in told if one.model == found.chosen.name)
-    reached = f"perplexity {own.perplexity:.4f}, where 1 is certainty and 2 a coin"
+    reached = f"log likelihood {own.session_log_likelihood:.4f}, perplexity {own.perplexity:.4f}"
     if len(told) == 1:
-        return f"it was asked for, and foretells the clicks of held-out people with {reached}"
-    return (
-        f"of {len(told)} click models it foretells the clicks of held-out people best ({reached})"
+        return f"it was asked for ({reached} of the sessions of held-out people)"
+    fit = sum(one.identified for one in told) or len(told)
+    among = f"{len(told)} click models" + (
+        "" if fit == len(told) else f" the log identifies {fit}, of which"
     )
+    return f"of {among} it predicts the sessions of held-out people best ({reached})"
 
 
 def _sentence(warning: str) -> str:

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -21,11 +23,11 @@ from owpc_ltr import (
     simulate,
     train,
 )
-from owpc_ltr.api.clicks import judge_counts
+from owpc_ltr.api.clicks import judge_counts, srw_judgments
 from owpc_ltr.behaviour.grading import cuts, grades, parse_grades, worth, worth_of_any
 from owpc_ltr.behaviour.models import choose_model
 from owpc_ltr.behaviour.weighted_clicks import weighted_clicks
-from owpc_ltr.errors import PluginError, UsageError
+from owpc_ltr.errors import BadInput, PluginError, UsageError
 from owpc_ltr.host.registry import installed
 from owpc_ltr.protocols import ClickFit
 from tests.behaviour.logs import counted, event, simulated
@@ -164,7 +166,8 @@ def test_the_command_prints_what_became_of_every_event_and_writes_judgments(run:
     code, out, err = run("judge", "clicks", "events.parquet", "--out", "j.parquet")
     assert (code, err) == (0, "")
     assert f"{len(EVENTS):,} events read, " in out
-    assert "PERPLEXITY  LOG LIKELIHOOD, HELD OUT" in out
+    assert "MODEL  LOG LIKELIHOOD OF A SESSION  PERPLEXITY" in out
+    assert max(map(len, out.splitlines())) <= 80
     assert "   1 " in out
     assert "█" * 30 in out
     table = pq.read_table("j.parquet")
@@ -184,6 +187,26 @@ def test_the_command_tells_machines_the_same(run: Run) -> None:
     assert [one["model"] for one in told["held_out"]] == ["pbm"]
     assert [one["rank"] for one in told["ranks"]] == list(range(1, 11))
     assert len(Path("j.tsv").read_text().splitlines()) == told["documents"] + 1
+
+
+@pytest.mark.parametrize("model", ["auto", "pbm", "dctr"])
+def test_a_ranking_that_never_changes_is_warned_of_everywhere(run: Run, model: str) -> None:
+    static = simulate.clicks(WORLD, None, (0.6,), 8000)
+    pq.write_table(static, "static.parquet")
+    words = ("judge", "clicks", "static.parquet", "--out", "j.parquet", "--model", model)
+    code, out, err = run(*words)
+    assert code == 0
+    said = "where the ranking never changes, clicks do not identify examination"
+    assert said in " ".join(err.split())
+    assert ("examination not identified" in out) == (model != "dctr")
+    told = json.loads(run(*words, "--json")[1])
+    assert any(said in warning for warning in told["warnings"])
+    assert told["ranks_vary"] is False
+    by_model = {one["model"]: one["identified"] for one in told["held_out"]}
+    if model == "auto":
+        assert by_model == {"coec": False, "dctr": True, "pbm": False, "sdbn": True}
+        assert by_model[told["model"]]
+        assert f"auto chose {told['model']}, as coec and pbm would compare ranks" in err
 
 
 def test_the_same_log_gives_the_same_bytes(run: Run) -> None:
@@ -230,6 +253,65 @@ def test_what_cannot_be_meant_is_one_line(
     assert message in err
     assert err.count("\n") == 1
     assert not Path("j.parquet").exists()
+
+
+def test_a_log_without_a_click_is_refused(run: Run) -> None:
+    views = EVENTS.filter(pc.equal(EVENTS["action"].cast(pa.string()), "impression"))
+    pq.write_table(views, "views.parquet")
+    for more in ((), ("--ips",), ("--as-srw",), ("--model", "pbm")):
+        code, out, err = run("judge", "clicks", "views.parquet", "--out", "j.parquet", *more)
+        assert (code, out) == (3, "")
+        assert f"no click is left to learn from: of {len(views):,} impressions none" in err
+        assert err.count("\n") == 1
+        assert not Path("j.parquet").exists()
+    code, _, err = run("judge", "clicks", "events.parquet", "--out", "j.parquet", "--actions",
+                       "buy=1")  # fmt: skip
+    assert code == 3
+    assert "the log has 9,5" in err or "'click'" in err
+
+
+def test_a_log_whose_every_click_is_a_bot_s_is_refused(run: Run) -> None:
+    people = [event(f"p{n}", d, place) for n in range(20) for place, d in enumerate("abc", 1)]
+    bots = [
+        event(f"bot{n}", f"d{place}", place, action)
+        for n in range(20)
+        for place in range(1, 60)
+        for action in ("view", "click")
+    ]
+    pq.write_table(pa.Table.from_pylist([*people, *bots]), "bots.parquet")
+    code, _, err = run("judge", "clicks", "bots.parquet", "--out", "j.parquet")
+    assert code == 3
+    assert "2,360 events left out: a session of more than 50 clicks" in err
+    assert not Path("j.parquet").exists()
+
+
+def test_a_data_frame_of_any_library_is_a_log() -> None:
+    wanted = judge_clicks(EVENTS, model="sdbn").table
+    plain = EVENTS.set_column(3, "query", EVENTS["query"].cast(pa.string()))
+    for frame in (EVENTS.to_pandas(), pl.from_arrow(EVENTS), plain.to_reader(), plain.to_pandas()):
+        assert judge_clicks(frame, model="sdbn").table.equals(wanted)
+    assert srw_judgments(EVENTS.to_pandas())[0].equals(srw_judgments(EVENTS)[0])
+    with pytest.raises(BadInput, match="a list is no data frame"):
+        judge_clicks([{"query": "x"}])
+
+
+def test_clicks_that_a_person_repeats_can_be_kept() -> None:
+    rows = [
+        {**event(f"p{n}", d, place, action), "session": f"p{n} {visit}"}
+        for n in range(10)
+        for visit in range(3)
+        for place, d in enumerate("abc", 1)
+        for action in ("view", *(("click", "click") if d == "a" else ()))
+    ]
+    clicks = [
+        judge_counts(counted(rows, keep_repeats=keep), model=model, warn=False)
+        .behaviour.counts.clicked.sum()
+        for keep in (False, True)
+        for model in ("dctr", "sdbn", "pbm", "coec")
+    ]  # fmt: skip
+    assert clicks == [10] * 4 + [30] * 4
+    with pytest.warns(OwpcLtrWarning):
+        assert len(judge_clicks(pa.Table.from_pylist(rows), keep_repeats=True).table) == 3
 
 
 def test_a_model_of_ones_own_judges_from_a_file() -> None:

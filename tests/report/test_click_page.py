@@ -45,8 +45,8 @@ def test_the_verdict_says_how_much_was_judged_and_by_which_model(page: Page) -> 
     said = f"{len(found.table):,} documents of 40 queries got judgments, by {found.chosen.name}"
     assert page.verdict.sentence.startswith(said)
     assert page.verdict.mood == "unknown"
-    best = min(found.chosen.held_out, key=lambda one: one.perplexity)
-    assert f"perplexity {best.perplexity:.4f}" in page.verdict.sentence
+    best = max(found.chosen.held_out, key=lambda one: one.session_log_likelihood)
+    assert f"log likelihood {best.session_log_likelihood:.4f}" in page.verdict.sentence
 
 
 def test_what_to_doubt_comes_first() -> None:
@@ -114,6 +114,22 @@ def test_every_model_is_shown_with_how_users_look_and_how_it_foretells(page: Pag
     assert len(told.rows) == len(series)
     for chart in page.charts.values():
         check(chart)
+
+
+def test_a_ranking_that_never_changes_is_said_first() -> None:
+    static = simulate.clicks(simulate.example_world(40, 20), None, (0.6,), 8000)
+    with pytest.warns(OwpcLtrWarning, match="the ranking never changes"):
+        found = judge_clicks(static)
+    made = owpc_ltr.report(found)
+    assert made.verdict is not None
+    assert made.verdict.mood == "worse"
+    assert "clicks do not identify examination" in made.verdict.sentence
+    assert f"auto chose {found.chosen.name}" in made.verdict.sentence
+    assert "of 4 click models the log identifies 2" in made.verdict.sentence
+    told = next(b for b in section(made, "click-models").blocks if isinstance(b, Table))
+    assert sorted(str(row[0]) for row in told.rows if "not identified" in str(row[3])) == [
+        "coec", "pbm",
+    ]  # fmt: skip
 
 
 def test_one_model_that_was_asked_for_stands_alone() -> None:

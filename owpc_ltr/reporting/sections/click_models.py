@@ -1,8 +1,8 @@
-"""Click models: how well each foretells the clicks of people whom it has not seen."""
+"""Click models: how well each predicts the clicks of people whom it has not seen."""
 
 from __future__ import annotations
 
-from owpc_ltr.behaviour.models import Chosen
+from owpc_ltr.behaviour.models import Chosen, HeldOut
 from owpc_ltr.reporting.blocks import Block, Chart, Section, Table
 from owpc_ltr.reporting.charts.lines import lines
 from owpc_ltr.reporting.figures import signed
@@ -11,16 +11,16 @@ _DRAWN = 30
 
 
 def models_section(chosen: Chosen) -> Section:
-    """Perplexity and likelihood of each, over all and by rank."""
-    told = sorted(chosen.held_out, key=lambda one: -one.log_likelihood)
+    """Likelihood of whole sessions and perplexity of each, over all and by rank."""
+    told = sorted(chosen.held_out, key=lambda one: -one.session_log_likelihood)
     blocks: list[Block] = [
         Table(
-            f"Clicks of held-out people, {told[0].impressions:,} impressions",
-            ("model", "perplexity", "log likelihood", ""),
+            f"Sessions of held-out people, {told[0].lists:,} lists",
+            ("model", "log likelihood of a session", "perplexity", ""),
             tuple(
                 (
-                    one.model, f"{one.perplexity:.4f}", signed(one.log_likelihood, 5),
-                    "judges" if one.model == chosen.name else "",
+                    one.model, signed(one.session_log_likelihood, 4), f"{one.perplexity:.4f}",
+                    _role(one, chosen),
                 )
                 for one in told
             ),
@@ -35,8 +35,8 @@ def models_section(chosen: Chosen) -> Section:
                 },
                 "rank", "perplexity", marks=False,
             ),
-            "The nearer to 1, the better the clicks at a rank are foretold. What is hardly clicked "
-            "is easily foretold, so that only models at one rank are to be compared.",
+            "The nearer to 1, the better the clicks at a rank are predicted. What is hardly "
+            "clicked is easily predicted: compare models at one rank.",
             Table(
                 "Perplexity by rank",
                 ("rank", *(one.model for one in told)),
@@ -48,9 +48,16 @@ def models_section(chosen: Chosen) -> Section:
         ),
     ]  # fmt: skip
     lead = (
-        "One person in five is held out of the fits. A perplexity of 1 is certainty, one of 2 a "
-        "coin."
+        "One person in five is held out of the fits. The likelihood is that of all clicks in a "
+        "list together, each given the clicks above it. A perplexity of 1 is certainty, one of 2 "
+        "a coin."
     )
     return Section(
-        "click-models", "Click models", "Who foretells clicks best?", lead, tuple(blocks)
+        "click-models", "Click models", "Which model predicts clicks best?", lead, tuple(blocks)
     )
+
+
+def _role(one: HeldOut, chosen: Chosen) -> str:
+    if one.model == chosen.name:
+        return "judges"
+    return "" if one.identified else "examination not identified"
