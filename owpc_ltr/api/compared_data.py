@@ -52,6 +52,7 @@ def without_features(judgments: Judgments) -> RankingDataset:
     """A judgment list as a dataset that has no feature: what runs are measured on."""
     import pyarrow as pa
 
+    from owpc_ltr.data.judgments.judges import judges_of
     from owpc_ltr.data.judgments.weights import Weighed, importance_of, weights_of
 
     queries = judgments.queries
@@ -72,6 +73,7 @@ def without_features(judgments: Judgments) -> RankingDataset:
         document_weights=(
             np.concatenate([weights_of(query) for query in queries]) if weighed.documents else None
         ),
+        manifest={"judgments": judges} if (judges := judges_of(queries)) else None,
     )
 
 

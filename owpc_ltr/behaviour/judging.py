@@ -15,6 +15,7 @@ from owpc_ltr.behaviour.counting import Behaviour
 from owpc_ltr.behaviour.grading import grades, worth, worth_of_any
 from owpc_ltr.behaviour.models import Chosen
 from owpc_ltr.behaviour.report import report_of, warnings_of
+from owpc_ltr.data.judgments.judges import CLICKS, JUDGED_BY
 from owpc_ltr.errors import UsageError
 from owpc_ltr.files.output import open_output
 
@@ -98,6 +99,7 @@ def judged_pairs(behaviour: Behaviour, values: Vector) -> dict[str, Any]:
         "query": counts.queries.take(pa.array(counts.pair_query)),
         "doc_id": counts.documents.take(pa.array(counts.pair_document)),
         "grade": pa.array(values),
+        JUDGED_BY: pa.repeat(CLICKS, counts.n_pairs),
     }
 
 

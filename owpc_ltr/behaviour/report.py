@@ -84,5 +84,7 @@ def _unidentified(moved: float, chosen: Chosen) -> str:
     elif relying:
         why = f"auto chose {chosen.name}, as {' and '.join(relying)} would compare ranks"
     else:
-        why = f"{chosen.name} does not rely on it, and may take what stands high for good"
+        why = f"{chosen.name} does not rely on it"
+    if (chosen.fit.examination == chosen.fit.examination.max()).all():
+        why += " (it corrects nothing: what stood high keeps a high grade)"
     return f"{begin}; {why}; let rankers take turns, and judge the top by people"

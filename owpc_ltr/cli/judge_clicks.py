@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
     from owpc_ltr.api.clicks import ClickJudgments
 
 _BAR = 30
+_SAMPLE, _DEPTH = 50, 10
+_WIDTH = 76
+_JUDGES = (
+    "people who know what searchers want, and did not make the rankers; the sheet does not tell "
+    "which ranker brought a document"
+)
 _KIND = "click-model."
 
 
@@ -194,16 +201,19 @@ def clicks(
     found = replace(
         found, asked=(("log", ubi_events if events is None else events.name), *found.asked)
     )
+    where = {"--index": index, "--url": cluster.url, "--ca": cluster.ca}
+    next_ = _next(out, found.n_queries, where, insecure=cluster.insecure)
     if ips:
-        _write_weighted(found, 10.0 if clip is None else clip, out, report, as_json=as_json)
+        _write_weighted(found, 10.0 if clip is None else clip, out, report, next_, as_json=as_json)
         return
     found.write(out)
     if report is not None:
         _write_page(report, found)
     if as_json:
-        print_json({"judgments": str(out), **found.as_dict()})
+        print_json({"judgments": str(out), **found.as_dict(), **next_})
     else:
         _print(found, out)
+        _print_next(next_)
 
 
 def _judge_as_srw(
@@ -221,7 +231,7 @@ def _judge_as_srw(
         events, columns=columns, max_rank=max_rank, **cleaning.asked()
     )
     api.write_columns(table, out)
-    _print_other(out, len(table), behaviour.account.as_dict(), {}, as_json=as_json)
+    _print_other(out, len(table), behaviour.account.as_dict(), {}, {}, as_json=as_json)
 
 
 def _write_page(path: Path, *parts: Any) -> None:
@@ -231,7 +241,13 @@ def _write_page(path: Path, *parts: Any) -> None:
 
 
 def _write_weighted(
-    found: ClickJudgments, clip: float, out: Path, page: Path | None, *, as_json: bool
+    found: ClickJudgments,
+    clip: float,
+    out: Path,
+    page: Path | None,
+    next_: dict[str, Any],
+    *,
+    as_json: bool,
 ) -> None:
     """Clicks by themselves, and how many equal ones they are worth."""
     from owpc_ltr.api import clicks as api
@@ -252,7 +268,58 @@ def _write_weighted(
         "model": found.chosen.name,
     }
     account = found.behaviour.account.as_dict()
-    _print_other(out, len(table), account, told, as_json=as_json)
+    _print_other(out, len(table), account, told, next_, as_json=as_json)
+
+
+def _next(out: Path, n_queries: int, where: dict[str, Any], *, insecure: bool) -> dict[str, Any]:
+    """Which documents people judge, and the commands up to a gate that can decide, as typed."""
+    log, model, sheet = (
+        out.with_name(f"{out.stem}-{end}") for end in ("log.parquet", "model.json", "sheet.csv")
+    )
+    queries = min(_SAMPLE, n_queries)
+    live = [word for name, value in where.items() if value is not None for word in (name, value)]
+    live += ["--insecure"] if insecure else []
+    commands = [
+        ("log-features", "--judgments", out, "--out", log, *live),
+        ("train", log, "--out", model),
+        ("judge", "pool", "--queries", log, "--rankers", f"query,{model}", "--sample", queries,
+         "--depth", _DEPTH, "--out", sheet, *live),
+        ("upload", model, "--require-gain", f"ndcg@{_DEPTH}", "--live", "--judgments", sheet,
+         *live),
+    ]  # fmt: skip
+    return {
+        "to_judge": {
+            "queries": queries, "depth": _DEPTH, "documents_at_most": 2 * queries * _DEPTH,
+            "by": _JUDGES,
+        },
+        "next": [shlex.join(["owpc-ltr", *map(str, words)]) for words in commands],
+    }  # fmt: skip
+
+
+def _print_next(next_: dict[str, Any]) -> None:
+    told = next_["to_judge"]
+    typer.echo()
+    print_wrapped(
+        "next: clicks alone are no evidence for a gate, as they know only what was shown. Let "
+        f"people judge the first {told['depth']} results of both rankers for {told['queries']} "
+        f"queries drawn by chance (at most {told['documents_at_most']:,} documents): {told['by']}."
+    )
+    for command in next_["next"]:
+        typer.echo(" \\\n".join(_wrapped_command(command)))
+    print_wrapped(
+        "add --query QUERY.json, your application's query, to the last two; name the live ranker "
+        "in place of `query` where there is one"
+    )
+
+
+def _wrapped_command(command: str) -> list[str]:
+    """A command in lines that fit, cut between its options."""
+    lines = [" "]
+    for part in command.replace(" --", "\n--").splitlines():
+        if len(lines[-1]) + len(part) > _WIDTH and lines[-1].strip():
+            lines.append("     ")
+        lines[-1] += f" {part}"
+    return lines
 
 
 def _file(events: Path | None) -> Path:
@@ -273,10 +340,16 @@ def _settings(texts: Any) -> dict[str, str]:
 
 
 def _print_other(
-    out: Path, rows: int, account: dict[str, Any], told: dict[str, Any], *, as_json: bool
+    out: Path,
+    rows: int,
+    account: dict[str, Any],
+    told: dict[str, Any],
+    next_: dict[str, Any],
+    *,
+    as_json: bool,
 ) -> None:
     if as_json:
-        print_json({"judgments": str(out), "documents": rows, "events": account, **told})
+        print_json({"judgments": str(out), "documents": rows, "events": account, **told, **next_})
         return
     _print_account(account)
     if told:
@@ -287,6 +360,8 @@ def _print_other(
         if told["queries_without_clicks"]:
             typer.echo(f"{told['queries_without_clicks']:,} queries have no click")
     typer.echo(f"wrote {out}: {rows:,} documents")
+    if next_:
+        _print_next(next_)
 
 
 def _print_account(account: dict[str, Any]) -> None:
@@ -319,7 +394,7 @@ def _print(found: ClickJudgments, out: Path) -> None:
         for one in told["held_out"]
     ]
     print_table(["MODEL", "LOG LIKELIHOOD OF A SESSION", "PERPLEXITY", ""], rows)
-    typer.echo(f"of {told['held_out'][0]['lists']:,} lists of people held out, all their clicks")
+    typer.echo(f"over {told['held_out'][0]['lists']:,} lists of people held out (one in five)")
     typer.echo()
     ranks = [
         (
@@ -331,7 +406,7 @@ def _print(found: ClickJudgments, out: Path) -> None:
         )
         for one in told["ranks"][:20]
     ]
-    print_table(["RANK", "SHOWN", "CLICKED", "LOOKED AT", ""], ranks)
+    print_table(["RANK", "SHOWN", "CLICKED", "EXAMINED", ""], ranks)
     alpha, beta = told["prior"]
     typer.echo()
     print_wrapped(

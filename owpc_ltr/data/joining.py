@@ -11,6 +11,7 @@ import pyarrow as pa
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.joined_tables.source import as_joined, joined_features, sources_in
+from owpc_ltr.data.judgments.judges import joined_judges
 from owpc_ltr.errors import BadInput
 
 
@@ -106,9 +107,10 @@ def _refuse_shared_queries(parts: Sequence[RankingDataset], names: Sequence[str]
 
 
 def joined_manifest(parts: Iterable[RankingDataset]) -> dict[str, Any] | None:
-    """Where joined columns are from, each table once; the rest of a manifest is of one log."""
-    sources = dict.fromkeys(one for part in parts for one in sources_in(part.manifest))
-    return as_joined(tuple(sources)) or None
+    """Where joined columns are from, and who judged; the rest of a manifest is of one log."""
+    manifests = [part.manifest for part in parts]
+    sources = dict.fromkeys(one for manifest in manifests for one in sources_in(manifest))
+    return {**as_joined(tuple(sources)), **joined_judges(manifests)} or None
 
 
 def _strings(parts: Sequence[RankingDataset], name: str) -> pa.StringArray | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.judgments.judges import JUDGED_BY
 from owpc_ltr.errors import BadInput, Refused
 
 
@@ -54,8 +56,22 @@ def relabelled(data: RankingDataset, queries: pa.Array, judged: pa.Table) -> Rel
         comments=None,
         document_fields=None,
         origin=None,
+        manifest=_judged_by(data, judged, place[rows]),
     )
     return Relabelled(found, len(judged) - matched)
+
+
+def _judged_by(
+    data: RankingDataset, judged: pa.Table, rows: NDArray[np.int64]
+) -> dict[str, Any] | None:
+    """The manifest of the log, with who gave the grades that its rows have now."""
+    manifest = dict(data.manifest or {})
+    about = dict(manifest.pop("judgments", {}))
+    about.pop(JUDGED_BY, None)
+    if JUDGED_BY in judged.column_names:
+        judges = _column(judged, JUDGED_BY).fill_null("").take(pa.array(rows)).to_pylist()
+        about |= {JUDGED_BY: dict(sorted(Counter(judges).items()))}
+    return {**manifest, **({"judgments": about} if about else {})} or None
 
 
 def _places(

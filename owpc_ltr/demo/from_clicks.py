@@ -189,7 +189,7 @@ def _tell_looks(walk: Walk, told: Mapping[str, Any], looks: Vector, truth: Vecto
         (one["rank"], f"{one['shown']:,}", one["click_through"], one["examination"], *pair)
         for one, *pair in zip(told["ranks"], looks.tolist(), truth.tolist(), strict=False)
     ]
-    heads = ["RANK", "SHOWN", "CLICKED", f"LOOKED AT ({told['model']})", f"({LOOKS})", "IN TRUTH"]
+    heads = ["RANK", "SHOWN", "CLICKED", f"EXAMINED ({told['model']})", f"({LOOKS})", "IN TRUTH"]
     walk.narrator.table(heads, rows)
 
 

@@ -3,11 +3,10 @@
     {"query_id": "q1", "query": "red shoe", "document_id": "17", "grade": 2, "vector": [0.1, 0.7]}
 
 Keys have the names that csv knows: `query_id` (qid), `query` (keywords, query_text), `doc_id`
-(document_id, docid), `grade` (label, relevance, rating), and maybe `weight` and `query_weight`. All
-further keys are parameters of the
-query: numbers, true or false, lists (a query vector), objects, texts; dates are texts, and null is
-no value. A key that a line does not have says nothing: what another line of the query says holds,
-so that a long vector can stand once.
+(document_id, docid), `grade` (label, relevance, rating), and maybe `weight`, `query_weight` and
+`judged_by`. All further keys are parameters of the query: numbers, true or false, lists (a query
+vector), objects, texts; dates are texts, and null is no value. A key that a line does not have says
+nothing: what another line of the query says holds, so that a long vector can stand once.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from owpc_ltr import hookimpl
 from owpc_ltr.data.judgments import JudgedQuery, JudgmentLines, Judgments, TypedColumn
 from owpc_ltr.data.judgments.columns import Column, decode
 from owpc_ltr.data.judgments.head import first_lines
+from owpc_ltr.data.judgments.judges import JUDGED_BY
 from owpc_ltr.data.judgments.roles import ROLES, SHOWN, find_roles, lines_by_role
 from owpc_ltr.data.judgments.typed import whole_numbers
 from owpc_ltr.data.judgments.weights import decimal
@@ -35,6 +35,7 @@ from owpc_ltr.protocols import JudgmentReader
 
 _ROLES = ("query_id", "query", "doc_id", "grade")
 _WEIGHTS = ("weight", "query_weight")
+_OPTIONAL = (*_WEIGHTS, JUDGED_BY)
 _TAKEN = frozenset(name for names in ROLES.values() for name in names) - {"keywords"}
 _UNSAID = -1
 
@@ -92,11 +93,13 @@ def _lines_of(query: JudgedQuery, names: Sequence[str]) -> Iterator[dict[str, An
     about = {"query_id": query.query_id, "query": query.params.get("query", "")}
     weights = [None] * len(query.grades) if query.weights is None else _numbers(query.weights)
     asked = {} if query.importance is None else {"query_weight": query.importance}
-    judged = zip(query.document_ids, _numbers(query.grades), weights, strict=True)
-    for number, (document, grade, weight) in enumerate(judged):
+    judges = [None] * len(query.grades) if query.judged_by is None else query.judged_by
+    judged = zip(query.document_ids, _numbers(query.grades), weights, judges, strict=True)
+    for number, (document, grade, weight, judge) in enumerate(judged):
         sure = {} if weight is None else {"weight": weight}
+        by = {} if judge is None else {JUDGED_BY: judge}
         own = said if number == 0 else {}
-        yield {**about, "doc_id": document, "grade": grade, **sure, **asked, **own}
+        yield {**about, "doc_id": document, "grade": grade, **sure, **asked, **by, **own}
 
 
 def _numbers(values: Any) -> list[Any]:
@@ -105,7 +108,7 @@ def _numbers(values: Any) -> list[Any]:
 
 
 def _of_no_line() -> dict[str, list[str]]:
-    return {role: [] for role in (*_ROLES, *_WEIGHTS)}
+    return {role: [] for role in (*_ROLES, *_OPTIONAL)}
 
 
 @dataclass
@@ -144,7 +147,7 @@ class _Found:
         found = ((role, content.pop(key)) for role, key in roles.items())
         said = {role: _text(value, role, place) for role, value in found if value is not None}
         said["query_id"] = said.get("query_id", said.get("query", ""))
-        for role in (*_ROLES, *_WEIGHTS):
+        for role in (*_ROLES, *_OPTIONAL):
             self.texts[role].append(said.get(role, ""))
         query = self.queries.setdefault(said["query_id"], len(self.queries))
         self.query_of.append(query)
@@ -160,7 +163,7 @@ class _Found:
         columns: dict[str, Any] = dict(self.texts)
         if self.topics is not None and not any(self.texts["query"]):
             del columns["query"]
-        for role in _WEIGHTS:
+        for role in _OPTIONAL:
             if not any(columns[role]):
                 del columns[role]
         roles = {role: place for place, role in enumerate(columns)}

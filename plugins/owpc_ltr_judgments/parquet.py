@@ -19,6 +19,7 @@ from owpc_ltr import hookimpl
 from owpc_ltr.data.judgments import JudgmentLines, Judgments
 from owpc_ltr.data.judgments.arrow_values import is_json_type, typed_values
 from owpc_ltr.data.judgments.columns import decode
+from owpc_ltr.data.judgments.judges import JUDGED_BY
 from owpc_ltr.data.judgments.roles import find_roles, lines_by_role
 from owpc_ltr.data.judgments.typed import table_column
 from owpc_ltr.data.judgments.weights import weights_of
@@ -96,7 +97,7 @@ def ltr_judgment_readers() -> list[type[JudgmentReader]]:
 
 
 def _columns(judgments: Judgments) -> dict[str, Any]:
-    """The columns of judgments, those of weights only where any are said."""
+    """The columns of judgments, those of weights and judges only where any are said."""
     import pyarrow as pa
 
     queries = judgments.queries
@@ -114,6 +115,9 @@ def _columns(judgments: Judgments) -> dict[str, Any]:
     if any(query.importance is not None for query in queries):
         asked = pa.array([query.importance for query in queries], pa.float64())
         columns["query_weight"] = asked.take(pa.array(rows))
+    if any(query.judged_by is not None for query in queries):
+        judges = [one for q in queries for one in q.judged_by or [""] * len(q.document_ids)]
+        columns[JUDGED_BY] = pa.array(judges, pa.string())
     for name in further_params(judgments):
         called, cells = table_column(name, [query.params.get(name) for query in queries])
         columns[called] = decode(rows, cells)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from owpc_ltr import (
     judge_clicks,
     make_dataset,
     read_judgments,
+    save_dataset,
     simulate,
     train,
 )
@@ -122,7 +125,9 @@ def test_what_is_doubtful_is_warned_of() -> None:
 
 def test_no_session_and_no_client_is_in_the_judgments() -> None:
     found = judge_clicks(EVENTS, query_weights="people")
-    assert found.table.schema.names == ["query", "doc_id", "grade", "weight", "query_weight"]
+    assert found.table.schema.names == [
+        "query", "doc_id", "grade", "judged_by", "weight", "query_weight",
+    ]  # fmt: skip
     people = np.asarray(found.table["query_weight"])
     assert (people >= 5).all()
 
@@ -171,7 +176,7 @@ def test_the_command_prints_what_became_of_every_event_and_writes_judgments(run:
     assert "   1 " in out
     assert "█" * 30 in out
     table = pq.read_table("j.parquet")
-    assert table.schema.names == ["query", "doc_id", "grade", "weight"]
+    assert table.schema.names == ["query", "doc_id", "grade", "judged_by", "weight"]
     assert set(table["grade"].to_pylist()) <= {0.0, 1.0, 2.0, 3.0, 4.0}
 
 
@@ -209,6 +214,46 @@ def test_a_ranking_that_never_changes_is_warned_of_everywhere(run: Run, model: s
         assert f"auto chose {told['model']}, as coec and pbm would compare ranks" in err
 
 
+def test_it_ends_with_what_people_judge_next_and_the_commands_to_type(run: Run) -> None:
+    words = ("judge", "clicks", "events.parquet", "--out", "j.parquet")
+    out = " ".join(run(*words)[1].replace("\\\n", "").split())
+    assert "Let people judge the first 10 results of both rankers for 40 queries" in out
+    assert "at most 800 documents): people who know what searchers want" in out
+    told = json.loads(run(*words, "--json")[1])
+    assert told["to_judge"]["documents_at_most"] == 800
+    assert all(f" {command} " in f" {out} " for command in told["next"])
+    weighted = json.loads(run(*words, "--ips", "--json")[1])
+    assert weighted["next"] == told["next"]
+    assert "next" not in json.loads(run(*words, "--as-srw", "--json")[1])
+    there = ("--document-field", "_id", "--index", "products", "--url", "http://127.0.0.1:9")
+    _, train_, *asking = (
+        json.loads(run(*words, *there, "--json")[1])["next"]
+    )  # fmt: skip
+    assert all("--index products --url http://127.0.0.1:9" in command for command in asking)
+    assert train_ == "owpc-ltr train j-log.parquet --out j-model.json"
+
+
+def test_the_commands_that_come_next_are_typed_as_they_stand(run: Run) -> None:
+    words = ("judge", "clicks", "events.parquet", "--out", "my judgments.parquet", "--json")
+    logging, training, pooling, uploading = json.loads(run(*words)[1])["next"]
+    found = read_judgments("my judgments.parquet").queries
+    data = make_dataset(
+        np.random.default_rng(0).normal(size=(sum(len(q.document_ids) for q in found), 2)),
+        np.concatenate([query.grades for query in found]),
+        [query.query_id for query in found for _ in query.document_ids],
+        document_ids=[name for query in found for name in query.document_ids],
+    )
+    params = [json.dumps(query.params) for query in found]
+    save_dataset(replace(data, query_params=pa.array(params)), "my judgments-log.parquet")
+    code, _, err = run(*shlex.split(training)[1:])
+    assert (code, Path("my judgments-model.json").exists()) == (0, True), err
+    Path("my judgments-sheet.csv").write_text("query,doc_id,grade\nquery 1,q1-d2,1\n")
+    for command in (logging, pooling, uploading):
+        # The cluster alone is missing.
+        code, _, err = run(*shlex.split(command)[1:], "--url", "http://127.0.0.1:9")
+        assert code == 4, err
+
+
 def test_the_same_log_gives_the_same_bytes(run: Run) -> None:
     for name in ("one", "other"):
         assert run("judge", "clicks", "events.parquet", "--out", f"{name}.parquet")[0] == 0
@@ -223,7 +268,7 @@ def test_ips_and_srw_write_judgments_of_their_own(run: Run) -> None:
     code, out, _ = run("judge", "clicks", "events.parquet", "--out", "s.parquet", "--as-srw")
     assert code == 0
     assert f"{len(EVENTS):,} events read, {len(EVENTS):,} used" in out
-    assert pq.read_table("s.parquet").schema.names == ["query", "doc_id", "grade"]
+    assert pq.read_table("s.parquet").schema.names == ["query", "doc_id", "grade", "judged_by"]
 
 
 @pytest.mark.parametrize(

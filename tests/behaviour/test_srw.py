@@ -79,7 +79,8 @@ def test_ratings_of_any_events_are_those_of_its_code(events: list[dict[str, Any]
     try:
         found = ours(events, 4, first=1)
     except BadInput:
-        assert all(one["action"] == "click" for one in events)
+        # Clicks alone, or not one.
+        assert len({one["action"] for one in events}) == 1
         return
     assert found == coec_click_model(events, 4)
 

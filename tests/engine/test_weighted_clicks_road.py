@@ -14,6 +14,7 @@ import pytest
 
 from owpc_ltr import simulate
 from owpc_ltr.behaviour.weighted_clicks import Effective
+from owpc_ltr.data.judgments.judges import share_by_clicks
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.http.connection import ConnectionSettings
@@ -100,6 +101,7 @@ def test_weighted_clicks_go_the_whole_road(
     done("log-features", "--judgments", "clicks.tsv", "--featureset", "clicked", "--index", INDEX,
          "--out", "data.parquet", *PLACE)  # fmt: skip
     data = load_dataset(Path("data.parquet"))
+    assert share_by_clicks(data) == 1.0
     assert data.document_weights is not None
     assert data.document_ids is not None
     queries = np.repeat(

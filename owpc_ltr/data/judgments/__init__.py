@@ -5,6 +5,7 @@ The formats are plugins, which `owpc_ltr.api.judgments.read_judgments` chooses f
 - types: Judgments, JudgedQuery; lines: judgments as they stand in a file; grouping: by query
 - head: what a file begins with, by which its format is told
 - roles: what a named column says; weights: how much judgments and queries count
+- judges: who judged, people or clicks
 - tables: delimited text; topics: the queries' texts
 - columns: one value a judgment, in memory; typed: those that are no text; writing: TSV and qrels
 """

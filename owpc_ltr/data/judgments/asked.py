@@ -20,7 +20,8 @@ from owpc_ltr.files.text import read_text, shown
 
 _TEXTS = ("query", "keywords", "query_text")
 _IDS = ("query_id", "qid")
-_OF_DOCUMENTS = frozenset(name for role in ("doc_id", "grade", "weight") for name in ROLES[role])
+_ROLES = ("doc_id", "grade", "weight", "judged_by")
+_OF_DOCUMENTS = frozenset(name for role in _ROLES for name in ROLES[role])
 
 
 def read_queries(path: Path) -> list[JudgedQuery]:

@@ -54,6 +54,7 @@ def _group(lines: JudgmentLines, grades: Vector, duplicates: Duplicates) -> list
     documents = lines.document_ids.take(pa.array(order)).to_pylist()
     labels: Labels = grades[order].astype(np.float32)
     sure = None if weights is None else weights[order].astype(np.float32)
+    judges = None if lines.judged_by is None else lines.judged_by.take(pa.array(order)).to_pylist()
     firsts = pa.array(order[begins])
     params = {name: values.take(firsts).to_pylist() for name, values in lines.params.items()}
     return [
@@ -64,6 +65,7 @@ def _group(lines: JudgmentLines, grades: Vector, duplicates: Duplicates) -> list
             labels[begin:end],
             None if sure is None else sure[begin:end],
             importance[number],
+            None if judges is None else judges[begin:end],
         )
         for number, (query_id, begin, end) in enumerate(
             zip(queries, begins.tolist(), ends.tolist(), strict=True)

@@ -31,8 +31,8 @@ class JudgmentLines:
     be Arrow's numbers. `params` holds, by name, the columns that say something of the query, as
     texts, where '' is no value, or as a `TypedColumn`. A negative grade is a fault, or marks spam
     and counts as 0. `notes` say what reading passed over. `weights` say how sure each judgment is
-    and `importance` how often its query is asked; nothing ('' or a null) is 1. Columns are kept as
-    Arrow's, without a copy of those that are.
+    and `importance` how often its query is asked; nothing ('' or a null) is 1. `judged_by` names
+    who gave it. Columns are kept as Arrow's, without a copy of those that are.
     """
 
     path: Path
@@ -46,6 +46,7 @@ class JudgmentLines:
     notes: tuple[str, ...] = ()
     weights: Column | None = None
     importance: Column | None = None
+    judged_by: Column | None = None
 
     def __post_init__(self) -> None:
         """Make columns of the lists. Raises ValueError where they differ in length."""
@@ -61,6 +62,9 @@ class JudgmentLines:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, number_column(getattr(self, name)))
                 held.append(getattr(self, name))
+        if self.judged_by is not None:
+            object.__setattr__(self, "judged_by", text_column(self.judged_by))
+            held.append(self.judged_by)
         if any(len(column) != len(self.numbers) for column in held):
             lengths = ", ".join(str(len(column)) for column in held)
             raise ValueError(f"{len(self.numbers)} judgments have columns of {lengths} values")

@@ -31,6 +31,8 @@ def what_is_lost(given: Judgments, kept: Judgments, name: str) -> list[str]:
         lost.append("the weights of judgments")
     if any(importance_of(a) != importance_of(b) for a, b in pairs):
         lost.append("the importance of queries")
+    if any(_judges(a) != _judges(b) for a, b in pairs):
+        lost.append("who judged")
     return [f"the format {name} does not hold {', '.join(lost)}"] if lost else []
 
 
@@ -39,6 +41,10 @@ _Pairs = Sequence[tuple[JudgedQuery, JudgedQuery]]
 
 def _same_grades(one: JudgedQuery, other: JudgedQuery) -> bool:
     return one.document_ids == other.document_ids and np.array_equal(one.grades, other.grades)
+
+
+def _judges(query: JudgedQuery) -> list[str]:
+    return query.judged_by or [""] * len(query.document_ids)
 
 
 def _params(pairs: _Pairs) -> list[str]:

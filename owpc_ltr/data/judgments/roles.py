@@ -19,6 +19,7 @@ ROLES = {
     "grade": ("grade", "label", "relevance", "rating"),
     "weight": ("weight",),
     "query_weight": ("query_weight",),
+    "judged_by": ("judged_by",),
 }
 """The names that a column may have, in any case of letters."""
 
@@ -89,7 +90,7 @@ def lines_by_role(
         else look_up_texts(query_ids, topics or {})
     )
     used = set(roles.values())
-    weights = {roles[role] for role in ("weight", "query_weight") if role in roles}
+    weights = {roles[role] for role in ("weight", "query_weight", "judged_by") if role in roles}
     others = [name for i, name in enumerate(names) if i not in weights]
     params: dict[str, Any] = {"keywords": texts, "query": texts}
     for i, name in enumerate(names):
@@ -114,6 +115,7 @@ def lines_by_role(
         place,
         weights=values[roles["weight"]] if "weight" in roles else None,
         importance=values[roles["query_weight"]] if "query_weight" in roles else None,
+        judged_by=values[roles["judged_by"]] if "judged_by" in roles else None,
     )
     row = lines.row_without_text()
     if row is not None:

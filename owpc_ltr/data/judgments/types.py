@@ -19,6 +19,7 @@ class JudgedQuery:
     text, and every further column of the list, as text or as a JSON value. `grades` is float32,
     one for each document, 0 for irrelevant. `weights`, float32, say how sure each judgment is, and
     `importance` how often the query is asked; None where nothing was said, which counts as 1.
+    `judged_by` names who gave each judgment, as far as the list says: '' is nobody by name.
     """
 
     query_id: str
@@ -27,6 +28,7 @@ class JudgedQuery:
     grades: Labels
     weights: Labels | None = None
     importance: float | None = None
+    judged_by: list[str] | None = None
 
 
 @dataclass(frozen=True)

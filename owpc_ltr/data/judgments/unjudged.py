@@ -43,6 +43,7 @@ def judged_lines(lines: JudgmentLines, *, skip: bool) -> tuple[JudgmentLines, li
         params={name: values.take(taken) for name, values in lines.params.items()},
         weights=None if lines.weights is None else lines.weights.take(taken),
         importance=None if lines.importance is None else lines.importance.take(taken),
+        judged_by=None if lines.judged_by is None else lines.judged_by.take(taken),
     )
     return kept, [f"{lacking} lines without a grade were left out"]
 

@@ -7,6 +7,7 @@ import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from owpc_ltr.data.judgments.judges import JUDGED_BY
 from owpc_ltr.data.judgments.typed import table_column
 from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
 from owpc_ltr.data.judgments.weights import (
@@ -26,8 +27,9 @@ _FIRST = ("query_id", "query", "doc_id", "grade")
 def write_judgments(judgments: Judgments, path: Path | str) -> None:
     """Write a TSV that reads back equal: query_id, query, doc_id, grade, further parameters.
 
-    Weights stand behind the grade, where any are said. Parameters that are not all text stand in
-    columns of JSON, whose names end in `:json`. Raises BadInput for a query without a text.
+    Weights, and who judged, stand behind the grade, where any are said. Parameters that are not all
+    text stand in columns of JSON, whose names end in `:json`. Raises BadInput for a query without a
+    text.
     """
     write_output(path, _written(table_bytes, judgments, path))
 
@@ -94,12 +96,14 @@ def further_params(judgments: Judgments) -> list[str]:
 
 
 def _weights(queries: Sequence[JudgedQuery]) -> dict[str, Callable[[JudgedQuery], list[str]]]:
-    """The columns of weights that anything is said of, and how a query's cells are made."""
+    """The columns of weights and judges that are said, and how a query's cells are made."""
     columns: dict[str, Callable[[JudgedQuery], list[str]]] = {}
     if any(query.weights is not None for query in queries):
         columns[WEIGHT] = lambda query: list(map(decimal, weights_of(query)))
     if any(query.importance is not None for query in queries):
         columns[IMPORTANCE] = lambda query: [importance_cell(query)] * len(query.document_ids)
+    if any(query.judged_by is not None for query in queries):
+        columns[JUDGED_BY] = lambda query: query.judged_by or [""] * len(query.document_ids)
     return columns
 
 

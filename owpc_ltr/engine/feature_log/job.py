@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.data.joined_tables.source import KEY
+from owpc_ltr.data.judgments.judges import judges_of
 from owpc_ltr.data.judgments.weights import Weighed
 from owpc_ltr.engine.feature_log.assembly import fingerprint
 from owpc_ltr.engine.feature_log.chunks import Chunk, cut
@@ -96,7 +97,11 @@ def plan(
         raise BadInput(f"there is no index '{index}' to log from: check its name") from refusal
     refuse_drift(replace(environment, featureset=featureset), environment)
     description = {
-        "judgments": {"sha256": source, "fingerprint": fingerprint(judgments)},
+        "judgments": {
+            "sha256": source,
+            "fingerprint": fingerprint(judgments),
+            **judges_of(judgments.queries),
+        },
         "featureset": {"name": featureset.name, "hash": featureset.hash},
         "index": {"name": index, "indices": environment.indices},
         "engine": environment.engine,

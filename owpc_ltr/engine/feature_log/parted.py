@@ -15,6 +15,7 @@ import numpy as np
 
 from owpc_ltr.data.columns import ColumnFacts, column_facts, facts_together
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.judgments.judges import judges_of
 from owpc_ltr.data.judgments.weights import Weighed
 from owpc_ltr.data.partitioned.buckets import BUCKETS, SALT, bucket_of, check_buckets
 from owpc_ltr.data.partitioned.folder import check_folder
@@ -71,7 +72,11 @@ class Parted:
 
     def of_the_whole(self, job: Job, judgments: Judgments) -> Job:
         """The job, said to be of all judgments."""
-        about = {**job.description["judgments"], "fingerprint": fingerprint(judgments)}
+        about = {
+            **job.description["judgments"],
+            "fingerprint": fingerprint(judgments),
+            **judges_of(judgments.queries),
+        }
         # Parts of several writers have the same columns.
         weighed = Weighed.among(judgments.queries)
         return replace(job, description={**job.description, "judgments": about}, weighed=weighed)

@@ -1,0 +1,121 @@
+"""Who judged is kept from the list to the dataset: a gate knows judgments that clicks made."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import owpc_ltr as ltr
+from owpc_ltr import read_judgments, simulate
+from owpc_ltr.api.clicks import judge_clicks, relabel_log, srw_judgments, weighted_judgments
+from owpc_ltr.api.compared_data import without_features
+from owpc_ltr.data.joining import join_datasets
+from owpc_ltr.data.judgments.asked import read_queries
+from owpc_ltr.data.judgments.judges import judges_of, share_by_clicks
+from owpc_ltr.data.parquet import load_dataset
+from tests.commands import commands_in
+
+EVENTS = simulate.clicks(simulate.example_world(20, 12), sessions=4000)
+MIXED = "query,doc_id,grade,judged_by\nred,a,2,clicks\nred,b,0,Ann\nblue,c,1,\nblue,d,0,clicks\n"
+
+
+@pytest.mark.parametrize("name", ["j.parquet", "j.tsv"])
+def test_judgments_of_clicks_say_so_in_every_file_that_is_written(
+    name: str, tmp_path: Path
+) -> None:
+    found = judge_clicks(EVENTS)
+    found.write(tmp_path / name)
+    read = read_judgments(tmp_path / name)
+    assert share_by_clicks(read.queries) == 1.0
+    assert judges_of(read.queries) == {"judged_by": {"clicks": len(found.table)}}
+    # It is no parameter of the query, nor of the queries that are asked next.
+    assert {key for query in read.queries for key in query.params} == {"query", "keywords"}
+    for table in (weighted_judgments(found)[0], srw_judgments(EVENTS)[0]):
+        assert set(table["judged_by"].to_pylist()) == {"clicks"}
+
+
+def test_queries_of_a_list_are_asked_without_their_judges(tmp_path: Path) -> None:
+    (tmp_path / "mixed.csv").write_text(MIXED)
+    asked = read_queries(tmp_path / "mixed.csv")
+    assert [query.params["query"] for query in asked] == ["red", "blue"]
+    assert all(set(query.params) == {"query", "keywords"} for query in asked)
+
+
+@pytest.mark.parametrize("format_", ["tsv", "csv", "jsonl", "parquet"])
+def test_every_format_with_columns_keeps_who_judged(
+    format_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    run = commands_in(tmp_path, monkeypatch, capsys)
+    Path("mixed.csv").write_text(MIXED)
+    assert read_judgments("mixed.csv").queries[0].judged_by == ["clicks", "Ann"]
+    code, _, err = run("judge", "convert", "mixed.csv", "--out", "other", "--as", format_)
+    assert (code, err) == (0, "")
+    read = read_judgments("other")
+    assert [query.judged_by for query in read.queries] == [["clicks", "Ann"], ["", "clicks"]]
+    assert judges_of(read.queries) == {"judged_by": {"": 1, "Ann": 1, "clicks": 2}}
+    assert share_by_clicks(read.queries) == 0.5
+
+
+@pytest.mark.parametrize("format_", ["qrels", "srw", "quepid"])
+def test_a_format_that_cannot_keep_who_judged_says_so(
+    format_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    run = commands_in(tmp_path, monkeypatch, capsys)
+    Path("mixed.csv").write_text(MIXED)
+    code, _, err = run("judge", "convert", "mixed.csv", "--out", "other", "--as", format_)
+    assert code == 0
+    assert "does not hold" in err
+    assert "who judged" in " ".join(err.split())
+
+
+def test_a_list_that_names_no_judge_has_none(tmp_path: Path) -> None:
+    (tmp_path / "plain.csv").write_text("query,doc_id,grade\nred,a,2\n")
+    read = read_judgments(tmp_path / "plain.csv")
+    assert read.queries[0].judged_by is None
+    assert judges_of(read.queries) == {}
+    assert share_by_clicks(read.queries) == 0.0
+    assert without_features(read).manifest is None
+
+
+def test_a_dataset_knows_how_many_of_its_judgments_are_of_clicks(tmp_path: Path) -> None:
+    (tmp_path / "mixed.csv").write_text(MIXED)
+    data = without_features(read_judgments(tmp_path / "mixed.csv"))
+    assert share_by_clicks(data) == 0.5
+    ltr.save_dataset(data, tmp_path / "data.parquet")
+    assert share_by_clicks(load_dataset(tmp_path / "data.parquet")) == 0.5
+
+
+def test_a_log_that_is_graded_anew_names_its_new_judges() -> None:
+    found = judge_clicks(EVENTS, model="sdbn")
+    table = found.table
+    data = ltr.make_dataset(
+        np.ones((len(table), 1)), [0.0] * len(table), table["query"].to_pylist(), ["one"],
+        document_ids=table["doc_id"].to_pylist(),
+    )  # fmt: skip
+    data = replace(
+        data, manifest={"judged": 9, "judgments": {"sha256": "x", "judged_by": {"A": 9}}}
+    )
+    graded = relabel_log(data, table).data
+    assert graded.manifest == {
+        "judged": 9, "judgments": {"sha256": "x", "judged_by": {"clicks": len(table)}},
+    }  # fmt: skip
+    assert share_by_clicks(relabel_log(data, table.drop_columns(["judged_by"])).data) == 0.0
+
+
+def test_logs_together_know_the_judges_of_each() -> None:
+    def log(query: str, **about: object) -> ltr.RankingDataset:
+        data = ltr.make_dataset([[1.0], [0.0]], [1, 0], [query] * 2, ["one"])
+        return replace(data, manifest={"judged": 2, "judgments": about})
+
+    clicks, people = log("a", judged_by={"clicks": 2}), log("b")
+    both = join_datasets([clicks, people], ["a", "b"])
+    assert both.manifest == {"judgments": {"judged_by": {"": 2, "clicks": 2}}}
+    assert share_by_clicks(both) == 0.5
+    assert join_datasets([people, log("c")], ["b", "c"]).manifest is None
+    damaged = replace(clicks, manifest={"judgments": {"judged_by": ["clicks"]}})
+    assert share_by_clicks(damaged) == 0.0
