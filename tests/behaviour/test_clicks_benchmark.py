@@ -25,6 +25,8 @@ def test_every_model_orders_documents_better_than_srw(setting: str) -> None:
         srw = found.ndcg["SRW's COEC"]
         for model in ("coec", "pbm", "sdbn"):
             assert found.ndcg[model] > srw + 0.01
+        best = max(found.ndcg[model] for model in ("coec", "dctr", "pbm", "sdbn"))
+        assert found.ndcg[clicks.AUTO] > best - 0.01
         assert found.ndcg["coec"] > found.ndcg["COEC, no prior"] + 0.01
         if users.kind == "position":
             assert found.examination < 0.05

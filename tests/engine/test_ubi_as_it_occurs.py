@@ -158,17 +158,17 @@ def test_what_has_no_time_counts_unless_a_time_is_asked_for(
     assert cells_of(some)["rambo", "b", 2] == (4, 3, 4, 3)
 
 
-def test_the_same_event_twice_and_a_flood_of_one_robot_move_no_grade(
+def test_the_same_event_twice_and_a_flood_of_one_bot_move_no_grade(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     queries = [query(n, ["a", "b"], **at(n)) for n in range(20)]
     acts = [act(n, "b", 2, **at(n)) for n in range(20)]
     wanted = cells_of(read(cluster, tmp_path, queries, acts))
-    robot = {"client_id": "robot", "session_id": "robot"}
-    asked = [query(n, ["a"], client_id="robot", **at(n)) for n in range(100, 170)]
-    clicks = [act(n, "a", 1, **at(n)) | robot for n in range(100, 170)]
-    flood = [act(99, f"d{n}", n + 1, **at(n)) | robot for n in range(60)]
-    asked.append(query(99, None, client_id="robot", **at(0)))
+    bot, session = {"client_id": "bot"}, {"session_id": "of the bot"}
+    asked = [query(n, ["a"], **bot, **at(n)) for n in range(100, 170)]
+    clicks = [act(n, "a", 1, **at(n)) | bot for n in range(100, 170)]
+    flood = [act(99, f"d{n}", n + 1, **at(n)) | bot | session for n in range(60)]
+    asked.append(query(99, None, **bot, **at(0)))
     found = read(
         cluster, tmp_path, [*queries, *asked], [*acts, *acts[:5], *clicks, *flood], max_sessions=50
     )
@@ -178,7 +178,12 @@ def test_the_same_event_twice_and_a_flood_of_one_robot_move_no_grade(
         "a session of more than 50 clicks": 60,
         "repeated": 5,
     }
-    # Without a look at clients, the robot makes a document that nobody wants the better one.
+    # In one session its clicks count together, however many searches they are of.
+    together = [click | session for click in clicks]
+    found = read(cluster, tmp_path, [*queries, *asked], [*acts, *together])
+    assert cells_of(found) == wanted
+    assert accounted(found) == {"a session of more than 50 clicks": 140}
+    # Without a limit for clients, the bot makes a document that nobody wants the better one.
     fooled = read(cluster, tmp_path, [*queries, *asked], [*acts, *clicks], max_sessions=0)
     assert cells_of(fooled) != wanted
     assert json.dumps(found.account.as_dict())
