@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from owpc_ltr import simulate
 from owpc_ltr.behaviour.counting import Behaviour, count_events
 from owpc_ltr.behaviour.options import EventOptions
 from owpc_ltr.engine.behaviour_log.documents import EVENT_FIELDS, QUERY_FIELDS, table_of
 from owpc_ltr.engine.behaviour_log.joined import joined
+from tests.behaviour.logs import counted
 from tests.behaviour.plain_counts import cells_of
 
 
@@ -94,3 +96,43 @@ def test_a_list_is_of_the_client_that_its_events_name() -> None:
     found = counts([query(1, ["a", "b"], client_id=None)], [act(1, "b", 9)])
     assert cells_of(found) == {("rambo", "a", 1): (1, 0, 1, 0), ("rambo", "b", 2): (1, 1, 1, 1)}
     assert found.account.implied == 0
+
+
+def test_bots_are_dropped_as_in_a_file_of_the_same_events() -> None:
+    world = simulate.example_world(20, 12)
+    rows = simulate.clicks(world, sessions=600).to_pylist()
+    n_bots, searches = 10, 8
+    for bot in range(n_bots):
+        for number in range(searches):
+            documents = world.documents[number * 12 : number * 12 + 10]
+            about = {"client": f"bot{bot}", "session": f"bot{bot}-{number}",
+                     "query": world.queries[number]}  # fmt: skip
+            rows += [{**about, "document": name, "position": place, "action": action}
+                     for action in ("impression", "click")
+                     for place, name in enumerate(documents, 1)]  # fmt: skip
+    for row in rows:
+        row["search"], row["client"] = f"{row['session']}", f"{row['client']}"
+        # A bot goes through all its searches in one session.
+        row["session"] = row["client"] if row["client"].startswith("bot") else row["search"]
+        row.pop("time", None)
+    queries: dict[str, Any] = {}
+    for row in rows:
+        asked = {"query_id": row["search"], "client_id": row["client"], "user_query": row["query"],
+                 "query_response_hit_ids": []}  # fmt: skip
+        hits = queries.setdefault(row["search"], asked)["query_response_hit_ids"]
+        hits += [row["document"]] if row["action"] == "impression" else []
+    acts = [
+        act(None, row["document"], row["position"], query_id=row["search"],
+            session_id=row["session"], client_id=row["client"])
+        for row in rows if row["action"] == "click"
+    ]  # fmt: skip
+    found, of_file = counts(list(queries.values()), acts), counted(rows)
+    assert cells_of(found) == cells_of(of_file)
+    bots = {"a session of more than 50 clicks": 20 * n_bots * searches}
+    assert bots.items() <= found.account.unusable.items()
+    fooled = counts(list(queries.values()), acts, max_clicks=0).counts
+    rates = [
+        (each.by_rank(each.clicked) / each.by_rank(each.shown))[9]
+        for each in (of_file.counts, found.counts, fooled)
+    ]
+    assert rates[0] == rates[1] < rates[2] / 1.5

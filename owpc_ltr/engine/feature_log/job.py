@@ -96,12 +96,10 @@ def plan(
             raise
         raise BadInput(f"there is no index '{index}' to log from: check its name") from refusal
     refuse_drift(replace(environment, featureset=featureset), environment)
+    about: dict[str, Any] = {"sha256": source, "fingerprint": fingerprint(judgments)}
+    about |= judges_of(judgments.queries)
     description = {
-        "judgments": {
-            "sha256": source,
-            "fingerprint": fingerprint(judgments),
-            **judges_of(judgments.queries),
-        },
+        "judgments": about,
         "featureset": {"name": featureset.name, "hash": featureset.hash},
         "index": {"name": index, "indices": environment.indices},
         "engine": environment.engine,
