@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -167,6 +168,11 @@ class NoPrior(Honest):
         return replace(super().fit(counts), prior=(0.0, 0.0))
 
 
+class NoFit(Honest):
+    def fit(self, counts: ClickCounts) -> Any:
+        return SimpleNamespace(**vars(super().fit(counts)))
+
+
 class Breaks(Honest):
     def fit(self, counts: ClickCounts) -> ClickFit:
         raise ZeroDivisionError("division by zero")
@@ -191,6 +197,7 @@ LIARS = [
     (NoProbability(), "no probability"),
     (OneTooFew(), "gave attractiveness of shape"),
     (NoPrior(), "whose two numbers must be above 0"),
+    (NoFit(), "gave no ClickFit, but a SimpleNamespace"),
     (Breaks(), "failed: ZeroDivisionError: division by zero"),
 ]
 

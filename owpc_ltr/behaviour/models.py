@@ -127,7 +127,8 @@ def checked_fit(model: ClickModel, counts: ClickCounts) -> ClickFit:
     """What a model found. Raises PluginError where it is no fit of these pairs and ranks."""
     try:
         fit = model.fit(counts)
-        fault = _fault(fit, counts)
+        known = isinstance(fit, ClickFit)
+        fault = _fault(fit, counts) if known else f"gave no ClickFit, but a {type(fit).__name__}"
     except Exception as error:
         raise PluginError(
             f"click model '{model.name}' failed: {type(error).__name__}: {error}"
