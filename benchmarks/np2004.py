@@ -18,6 +18,7 @@ import numpy as np
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.parquet import read_dataset
 from owpc_ltr.evaluation.evaluate import Measured, compare, measure
+from owpc_ltr.evaluation.verdict import Outcome
 from owpc_ltr.host import registry as registries
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Run
@@ -74,21 +75,21 @@ def _page(queries: int, documents: int, measured: list[Measured]) -> Iterator[st
     yield "Made by `benchmarks/np2004.py`.\n"
     yield "| weights | MAP | against constant | 95 % interval | p | wins, losses |"
     yield "|---|---|---|---|---|---|"
-    significant = []
+    better = []
     for settings, one in zip(GENERATORS, measured, strict=True):
         name = " ".join(f"{key}={value}" for key, value in settings.items())
         if one is constant:
             yield f"| `{name}` | {one.mean:.4f} | | | | |"
             continue
         found = compare(one, constant)
-        significant += [name] if found.significant else []
+        better += [name] if found.verdict().outcome is Outcome.BETTER else []
         yield (
             f"| `{name}` | {one.mean:.4f} | {found.mean_difference:+.4f} | "
             f"[{found.low:+.4f}, {found.high:+.4f}] | {found.p_permutation:.3f} | "
             f"{found.wins}, {found.losses} |"
         )
     widest = max(compare(one, constant).detectable for one in measured[1:])
-    verdict = f"Better at 5 %: {', '.join(significant)}." if significant else "No p is below .05."
+    verdict = f"Better: {', '.join(better)}." if better else "None is better."
     yield (
         f"\n{verdict} With {queries} queries a paired test finds, four times in five, only "
         f"differences above some {widest:.2f} MAP (for the pair that differs most): this sample "

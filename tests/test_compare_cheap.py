@@ -108,13 +108,15 @@ def test_what_is_left_out_is_told() -> None:
     assert found.n_queries == JUDGED
 
 
-def test_a_sample_that_was_chosen_is_warned_of_and_a_random_one_is_not() -> None:
+def test_a_sample_that_was_chosen_is_a_doubt_and_a_random_one_is_not() -> None:
     values = ltr.compare(RANKERS, CHEAP, "ndcg@5", resamples=100).per_query
     gains = np.array(values["ndcg@5 a"]) - np.array(values["ndcg@5 b"])
     best = np.argsort(-gains)[:JUDGED]
-    told = compared(listed(PEOPLE, best)).warnings
-    assert any("no random sample" in warning for warning in told)
-    assert not any("no random sample" in one for one in compared(listed(PEOPLE, SAMPLE)).warnings)
+    told = compared(listed(PEOPLE, best))
+    for pair in (*told.pairs, *told.powered):
+        assert [doubt.check for doubt in pair.verdict.doubts] == ["not-random"]
+    assert "cannot tell: the human-labelled queries are not a random sample" in repr(told)
+    assert compared(listed(PEOPLE, SAMPLE)).verdict("a", "b").outcome != "cannot tell"
 
 
 def test_queries_that_a_ranker_was_trained_on_are_left_out_of_both() -> None:
@@ -193,7 +195,14 @@ def test_the_command_says_what_either_judge_says_and_fits_80_columns(run: Run) -
     code, out, _ = run(*asked)
     assert code == 0
     assert max(map(len, out.splitlines())) <= 80
-    for words in ("cheap, biased", "people", "λ = 0.", "human-judged queries", "by both judges"):
+    for words in (
+        "proxy, biased",
+        "human",
+        "λ = 0.",
+        "human-labelled queries",
+        "by human and proxy labels",
+        "the target is the metric over the human-labelled documents",
+    ):
         assert words in " ".join(out.split())
     told = json.loads(run(*asked, "--json")[1])
     found = ltr.compare(
@@ -201,5 +210,19 @@ def test_the_command_says_what_either_judge_says_and_fits_80_columns(run: Run) -
         resamples=200,
     )  # fmt: skip
     assert told["powered"] == json.loads(json.dumps(found.as_dict()["powered"]))
-    assert "by 60 human-judged and 240 cheaply judged queries" in repr(found)
-    assert "human-judged" in found._repr_html_()
+    assert told["ideal_of"] == "human-labelled documents"
+    assert "by 60 human-labelled and 240 proxy-labelled queries" in repr(found)
+    assert "human-labelled" in found._repr_html_()
+
+
+def test_few_human_labels_show_nothing_whatever_they_say() -> None:
+    """As in 32 of 60 worlds without a difference: two labelled queries that differ alike."""
+    for few in (2, 4, 29):
+        found = compared(listed(PEOPLE, SAMPLE[:few]))
+        for pair in (*found.pairs, *found.powered):
+            assert pair.verdict.outcome == "cannot tell"
+            assert pair.better is None
+        one = found.powered[0].found
+        assert one.powered.high - one.powered.low >= 6 / few
+        assert one.n_more is None or one.n_more >= 30 - few
+    assert compared(listed(PEOPLE, SAMPLE[:30])).powered[0].verdict.outcome != "cannot tell"

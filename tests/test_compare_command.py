@@ -38,7 +38,7 @@ def test_tables_and_words_fit_80_columns(run: Run) -> None:
     assert max(map(len, out.splitlines())) <= 80
     for words in (
         "A  linear.json", "B − C", "P HOLM", "weighted by the importance of queries",
-        "corrected over 9 comparisons (Holm)", "smallest differences that would have been shown",
+        "corrected over 9 comparisons (Holm)", "minimum detectable difference (80 % power",
         "unjudged documents count as irrelevant", "loses most to", "map: precision at each",
     ):  # fmt: skip
         assert words in out

@@ -19,9 +19,10 @@ import owpc_ltr as ltr
 from owpc_ltr.data.judgments.run_lists import read_run_lists
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.evaluation.comparing.shown import at_the_border, verdict
+from owpc_ltr.evaluation.comparing.shown import at_the_border, verdicts
 from owpc_ltr.evaluation.held_out import choose_queries
 from owpc_ltr.evaluation.live_lists import live_lists
+from owpc_ltr.evaluation.verdict import Doubt
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import save_model
 from owpc_ltr.protocols import Run
@@ -53,10 +54,11 @@ def test_two_rankers_are_what_evaluate_says_of_them() -> None:
             assert mine.per_query.tolist() == theirs.per_query.tolist()
             assert (mine.mean, mine.zero_baseline) == (theirs.mean, theirs.zero_baseline)
     for pair, row in zip(found.pairs, one.comparison, strict=True):
-        assert pair.comparison.as_dict() == pytest.approx(
-            {name: value for name, value in row.items() if name != "metric"}, rel=1e-9, abs=1e-12
-        )
+        for name, value in pair.comparison.as_dict().items():
+            assert row[name] == pytest.approx(value, rel=1e-9, abs=1e-12), name
+        assert (row["p_holm"], row["verdict"]) == (pair.p_holm, pair.verdict.as_dict())
     assert found.pairs[0].better == "the linear model"
+    assert one.verdict == found.verdict("the linear model", "the linear model 2")
 
 
 def test_a_reranker_is_compared_with_its_base() -> None:
@@ -70,16 +72,79 @@ def test_a_reranker_is_compared_with_its_base() -> None:
     assert found.pairs[1].comparison.wins > 0
 
 
-def test_where_interval_and_corrected_test_differ_it_is_said() -> None:
+def test_where_interval_and_corrected_test_disagree_it_is_said() -> None:
     found = ltr.compare({"a": SHARP, "b": DULL}, DATA, **QUICK)
     pair = found.pairs[0]
-    assert at_the_border(found) == []
+    assert at_the_border(found.pairs) == []
     doubtful = replace(pair, p_holm=0.06)
-    (told,) = at_the_border(replace(found, pairs=(doubtful, found.pairs[1])))
-    assert told.startswith("interval and test differ for a − b in ndcg@5: ")
-    assert verdict(replace(found, pairs=(doubtful,))) == (
-        "no difference is shown at 5 %, one comparison"
-    )
+    (told,) = at_the_border((doubtful, found.pairs[1]))
+    assert told.startswith("interval and test disagree for a − b in ndcg@5: ")
+    assert verdicts([doubtful]) == ["a against b: no significant difference by ndcg@5"]
+
+
+def test_the_verdict_is_one_in_every_output() -> None:
+    found = ltr.compare({"a": SHARP, "b": DULL}, DATA, **QUICK)
+    assert found.verdict("a", "b").outcome == "better"
+    assert found.verdict("b", "a").outcome == "worse"
+    assert found.as_dict()["verdict"] == {"a": "a", "b": "b", "outcome": "better", "reasons": []}
+    assert repr(found).startswith("better: a against b by ndcg@5\n")
+    assert "better: a against b by ndcg@5" in found._repr_html_()
+
+
+def test_metrics_that_disagree_leave_no_verdict() -> None:
+    found = ltr.compare({"a": SHARP, "b": DULL}, DATA, **QUICK)
+    opposite = replace(found.pairs[1].reversed(), a="a", b="b")
+    told = replace(found, pairs=(found.pairs[0], opposite))
+    assert [pair.verdict.outcome for pair in told.pairs] == ["better", "worse"]
+    assert told.verdict("a", "b").outcome == "cannot tell"
+    assert repr(told).startswith("cannot tell: metrics disagree: better by ndcg@5, worse by map; ")
+
+
+def test_doubts_from_outside_are_of_all_pairs_of_a_ranker_or_of_one_pair() -> None:
+    rankers = {"a": SHARP, "b": DULL, "c": "feature:likes"}
+    found = ltr.compare(rankers, DATA, "ndcg@5", resamples=200)
+    doubt = Doubt("judged-share", "38 % of the top 10 are judged", "judge more")
+
+    def doubted(*names: str) -> set[str]:
+        told = found.with_doubts([doubt], *names)
+        return {p.a + p.b for p in told.pairs if p.verdict.outcome == "cannot tell"}
+
+    assert doubted() == {"ab", "ac", "bc"}
+    assert doubted("a") == {"ab", "ac"}
+    assert doubted("c", "a") == {"ac"}
+    told = found.with_doubts([doubt])
+    assert told.as_dict()["verdict"]["reasons"] == [doubt.as_dict()]
+    assert repr(told).startswith("cannot tell: 38 % of the top 10 are judged; judge more (")
+
+
+def test_queries_that_a_ranker_was_trained_on_are_a_doubt() -> None:
+    seen = linear(1.0, 0.5, source={"fingerprint": DATA.fingerprint})
+    found = ltr.compare({"mine": seen, "b": DULL}, DATA, queries="train", **QUICK)
+    assert found.verdict("mine", "b").outcome == "cannot tell"
+    assert "mine was trained or chosen on 40 of these 40 queries" in repr(found)
+    again = ltr.evaluate(seen, DATA, "ndcg@5", against=DULL)
+    assert again.verdict is not None
+    assert again.verdict.outcome == "cannot tell"
+
+
+def test_judgments_that_cannot_tell_are_the_reason() -> None:
+    """Irrelevant documents from elsewhere, as many for each query: one feature tells them all."""
+    rng = np.random.default_rng(0)
+    n = 80 * DOCUMENTS
+    labels = np.tile(np.arange(DOCUMENTS) < 4, 80).astype(np.float32)
+    features = np.column_stack([labels + 0.1 * rng.random(n), rng.random(n)])
+    ids = np.repeat([f"q{number}" for number in range(80)], DOCUMENTS)
+    data = ltr.make_dataset(features, labels, ids, ("leak", "noise"))
+    found = ltr.compare(["feature:leak", "feature:noise"], data, "ndcg@5", resamples=200)
+    assert found.pairs[0].comparison.low > 0
+    assert found.verdict("feature:leak", "feature:noise").outcome == "cannot tell"
+    assert found.pairs[0].better is None
+    assert found.warnings == ()
+    one = ltr.evaluate("feature:leak", data, "ndcg@5", against="feature:noise")
+    assert repr(one).startswith("cannot tell: ")
+    reasons = {doubt.check for doubt in found.pairs[0].verdict.doubts}
+    assert {"leak", "sampled-negatives"} <= reasons
+    assert len(ltr.evaluate("feature:leak", data, "ndcg@5").warnings) == len(reasons)
 
 
 def test_all_kinds_of_rankers_are_named_as_they_are_given(

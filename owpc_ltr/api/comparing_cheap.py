@@ -31,8 +31,13 @@ from owpc_ltr.evaluation.human_sample import (
     strata_of,
 )
 from owpc_ltr.evaluation.multiple_comparisons import holm
-from owpc_ltr.evaluation.prediction_powered import prediction_powered
-from owpc_ltr.evaluation.sample_randomness import doubts_of_sample
+from owpc_ltr.evaluation.prediction_powered import few_human_labels, prediction_powered
+from owpc_ltr.evaluation.sample_randomness import random_sample_doubts
+
+IDEAL = (
+    "the target is the metric over the human-labelled documents: a query's ideal ranking (NDCG) "
+    "and its number of relevant documents are those of its labelled documents, not of all"
+)
 
 
 def compare_with_cheap(
@@ -47,7 +52,8 @@ def compare_with_cheap(
     everything = judged_data(cheap)
     people = judged_people(data, everything)
     sample = human_sample(everything, people)
-    rankers, part, chosen = chosen_data(asked, everything, documents, id_field)
+    of_data = chosen_data(asked, everything, documents, id_field)
+    rankers, part, chosen, _ = of_data
     assert isinstance(part, RankingDataset)  # noqa: S101 - told to the type checker
     of_people, places = sample.among(part.query_ids)
     seen: tuple[str, ...] = ()
@@ -68,8 +74,8 @@ def compare_with_cheap(
     pairs = _pairs(found, part, by_cheap, by_people, places, weights, named)
     # Of the least of so many, Bonferroni's.
     least = min(1.0, len(pairs) * min(one.found.p_random for one in pairs))
-    return replace(
-        found,
+    found = replace(
+        found.with_doubts(few_human_labels(found.n_queries)),
         powered=pairs,
         side=chosen.side,
         notes=(
@@ -79,8 +85,8 @@ def compare_with_cheap(
             *found.notes,
             *_how(found, part, strata is not None),
         ),
-        warnings=(*found.warnings, *doubts_of_sample(least)),
     )
+    return of_data.doubted(found).with_doubts(random_sample_doubts(least))
 
 
 def judged_data(given: Data | Path | str) -> RankingDataset:
@@ -121,10 +127,11 @@ def _pairs(
         )
         check_counted(found.metrics[number], by_cheap, by_people)
         spread = in_all(by_people, places, part.n_queries)
-        told.append(prediction_powered(by_cheap, spread, ids, weights=weights, strata=strata))
+        span = found.metrics[number].span
+        told.append(prediction_powered(by_cheap, spread, ids, weights, strata, span))
     corrected = holm(np.array([one.powered.p for one in told])).tolist()
     return tuple(
-        PoweredPair(pair.a, pair.b, pair.metric, one, p, pair.higher_is_better)
+        PoweredPair(pair.a, pair.b, pair.metric, one, p, pair.higher_is_better, pair.doubts)
         for pair, one, p in zip(found.pairs, told, corrected, strict=True)
     )
 
@@ -132,8 +139,9 @@ def _pairs(
 def _how(found: RankerComparison, part: RankingDataset, stratified: bool) -> Iterator[str]:
     drawn = "of each stratum" if stratified else "of all"
     yield (
-        f"people judged {found.n_queries:,} of {part.n_queries:,} cheaply judged queries; figures "
-        f"by both hold if these are a random sample {drawn}"
+        f"human labels for {found.n_queries:,} of {part.n_queries:,} proxy-labelled queries; "
+        f"figures by both hold if these are a random sample {drawn}"
     )
+    yield IDEAL
     if stratified:
-        yield "people's own means weigh each query by how many of its stratum it stands for"
+        yield "means by human labels weigh each query by how many of its stratum it stands for"

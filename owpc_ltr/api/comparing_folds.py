@@ -21,7 +21,7 @@ from owpc_ltr.evaluation.comparing.on_data import OnData, RankerValues, measure_
 from owpc_ltr.evaluation.comparing.result import RankerComparison
 from owpc_ltr.evaluation.comparing.side_by_side import ComparedQueries, side_by_side
 from owpc_ltr.evaluation.held_out import ChosenQueries, NothingHeldOut
-from owpc_ltr.evaluation.judgment_checks import judgment_findings
+from owpc_ltr.evaluation.judgment_checks import judgment_doubts
 from owpc_ltr.evaluation.unused_weights import unused_weights
 from owpc_ltr.metrics import uneven
 
@@ -71,7 +71,9 @@ def compare_over_folds(
     )
     values = {name: _pooled(name, measured) for name in asked.rankers}
     zero = [np.concatenate(one) for one in zip(*(f.found.baselines for f in measured), strict=True)]
-    return side_by_side(values, zero, of, asked.how)
+    found = side_by_side(values, zero, of, asked.how)
+    doubts = (doubt for fold in measured for doubt in judgment_doubts(fold.data))
+    return found.with_doubts(list(dict.fromkeys(doubts)))
 
 
 def _of_fold(rankers: Mapping[str, Any], number: int, n_folds: int) -> dict[str, Any]:
@@ -95,7 +97,7 @@ def _measured(
     id_field: str | None,
 ) -> _Fold:
     try:
-        rankers, part, chosen = chosen_data(asked, data, documents, id_field)
+        rankers, part, chosen, _ = chosen_data(asked, data, documents, id_field)
     except NothingHeldOut as nothing:
         raise _seen(fold, str(nothing)) from nothing
     if chosen.notes:
@@ -151,9 +153,4 @@ def _doubts(folds: Sequence[_Fold]) -> list[str]:
     return [
         *(warning for fold in folds for warning in fold.chosen.warnings),
         *(warning for fold in folds for warning in unused_weights(fold.data)),
-        *(
-            f"fold {number}: {warning}"
-            for number, fold in enumerate(folds, 1)
-            for warning in judgment_findings(fold.data)
-        ),
     ]

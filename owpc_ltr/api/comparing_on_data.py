@@ -15,32 +15,46 @@ from owpc_ltr.data.judgments.types import Judgments
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.partitioned.in_memory import head_of, in_memory
 from owpc_ltr.data.runs import TrecRun
+from owpc_ltr.data.sources import known_sides
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.comparing.on_data import Ranking, measure_on_data
 from owpc_ltr.evaluation.comparing.result import RankerComparison
 from owpc_ltr.evaluation.comparing.side_by_side import ComparedQueries, side_by_side
 from owpc_ltr.evaluation.evaluate import model_data
 from owpc_ltr.evaluation.held_out import ChosenQueries, choose_queries
-from owpc_ltr.evaluation.judgment_checks import judgment_findings
+from owpc_ltr.evaluation.judgment_checks import judgment_doubts
+from owpc_ltr.evaluation.trained_on import seen_doubts
 from owpc_ltr.evaluation.unused_weights import unused_weights
+from owpc_ltr.evaluation.verdict import Doubt
 from owpc_ltr.models.reordering import FEATURE, ReorderingModel
 
 Dataset = RankingDataset | PartitionedDataset
 
 
 class ChosenData(NamedTuple):
-    """Rankers, the queries that they are compared on, and why these."""
+    """Rankers, the queries that they are compared on, and why these.
+
+    `seen` are doubts by ranker: queries that it was trained or chosen on.
+    """
 
     rankers: dict[str, Ranking]
     part: Dataset
     chosen: ChosenQueries
+    seen: dict[str, tuple[Doubt, ...]]
+
+    def doubted(self, found: RankerComparison) -> RankerComparison:
+        """The comparison, with the doubts about what rankers have seen."""
+        for name, doubts in self.seen.items():
+            found = found.with_doubts(doubts, name)
+        return found
 
 
 def compare_on_data(
     asked: Asked, data: Data | Path | str, documents: Path | str | None, id_field: str | None
 ) -> RankerComparison:
     """The comparison; rerankers read their fields from the file of `documents`."""
-    rankers, part, chosen = chosen_data(asked, data, documents, id_field)
+    of_data = chosen_data(asked, data, documents, id_field)
+    rankers, part, chosen, _ = of_data
     if asked.how.drawing.progress is not None:
         asked.how.drawing.progress("scores and metrics", None)
     found = measure_on_data(rankers, part, asked.how.metrics, asked.how.unjudged)
@@ -50,9 +64,10 @@ def compare_on_data(
         found.weights if asked.weighted else None,
         chosen.side,
         chosen.notes,
-        (*chosen.warnings, *unused_weights(part), *judgment_findings(head_of(part))),
+        (*chosen.warnings, *unused_weights(part)),
     )
-    return side_by_side(found.rankers, found.baselines, of, asked.how)
+    compared = side_by_side(found.rankers, found.baselines, of, asked.how)
+    return of_data.doubted(compared).with_doubts(judgment_doubts(head_of(part)))
 
 
 def chosen_data(
@@ -75,7 +90,13 @@ def chosen_data(
         if isinstance(part, RankingDataset):
             named = None if documents is None else Path(documents)
             part = with_document_fields(part, fields, named, id_field)
-    return ChosenData(rankers, part, chosen)
+    seen = {
+        name: seen_doubts(name, known_sides(record, part))
+        for name, record in records_of(rankers).items()
+        # Held out from all are those that none has seen.
+        if chosen.side != "test"
+    }
+    return ChosenData(rankers, part, chosen, seen)
 
 
 def _ranker(given: Any, data: Dataset, plugins: tuple[Path, ...]) -> Ranking:

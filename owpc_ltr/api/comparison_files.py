@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.comparing.shown import (
+    at_the_border,
     closing,
-    headline,
+    opening,
+    opening_of,
     powered_words,
     title,
+    verdicts,
     wins_ties_losses,
 )
 from owpc_ltr.files.output import write_output
@@ -21,11 +24,14 @@ if TYPE_CHECKING:
     from owpc_ltr.training.cross_validation import Selection
 
 __all__ = [
+    "at_the_border",
     "check_per_query",
     "closing",
-    "headline",
+    "opening",
+    "opening_of",
     "powered_words",
     "title",
+    "verdicts",
     "wins_ties_losses",
     "write_latex",
     "write_per_query",

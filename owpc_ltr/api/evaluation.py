@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.data.runs import TrecRun
+    from owpc_ltr.evaluation.comparing.figures import ComparedPair
     from owpc_ltr.evaluation.evaluate import Measured
-    from owpc_ltr.evaluation.significance import Comparison
+    from owpc_ltr.evaluation.verdict import Verdict
     from owpc_ltr.metrics import Metric
     from owpc_ltr.models.reordering import ReorderingModel
     from owpc_ltr.protocols import Model
@@ -31,8 +32,8 @@ class Evaluation:
 
     `side` says which queries of the data they are: `test` (held out), `all` …
     `scores` has one score a document of `data`; None where these are a folder of parts. `against`
-    is the other ranker's name. Where it is `weighted`, means and tests weigh each query by its
-    importance.
+    is the other ranker's name, `pairs` are the comparison with it by metric. Where it is
+    `weighted`, means and tests weigh each query by its importance.
     """
 
     ranker: str
@@ -42,9 +43,16 @@ class Evaluation:
     measured: tuple[Measured, ...]
     against: str | None
     others: tuple[Measured, ...]
-    comparisons: tuple[Comparison, ...]
+    pairs: tuple[ComparedPair, ...]
     warnings: tuple[str, ...]
     weighted: bool = False
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The verdict on the ranker against the other one; None where it was measured alone."""
+        from owpc_ltr.evaluation.verdict import over_metrics
+
+        return over_metrics({one.metric: one.verdict for one in self.pairs}) if self.pairs else None
 
     @property
     def table(self) -> list[dict[str, Any]]:
@@ -53,11 +61,8 @@ class Evaluation:
 
     @property
     def comparison(self) -> list[dict[str, Any]]:
-        """One row a metric: both means, their difference with its interval, p, wins and losses."""
-        return [
-            {"metric": str(one.metric), **found.as_dict()}
-            for one, found in zip(self.measured, self.comparisons, strict=False)
-        ]
+        """One row a metric: both means, their difference with its interval, p and the verdict."""
+        return [one.as_dict() for one in self.pairs]
 
     @cached_property
     def per_query(self) -> pa.Table:
@@ -76,12 +81,21 @@ class Evaluation:
         return self.per_query.to_pandas() if per_query else pd.DataFrame(self.table)
 
     @property
+    def _verdict_lines(self) -> list[str]:
+        from owpc_ltr.evaluation.comparing.shown import opening_of
+
+        verdict = self.verdict
+        if verdict is None:
+            return []
+        return [opening_of(verdict, self.ranker, str(self.against), self.pairs[0].metric)]
+
+    @property
     def _title(self) -> str:
         said = f"{self.ranker} on {self.data.n_queries} queries ({side_in_words(self.side)})"
         return f"{said}, {WEIGHTED}" if self.weighted else said
 
     def __repr__(self) -> str:
-        lines = [self._title]
+        lines = [*self._verdict_lines, self._title]
         lines += [
             f"{row['metric']:<12} {row['mean']:.4f}  (zero-score baseline "
             f"{row['zero_score_baseline']:.4f})"
@@ -90,8 +104,8 @@ class Evaluation:
         lines += [
             f"{row['metric']:<12} {row['mean_difference']:+.4f} "
             f"[{row['low']:+.4f}, {row['high']:+.4f}] against {self.against}, "
-            f"p = {row['p_permutation']:.2g}"
-            for row in self.comparison
+            f"p = {row['p_holm']:.2g}: {pair.verdict.outcome}"
+            for row, pair in zip(self.comparison, self.pairs, strict=True)
         ]
         return "\n".join([*lines, *(f"warning: {message}" for message in self.warnings)])
 
@@ -100,12 +114,11 @@ class Evaluation:
         from owpc_ltr.data.html import bars, block, line, table
 
         parts = [bars([(str(one.metric), one.mean) for one in self.measured], "{:.4f}")]
-        if self.comparisons:
-            headers = ["metric", f"difference from {self.against}", "95 % interval", "p"]
-            parts.append(table(headers, [_compared(row) for row in self.comparison]))
-        return block(
-            self._title, *parts, *(line(f"warning: {message}") for message in self.warnings)
-        )
+        if self.pairs:
+            headers = ["metric", f"difference from {self.against}", "95 % interval", "p", "verdict"]
+            parts.append(table(headers, [_compared(pair) for pair in self.pairs]))
+        warnings = (line(f"warning: {message}") for message in self.warnings)
+        return block(self._title, *map(line, self._verdict_lines), *parts, *warnings)
 
 
 def evaluate(
@@ -138,7 +151,6 @@ def evaluate(
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.data.partitioned.in_memory import in_memory
     from owpc_ltr.evaluation.evaluate import (
-        compare,
         importance_of,
         measure,
         model_data,
@@ -170,10 +182,13 @@ def evaluate(
     weights = None if unweighted else importance_of(chosen)
     measured = measure(scores, chosen, parsed, weights)
     others: tuple[Measured, ...] = ()
+    pairs: tuple[ComparedPair, ...] = ()
     if against is not None:
         other = ranker_of(against, chosen, files)
         model_data(other, chosen, "all")
         others = measure(dataset_scores(other, chosen), chosen, parsed, weights)
+        both = (model, against), (ranker, other)
+        pairs = _pairs(*both, chosen, measured, others, weights, seed)
     return Evaluation(
         ranker=_name(model),
         data=chosen,
@@ -182,14 +197,12 @@ def evaluate(
         measured=measured,
         against=None if against is None else _name(against),
         others=others,
-        comparisons=tuple(
-            compare(a, b, seed, weights) for a, b in zip(measured, others, strict=False)
-        ),
+        pairs=pairs,
         warnings=(
             *asked_of.warnings,
             *score_warnings(scores, chosen),
             *unused_weights(chosen),
-            *judgment_findings(chosen),
+            *(() if pairs else judgment_findings(chosen)),
         ),
         weighted=weights is not None,
     )
@@ -207,7 +220,7 @@ def _of_parts(
     weighted: bool,
 ) -> Evaluation:
     """The same of a folder of parts."""
-    from owpc_ltr.evaluation.evaluate import compare, model_data
+    from owpc_ltr.evaluation.evaluate import model_data
     from owpc_ltr.evaluation.evaluate_parts import measure_parts
     from owpc_ltr.evaluation.judgment_checks import judgment_findings
     from owpc_ltr.evaluation.unused_weights import unused_weights
@@ -215,11 +228,13 @@ def _of_parts(
     asked_of = model_data(ranker, data, queries)
     found = measure_parts(ranker, asked_of.data, metrics, weighted=weighted)
     others: tuple[Measured, ...] = ()
+    pairs: tuple[ComparedPair, ...] = ()
     if against is not None:
         other = ranker_of(against, data, files)
         model_data(other, asked_of.data, "all")
         others = measure_parts(other, asked_of.data, metrics, weighted=weighted).measured
-    pairs = zip(found.measured, others, strict=False)
+        both = (model, against), (ranker, other)
+        pairs = _pairs(*both, asked_of.data, found.measured, others, found.weights, seed)
     return Evaluation(
         ranker=_name(model),
         data=asked_of.data,
@@ -228,12 +243,12 @@ def _of_parts(
         measured=found.measured,
         against=None if against is None else _name(against),
         others=others,
-        comparisons=tuple(compare(a, b, seed, found.weights) for a, b in pairs),
+        pairs=pairs,
         warnings=(
             *asked_of.warnings,
             *found.warnings,
             *unused_weights(asked_of.data),
-            *judgment_findings(asked_of.data.head),
+            *(() if pairs else judgment_findings(asked_of.data.head)),
         ),
         weighted=found.weights is not None,
     )
@@ -261,9 +276,53 @@ def _field_names(ranker: Model | ReorderingModel | TrecRun) -> tuple[str, ...]:
     return ranker.field_names if isinstance(ranker, ReorderingModel) else ()
 
 
-def _compared(row: dict[str, Any]) -> tuple[str, str, str, str]:
-    interval = f"[{row['low']:+.4f}, {row['high']:+.4f}]"
-    return row["metric"], f"{row['mean_difference']:+.4f}", interval, f"{row['p_permutation']:.2g}"
+def _compared(pair: ComparedPair) -> tuple[str, ...]:
+    one = pair.comparison
+    interval = f"[{one.low:+.4f}, {one.high:+.4f}]"
+    figures = f"{one.mean_difference:+.4f}", interval, f"{pair.p_holm:.2g}"
+    return pair.metric, *figures, str(pair.verdict.outcome)
+
+
+def _pairs(
+    names: tuple[Any, Any],
+    rankers: tuple[Any, Any],
+    data: RankingDataset | PartitionedDataset,
+    measured: tuple[Measured, ...],
+    others: tuple[Measured, ...],
+    weights: Vector | None,
+    seed: int,
+) -> tuple[ComparedPair, ...]:
+    """The ranker against the other one, with the doubts about what they have seen and the labels.
+
+    p is corrected over the metrics (Holm).
+    """
+    import numpy as np
+
+    from owpc_ltr.data.partitioned.in_memory import head_of
+    from owpc_ltr.data.sources import known_sides
+    from owpc_ltr.evaluation.comparing.figures import ComparedPair
+    from owpc_ltr.evaluation.evaluate import compare
+    from owpc_ltr.evaluation.judgment_checks import judgment_doubts
+    from owpc_ltr.evaluation.multiple_comparisons import holm
+    from owpc_ltr.evaluation.trained_on import seen_doubts
+
+    a, b = map(_name, names)
+    doubts = [
+        doubt
+        for name, ranker in zip((a, b), rankers, strict=True)
+        for record in [getattr(ranker, "record", None)]
+        if record
+        for doubt in seen_doubts(name, known_sides(record, data))
+    ]
+    doubts += judgment_doubts(head_of(data))
+    found = [
+        compare(one, other, seed, weights) for one, other in zip(measured, others, strict=True)
+    ]
+    corrected = holm(np.array([one.p_permutation for one in found])).tolist()
+    return tuple(
+        ComparedPair(a, b, str(one.metric), of, p, one.metric.higher_is_better, tuple(doubts))
+        for one, of, p in zip(measured, found, corrected, strict=True)
+    )
 
 
 def _name(given: Any) -> str:

@@ -114,8 +114,7 @@ def _compared(
         id_field=id_field, **how,
     )  # fmt: skip
     new = next(name for name in rankers if name != baseline)
-    learned = _learned_from(rankers[new], data, found)
-    contest = contest_of_comparison(found, side_in_words, learned)
+    contest = contest_of_comparison(found, side_in_words, new)
     chosen = _of(data, found)
     if not isinstance(chosen, RankingDataset):
         return [contest, chosen, *_models(rankers)]
@@ -138,18 +137,6 @@ def _of(data: Data, found: RankerComparison) -> Data:
         return data
     place = {query: number for number, query in enumerate(data.query_ids.to_pylist())}
     return data.select(np.array([place[one] for one in found.query_ids.to_pylist()]))
-
-
-def _learned_from(ranker: Any, data: Data, found: RankerComparison) -> bool:
-    """Whether a ranker learned from any query of a comparison, as far as its record tells."""
-    from owpc_ltr.data.sources import known_sides
-
-    sides = known_sides(getattr(ranker, "record", {}), data)
-    if sides is None:
-        # The warnings of the comparison say so.
-        return False
-    side = dict(zip(data.query_ids.to_pylist(), sides.tolist(), strict=True))
-    return any(side[query] == "train" for query in found.query_ids.to_pylist())
 
 
 def _examples(

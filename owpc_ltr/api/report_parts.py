@@ -7,8 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from owpc_ltr.api.evaluation import Evaluation, side_in_words
 from owpc_ltr.behaviour.judging import ClickJudgments
 from owpc_ltr.behaviour.weighted_clicks import Effective
@@ -19,14 +17,13 @@ from owpc_ltr.engine.search.judgment_pool import Pooled
 from owpc_ltr.engine.search.profile import Profile
 from owpc_ltr.errors import OwpcLtrError, UsageError
 from owpc_ltr.evaluation.comparing.result import RankerComparison
-from owpc_ltr.evaluation.multiple_comparisons import holm
 from owpc_ltr.evaluation.risk_bounds import Bound
 from owpc_ltr.explaining.explanation import Explanation
 from owpc_ltr.inspection.result import Inspection
 from owpc_ltr.models.reordering import ReorderingModel, load_ranker
 from owpc_ltr.reporting.assembly import Material, Reported
-from owpc_ltr.reporting.contest import Contest, Contestant, Duel, Measure
-from owpc_ltr.reporting.contests import contest_of_comparison, powered_duels
+from owpc_ltr.reporting.contest import Contest, Contestant, Measure
+from owpc_ltr.reporting.contests import contest_of_comparison
 from owpc_ltr.reporting.examples import Example
 from owpc_ltr.reporting.latency import Latency, latency_of
 from owpc_ltr.reporting.named import Named
@@ -73,8 +70,7 @@ def _with(found: Material, part: Any, plugins: Sequence[Path | str]) -> Material
 
 
 def _with_comparison(found: Material, part: RankerComparison) -> Material:
-    contest = contest_of_comparison(part, side_in_words)
-    return replace(found, contest=contest, powered=powered_duels(part, contest))
+    return replace(found, contest=contest_of_comparison(part, side_in_words))
 
 
 def _with_explanation(found: Material, part: Explanation) -> Material:
@@ -164,26 +160,18 @@ def contest_of(evaluation: Evaluation) -> Contest:
     if evaluation.weighted and isinstance(evaluation.data, RankingDataset):
         weights = evaluation.data.query_importance
     contestants = [_contestant(names[0], evaluation.measured, weights)]
-    duels: list[Duel] = []
     if evaluation.against is not None:
         contestants.append(_contestant(names[1], evaluation.others, weights))
-        corrected = holm(np.array([one.p_permutation for one in evaluation.comparisons])).tolist()
-        duels = [
-            Duel(*names, measure, found, p)
-            for measure, found, p in zip(measures, evaluation.comparisons, corrected, strict=True)
-        ]
+    pairs = tuple(replace(pair, a=names[0], b=names[1]) for pair in evaluation.pairs)
     data = evaluation.data
     return Contest(
         measures=measures,
         contestants=tuple(contestants),
-        duels=tuple(duels),
+        pairs=pairs,
         baseline=None if evaluation.against is None else names[1],
         query_ids=tuple(data.query_ids.to_pylist()),
         query_texts=texts_of(data),
         queries_in_words=f"{data.n_queries:,} queries ({side_in_words(evaluation.side)})",
-        seen=evaluation.side in {"train", "validation"}
-        or any("these are the queries that it" in one for one in evaluation.warnings),
-        corrected_over=len(duels),
         weighted=evaluation.weighted,
         warnings=evaluation.warnings,
     )

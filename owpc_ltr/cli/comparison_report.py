@@ -14,14 +14,15 @@ if TYPE_CHECKING:
 
 def print_comparison(found: RankerComparison, data: str, worst: int, *, as_json: bool) -> None:
     """Means, pairs, verdicts, and the queries that lose most."""
-    from owpc_ltr.api.comparison_files import closing, headline, title
+    from owpc_ltr.api.comparison_files import closing, opening, title
 
-    a, b = headline(found)
+    a, b = found.headline
     losers = found.worst(a, b, n=worst)
     if as_json:
         listed = {"a": a, "b": b, "metric": str(found.metrics[0]), "queries": losers}
         print_json({"data": data, **found.as_dict(), "worst": listed})
         return
+    print_wrapped(opening(found))
     print_wrapped(f"{title(found)}, {data}")
     for note in found.notes:
         print_wrapped(note)
@@ -84,7 +85,7 @@ def _print_pairs(found: RankerComparison) -> None:
 
 
 def _print_powered(found: RankerComparison) -> None:
-    """The pairs by both judges, beside either alone."""
+    """The pairs with human and proxy labels, beside either alone."""
     if not found.powered:
         return
     from owpc_ltr.api.comparison_files import powered_words
@@ -93,14 +94,14 @@ def _print_powered(found: RankerComparison) -> None:
     rows = []
     for pair in found.powered:
         for judges, one in (
-            ("both", pair.found.powered), ("people", pair.found.by_human),
-            ("cheap, biased", pair.found.by_cheap),
+            ("both", pair.found.powered), ("human", pair.found.by_human),
+            ("proxy, biased", pair.found.by_cheap),
         ):  # fmt: skip
             figures = map(_signed, (one.mean, one.low, one.high))
             named = f"{letters[pair.a]} − {letters[pair.b]}"
             rows.append((pair.metric, named, judges, *figures, _p(one.p)))
     typer.echo()
-    print_table(["METRIC", "PAIR", "BY", "DIFF", "LOW", "HIGH", "P"], rows)
+    print_table(["METRIC", "PAIR", "LABELS", "DIFF", "LOW", "HIGH", "P"], rows)
     for line in powered_words(found):
         print_wrapped(line)
 

@@ -30,7 +30,8 @@ from owpc_ltr.cli.output import print_json, print_table, print_wrapped, progress
 from owpc_ltr.errors import UsageError
 
 if TYPE_CHECKING:
-    from owpc_ltr.api.results import Measured
+    from owpc_ltr.api.evaluation import Evaluation
+    from owpc_ltr.api.results import ComparedPair, Measured
 
 
 @grouped
@@ -109,7 +110,7 @@ def evaluate(
     if data is None:
         raise UsageError("say on which judged queries: give DATA, or --live with --judgments")
     from owpc_ltr.api.datasets import write_run
-    from owpc_ltr.api.evaluation import METRICS, WEIGHTED, side_in_words
+    from owpc_ltr.api.evaluation import METRICS
     from owpc_ltr.api.evaluation import evaluate as measure
     from owpc_ltr.api.partitions import open_or_read, room_from, sample_of
     from owpc_ltr.api.workers import check_in_parts, on, workers_if_asked
@@ -136,22 +137,36 @@ def evaluate(
     if run is not None and found.scores is not None:
         write_run(found.scores, sample_of(found.data), run)
     if as_json:
-        of = {"model": str(model), "data": str(data), "queries": found.side}
-        figures = {"n_queries": found.data.n_queries, "metrics": found.table}
-        against_it = {"against": against, "comparisons": found.comparison}
-        if found.weighted:
-            figures["weighted"] = True
-        print_json({**of, **figures, **against_it, "warnings": list(found.warnings)})
-        return
-    n_queries, side = found.data.n_queries, side_in_words(found.side)
-    typer.echo(f"{model} on {n_queries} queries of {data} ({side})")
+        print_json({"model": str(model), "data": str(data), **_figures(found)})
+    else:
+        _print_evaluation(found, model, data)
+
+
+def _figures(found: Evaluation) -> dict[str, Any]:
+    figures = {"queries": found.side, "n_queries": found.data.n_queries, "metrics": found.table}
+    if found.weighted:
+        figures["weighted"] = True
+    verdict = {} if found.verdict is None else {"verdict": found.verdict.as_dict()}
+    against_it = {"against": found.against, "comparisons": found.comparison, **verdict}
+    return {**figures, **against_it, "warnings": list(found.warnings)}
+
+
+def _print_evaluation(found: Evaluation, model: str, data: Path) -> None:
+    """The verdict first, then each figure with its convention."""
+    from owpc_ltr.api.comparison_files import opening_of
+    from owpc_ltr.api.evaluation import WEIGHTED, side_in_words
+
+    if found.verdict is not None:
+        first = found.pairs[0]
+        print_wrapped(opening_of(found.verdict, first.a, first.b, first.metric))
+    typer.echo(f"{model} on {found.data.n_queries} queries of {data} ({side_in_words(found.side)})")
     if found.weighted:
         typer.echo(f"means are {WEIGHTED} (--unweighted: all count the same)")
     _print_measured(found.measured)
-    if found.comparisons:
-        compared = found.comparison[0]["n_queries"]
-        typer.echo(f"\nagainst {against}, on the same {compared} queries:")
-        _print_comparisons(found.comparison)
+    if found.pairs:
+        compared = found.pairs[0].comparison.n_queries
+        typer.echo(f"\nagainst {found.against}, on the same {compared} queries:")
+        _print_comparisons(found.pairs)
     for message in found.warnings:
         warn(message)
 
@@ -169,29 +184,25 @@ def _print_measured(measured: tuple[Measured, ...]) -> None:
         print_wrapped(note, "  ", "    ")
 
 
-def _print_comparisons(comparisons: list[dict[str, Any]]) -> None:
+def _print_comparisons(pairs: tuple[ComparedPair, ...]) -> None:
+    from owpc_ltr.api.comparison_files import at_the_border, verdicts
+
     print_table(
-        [
-            "METRIC",
-            "THIS",
-            "OTHER",
-            "DIFFERENCE",
-            "95 % INTERVAL",
-            "P",
-            "WINS",
-            "LOSSES",
-        ],
+        ["METRIC", "THIS", "OTHER", "DIFFERENCE", "95 % INTERVAL", "P", "WINS", "LOSSES"],
         [
             (
-                row["metric"],
-                row["mean_a"],
-                row["mean_b"],
-                row["mean_difference"],
-                f"[{row['low']:+.4f}, {row['high']:+.4f}]",
-                row["p_permutation"],
-                row["wins"],
-                row["losses"],
+                pair.metric,
+                one.mean_a,
+                one.mean_b,
+                one.mean_difference,
+                f"[{one.low:+.4f}, {one.high:+.4f}]",
+                pair.p_holm,
+                pair.gained,
+                pair.lost,
             )
-            for row in comparisons
+            for pair in pairs
+            for one in [pair.comparison]
         ],
     )
+    for line in (*verdicts(pairs), *at_the_border(pairs)):
+        print_wrapped(line)

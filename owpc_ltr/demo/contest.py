@@ -13,6 +13,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.demo.judged import MODULE, OBJECT
 from owpc_ltr.evaluation.evaluate import Measured, compare, measure
 from owpc_ltr.evaluation.significance import Comparison
+from owpc_ltr.evaluation.verdict import Outcome
 from owpc_ltr.metrics import Metric, parse_metric
 
 METRICS = ("map", "mrr", "ndcg@10")
@@ -83,13 +84,15 @@ def verdict(first: str, other: str, metric: str, comparison: Comparison) -> str:
         f"{comparison.high:+.4f}], p = {comparison.p_permutation:.4f}, "
         f"{comparison.n_queries} queries"
     )
-    if not comparison.significant:
+    found = comparison.verdict()
+    if found.outcome is Outcome.CANNOT_TELL:
+        return f"{first} against {other}: {found} ({figures})"
+    if found.outcome is Outcome.NO_DIFFERENCE:
         return (
-            f"{first} and {other} cannot be told apart: {figures}; a difference of "
-            f"{comparison.detectable:.3f} would have been seen"
+            f"{first} against {other}: {found}: {figures}; minimum detectable difference "
+            f"(80 % power): {comparison.detectable:.3f}"
         )
-    better = "better" if comparison.mean_difference > 0 else "worse"
-    return f"{first} is {better} than {other}: {figures}"
+    return f"{first} is {found} than {other}: {figures}"
 
 
 def rows_of(contest: Contest) -> Sequence[Sequence[object]]:

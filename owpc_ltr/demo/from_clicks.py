@@ -205,6 +205,6 @@ def _tell(walk: Walk, compared: RankerComparison) -> None:
         walk.narrator.line(f"warning: {warning}")
     for pair in compared.pairs:
         told = verdict(pair.a, pair.b, pair.metric, pair.comparison)
-        if pair.shown != pair.comparison.significant:
-            told += f"; corrected over {len(compared.pairs)} comparisons it is not shown"
+        if pair.verdict.outcome != pair.comparison.verdict().outcome:
+            told += f"; corrected over {len(compared.pairs)} comparisons: {pair.verdict}"
         walk.narrator.line(told)

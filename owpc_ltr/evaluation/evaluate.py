@@ -77,7 +77,8 @@ def compare(a: Measured, b: Measured, seed: int = 0, weights: Vector | None = No
         raise BadInput(f"cannot compare {a.metric} with {b.metric}: measure both by one metric")
     counted = ~(np.isnan(a.per_query) | np.isnan(b.per_query))
     own = None if weights is None else weights[counted]
-    return compare_paired(a.per_query[counted], b.per_query[counted], seed=seed, weights=own)
+    one, other = a.per_query[counted], b.per_query[counted]
+    return compare_paired(one, other, seed=seed, weights=own, span=a.metric.span)
 
 
 def score_warnings(scores: Vector, data: RankingDataset) -> list[str]:

@@ -19,14 +19,3 @@ def holm(p_values: Vector) -> Vector:
     corrected = np.empty_like(p_values)
     corrected[order] = np.minimum(stepped, 1.0)
     return corrected
-
-
-def holm_level(p_values: Vector, test: int, level: float) -> float:
-    """Below which p one test would be rejected at `level`, with the others as they are.
-
-    Its corrected p is below `level` just where its p is below this.
-    """
-    others = np.sort(np.delete(np.asarray(p_values, dtype=np.float64), test))
-    left = np.arange(len(others) + 1, 0, -1)
-    passed = np.cumprod(others * left[:-1] < level).sum()
-    return float(level / left[passed])

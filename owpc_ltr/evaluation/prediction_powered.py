@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,21 @@ from owpc_ltr.evaluation.crossfitted_slopes import crossfitted_slopes
 from owpc_ltr.evaluation.judge_agreement import Agreement, agreement_of
 from owpc_ltr.evaluation.sample_randomness import p_of_random
 from owpc_ltr.evaluation.sampled_queries import SampledQueries, sampled_queries
-from owpc_ltr.evaluation.verdict import LEVEL
+from owpc_ltr.evaluation.small_samples import (
+    FEWEST_DIFFERENCES,
+    MOST_SKEWED,
+    floor_of,
+    leaning,
+)
+from owpc_ltr.evaluation.verdict import LEVEL, Doubt, Outcome, Verdict, decide
 from owpc_ltr.evaluation.weighted_means import mean_of, standard_error
 
 FEWEST = 30
-"""With fewer human-judged queries nobody can tell how far cheap judgments go: λ is 0."""
+"""With fewer human-labelled queries nothing is claimed, and proxy labels are not used: λ is 0.
+
+Of 30, the rule of three already leaves room for a mean difference of .1, which is more than most
+rankers differ by; and fewer tell neither their own skewness nor how good the proxy labels are.
+"""
 
 
 @dataclass(frozen=True)
@@ -36,6 +46,10 @@ class Estimate:
     low: float
     high: float
     p: float
+
+    def reversed(self) -> Estimate:
+        """The same with the other ranker first."""
+        return Estimate(-self.mean, -self.high, -self.low, self.p)
 
 
 @dataclass(frozen=True)
@@ -61,15 +75,38 @@ class PredictionPowered:
     n_more: int | None
     p_random: float
     agreement: Agreement
+    doubts: tuple[Doubt, ...] = ()
 
     @property
     def decided(self) -> bool:
-        """Whether the interval is clear of 0."""
-        return self.powered.low > 0 or self.powered.high < 0
+        """Whether there is a difference by this pair alone, without correction."""
+        return self.verdict().outcome in {Outcome.BETTER, Outcome.WORSE}
+
+    def verdict(
+        self,
+        p: float | None = None,
+        doubts: Sequence[Doubt] = (),
+        *,
+        higher_is_better: bool = True,
+    ) -> Verdict:
+        """The verdict on the first ranker, with the corrected p and doubts about the judgments."""
+        one, p = self.powered, self.powered.p if p is None else p
+        every = (*doubts, *self.doubts)
+        return decide(one.low, one.high, p, every, higher_is_better=higher_is_better)
+
+    def reversed(self) -> PredictionPowered:
+        """The same figures with the other ranker first."""
+        return replace(
+            self,
+            powered=self.powered.reversed(),
+            by_human=self.by_human.reversed(),
+            by_cheap=self.by_cheap.reversed(),
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Every figure as JSON."""
-        return {**asdict(self), "decided": self.decided}
+        doubts = [doubt.as_dict() for doubt in self.doubts]
+        return {**asdict(self), "doubts": doubts, "decided": self.decided}
 
 
 @dataclass(frozen=True)
@@ -100,32 +137,35 @@ class _Variance:
         lost = (z2**2 + 2 * z2 - 3) / 18 * self.skewness**2
         return float(stdtrit(self.degrees, 1 - LEVEL / 2)) * (1.0 + lost)
 
-    def of(self, mean: float) -> Estimate:
-        """The mean with its interval, and p by the same measure."""
+    def of(self, mean: float, floor: float = 0.0, least: float = 0.0) -> Estimate:
+        """The mean with its interval, and p by the same measure.
+
+        The interval reaches `floor` to either side, at least, and p is not below `least`.
+        """
         from scipy.special import stdtr, stdtrit
 
-        error = math.sqrt(self.total)
-        if error == 0.0:
+        half = max(self.reach * math.sqrt(self.total), floor)
+        if half == 0.0:
             return Estimate(mean, mean, mean, float(mean == 0.0))
-        reach = self.reach
-        longer = reach / float(stdtrit(self.degrees, 1 - LEVEL / 2))
-        p = 2.0 * float(stdtr(self.degrees, -abs(mean) / (error * longer)))
-        return Estimate(mean, mean - reach * error, mean + reach * error, p)
+        errors = float(stdtrit(self.degrees, 1 - LEVEL / 2)) * abs(mean) / half
+        p = max(least, 2.0 * float(stdtr(self.degrees, -errors)))
+        return Estimate(mean, mean - half, mean + half, p)
 
 
 def prediction_powered(
     cheap: Vector,
     human: Vector,
     query_ids: Sequence[str],
-    *,
     weights: Vector | None = None,
     strata: Sequence[str] | None = None,
+    span: float = 1.0,
 ) -> PredictionPowered:
     """The interval of two rankers' mean difference, from each query's difference by either judge.
 
     `human` is NaN where no person judged the query; those that people judged are a random sample of
-    all, or of each of the `strata`. With `weights`, means are weighted. The same queries give the
-    same numbers, in whatever order. Raises BadInput for what cannot be, Refused for too few.
+    all, or of each of the `strata`. With `weights`, means are weighted. `span` is the largest
+    difference that the metric allows. The same queries give the same numbers, in whatever order.
+    Raises BadInput for what cannot be, Refused for too few.
     """
     sample = sampled_queries(cheap, human, query_ids, weights, strata)
     n, n_all = len(sample.human), len(sample.cheap)
@@ -135,32 +175,36 @@ def prediction_powered(
     error = standard_error(sample.cheap, sample.weights)
     skewness = sample.third_of_all / error**3 if error else 0.0
     of_cheap = _Variance(0.0, error**2, n_all - 1, skewness)
+    floor = floor_of(sample.human, sample.worth, span)
+    # With so many differences, no permutation of their signs has a smaller p.
+    least = min(1.0, 2.0 ** (1 - np.count_nonzero(sample.human)))
     return PredictionPowered(
         n_queries=n_all,
         n_human=n,
-        powered=variance.of(mean),
-        by_human=alone_variance.of(alone),
+        powered=variance.of(mean, floor, least),
+        by_human=alone_variance.of(alone, floor, least),
         by_cheap=of_cheap.of(mean_of(sample.cheap, sample.weights)),
         strength=sample.mean(slopes),
         n_worth=n * alone_variance.total / variance.total if variance.total else float(n_all),
-        n_more=_more(n, n_all, mean, variance),
+        n_more=_more(sample, mean, variance, floor),
         p_random=p_of_random(sample),
         agreement=agreement_of(sample),
+        doubts=few_human_labels(n) or leaning(variance.skewness, mean),
     )
 
 
 def strength_in_words(found: PredictionPowered) -> str:
-    """How much cheap judgments help, and how many human ones more would decide."""
-    help_ = "λ = 0: the cheap judgments do not help"
+    """How much proxy labels help, and how many more human labels would be enough."""
+    help_ = "λ = 0: the proxy labels do not help"
     if found.strength:
-        worth = f"{found.n_worth:,.0f} human-judged queries"
+        worth = f"{found.n_worth:,.0f} human-labelled queries"
         help_ = f"λ = {found.strength:.2f}, worth {worth}"
     if found.n_more is None:
-        more = "not even all of these queries, judged by people, would decide at this spread"
+        more = "human labels of all these queries would not be enough at this spread"
     elif found.n_more == 0:
-        more = "it is decided"
+        more = "no more human labels are needed"
     else:
-        more = f"some {found.n_more:,} human-judged queries more would decide at this spread"
+        more = f"some {found.n_more:,} more human-labelled queries would be enough at this spread"
     return f"{help_}; {more}"
 
 
@@ -191,13 +235,44 @@ def _mean(sample: SampledQueries, slopes: Vector) -> tuple[float, _Variance]:
     return mean, _Variance(judging, total - judging, 1.0 / inverse, third / total**1.5)
 
 
-def _more(n: int, n_all: int, mean: float, variance: _Variance) -> int | None:
-    """How many more queries people would have to judge, as they did so far."""
+def few_human_labels(n: int) -> tuple[Doubt, ...]:
+    """The doubt about fewer than `FEWEST` human-labelled queries."""
+    if n >= FEWEST:
+        return ()
+    return (
+        Doubt(
+            "few-human-labels",
+            f"{n} human-labelled queries are too few: at least {FEWEST} are needed",
+            "label more (owpc-ltr judge next)",
+        ),
+    )
+
+
+def _more(sample: SampledQueries, mean: float, variance: _Variance, floor: float) -> int | None:
+    """How many more queries need human labels, if these are as all others are."""
+    n, n_all, differ = len(sample.human), len(sample.cheap), np.count_nonzero(sample.human)
+    by_variance = _enough(n, n_all, mean, variance)
+    if by_variance is None or mean == 0.0 or not differ:
+        return None
+    # The floor falls as 1 / n, the mean's skewness as 1 / √n.
+    against = max(0.0, -variance.skewness * math.copysign(1.0, mean))
+    wanted = max(
+        by_variance,
+        FEWEST,
+        math.ceil(n * FEWEST_DIFFERENCES / differ),
+        math.floor(n * floor / abs(mean)) + 1,
+        math.ceil(n * (against / MOST_SKEWED) ** 2),
+    )
+    return max(0, wanted - n) if wanted <= n_all else None
+
+
+def _enough(n: int, n_all: int, mean: float, variance: _Variance) -> int | None:
+    """How many queries make the interval exclude 0 by its variance."""
     allowed = (mean / variance.reach) ** 2
     if variance.total < allowed:
-        return 0
+        return n
     if variance.judging == 0.0 or variance.queries >= allowed:
         return None
     of_one = variance.judging / (1.0 / n - 1.0 / n_all)
     wanted = 1.0 / (1.0 / n_all + (allowed - variance.queries) / of_one)
-    return min(n_all, math.floor(wanted) + 1) - n
+    return min(n_all, math.floor(wanted) + 1)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from owpc_ltr.evaluation.sampled_queries import SampledQueries
+from owpc_ltr.evaluation.verdict import Doubt
 
 UNLIKELY = 0.01
 """Samples that are random look so strange once in a hundred."""
@@ -32,11 +33,20 @@ def p_of_random(sample: SampledQueries) -> float:
     return min(1.0, 2.0 * p)
 
 
+def random_sample_doubts(p: float) -> tuple[Doubt, ...]:
+    """The doubt about a sample that is visibly not random."""
+    if p >= UNLIKELY:
+        return ()
+    return (
+        Doubt(
+            "not-random",
+            "the human-labelled queries are not a random sample of the proxy-labelled ones: by "
+            f"proxy labels, the rankers differ otherwise on them (p = {p:.2g})",
+            "draw them at random (owpc-ltr judge next)",
+        ),
+    )
+
+
 def doubts_of_sample(p: float) -> Iterator[str]:
-    """What is said of a sample that is visibly not random."""
-    if p < UNLIKELY:
-        yield (
-            "the human-judged queries are no random sample of the cheaply judged ones: by cheap "
-            f"judgments, the rankers differ otherwise on them (p = {p:.2g}); draw them by chance "
-            "(owpc-ltr judge next), or no interval holds"
-        )
+    """The same as lines."""
+    yield from (doubt.line for doubt in random_sample_doubts(p))

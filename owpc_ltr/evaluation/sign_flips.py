@@ -1,12 +1,12 @@
-"""Sign flips: the sums that differences would have if each might as well be its opposite.
+"""Permutation test: the sums that differences would have if each might as well be its opposite.
 
 Where two rankers are equally good, so are the two values of a query, whichever has which (Fisher
-1935; Smucker, Allan & Carterette, CIKM 2007).
+1935; Smucker, Allan & Carterette, CIKM 2007). The null hypothesis is this symmetry, which is more
+than equal means: skewed differences can reject it without a mean difference.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -43,23 +43,6 @@ class SignFlips:
         Of a sample the one seen is counted in, so that p is never 0 (Phipson & Smyth 2010).
         """
         extreme = int((self.sums >= abs(total) - ROUNDING * self.largest).sum())
-        return self._p(extreme)
-
-    def least_below(self, level: float) -> float:
-        """The smallest sum whose p is below `level`; infinite where there is none."""
-        number = len(self.sums)
-        allowed = math.ceil(level * (number + 1))
-        while allowed >= 0 and self._p(allowed) >= level:
-            allowed -= 1
-        if allowed < 0:
-            return math.inf
-        if allowed >= number:
-            return 0.0
-        rank = number - 1 - allowed
-        beyond = float(np.partition(self.sums, rank)[rank]) + ROUNDING * self.largest
-        return math.inf if beyond >= self.largest else math.nextafter(beyond, math.inf)
-
-    def _p(self, extreme: int) -> float:
         number = len(self.sums)
         return extreme / number if self.exact else (extreme + 1) / (number + 1)
 

@@ -1,13 +1,19 @@
 """Whether one ranker is better than another on the same queries, and what could be told at all.
 
-A sign-flip test asks whether the differences could be chance, a bootstrap interval how large the
+A permutation test asks whether the differences could be chance, a bootstrap interval how large the
 mean difference may be, the detectable effect whether the queries were enough to see one
 (Smucker, Allan & Carterette, CIKM 2007; Efron 1987; Sakai 2014).
+
+The test's null hypothesis is symmetry: each query's difference might as well have the opposite
+sign. Rankers of equal means whose differences are skewed (many small gains, few large losses) break
+it without one being better. A difference is therefore claimed only if the interval excludes 0, too,
+and if the sample does not lean against the claim.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +23,8 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.bootstrap import Interval, bca_interval
 from owpc_ltr.evaluation.sign_flips import ROUNDING, SignFlips, sign_flips
-from owpc_ltr.evaluation.verdict import LEVEL
+from owpc_ltr.evaluation.small_samples import doubts_of_differences, floor_of
+from owpc_ltr.evaluation.verdict import LEVEL, Doubt, Verdict, decide
 from owpc_ltr.evaluation.weighted_means import mean_of, standard_error
 
 POWER = 0.8
@@ -30,9 +37,10 @@ class Comparison:
 
     `wins` counts the queries where a's value is the larger one (for an error that is a loss).
     `p_permutation` is two-sided, by flipping signs; `p_t` is the paired t-test's; `low` and
-    `high` bound the mean difference in a 95 % BCa bootstrap interval. `detectable` is the
-    smallest true mean difference, with the spread seen here, that a t-test at 5 % would find
-    in 80 % of such samples: a smaller one may be there and go unseen.
+    `high` bound the mean difference in a 95 % BCa bootstrap interval, which is never narrower than
+    `floor_of` the sample. `detectable` is the smallest true mean difference, with the spread seen
+    here, that would be found at 5 % in 80 % of such samples: a smaller one may be there and go
+    unseen. `doubts` are the sample's own.
     """
 
     n_queries: int
@@ -49,15 +57,36 @@ class Comparison:
     detectable: float
     resamples: int
     seed: int
+    doubts: tuple[Doubt, ...] = ()
 
-    @property
-    def significant(self) -> bool:
-        """Whether the permutation test rejects equality at 5 %."""
-        return self.p_permutation < LEVEL
+    def verdict(
+        self,
+        p: float | None = None,
+        doubts: Sequence[Doubt] = (),
+        *,
+        higher_is_better: bool = True,
+    ) -> Verdict:
+        """The verdict on ranker a, with the corrected p and the doubts about the judgments."""
+        p = self.p_permutation if p is None else p
+        every = (*doubts, *self.doubts)
+        return decide(self.low, self.high, p, every, higher_is_better=higher_is_better)
+
+    def reversed(self) -> Comparison:
+        """The same comparison with the other ranker first."""
+        return replace(
+            self,
+            mean_a=self.mean_b,
+            mean_b=self.mean_a,
+            mean_difference=-self.mean_difference,
+            wins=self.losses,
+            losses=self.wins,
+            low=-self.high,
+            high=-self.low,
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """The comparison as JSON."""
-        return {**asdict(self), "significant": self.significant}
+        return {**asdict(self), "doubts": [doubt.as_dict() for doubt in self.doubts]}
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +97,8 @@ class Paired:
     b: Vector
     differences: Vector
     weights: Vector | None
+    span: float = 1.0
+    """The largest difference that the metric allows."""
 
     @property
     def total(self) -> float:
@@ -92,24 +123,27 @@ def compare_paired(
     seed: int,
     resamples: int = 10_000,
     weights: NDArray[Any] | None = None,
+    span: float = 1.0,
 ) -> Comparison:
     """Compare two rankers by their values of one metric on the same queries, in the same order.
 
     The same seed gives the same numbers. With `weights`, one a query, means, differences and tests
     are weighted: signs are flipped and queries drawn together with their weights. Weights that are
-    all alike change nothing, and queries of weight 0 are left out. Raises BadInput where the values
-    cannot be paired, are not finite (drop the queries that a metric left out from both), or are
-    fewer than two.
+    all alike change nothing, and queries of weight 0 are left out. `span` is the largest difference
+    that the metric allows. Raises BadInput where the values cannot be paired, are not finite (drop
+    the queries that a metric left out from both), or are fewer than two.
     """
     check_resamples(resamples)
-    sample = paired(a, b, weights)
+    sample = paired(a, b, weights, span)
     coins, draws = generators(seed)
     flips = sign_flips(sample.terms, resamples, coins)
     ends = bca_interval(sample.differences, sample.weights, LEVEL, resamples, draws)
     return comparison_of(sample, flips, ends, resamples, seed)
 
 
-def paired(a: NDArray[Any], b: NDArray[Any], weights: NDArray[Any] | None = None) -> Paired:
+def paired(
+    a: NDArray[Any], b: NDArray[Any], weights: NDArray[Any] | None = None, span: float = 1.0
+) -> Paired:
     """The values as they are compared. Raises BadInput for what cannot be."""
     a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     _check_shapes(a, b)
@@ -123,7 +157,7 @@ def paired(a: NDArray[Any], b: NDArray[Any], weights: NDArray[Any] | None = None
     differences = a - b
     # Equal rankings summed in another order are equal.
     differences[np.abs(differences) <= ROUNDING] = 0.0
-    return Paired(a, b, differences, weights)
+    return Paired(a, b, differences, weights, span)
 
 
 def generators(seed: int) -> list[np.random.Generator]:
@@ -136,40 +170,49 @@ def comparison_of(
 ) -> Comparison:
     """The comparison, once signs were flipped and queries drawn."""
     differences, weights = sample.differences, sample.weights
+    mean = mean_of(differences, weights)
+    floor = floor_of(differences, weights, sample.span)
     return Comparison(
         n_queries=len(differences),
         mean_a=mean_of(sample.a, weights),
         mean_b=mean_of(sample.b, weights),
-        mean_difference=mean_of(differences, weights),
+        mean_difference=mean,
         wins=int((differences > 0).sum()),
         losses=int((differences < 0).sum()),
         ties=int((differences == 0).sum()),
         p_permutation=flips.p_of(sample.total),
         p_t=_paired_t_p(differences, weights),
-        low=interval[0],
-        high=interval[1],
-        detectable=detectable_effect(differences, weights),
+        low=min(interval[0], mean - floor),
+        high=max(interval[1], mean + floor),
+        detectable=detectable_effect(differences, weights, floor),
         resamples=resamples,
         seed=seed,
+        doubts=doubts_of_differences(differences, weights),
     )
 
 
-def detectable_effect(differences: Vector, weights: Vector | None = None) -> float:
-    """The true mean at which a two-sided t-test on as many such differences has 80 % power."""
+def detectable_effect(
+    differences: Vector, weights: Vector | None = None, floor: float = 0.0
+) -> float:
+    """The true mean at which a two-sided t-test on as many such differences has 80 % power.
+
+    Where intervals reach at least `floor` to either side, that at which so many of them exclude 0.
+    """
     from scipy.optimize import brentq
     from scipy.special import nctdtr, stdtrit
 
     n = len(differences)
     error = standard_error(differences, weights)
     if error == 0.0:
-        return 0.0
+        return floor
     critical = stdtrit(n - 1, 1 - LEVEL / 2)
 
     def missing_power(shift: float) -> float:
         # The other tail adds less than 1e-6.
         return float(1.0 - POWER - nctdtr(n - 1, shift, critical))
 
-    return error * float(brentq(missing_power, 0.0, 1.5 * critical + 3.0))
+    of_test = error * float(brentq(missing_power, 0.0, 1.5 * critical + 3.0))
+    return max(of_test, floor + error * float(stdtrit(n - 1, POWER)) if floor else 0.0)
 
 
 def check_resamples(resamples: int) -> None:

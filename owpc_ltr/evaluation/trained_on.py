@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.evaluation.verdict import Doubt
 
 
 def trained_here(record: Mapping[str, Any], data: RankingDataset) -> tuple[bool | None, list[str]]:
@@ -31,3 +35,21 @@ def trained_here(record: Mapping[str, Any], data: RankingDataset) -> tuple[bool 
         f"the model was trained on other data ({count} queries) than this: the bounds hold for "
         f"queries drawn as these {data.n_queries} are, and say nothing of those it was trained on"
     ]
+
+
+def seen_doubts(name: str, sides: NDArray[np.str_] | None) -> tuple[Doubt, ...]:
+    """The doubt about a ranker that was trained or chosen on some of the compared queries.
+
+    `sides` says on which side each of these was at its training; None where that is not known.
+    """
+    seen = 0 if sides is None else int((sides != "test").sum())
+    if sides is None or not seen:
+        return ()
+    return (
+        Doubt(
+            "seen-queries",
+            f"{name} was trained or chosen on {seen:,} of these {len(sides):,} queries, which "
+            "shows nothing of others",
+            "compare on queries that it has not seen",
+        ),
+    )

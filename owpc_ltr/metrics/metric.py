@@ -62,6 +62,12 @@ class Metric(ABC):
         """The value of each query, from `queries.ranking(self.ties)`; NaN where it is undefined."""
 
     @property
+    def span(self) -> float:
+        """The largest difference that two rankings of a query can have."""
+        low, high = self.value_range
+        return high - low
+
+    @property
     @abstractmethod
     def meaning(self) -> str:
         """What is measured, in words that name every option of the metric's own, and the cutoff."""

@@ -24,7 +24,6 @@ from owpc_ltr.reporting.examples import Example
 from owpc_ltr.reporting.explained import example_of, explained_verdict
 from owpc_ltr.reporting.latency import Latency
 from owpc_ltr.reporting.page import Page
-from owpc_ltr.reporting.powered import PoweredDuel, powered_verdict
 from owpc_ltr.reporting.record import Record
 from owpc_ltr.reporting.sections.cheap import cheap_section
 from owpc_ltr.reporting.sections.comparison import comparison_section
@@ -59,7 +58,6 @@ class Material:
     """All that a page can be made of; what is None or empty is left out."""
 
     contest: Contest | None = None
-    powered: tuple[PoweredDuel, ...] = ()
     rankers: tuple[Reported, ...] = ()
     data: RankingDataset | PartitionedDataset | None = None
     examples: tuple[Example, ...] = ()
@@ -91,7 +89,7 @@ def _verdict(material: Material) -> Verdict | None:
     trained = [(one.name, one.model) for one in material.rankers if one.model is not None]
     verdict: Verdict | None = None
     if material.contest is not None:
-        verdict = _contest_verdict(material.contest, material.powered)
+        verdict = verdict_of(material.contest)
     elif material.verified is not None:
         verdict = drift_verdict(material.verified)
     elif material.selection is not None:
@@ -110,24 +108,12 @@ def _verdict(material: Material) -> Verdict | None:
     return verdict
 
 
-def _contest_verdict(contest: Contest, powered: tuple[PoweredDuel, ...]) -> Verdict:
-    """By both judges where there are two."""
-    pair = contest.new.name, contest.baseline
-    main = tuple(duel for duel in powered if (duel.a, duel.b) == pair)
-    if not main:
-        return verdict_of(contest)
-    return powered_verdict(main, powered, seen=contest.seen)
-
-
 def _comparison(material: Material) -> list[Section]:
     return [] if material.contest is None else [comparison_section(material.contest)]
 
 
 def _cheap(material: Material) -> list[Section]:
-    contest = material.contest
-    if contest is None:
-        return []
-    return _some([cheap_section(material.powered, contest.new.name, contest.baseline)])
+    return _some([None if material.contest is None else cheap_section(material.contest)])
 
 
 def _queries(material: Material) -> list[Section]:
@@ -225,7 +211,7 @@ def _single(model: Model | ReorderingModel | None) -> Model | None:
 
 _PLAN: tuple[tuple[str, str, Callable[[Material], list[Section]]], ...] = (
     ("a comparison", "give judged queries: --data", _comparison),
-    ("cheap judgments", "owpc-ltr compare --cheap --report", _cheap),
+    ("proxy labels", "owpc-ltr compare --cheap --report", _cheap),
     ("queries before and after", "name a baseline: --baseline feature:NAME", _queries),
     ("examples of queries", "owpc-ltr report --data, with a baseline", _examples),
     ("features", "give a model file", _features),

@@ -10,7 +10,7 @@ from owpc_ltr.reporting.sections.click_models import models_section
 from owpc_ltr.reporting.sections.click_settings import settings_section
 from owpc_ltr.reporting.sections.events import events_section
 from owpc_ltr.reporting.sections.looks import looks_section
-from owpc_ltr.reporting.verdict import Verdict
+from owpc_ltr.reporting.verdict import NEUTRAL, Verdict
 
 
 def click_sections(found: ClickJudgments, effective: Effective | None) -> list[Section]:
@@ -46,7 +46,7 @@ def click_verdict(found: ClickJudgments, effective: Effective | None) -> Verdict
         mind = f"{first} {sentence}"
         rest = tuple(map(_sentence, warnings[1:]))
         return Verdict("worse", mind, (*rest, _PROMISE), tiles, "Mind the warnings first")
-    return Verdict("unknown", sentence, (_PROMISE,), tiles, "No warnings")
+    return Verdict(NEUTRAL, sentence, (_PROMISE,), tiles, "No warnings")
 
 
 _PROMISE = (

@@ -8,7 +8,7 @@ from owpc_ltr.explaining.explanation import Explanation
 from owpc_ltr.explaining.hit import ExplainedHit
 from owpc_ltr.reporting.examples import TERMS, Example, Moved
 from owpc_ltr.reporting.figures import signed
-from owpc_ltr.reporting.verdict import Verdict
+from owpc_ltr.reporting.verdict import NEUTRAL, Verdict
 
 
 def example_of(found: Explanation) -> Example:
@@ -28,7 +28,7 @@ def explained_verdict(found: Explanation) -> Verdict:
         f"For “{found.query}”, {name} is at rank {hit.rank} of {found.documents} by "
         f"{found.model}{before}.{reasons}"
     )
-    return Verdict("unknown", said, found.warnings, heading="Why it is there")
+    return Verdict(NEUTRAL, said, found.warnings, heading="Why it is there")
 
 
 def _moved(hit: ExplainedHit, found: Explanation) -> Moved:

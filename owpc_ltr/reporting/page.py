@@ -12,17 +12,24 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from owpc_ltr.evaluation.verdict import Outcome
 from owpc_ltr.reporting.blocks import Chart, QueryList, Section, charts_of
 from owpc_ltr.reporting.figures import amount, plain, signed
 from owpc_ltr.reporting.sections.queries import SHOWN
-from owpc_ltr.reporting.verdict import Verdict
+from owpc_ltr.reporting.verdict import NEUTRAL, Verdict
 from owpc_ltr.shown import printable
 from owpc_ltr.version import VERSION
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-_SIGNS = {"better": "▲", "worse": "▼", "not shown": "◆", "mixed": "◆", "unknown": "●"}
+_SIGNS = {
+    Outcome.BETTER: "▲",
+    Outcome.WORSE: "▼",
+    Outcome.NO_DIFFERENCE: "●",
+    Outcome.CANNOT_TELL: "◆",
+    NEUTRAL: "●",
+}
 _DIGITS = 5
 
 
@@ -48,7 +55,7 @@ class Page:
 
         # What is inside <script> and <style> ends at its end tag alone, and is not escaped.
         script, chart_library = _part("page.js"), library()
-        mood = self.verdict.mood if self.verdict else "unknown"
+        mood = self.verdict.mood if self.verdict else NEUTRAL
         return _environment().get_template("page.html.jinja").render(
             title=self.title, verdict=self.verdict, sections=self.sections,
             left_out=self.left_out, version=VERSION, shown=SHOWN,

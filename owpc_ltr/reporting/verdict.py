@@ -1,29 +1,31 @@
-"""The verdict: one sentence with its numbers, never greener than the statistics."""
+"""The verdict: one sentence with its numbers, never greener than the evidence."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from owpc_ltr.evaluation.comparing.figures import ComparedPair, PoweredPair
+from owpc_ltr.evaluation.comparing.shown import at_the_border
+from owpc_ltr.evaluation.prediction_powered import Estimate, strength_in_words
+from owpc_ltr.evaluation.verdict import Outcome, over_metrics
+from owpc_ltr.evaluation.verdict import Verdict as Decision
 from owpc_ltr.reporting.blocks import Tile
-from owpc_ltr.reporting.claims import Mood, claim_of, mood_of
-from owpc_ltr.reporting.contest import Contest, Duel
+from owpc_ltr.reporting.contest import Contest
 from owpc_ltr.reporting.figures import amount, interval, p_words, signed
 
-_TITLES = {
-    "better": "Better",
-    "worse": "Worse",
-    "not shown": "Not shown to be better",
-    "mixed": "Better by one metric, worse by another",
-    "unknown": "Nothing to compare with",
-}
+NEUTRAL = "neutral"
+"""The mood of a page that compares no rankers, and warns of nothing."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the first screen says: the sentence, what belongs to it, and a few figures."""
+    """What the first screen says: the sentence, what belongs to it, and a few figures.
 
-    mood: Mood
+    `mood` is an outcome of a comparison, or `NEUTRAL`.
+    """
+
+    mood: str
     sentence: str
     details: tuple[str, ...]
     tiles: tuple[Tile, ...] = ()
@@ -32,83 +34,126 @@ class Verdict:
     @property
     def title(self) -> str:
         """What stands above the sentence, in few words."""
-        return self.heading or _TITLES[self.mood]
+        return self.heading or capital(self.mood)
 
 
 def verdict_of(contest: Contest) -> Verdict:
-    """The verdict on the new ranker by the first metric, and what others say against it."""
-    duels = contest.main_duels
-    if not duels:
-        return _alone(contest)
-    first = duels[0]
-    mood = mood_of(duels)
-    if contest.seen and mood in {"better", "mixed"}:
-        return Verdict("not shown", _seen(first), _details(contest, duels), _tiles(contest, first))
-    sentence = f"{claim_of(duels)}: {_numbers(first)}."
-    return Verdict(mood, sentence, _details(contest, duels), _tiles(contest, first))
+    """The verdict on the new ranker: with human and proxy labels where there are both."""
+    if contest.main_powered:
+        return _with_both_labels(contest, contest.main_powered)
+    if contest.main_pairs:
+        return _compared(contest, contest.main_pairs)
+    return _alone(contest)
 
 
-def _numbers(duel: Duel) -> str:
-    """The means, the difference and how sure it is."""
-    found, name = duel.comparison, duel.measure.name
-    means = f"{name} is {amount(found.mean_a)} against {amount(found.mean_b)}"
-    difference = f"a difference of {signed(found.mean_difference)}"
-    sure = f"95 % interval {interval(found.low, found.high)}, {p_words(duel.p)}"
-    return f"{means}, {difference} ({sure}, {found.n_queries:,} queries)"
+def capital(text: str) -> str:
+    """The text with a capital first letter, but for a Greek one."""
+    return text if text.startswith("λ") else f"{text[:1].upper()}{text[1:]}"
 
 
-def _seen(duel: Duel) -> str:
-    return (
-        f"{duel.a} learned from these very queries, which shows nothing of others: "
-        f"{_numbers(duel)}."
-    )
-
-
-def _details(contest: Contest, duels: tuple[Duel, ...]) -> tuple[str, ...]:
-    first = duels[0]
+def _compared(contest: Contest, pairs: tuple[ComparedPair, ...]) -> Verdict:
+    first = pairs[0]
     found = first.comparison
-    told = [
-        f"{first.better_queries:,} queries get a better ranking, {first.worse_queries:,} a worse "
+    decision = over_metrics({one.metric: one.verdict for one in pairs})
+    means = f"{first.metric} is {amount(found.mean_a)} against {amount(found.mean_b)}"
+    sure = f"95 % interval {interval(found.low, found.high)}, {p_words(first.p_holm)}"
+    numbers = (
+        f"{means}, a difference of {signed(found.mean_difference)} ({sure}, "
+        f"{found.n_queries:,} queries)"
+    )
+    details = (
+        f"{first.gained:,} queries get a better ranking, {first.lost:,} a worse "
         f"one, and {found.ties:,} stay as good as they were. Measured on "
-        f"{contest.queries_in_words}."
-    ]
-    if first.outcome == "not shown":
-        told.append(
-            f"Not shown does not mean equal: the true difference lies most probably between "
-            f"{signed(found.low)} and {signed(found.high)}. More judged queries narrow that."
-        )
-        known = first.shown_from
-        if known is not None and abs(found.mean_difference) < known < math.inf:
-            told.append(f"A difference of {amount(known)} would have been shown by these queries.")
-    unsure = [duel.measure.name for duel in duels[1:] if duel.outcome == "not shown"]
-    if unsure and first.outcome != "not shown":
-        told.append(f"By {' and '.join(unsure)} no difference is shown.")
-    if contest.corrected_over > 1:
-        told.append(
-            f"p is corrected (Holm) for the {contest.corrected_over} comparisons on this page."
-        )
-    return tuple(told)
+        f"{contest.queries_in_words}.",
+        *_not_significant(first, decision),
+        *_others(pairs),
+        *(f"{capital(line)}." for line in at_the_border(pairs)),
+        *_corrected(len(contest.pairs)),
+    )
+    return _verdict(first, decision, numbers, details, _tiles(contest, first))
 
 
-def _tiles(contest: Contest, duel: Duel) -> tuple[Tile, ...]:
-    found = duel.comparison
+def _with_both_labels(contest: Contest, pairs: tuple[PoweredPair, ...]) -> Verdict:
+    """What the proxy labels say alone has no say in it."""
+    first = pairs[0]
+    found = first.found
+    decision = over_metrics({one.metric: one.verdict for one in pairs})
+    numbers = (
+        f"{first.metric} differs by {_estimate(found.powered)}, {p_words(first.p_holm)}, by "
+        f"{found.n_human:,} human-labelled of {found.n_queries:,} proxy-labelled queries"
+    )
+    details = (
+        f"Human labels alone say {_estimate(found.by_human)}; proxy labels alone, which are biased "
+        f"and decide nothing, {_estimate(found.by_cheap)}.",
+        f"{capital(strength_in_words(found))}.",
+        *_others(pairs),
+        *_corrected(len(contest.powered)),
+    )
+    tiles = (
+        Tile("human and proxy labels", signed(found.powered.mean), _ends(found.powered)),
+        Tile("human labels alone", signed(found.by_human.mean), _ends(found.by_human)),
+        Tile("proxy labels alone, biased", signed(found.by_cheap.mean), _ends(found.by_cheap)),
+    )
+    return _verdict(first, decision, numbers, details, tiles)
+
+
+def _verdict(
+    pair: ComparedPair | PoweredPair,
+    decision: Decision,
+    numbers: str,
+    details: Sequence[str],
+    tiles: tuple[Tile, ...],
+) -> Verdict:
+    """The sentence by the outcome; where nobody can tell, reasons come before all numbers."""
+    outcome = decision.outcome
+    if outcome is Outcome.CANNOT_TELL:
+        advice = "; ".join(dict.fromkeys(doubt.advice for doubt in decision.doubts))
+        told = (f"To settle it: {advice}.", f"The figures alone: {numbers}.", *details)
+        return Verdict(outcome, f"Cannot tell: {decision.reason}.", told, tiles)
+    claim = f"{pair.a} ranks {outcome} than {pair.b}"
+    if outcome is Outcome.NO_DIFFERENCE:
+        claim = f"No significant difference between {pair.a} and {pair.b}"
+    return Verdict(outcome, f"{claim}: {numbers}.", tuple(details), tiles)
+
+
+def _not_significant(first: ComparedPair, decision: Decision) -> Iterator[str]:
+    found = first.comparison
+    if decision.outcome is Outcome.NO_DIFFERENCE:
+        yield (
+            f"This does not mean that they are equal: the true difference lies most probably "
+            f"between {signed(found.low)} and {signed(found.high)}. The minimum detectable "
+            f"difference (80 % power) is {amount(found.detectable)}; more judged queries lower it."
+        )
+
+
+def _others(pairs: Sequence[ComparedPair | PoweredPair]) -> Iterator[str]:
+    """Metrics with another outcome than the first."""
+    first, *others = pairs
+    for one in others:
+        if one.verdict.outcome != first.verdict.outcome:
+            yield f"{capital(str(one.verdict))} by {one.metric}."
+
+
+def _corrected(count: int) -> Iterator[str]:
+    if count > 1:
+        yield f"p is corrected (Holm) for the {count} comparisons on this page."
+
+
+def _tiles(contest: Contest, pair: ComparedPair) -> tuple[Tile, ...]:
+    found = pair.comparison
     counted = found.wins + found.losses + found.ties
     return (
         Tile(
-            duel.measure.name,
+            pair.metric,
             f"{amount(found.mean_b)} → {amount(found.mean_a)}",
-            f"{contest.baseline} → {duel.a}",
+            f"{contest.baseline} → {pair.a}",
         ),
         Tile(
             "difference",
             signed(found.mean_difference),
             f"95 % interval {interval(found.low, found.high)}",
         ),
-        Tile(
-            "queries",
-            f"{duel.better_queries:,} better, {duel.worse_queries:,} worse",
-            f"of {counted:,}",
-        ),
+        Tile("queries", f"{pair.gained:,} better, {pair.lost:,} worse", f"of {counted:,}"),
     )
 
 
@@ -116,11 +161,10 @@ def _alone(contest: Contest) -> Verdict:
     """The verdict where there is nothing to compare with."""
     one = contest.new
     figures = ", ".join(f"{name} {amount(mean)}" for name, mean in one.means.items())
-    n = len(contest.query_ids)
     return Verdict(
-        "unknown",
-        f"{one.name} was measured alone, so whether it is better than what is there cannot be "
-        f"told: {figures}, on {n:,} queries.",
+        Outcome.CANNOT_TELL,
+        f"Cannot tell: {one.name} was measured alone, with nothing to compare it with: {figures}, "
+        f"on {len(contest.query_ids):,} queries.",
         (
             f"Measured on {contest.queries_in_words}.",
             "Name what it should beat, as in --baseline feature:NAME.",
@@ -131,3 +175,11 @@ def _alone(contest: Contest) -> Verdict:
             if name in one.intervals
         ),
     )
+
+
+def _estimate(one: Estimate) -> str:
+    return f"{signed(one.mean)} ({_ends(one)})"
+
+
+def _ends(one: Estimate) -> str:
+    return f"95 % interval {interval(one.low, one.high)}"

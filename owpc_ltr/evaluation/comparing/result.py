@@ -14,7 +14,6 @@ from owpc_ltr.evaluation.comparing.figures import ComparedPair, ComparedRanker, 
 from owpc_ltr.evaluation.comparing.shown import html_block, text
 from owpc_ltr.evaluation.latex import LatexColumn, latex_table
 from owpc_ltr.evaluation.sign_flips import ROUNDING
-from owpc_ltr.evaluation.verdict import LEVEL
 from owpc_ltr.metrics import Metric
 
 __all__ = ["ComparedPair", "ComparedRanker", "RankerComparison"]
@@ -82,8 +81,10 @@ class RankerComparison(Figures):
         ]
 
     def as_dict(self) -> dict[str, Any]:
-        """Every figure but those of single queries, as JSON."""
+        """Every figure but those of single queries, as JSON; `verdict` is that of the headline."""
+        a, b = self.headline
         return {
+            "verdict": {"a": a, "b": b, **self.verdict(a, b).as_dict()},
             "n_queries": self.n_queries,
             "queries": self.side,
             "weighted": self.weighted,
@@ -92,7 +93,14 @@ class RankerComparison(Figures):
             "rankers": [one.as_dict() for one in self.rankers],
             "pairs": [one.as_dict() for one in self.pairs],
             "corrected_over": len(self.pairs),
-            **({"powered": [one.as_dict() for one in self.powered]} if self.powered else {}),
+            **(
+                {
+                    "powered": [one.as_dict() for one in self.powered],
+                    "ideal_of": "human-labelled documents",
+                }
+                if self.powered
+                else {}
+            ),
             "notes": list(self.notes),
             "warnings": list(self.warnings),
         }
@@ -115,12 +123,12 @@ class RankerComparison(Figures):
     def to_latex(self) -> str:
         """The means as a LaTeX table (booktabs): rankers × metrics, the best of each bold.
 
-        A dagger marks what differs from the baseline, corrected over all comparisons (Holm, 5 %).
+        A dagger marks what is better or worse than the baseline, by the verdict.
         """
         places = {one.name: number for number, one in enumerate(self.rankers)}
         marked: dict[str, set[int]] = {}
         for pair in self.pairs:
-            if self.baseline is not None and pair.p_holm < LEVEL:
+            if self.baseline is not None and pair.better is not None:
                 other = pair.a if pair.b == self.baseline else pair.b
                 marked.setdefault(pair.metric, set()).add(places[other])
         columns = [
@@ -132,7 +140,10 @@ class RankerComparison(Figures):
             )
             for metric in self.metrics
         ]
-        dagger = f"dagger: differs from {self.baseline}, p < .05, corrected (Holm)"
+        dagger = (
+            f"dagger: better or worse than {self.baseline}, p < .05, corrected (Holm), and the 95 % "
+            "interval excludes 0"
+        )
         notes = [f"{self.n_queries:,} queries", *([dagger] if self.baseline is not None else [])]
         return latex_table([one.name for one in self.rankers], columns, notes)
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 
 from owpc_ltr.data import html
-from owpc_ltr.evaluation.comparing.figures import ComparedPair, Figures
+from owpc_ltr.evaluation.comparing.figures import ComparedPair, Figures, PoweredPair
 from owpc_ltr.evaluation.prediction_powered import strength_in_words
+from owpc_ltr.evaluation.verdict import Verdict
 
 UNJUDGED = {
     "zero": "unjudged documents count as irrelevant",
     "skip": "queries with unjudged documents at the top of any ranker's list are left out",
     "condensed": "unjudged documents are taken out of the lists (condensed, Sakai 2007)",
 }
+SYMMETRY = (
+    "p is of a permutation test, whose null hypothesis is that differences are symmetric about 0"
+)
 _SIDES = {"test": "none of which a ranker was trained on", "all": "all of them"}
 
 
@@ -24,7 +28,11 @@ def title(found: Figures) -> str:
 
 def conventions(found: Figures) -> list[str]:
     """What means are of: weights, unjudged documents, intervals."""
-    told = ["low and high are 95 % intervals (BCa bootstrap over queries), each for itself"]
+    told = [
+        "low and high are 95 % intervals (BCa bootstrap over queries; of a difference, at least "
+        "± 3 / queries), each for itself",
+        SYMMETRY,
+    ]
     if found.weighted:
         told.insert(0, "means, differences and tests are weighted by the importance of queries")
     if any(ranker.unjudged is not None for ranker in found.rankers):
@@ -32,87 +40,89 @@ def conventions(found: Figures) -> list[str]:
     return told
 
 
-def verdict(found: Figures) -> str:
-    """Which differences are shown, once corrected for how many were looked at."""
-    count = len(found.pairs)
-    of = f"corrected over {count} comparisons (Holm)" if count > 1 else "one comparison"
-    shown = [pair for pair in found.pairs if pair.shown]
-    if not shown:
-        return f"no difference is shown at 5 %, {of}"
-    by_pair: dict[tuple[str, str], list[str]] = {}
-    for pair in shown:
-        better = pair.better or pair.a
-        worse = pair.b if better == pair.a else pair.a
-        by_pair.setdefault((better, worse), []).append(pair.metric)
-    told = [f"{one} over {two} in {', '.join(names)}" for (one, two), names in by_pair.items()]
-    return f"shown at 5 %, {of}: {'; '.join(told)}"
+def opening(found: Figures) -> str:
+    """The verdict on the pair that stands for the comparison, which is its first line."""
+    a, b = found.headline
+    return opening_of(found.verdict(a, b), a, b, str(found.metrics[0]))
 
 
-def could_be_shown(found: Figures) -> str:
-    """How large a difference had to be; no verdict of the same comparison says otherwise."""
+def opening_of(verdict: Verdict, a: str, b: str, metric: str) -> str:
+    """The verdict on ranker a against b, by the metric that decides."""
+    pair = f"{a} against {b} by {metric}"
+    if verdict.doubts:
+        return f"{verdict.outcome}: {'; '.join(one.line for one in verdict.doubts)} ({pair})"
+    return f"{verdict.outcome}: {pair}"
+
+
+def verdicts(pairs: Sequence[ComparedPair | PoweredPair]) -> list[str]:
+    """The verdict on each pair of rankers, a line each: metrics of one outcome stand together."""
+    told: dict[str, dict[str, list[str]]] = {}
+    for pair in pairs:
+        outcomes = told.setdefault(f"{pair.a} against {pair.b}", {})
+        outcomes.setdefault(str(pair.verdict), []).append(pair.metric)
+    lines: dict[str, list[str]] = {}
+    for names, outcomes in told.items():
+        words = "; ".join(
+            f"{outcome}, by {_listed(metrics)}" if ": " in outcome else
+            f"{outcome} by {_listed(metrics)}"
+            for outcome, metrics in outcomes.items()
+        )  # fmt: skip
+        lines.setdefault(words, []).append(names)
+    return [f"{', '.join(names)}: {words}" for words, names in lines.items()]
+
+
+def corrected(count: int) -> str:
+    """Over how many comparisons p is corrected."""
+    return f"p corrected over {count} comparisons (Holm)" if count > 1 else "one comparison"
+
+
+def detectable(found: Figures) -> str:
+    """How large a true difference would probably be found."""
     parts = []
     for metric in found.metrics:
-        needed = [pair.shown_from for pair in found.pairs if pair.metric == str(metric)]
-        parts.append(f"{metric} {_range([one for one in needed if math.isfinite(one)])}")
-    return f"smallest differences that would have been shown here: {'; '.join(parts)}"
+        sizes = [p.comparison.detectable for p in found.pairs if p.metric == str(metric)]
+        parts.append(f"{metric} {_range(sizes)}")
+    return f"minimum detectable difference (80 % power, each pair alone): {'; '.join(parts)}"
 
 
 def closing(found: Figures) -> list[str]:
-    """What figures are of, what they show, and what could have been shown."""
-    verdicts = [verdict(found), *at_the_border(found), could_be_shown(found)]
-    return [*conventions(found), *verdicts]
+    """What figures are of, the verdict on each pair, and what could have been found."""
+    by = "by human labels alone, " if found.powered else ""
+    told = [f"{by}{corrected(len(found.pairs))}:", *verdicts(found.pairs)]
+    return [*conventions(found), *told, *at_the_border(found.pairs), detectable(found)]
 
 
 def powered_words(found: Figures) -> list[str]:
-    """What cheap judgments of all queries add to people's: a line for each pair."""
+    """What proxy labels of all queries add to human ones: a line for each pair."""
+    if not found.powered:
+        return []
     lines = [
         f"{pair.metric} {pair.a} − {pair.b}: {told.powered.mean:+.4f} [{told.powered.low:+.4f}, "
-        f"{told.powered.high:+.4f}] by {told.n_human:,} human-judged and {told.n_queries:,} "
-        f"cheaply judged queries; {strength_in_words(told)}"
+        f"{told.powered.high:+.4f}] by {told.n_human:,} human-labelled and {told.n_queries:,} "
+        f"proxy-labelled queries; {strength_in_words(told)}"
         for pair in found.powered
         for told in [pair.found]
     ]
-    better = [f"{one.better} in {one.metric}" for one in found.powered if one.better]
-    if lines:
-        count = len(found.powered)
-        of = f"corrected over {count} comparisons (Holm)" if count > 1 else "one comparison"
-        lines.append(f"better by both judges at 5 %, {of}: {'; '.join(better) or 'none is shown'}")
-    return lines
+    by = f"by human and proxy labels, {corrected(len(found.powered))}:"
+    return [*lines, by, *verdicts(found.powered)]
 
 
-def at_the_border(found: Figures) -> list[str]:
+def at_the_border(pairs: Sequence[ComparedPair]) -> list[str]:
     """Where an interval and the corrected test do not say the same of a difference."""
-    differ = [
-        f"{pair.a} − {pair.b} in {pair.metric}"
-        for pair in found.pairs
-        if pair.shown != (pair.comparison.low > 0 or pair.comparison.high < 0)
-    ]
+    differ = [f"{pair.a} − {pair.b} in {pair.metric}" for pair in pairs if pair.at_the_border]
     if not differ:
         return []
     return [
-        f"interval and test differ for {'; '.join(differ)}: an interval is of its pair alone, and "
-        "at the border of what these queries can show; the corrected test decides"
+        f"interval and test disagree for {'; '.join(differ)}: the interval is of its pair alone, "
+        "the test is corrected for all comparisons, and a difference is claimed only by both"
     ]
-
-
-def headline(found: Figures) -> tuple[str, str]:
-    """The best ranker by the first metric, and the one it is held against.
-
-    That is the baseline, or who was named first; the next best where it is itself.
-    """
-    first = found.metrics[0]
-    sign = -1.0 if first.higher_is_better else 1.0
-    ordered = sorted(found.rankers, key=lambda one: sign * one.means[str(first)].mean)
-    names = [one.name for one in ordered]
-    other = found.baseline or found.rankers[0].name
-    return names[0], names[1] if other == names[0] else other
 
 
 def text(found: Figures) -> str:
     """Some lines for a terminal."""
     width = max(len(ranker.name) for ranker in found.rankers)
     metrics = max(len(str(metric)) for metric in found.metrics)
-    lines = [title(found)]
+    lines = [opening(found), title(found)]
     lines += [
         f"{metric!s:<{metrics}}  {ranker.name:<{width}}  {mean.mean:.4f} "
         f"[{mean.low:.4f}, {mean.high:.4f}]"
@@ -151,7 +161,7 @@ def html_block(found: Figures) -> str:
     told = [*found.notes, *closing(found), *powered_words(found)]
     told += [f"warning: {one}" for one in found.warnings]
     parts = [html.bars(means, "{:.4f}"), html.table(headers, rows), *map(html.line, told)]
-    return html.block(title(found), *parts)
+    return html.block(title(found), html.line(opening(found)), *parts)
 
 
 def difference_of(pair: ComparedPair) -> str:
@@ -162,14 +172,16 @@ def difference_of(pair: ComparedPair) -> str:
 
 def wins_ties_losses(pair: ComparedPair) -> str:
     """How many queries the first ranker wins, draws and loses."""
-    one = pair.comparison
-    won, lost = (one.wins, one.losses) if pair.higher_is_better else (one.losses, one.wins)
-    return f"{won}/{one.ties}/{lost}"
+    return f"{pair.gained}/{pair.comparison.ties}/{pair.lost}"
 
 
 def _range(sizes: list[float]) -> str:
-    """Sizes that differ from pair to pair; rounded as differences are, so that none contradicts."""
-    if not sizes:
-        return "none, however large"
+    """Sizes that differ from pair to pair."""
     low, high = f"{min(sizes):.4f}", f"{max(sizes):.4f}"
     return low if low == high else f"{low} to {high}, by pair"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """As in "map, mrr and ndcg@10"."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last

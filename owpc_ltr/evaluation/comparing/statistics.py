@@ -18,8 +18,8 @@ from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.bootstrap import Interval, bca_intervals
 from owpc_ltr.evaluation.comparing.figures import ComparedPair, MeanInterval
 from owpc_ltr.evaluation.evaluate import Measured
-from owpc_ltr.evaluation.multiple_comparisons import holm, holm_level
-from owpc_ltr.evaluation.sign_flips import SignFlips, sign_flips
+from owpc_ltr.evaluation.multiple_comparisons import holm
+from owpc_ltr.evaluation.sign_flips import sign_flips
 from owpc_ltr.evaluation.significance import (
     Comparison,
     Paired,
@@ -48,8 +48,6 @@ class _Tested(NamedTuple):
 
     names: tuple[str, str]
     measured: Measured
-    sample: Paired
-    flips: SignFlips
     comparison: Comparison
 
 
@@ -87,10 +85,11 @@ def compare_all(
         values = [ranked[name][number].per_query[counted] for name, number in asked]
         by_name = dict(zip(asked, values, strict=True))
         own = None if weights is None else weights[counted]
+        spans = [one.metric.span for one in ranked[names[0]]]
         samples = [
-            (pair, number, paired(by_name[pair[0], number], by_name[pair[1], number], own))
+            ((a, b), number, paired(by_name[a, number], by_name[b, number], own, spans[number]))
             for number in numbers
-            for pair in wanted
+            for a, b in wanted
         ]
         # Weights that are all alike are none.
         own = samples[0][2].weights
@@ -147,7 +146,7 @@ def _tested(
         coins, _draws = generators(drawing.seed)
         flips = sign_flips(sample.terms, drawing.resamples, coins)
         found = comparison_of(sample, flips, end, drawing.resamples, drawing.seed)
-        tested.append(_Tested(pair, ranked[pair[0]][number], sample, flips, found))
+        tested.append(_Tested(pair, ranked[pair[0]][number], found))
         if done is not None:
             done(place / len(samples))
     return tested
@@ -162,19 +161,14 @@ def _place(one: _Tested, ranked: Ranked) -> tuple[int, int, int]:
 
 
 def _corrected(tested: Sequence[_Tested]) -> tuple[ComparedPair, ...]:
-    p_values = np.array([one.comparison.p_permutation for one in tested])
-    pairs = []
-    for number, (one, p) in enumerate(zip(tested, holm(p_values).tolist(), strict=True)):
-        least = one.flips.least_below(holm_level(p_values, number, LEVEL))
-        metric = one.measured.metric
-        pairs.append(
-            ComparedPair(
-                *one.names,
-                str(metric),
-                one.comparison,
-                p,
-                least / one.sample.weight,
-                metric.higher_is_better,
-            )
+    p_values = holm(np.array([one.comparison.p_permutation for one in tested]))
+    return tuple(
+        ComparedPair(
+            *one.names,
+            str(one.measured.metric),
+            one.comparison,
+            p,
+            one.measured.metric.higher_is_better,
         )
-    return tuple(pairs)
+        for one, p in zip(tested, p_values.tolist(), strict=True)
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from owpc_ltr.evaluation.verdict import Outcome
 from owpc_ltr.reporting.charts.common import (
     AFTER,
     INK,
@@ -26,11 +27,23 @@ class Interval:
     value: float
     low: float
     high: float
-    outcome: str
+    outcome: Outcome
 
 
-_COLOURS = {"better": AFTER, "not shown": QUIET, "worse": LOSS}
-_SHAPES = {"better": "triangle-right", "not shown": "circle", "worse": "triangle-left"}
+_COLOURS = {
+    Outcome.BETTER: AFTER,
+    Outcome.NO_DIFFERENCE: QUIET,
+    Outcome.WORSE: LOSS,
+    Outcome.CANNOT_TELL: QUIET,
+}
+_SHAPES = {
+    Outcome.BETTER: "triangle-right",
+    Outcome.NO_DIFFERENCE: "circle",
+    Outcome.WORSE: "triangle-left",
+    Outcome.CANNOT_TELL: "diamond",
+}
+LEGEND = ("▶ better", "● no significant difference", "◀ worse", "◆ cannot tell")
+"""The shapes in words."""
 
 
 def forest(rows: Sequence[Interval], title: str) -> Spec:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from owpc_ltr.evaluation.comparing.figures import ComparedPair
+from owpc_ltr.evaluation.comparing.shown import SYMMETRY, at_the_border
 from owpc_ltr.reporting.blocks import Block, Chart, Section, Table, Text
 from owpc_ltr.reporting.charts.forest import Interval
-from owpc_ltr.reporting.contest import Contest, Contestant, Duel
+from owpc_ltr.reporting.contest import Contest, Contestant
 from owpc_ltr.reporting.figures import amount, interval, p_words, signed
 from owpc_ltr.reporting.sections.differences import differences_chart
+from owpc_ltr.reporting.verdict import capital
 
 
 def comparison_section(contest: Contest) -> Section:
-    """How good each ranker is, and which differences can be told from chance."""
+    """How good each ranker is, and which differences are significant."""
     blocks: list[Block] = [Text(warning, "warning") for warning in contest.warnings]
     blocks += [Text(note) for note in contest.notes]
     if contest.baseline is not None:
@@ -18,13 +21,15 @@ def comparison_section(contest: Contest) -> Section:
     blocks.append(_means(contest))
     if any(one.unjudged for one in contest.contestants):
         blocks.append(_unjudged(contest))
-    if contest.duels:
-        blocks.append(_duels(contest))
+    if contest.pairs:
+        blocks.append(_pairs(contest))
+        blocks += [Text(f"{capital(line)}.") for line in at_the_border(contest.pairs)]
+        blocks.append(Text(f"{capital(SYMMETRY)}."))
     blocks.append(_conventions(contest))
     lead = (
         "A dot is the mean difference over all queries; its bar is where the true difference lies "
         "with 95 % confidence. A bar that crosses zero may be chance."
-        if contest.duels
+        if contest.pairs
         else "How good each ranker is, in the mean over queries."
     )
     return Section(
@@ -34,40 +39,40 @@ def comparison_section(contest: Contest) -> Section:
 
 def _forests(contest: Contest) -> list[Chart]:
     """One plot where there is one new ranker; else one a metric, with all rankers."""
-    against = [duel for duel in contest.duels if duel.b == contest.baseline]
-    rankers = list(dict.fromkeys(duel.a for duel in against))
+    against = [pair for pair in contest.pairs if pair.b == contest.baseline]
+    rankers = list(dict.fromkeys(pair.a for pair in against))
     if len(rankers) == 1:
-        return [_forest(against, "comparison-all", [duel.measure.name for duel in against])]
+        return [_forest(against, "comparison-all", [pair.metric for pair in against])]
     charts = []
     for number, measure in enumerate(contest.measures):
-        of_metric = [duel for duel in against if duel.measure == measure]
+        of_metric = [pair for pair in against if pair.metric == measure.name]
         if of_metric:
-            labels = [duel.a for duel in of_metric]
+            labels = [pair.a for pair in of_metric]
             charts.append(_forest(of_metric, f"comparison-{number}", labels))
     return charts
 
 
-def _forest(duels: list[Duel], name: str, labels: list[str]) -> Chart:
+def _forest(pairs: list[ComparedPair], name: str, labels: list[str]) -> Chart:
     rows = [
         Interval(
             label,
-            duel.comparison.mean_difference,
-            duel.comparison.low,
-            duel.comparison.high,
-            duel.outcome,
+            pair.comparison.mean_difference,
+            pair.comparison.low,
+            pair.comparison.high,
+            pair.verdict.outcome,
         )
-        for label, duel in zip(labels, duels, strict=True)
+        for label, pair in zip(labels, pairs, strict=True)
     ]
-    metrics = list(dict.fromkeys(duel.measure.name for duel in duels))
-    a = list(dict.fromkeys(duel.a for duel in duels))
+    metrics = list(dict.fromkeys(pair.metric for pair in pairs))
+    a = list(dict.fromkeys(pair.a for pair in pairs))
     what = metrics[0] if len(metrics) == 1 else "the metric"
-    title = f"{a[0] if len(a) == 1 else f'{metrics[0]}: rankers'} against {duels[0].b}"
+    title = f"{a[0] if len(a) == 1 else f'{metrics[0]}: rankers'} against {pairs[0].b}"
     told = "; ".join(
         f"{row.label} {signed(row.value)} ({interval(row.low, row.high)}), {row.outcome}"
         for row in rows
     )
-    words = f"Differences from {duels[0].b}, with 95 % intervals: {told}."
-    return differences_chart(name, title, rows, what, words, f"Differences from {duels[0].b}", "of")
+    words = f"Differences from {pairs[0].b}, with 95 % intervals: {told}."
+    return differences_chart(name, title, rows, what, words, f"Differences from {pairs[0].b}", "of")
 
 
 def _means(contest: Contest) -> Table:
@@ -101,25 +106,25 @@ def _mean(one: Contestant, name: str) -> str:
     return f"{amount(one.means[name])} ({amount(low)} to {amount(high)})"
 
 
-def _duels(contest: Contest) -> Table:
+def _pairs(contest: Contest) -> Table:
     headers = (
         "ranker", "against", "metric", "difference", "95 % interval", "p corrected",
         "better", "worse", "same", "verdict",
     )  # fmt: skip
     rows = tuple(
         (
-            duel.a,
-            duel.b,
-            duel.measure.name,
-            signed(duel.comparison.mean_difference),
-            interval(duel.comparison.low, duel.comparison.high),
-            p_words(duel.p).removeprefix("p ").removeprefix("= "),
-            duel.better_queries,
-            duel.worse_queries,
-            duel.comparison.ties,
-            duel.outcome,
+            pair.a,
+            pair.b,
+            pair.metric,
+            signed(pair.comparison.mean_difference),
+            interval(pair.comparison.low, pair.comparison.high),
+            p_words(pair.p_holm).removeprefix("p ").removeprefix("= "),
+            pair.gained,
+            pair.lost,
+            pair.comparison.ties,
+            str(pair.verdict),
         )
-        for duel in contest.duels
+        for pair in contest.pairs
     )
     return Table("Pairs of rankers; better, worse and same count queries", headers, rows)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from owpc_ltr.reporting.blocks import Chart, Table
-from owpc_ltr.reporting.charts.forest import Interval, forest
+from owpc_ltr.reporting.charts.forest import LEGEND, Interval, forest
 from owpc_ltr.reporting.figures import signed
 
 
@@ -32,5 +32,5 @@ def differences_chart(
                 for row in rows
             ),
         ),
-        ("▶ better", "● not shown", "◀ worse"),
+        LEGEND,
     )

@@ -6,7 +6,7 @@ from owpc_ltr.engine.deployment.drift import Verified
 from owpc_ltr.reporting.blocks import Block, Chart, Facts, Section, Table, Text
 from owpc_ltr.reporting.charts.bars import bars
 from owpc_ltr.reporting.figures import plain, signed
-from owpc_ltr.reporting.verdict import Verdict
+from owpc_ltr.reporting.verdict import NEUTRAL, Verdict
 
 _DRAWN = 20
 
@@ -64,4 +64,4 @@ def drift_verdict(found: Verified) -> Verdict:
         said = f"{found.model} in {found.index} has drifted: {'; '.join(found.drift)}.{moved}"
         return Verdict("worse", said, (), heading="It has drifted")
     said = f"{found.model} in {found.index} is what it was when it was uploaded.{moved}"
-    return Verdict("unknown", said, (), heading="It is what it was")
+    return Verdict(NEUTRAL, said, (), heading="It is what it was")

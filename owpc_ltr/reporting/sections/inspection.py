@@ -8,7 +8,7 @@ from owpc_ltr.reporting.blocks import Block, Chart, Facts, Section, Table, Text
 from owpc_ltr.reporting.charts.learning import learning
 from owpc_ltr.reporting.figures import amount, interval
 from owpc_ltr.reporting.names import short_name
-from owpc_ltr.reporting.verdict import Verdict
+from owpc_ltr.reporting.verdict import NEUTRAL, Verdict
 
 
 def inspection_section(found: Inspection) -> Section:
@@ -62,7 +62,7 @@ def inspection_verdict(found: Inspection) -> Verdict:
     sizes = f"{data.queries:,} queries and {data.documents:,} documents"
     if not found.warnings:
         said = f"In the {sizes} of {names} nothing was found that figures or models suffer from."
-        return Verdict("unknown", said, (), heading="No warnings")
+        return Verdict(NEUTRAL, said, (), heading="No warnings")
     first = found.warnings[0]
     more = f" {len(found.warnings) - 1:,} more are below." if len(found.warnings) > 1 else ""
     said = f"In the {sizes} of {names}: {first.line}.{more}"

@@ -6,7 +6,7 @@ from owpc_ltr.data.query_texts import query_text
 from owpc_ltr.engine.search.judgment_pool import Pooled
 from owpc_ltr.reporting.blocks import Chart, Section, Table, Tile, Tiles
 from owpc_ltr.reporting.charts.bars import bars
-from owpc_ltr.reporting.verdict import Verdict
+from owpc_ltr.reporting.verdict import NEUTRAL, Verdict
 
 _DRAWN = 20
 
@@ -46,4 +46,4 @@ def pooling_verdict(found: Pooled) -> Verdict:
         f"{found.n_documents:,} documents of {len(found.queries):,} queries are to be graded, "
         f"before anything can be said of the rankers that found them."
     )
-    return Verdict("unknown", said, (), heading="To be judged")
+    return Verdict(NEUTRAL, said, (), heading="To be judged")

@@ -21,9 +21,9 @@ _STEPS = (0.0, 0.05, 0.2, 0.5)
 
 def queries_section(contest: Contest) -> Section | None:
     """Each query before and after; None without a baseline."""
-    if contest.baseline is None or not contest.main_duels:
+    if contest.baseline is None or not contest.main_pairs:
         return None
-    measure = contest.main_duels[0].measure
+    measure = contest.measures[0]
     after = contest.new.per_query[measure.name]
     before = contest.contestant(contest.baseline).per_query[measure.name]
     counted = np.flatnonzero(np.isfinite(after) & np.isfinite(before))

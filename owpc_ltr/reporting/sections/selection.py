@@ -10,7 +10,7 @@ from owpc_ltr.reporting.charts.lines import lines
 from owpc_ltr.reporting.charts.spread import spread
 from owpc_ltr.reporting.figures import amount
 from owpc_ltr.reporting.record import c_of
-from owpc_ltr.reporting.verdict import Verdict
+from owpc_ltr.reporting.verdict import NEUTRAL, Verdict
 from owpc_ltr.training.cross_validation import Choice, Selection, family_name
 
 _LINES = 5
@@ -38,7 +38,7 @@ def selection_verdict(found: Selection) -> Verdict:
         f"Of {len(found.rows):,} fits over {len(found.folds)} folds, what validation chose in each "
         f"fold reaches {figures} on its test queries, which chose nothing (means over folds)."
     )
-    return Verdict("unknown", said, (), heading="What validation chose")
+    return Verdict(NEUTRAL, said, (), heading="What validation chose")
 
 
 def _families(found: Selection, metric: str) -> Chart:

@@ -11,7 +11,7 @@ from owpc_ltr.reporting.charts.bars import bars, columns
 from owpc_ltr.reporting.charts.lines import lines
 from owpc_ltr.reporting.figures import plain
 from owpc_ltr.reporting.record import C, Record, c_of
-from owpc_ltr.reporting.verdict import Verdict
+from owpc_ltr.reporting.verdict import NEUTRAL, Verdict
 
 
 def training_section(
@@ -141,7 +141,7 @@ def training_verdict(name: str, record: Record) -> Verdict | None:
         return None
     reached = f": {record.chosen_by} {value:.4f} on validation queries" if _is_number(value) else ""
     return Verdict(
-        "unknown",
+        NEUTRAL,
         f"{name} is trained{reached}. Validation queries chose its settings, so that this says "
         "little of other queries: whether it is better than what is there is not measured.",
         ("Measure it on queries that it never saw, as in owpc-ltr report --data.",),
