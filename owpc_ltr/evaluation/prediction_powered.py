@@ -21,20 +21,15 @@ from owpc_ltr.evaluation.crossfitted_slopes import crossfitted_slopes
 from owpc_ltr.evaluation.judge_agreement import Agreement, agreement_of
 from owpc_ltr.evaluation.sample_randomness import p_of_random
 from owpc_ltr.evaluation.sampled_queries import SampledQueries, sampled_queries
-from owpc_ltr.evaluation.small_samples import (
-    FEWEST_DIFFERENCES,
-    MOST_SKEWED,
-    floor_of,
-    leaning,
-)
-from owpc_ltr.evaluation.verdict import LEVEL, Doubt, Outcome, Verdict, decide
+from owpc_ltr.evaluation.small_samples import FEWEST_DIFFERENCES, floor_of, reaches
+from owpc_ltr.evaluation.verdict import Doubt, Outcome, Verdict, decide
 from owpc_ltr.evaluation.weighted_means import mean_of, standard_error
 
 FEWEST = 30
 """With fewer human-labelled queries nothing is claimed, and proxy labels are not used: λ is 0.
 
 Of 30, the rule of three already leaves room for a mean difference of .1, which is more than most
-rankers differ by; and fewer tell neither their own skewness nor how good the proxy labels are.
+rankers differ by; and fewer tell neither how skewed they are nor how good the proxy labels are.
 """
 
 
@@ -125,31 +120,26 @@ class _Variance:
     def total(self) -> float:
         return self.judging + self.queries
 
-    @property
-    def reach(self) -> float:
-        """How many standard errors the interval goes to either side.
-
-        Student's quantile, and what skewness takes from its coverage (Hall 1988, equation for |T|).
-        """
-        from scipy.special import ndtri, stdtrit
-
-        z2 = float(ndtri(1 - LEVEL / 2)) ** 2
-        lost = (z2**2 + 2 * z2 - 3) / 18 * self.skewness**2
-        return float(stdtrit(self.degrees, 1 - LEVEL / 2)) * (1.0 + lost)
+    def reach(self, mean: float) -> float:
+        """How many standard errors the interval of this mean goes towards 0."""
+        down, up = reaches(self.degrees, self.skewness)
+        return down if mean > 0 else up
 
     def of(self, mean: float, floor: float = 0.0, least: float = 0.0) -> Estimate:
         """The mean with its interval, and p by the same measure.
 
         The interval reaches `floor` to either side, at least, and p is not below `least`.
         """
-        from scipy.special import stdtr, stdtrit
+        from scipy.special import stdtr
 
-        half = max(self.reach * math.sqrt(self.total), floor)
-        if half == 0.0:
+        error = math.sqrt(self.total)
+        down, up = (max(floor, reach * error) for reach in reaches(self.degrees, self.skewness))
+        if down == 0.0:
             return Estimate(mean, mean, mean, float(mean == 0.0))
-        errors = float(stdtrit(self.degrees, 1 - LEVEL / 2)) * abs(mean) / half
+        plain, _ = reaches(self.degrees, 0.0)
+        errors = plain * abs(mean) / (down if mean > 0 else up)
         p = max(least, 2.0 * float(stdtr(self.degrees, -errors)))
-        return Estimate(mean, mean - half, mean + half, p)
+        return Estimate(mean, mean - down, mean + up, p)
 
 
 def prediction_powered(
@@ -189,7 +179,7 @@ def prediction_powered(
         n_more=_more(sample, mean, variance, floor),
         p_random=p_of_random(sample),
         agreement=agreement_of(sample),
-        doubts=few_human_labels(n) or leaning(variance.skewness, mean),
+        doubts=few_human_labels(n),
     )
 
 
@@ -254,21 +244,19 @@ def _more(sample: SampledQueries, mean: float, variance: _Variance, floor: float
     by_variance = _enough(n, n_all, mean, variance)
     if by_variance is None or mean == 0.0 or not differ:
         return None
-    # The floor falls as 1 / n, the mean's skewness as 1 / √n.
-    against = max(0.0, -variance.skewness * math.copysign(1.0, mean))
+    # The floor falls as 1 / n.
     wanted = max(
         by_variance,
         FEWEST,
         math.ceil(n * FEWEST_DIFFERENCES / differ),
         math.floor(n * floor / abs(mean)) + 1,
-        math.ceil(n * (against / MOST_SKEWED) ** 2),
     )
     return max(0, wanted - n) if wanted <= n_all else None
 
 
 def _enough(n: int, n_all: int, mean: float, variance: _Variance) -> int | None:
     """How many queries make the interval exclude 0 by its variance."""
-    allowed = (mean / variance.reach) ** 2
+    allowed = (mean / variance.reach(mean)) ** 2
     if variance.total < allowed:
         return n
     if variance.judging == 0.0 or variance.queries >= allowed:

@@ -6,8 +6,8 @@ mean difference may be, the detectable effect whether the queries were enough to
 
 The test's null hypothesis is symmetry: each query's difference might as well have the opposite
 sign. Rankers of equal means whose differences are skewed (many small gains, few large losses) break
-it without one being better. A difference is therefore claimed only if the interval excludes 0, too,
-and if the sample does not lean against the claim.
+it without one being better. A difference is therefore claimed only if the interval, which allows
+for skewness, excludes 0, too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.bootstrap import Interval, bca_interval
 from owpc_ltr.evaluation.sign_flips import ROUNDING, SignFlips, sign_flips
-from owpc_ltr.evaluation.small_samples import doubts_of_differences, floor_of
+from owpc_ltr.evaluation.small_samples import few_queries, floor_of, widened
 from owpc_ltr.evaluation.verdict import LEVEL, Doubt, Verdict, decide
 from owpc_ltr.evaluation.weighted_means import mean_of, standard_error
 
@@ -37,10 +37,10 @@ class Comparison:
 
     `wins` counts the queries where a's value is the larger one (for an error that is a loss).
     `p_permutation` is two-sided, by flipping signs; `p_t` is the paired t-test's; `low` and
-    `high` bound the mean difference in a 95 % BCa bootstrap interval, which is never narrower than
-    `floor_of` the sample. `detectable` is the smallest true mean difference, with the spread seen
-    here, that would be found at 5 % in 80 % of such samples: a smaller one may be there and go
-    unseen. `doubts` are the sample's own.
+    `high` bound the mean difference in a 95 % BCa bootstrap interval, which is `widened` where few
+    queries differ, or a few decide. `detectable` is the smallest true mean difference, with the
+    spread seen here, that would be found at 5 % in 80 % of such samples: a smaller one may be there
+    and go unseen. `doubts` are the sample's own.
     """
 
     n_queries: int
@@ -170,24 +170,25 @@ def comparison_of(
 ) -> Comparison:
     """The comparison, once signs were flipped and queries drawn."""
     differences, weights = sample.differences, sample.weights
-    mean = mean_of(differences, weights)
-    floor = floor_of(differences, weights, sample.span)
+    low, high = widened(*interval, differences, weights, sample.span)
     return Comparison(
         n_queries=len(differences),
         mean_a=mean_of(sample.a, weights),
         mean_b=mean_of(sample.b, weights),
-        mean_difference=mean,
+        mean_difference=mean_of(differences, weights),
         wins=int((differences > 0).sum()),
         losses=int((differences < 0).sum()),
         ties=int((differences == 0).sum()),
         p_permutation=flips.p_of(sample.total),
         p_t=_paired_t_p(differences, weights),
-        low=min(interval[0], mean - floor),
-        high=max(interval[1], mean + floor),
-        detectable=detectable_effect(differences, weights, floor),
+        low=low,
+        high=high,
+        detectable=detectable_effect(
+            differences, weights, floor_of(differences, weights, sample.span)
+        ),
         resamples=resamples,
         seed=seed,
-        doubts=doubts_of_differences(differences, weights),
+        doubts=few_queries(len(differences)),
     )
 
 

@@ -94,7 +94,7 @@ def test_series_differ_by_more_than_colour() -> None:
 
 
 def test_the_forest_plot_holds_the_interval_of_the_comparison(page: Page) -> None:
-    found = against(1.0, 0.0).comparisons
+    found = [pair.comparison for pair in against(1.0, 0.0).pairs]
     rows = page.charts["comparison-all"].spec["data"]["values"]
     assert [(row["low"], row["high"]) for row in rows] == [(one.low, one.high) for one in found]
     assert {row["outcome"] for row in rows} == {"better"}
@@ -104,7 +104,7 @@ def test_each_query_counts_once_among_the_changes(page: Page) -> None:
     evaluation = against(1.0, 0.0)
     rows = page.charts["changes"].spec["data"]["values"]
     assert sum(row["queries"] for row in rows) == evaluation.data.n_queries
-    first = evaluation.comparisons[0]
+    first = evaluation.pairs[0].comparison
     sides = [
         sum(row["queries"] for row in rows if row["side"] == side) for side in ("better", "worse")
     ]

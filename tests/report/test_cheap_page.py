@@ -14,6 +14,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.evaluation.comparing.result import RankerComparison
 from owpc_ltr.evaluation.judge_agreement import Agreement
 from owpc_ltr.evaluation.prediction_powered import prediction_powered
+from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.reporting.blocks import Facts
 from owpc_ltr.reporting.page import Page
 from tests.commands import Run
@@ -45,8 +46,8 @@ def test_the_verdict_is_by_both_judges(page: Page) -> None:
     assert page.verdict is not None
     assert page.verdict.mood == "better"
     assert page.verdict.sentence.startswith("a ranks better than b: ndcg@5 differs by +0.")
-    assert "by 60 human-judged of 240 cheaply judged queries" in page.verdict.sentence
-    assert "biased and decides nothing" in page.verdict.details[0]
+    assert "by 60 human-labelled of 240 proxy-labelled queries" in page.verdict.sentence
+    assert "biased and decide nothing" in page.verdict.details[0]
     assert "λ = 0." in page.verdict.details[1]
 
 
@@ -61,7 +62,7 @@ def test_the_three_intervals_stand_side_by_side_and_the_biased_one_shows_nothing
         for one in (pair.found.powered, pair.found.by_human, pair.found.by_cheap)
     ]
     assert [(row["value"], row["low"], row["high"]) for row in rows] == expected
-    assert {row["outcome"] for row in rows[2::3]} == {"not shown"}
+    assert {row["outcome"] for row in rows[2::3]} == {"cannot tell"}
     check(page.charts["cheap-judgments"])
 
 
@@ -75,11 +76,12 @@ def test_agreement_and_what_would_decide_are_told(page: Page) -> None:
         if isinstance(block, Facts)
         for row in block.rows
     )
-    assert facts["judged by people"] == "60 of 240 queries"
-    assert facts["more human-judged queries to decide"] == "none: it is decided"
+    assert facts["human-labelled"] == "60 of 240 queries"
+    assert facts["more human-labelled queries needed"] == "none"
+    assert facts["ideal ranking (NDCG), relevant documents"] == "of the human-labelled documents"
     agreed = found.agreement
     assert agreed.correlation is not None
-    named = facts["agreement with people (correlation of differences)"]
+    named = facts["agreement with human labels (correlation of differences)"]
     assert float(named) == pytest.approx(agreed.correlation, abs=0.005)
 
 
@@ -103,7 +105,7 @@ def test_a_cheap_judge_who_is_sure_shows_nothing_that_people_contradict() -> Non
     assert found.verdict.mood == "better"
     row = found.charts["cheap-judgments"].spec["data"]["values"][2]
     assert row["high"] < 0
-    assert row["outcome"] == "not shown"
+    assert row["outcome"] == "cannot tell"
 
 
 def test_a_sample_that_was_chosen_shows_nothing() -> None:
@@ -114,15 +116,19 @@ def test_a_sample_that_was_chosen_shows_nothing() -> None:
     apart = gains["ndcg@5 a"].to_numpy() - gains["ndcg@5 b"].to_numpy()
     found = owpc_ltr.report(comparison(sample=np.argsort(-apart)[:60], cheap=cheap))
     assert found.verdict is not None
-    assert found.verdict.mood == "not shown"
-    assert "no random sample" in found.verdict.sentence
+    assert found.verdict.mood == "cannot tell"
+    assert "not a random sample" in found.verdict.sentence
 
 
 def test_a_ranker_that_learned_from_these_queries_shows_nothing() -> None:
-    found = owpc_ltr.report(replace(comparison(), side="train"))
+    model = LinearModel(CLEAR.feature_names, np.array([1.0, 0.0]), record={
+        "source": {"fingerprint": CLEAR_CHEAP.fingerprint},
+    })  # fmt: skip
+    rankers = {"a": model, "b": "feature:likes"}
+    found = owpc_ltr.report(comparison(rankers=rankers, queries="train"))
     assert found.verdict is not None
-    assert found.verdict.mood == "not shown"
-    assert "learned from these very queries" in found.verdict.sentence
+    assert found.verdict.mood == "cannot tell"
+    assert "a was trained or chosen on 240 of these 240 queries" in found.verdict.sentence
 
 
 def test_agreement_counts_one_query_after_the_other() -> None:
@@ -151,8 +157,8 @@ def test_the_command_writes_both_judges_to_its_page(tmp_path: Path, run: Run) ->
     code, out, _ = run(*words, "--report", "page.html")
     assert (code, run(*words)[1]) == (0, out)
     html = (tmp_path / "page.html").read_text()
-    for said in ("What do cheap judgments add?", "people alone", "cheap alone (biased)"):
+    for said in ("What do proxy labels add?", "human alone", "proxy alone (biased)"):
         assert said in html
     alone = [*words[:4], "clicks.parquet", *words[7:]]
     assert run(*alone, "--report", "other.html")[0] == 0
-    assert "What do cheap judgments add?" not in (tmp_path / "other.html").read_text()
+    assert "What do proxy labels add?" not in (tmp_path / "other.html").read_text()

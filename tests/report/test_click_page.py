@@ -44,7 +44,7 @@ def test_the_verdict_says_how_much_was_judged_and_by_which_model(page: Page) -> 
     assert page.verdict is not None
     said = f"{len(found.table):,} documents of 40 queries got judgments, by {found.chosen.name}"
     assert page.verdict.sentence.startswith(said)
-    assert page.verdict.mood == "unknown"
+    assert page.verdict.mood == "neutral"
     best = max(found.chosen.held_out, key=lambda one: one.session_log_likelihood)
     assert f"log likelihood {best.session_log_likelihood:.4f}" in page.verdict.sentence
 

@@ -27,7 +27,7 @@ from owpc_ltr.inspection.figures import CurvePoint, Gain, LearningCurve
 from owpc_ltr.inspection.finding import Finding
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.reporting.blocks import Table, Text
-from owpc_ltr.reporting.contests import contest_of_comparison, turned_round
+from owpc_ltr.reporting.contests import contest_of_comparison
 from owpc_ltr.reporting.examples import FIRST, extremes, moved_documents
 from owpc_ltr.reporting.explained import example_of
 from owpc_ltr.reporting.rank_weights import rank_weights
@@ -213,7 +213,7 @@ def test_drift_is_worse_and_said_and_none_is_no_praise() -> None:
     assert "the mapping has changed" in drifted.verdict.sentence
     quiet = owpc_ltr.report(verified())
     assert quiet.verdict is not None
-    assert quiet.verdict.mood == "unknown"
+    assert quiet.verdict.mood == "neutral"
     assert [row["name"] for row in quiet.charts["moved"].spec["data"]["values"]] == ["good"]
 
 
@@ -305,29 +305,34 @@ def test_a_comparison_is_seen_from_the_new_ranker_whoever_stands_first(
 ) -> None:
     found = compared(baseline=baseline)
     contest = contest_of_comparison(found, str)
-    assert contest.baseline == (baseline or "old")
-    assert contest.new.name == ("noise" if baseline == "new" else "new")
-    assert contest.corrected_over == len(found.pairs)
+    # The pair that the terminal and the JSON discuss.
+    assert (contest.new.name, contest.baseline) == found.headline
+    assert contest.baseline == baseline or baseline is None
     by_pair = {(one.a, one.b, one.metric): one for one in found.pairs}
-    for duel in contest.duels:
-        name = duel.measure.name
-        means = contest.contestant(duel.a).means[name], contest.contestant(duel.b).means[name]
-        assert duel.comparison.mean_difference == pytest.approx(means[0] - means[1])
-        assert (duel.comparison.mean_a, duel.comparison.mean_b) == pytest.approx(means)
-        assert duel.comparison.low <= duel.comparison.mean_difference <= duel.comparison.high
-        pair = by_pair.get((duel.a, duel.b, name)) or by_pair[(duel.b, duel.a, name)]
-        assert duel.p == pair.p_holm
-        # What a page calls better, the comparison has shown; never the other way round.
-        assert duel.outcome != "better" or pair.better == duel.a
-        assert duel.outcome != "worse" or pair.better == duel.b
+    for one in contest.pairs:
+        means = (
+            contest.contestant(one.a).means[one.metric],
+            contest.contestant(one.b).means[one.metric],
+        )
+        assert one.comparison.mean_difference == pytest.approx(means[0] - means[1])
+        assert (one.comparison.mean_a, one.comparison.mean_b) == pytest.approx(means)
+        assert one.comparison.low <= one.comparison.mean_difference <= one.comparison.high
+        pair = by_pair.get((one.a, one.b, one.metric)) or by_pair[(one.b, one.a, one.metric)]
+        assert (one.p_holm, one.better) == (pair.p_holm, pair.better)
     mood = verdict_of(contest).mood
     assert mood == ("worse" if baseline == "new" else "better")
+    assert mood == found.as_dict()["verdict"]["outcome"] == repr(found).split(":")[0]
+
+
+def test_the_report_is_about_the_ranker_that_is_named_first() -> None:
+    contest = contest_of_comparison(compared(baseline="old"), str, "noise")
+    assert (contest.new.name, contest.baseline) == ("noise", "old")
 
 
 def test_a_comparison_turned_round_twice_is_itself() -> None:
     one = compared().pairs[0].comparison
-    assert turned_round(turned_round(one)) == one
-    assert turned_round(one).mean_difference == -one.mean_difference
+    assert one.reversed().reversed() == one
+    assert one.reversed().mean_difference == -one.mean_difference
 
 
 def test_an_explanation_is_an_example_of_what_moved() -> None:
@@ -380,7 +385,7 @@ def test_a_ranker_that_learned_from_the_queries_is_not_called_better(tmp_path: P
         )
         assert page.verdict is not None
         moods[side] = page.verdict.mood
-    assert moods == {"auto": "better", "all": "not shown", "train": "not shown"}
+    assert moods == {"auto": "better", "all": "cannot tell", "train": "cannot tell"}
 
 
 def test_a_model_whose_record_is_of_other_data_may_have_learned_from_these(tmp_path: Path) -> None:

@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from owpc_ltr.api.report_parts import contest_of
+from owpc_ltr.evaluation.comparing.figures import ComparedPair
 from owpc_ltr.evaluation.significance import Comparison, compare_paired
-from owpc_ltr.reporting.contest import Contest, Contestant, Duel, Measure
+from owpc_ltr.evaluation.verdict import Doubt
+from owpc_ltr.reporting.contest import Contest, Contestant, Measure
 from owpc_ltr.reporting.verdict import Verdict, verdict_of
 from tests.report.samples import against
 
@@ -26,24 +28,28 @@ def comparison(low: float, high: float) -> Comparison:
     )  # fmt: skip
 
 
-def contest(*duels: tuple[Measure, Comparison, float], seen: bool = False) -> Contest:
-    measures = tuple(measure for measure, _, _ in duels)
+SEEN = Doubt("seen-queries", "new was trained on these queries", "compare on others")
+
+
+def contest(*pairs: tuple[Measure, Comparison, float], doubts: tuple[Doubt, ...] = ()) -> Contest:
+    measures = tuple(measure for measure, _, _ in pairs)
     means = {measure.name: 0.5 for measure in measures}
     return Contest(
         measures=measures,
         contestants=tuple(Contestant(name, {}, means, {}) for name in ("new", "old")),
-        duels=tuple(Duel("new", "old", *duel) for duel in duels),
-        baseline="old" if duels else None,
+        pairs=tuple(
+            ComparedPair("new", "old", one.name, found, p, one.higher_is_better, doubts)
+            for one, found, p in pairs
+        ),
+        baseline="old" if pairs else None,
         query_ids=("q",) * 100,
         query_texts=(),
         queries_in_words="100 queries",
-        seen=seen,
-        corrected_over=len(duels),
     )
 
 
-def verdict(*duels: tuple[Measure, Comparison, float], seen: bool = False) -> Verdict:
-    return verdict_of(contest(*duels, seen=seen))
+def verdict(*pairs: tuple[Measure, Comparison, float], doubts: tuple[Doubt, ...] = ()) -> Verdict:
+    return verdict_of(contest(*pairs, doubts=doubts))
 
 
 ends = st.floats(-1, 1, allow_nan=False)
@@ -67,11 +73,10 @@ def test_better_is_said_only_where_interval_and_corrected_p_agree(
 @given(ends, ends, st.floats(0, 1))
 def test_a_ranker_and_its_rival_are_never_both_better(one: float, other: float, p: float) -> None:
     low, high = sorted((one, other))
-    outcomes = {
-        Duel("a", "b", MORE, comparison(low, high), p).outcome,
-        Duel("b", "a", MORE, comparison(-high, -low), p).outcome,
-    }
-    assert outcomes in ({"better", "worse"}, {"not shown"})
+    pair = ComparedPair("a", "b", "ndcg@10", comparison(low, high), p)
+    outcomes = {pair.verdict.outcome, pair.reversed().verdict.outcome}
+    assert outcomes in ({"better", "worse"}, {"no significant difference"})
+    assert pair.better == pair.reversed().better
 
 
 def test_a_smaller_error_is_better() -> None:
@@ -79,35 +84,42 @@ def test_a_smaller_error_is_better() -> None:
     assert verdict((MORE, comparison(-0.2, -0.1), 0.01)).mood == "worse"
 
 
-def test_a_metric_that_says_the_opposite_stands_in_the_sentence() -> None:
+def test_metrics_that_disagree_leave_no_verdict_and_stand_in_the_sentence() -> None:
     told = verdict((MORE, comparison(0.1, 0.2), 0.01), (LESS, comparison(0.1, 0.2), 0.01))
-    assert told.mood == "mixed"
-    assert "but worse by error" in told.sentence
+    assert told.mood == "cannot tell"
+    assert told.sentence == ("Cannot tell: metrics disagree: better by ndcg@10, worse by error.")
 
 
-def test_queries_that_it_learned_from_show_nothing() -> None:
+def test_doubts_come_before_every_figure() -> None:
     found = (MORE, comparison(0.1, 0.2), 0.001)
     assert verdict(found).mood == "better"
-    told = verdict(found, seen=True)
-    assert told.mood == "not shown"
-    assert "learned from these very queries" in told.sentence
-    # Nor where another metric says the opposite.
-    told = verdict(found, (LESS, comparison(0.1, 0.2), 0.01), seen=True)
-    assert told.mood == "not shown"
-    assert "ranks better" not in told.sentence
+    for pairs in ((found,), (found, (LESS, comparison(0.1, 0.2), 0.01))):
+        told = verdict(*pairs, doubts=(SEEN,))
+        assert (told.mood, told.title) == ("cannot tell", "Cannot tell")
+        assert told.sentence == "Cannot tell: new was trained on these queries."
+        assert told.details[0] == "To settle it: compare on others."
+        assert "ranks better" not in "".join(told.details)
 
 
-def test_a_difference_that_is_not_shown_is_not_called_equal() -> None:
+def test_no_significant_difference_is_not_called_equal() -> None:
     told = verdict((MORE, comparison(-0.01, 0.03), 0.3))
-    assert told.sentence.startswith("new is not shown to be better than old")
-    assert any("Not shown does not mean equal" in detail for detail in told.details)
+    assert told.title == "No significant difference"
+    assert told.sentence.startswith("No significant difference between new and old: ")
+    assert any("does not mean that they are equal" in detail for detail in told.details)
+
+
+def test_an_interval_above_0_that_the_corrected_test_denies_is_explained() -> None:
+    told = verdict((MORE, comparison(0.0044, 0.0484), 0.06))
+    assert told.mood == "no significant difference"
+    assert any("Interval and test disagree" in detail for detail in told.details)
+    assert not any("disagree" in one for one in verdict((MORE, comparison(0.1, 0.2), 0.01)).details)
 
 
 def test_without_a_baseline_nothing_is_said_to_be_better() -> None:
     alone = replace(contest(), measures=(MORE,))
     told = verdict_of(alone)
-    assert told.mood == "unknown"
-    assert "better than what is there cannot be told" in told.sentence
+    assert told.mood == "cannot tell"
+    assert "nothing to compare it with" in told.sentence
 
 
 def test_rankers_of_which_it_is_known_get_the_verdict_that_they_deserve() -> None:
@@ -115,7 +127,8 @@ def test_rankers_of_which_it_is_known_get_the_verdict_that_they_deserve() -> Non
     assert verdict_of(contest_of(against(0.0, 1.0))).mood == "worse"
 
 
-def test_the_duel_of_equal_rankers_shows_nothing() -> None:
+def test_equal_rankers_have_no_significant_difference() -> None:
     values = np.linspace(0, 1, 30)
     same = compare_paired(values, values, seed=0)
-    assert Duel("a", "b", MORE, same, same.p_permutation).outcome == "not shown"
+    pair = ComparedPair("a", "b", "ndcg@10", same, same.p_permutation)
+    assert pair.verdict.outcome == "no significant difference"

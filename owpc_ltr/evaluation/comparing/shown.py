@@ -29,8 +29,8 @@ def title(found: Figures) -> str:
 def conventions(found: Figures) -> list[str]:
     """What means are of: weights, unjudged documents, intervals."""
     told = [
-        "low and high are 95 % intervals (BCa bootstrap over queries; of a difference, at least "
-        "± 3 / queries), each for itself",
+        "low and high are 95 % intervals (BCa bootstrap over queries; of differences, widened for "
+        "skewness and to ± 3 / queries at least), each for itself",
         SYMMETRY,
     ]
     if found.weighted:
@@ -114,7 +114,8 @@ def at_the_border(pairs: Sequence[ComparedPair]) -> list[str]:
         return []
     return [
         f"interval and test disagree for {'; '.join(differ)}: the interval is of its pair alone, "
-        "the test is corrected for all comparisons, and a difference is claimed only by both"
+        "the test is corrected for all comparisons and assumes symmetric differences; a difference "
+        "is claimed only by both"
     ]
 
 
