@@ -79,7 +79,7 @@ def test_where_interval_and_corrected_test_disagree_it_is_said() -> None:
     doubtful = replace(pair, p_holm=0.06)
     (told,) = at_the_border((doubtful, found.pairs[1]))
     assert told.startswith("interval and test disagree for a − b in ndcg@5: ")
-    assert verdicts([doubtful]) == ["a against b: no significant difference by ndcg@5"]
+    assert verdicts([doubtful]) == ["a against b: by ndcg@5 no significant difference"]
 
 
 def test_the_verdict_is_one_in_every_output() -> None:

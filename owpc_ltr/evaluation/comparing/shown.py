@@ -55,20 +55,21 @@ def opening_of(verdict: Verdict, a: str, b: str, metric: str) -> str:
 
 
 def verdicts(pairs: Sequence[ComparedPair | PoweredPair]) -> list[str]:
-    """The verdict on each pair of rankers, a line each: metrics of one outcome stand together."""
+    """The verdict on each pair of rankers, a line each: metrics of one outcome stand together.
+
+    Reasons that are the same for all stand in the first line of the comparison alone.
+    """
+    shared = len({pair.verdict.reason for pair in pairs}) == 1
     told: dict[str, dict[str, list[str]]] = {}
     for pair in pairs:
+        words = str(pair.verdict.outcome) if shared else str(pair.verdict)
         outcomes = told.setdefault(f"{pair.a} against {pair.b}", {})
-        outcomes.setdefault(str(pair.verdict), []).append(pair.metric)
+        outcomes.setdefault(words, []).append(pair.metric)
     lines: dict[str, list[str]] = {}
     for names, outcomes in told.items():
-        words = "; ".join(
-            f"{outcome}, by {_listed(metrics)}" if ": " in outcome else
-            f"{outcome} by {_listed(metrics)}"
-            for outcome, metrics in outcomes.items()
-        )  # fmt: skip
-        lines.setdefault(words, []).append(names)
-    return [f"{', '.join(names)}: {words}" for words, names in lines.items()]
+        line = "; ".join(f"by {_listed(metrics)} {words}" for words, metrics in outcomes.items())
+        lines.setdefault(line, []).append(names)
+    return [f"{', '.join(names)}: {line}" for line, names in lines.items()]
 
 
 def corrected(count: int) -> str:
