@@ -234,7 +234,7 @@ def test_people_and_a_cheap_judge_let_a_model_in_by_the_command(run: Run, small:
     code, out, err = run("upload", "fine.json", *at, *gate)
     assert code == 0, err
     assert "on 40 human-judged of 80 held-out queries; people alone +" in out
-    assert "it is decided" in out
+    assert "no more human labels are needed" in out
     with Path("sample.tsv").open("a") as file:
         file.write("stranger\tstranger\td0\t1\n")
     code, out, err = run("upload", "poor.json", *at, *gate)
