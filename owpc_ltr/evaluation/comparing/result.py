@@ -141,8 +141,8 @@ class RankerComparison(Figures):
             for metric in self.metrics
         ]
         dagger = (
-            f"dagger: better or worse than {self.baseline}, p < .05, corrected (Holm), and the 95 % "
-            "interval excludes 0"
+            f"dagger: better or worse than {self.baseline}, p < .05, corrected (Holm), and the "
+            "95 % interval excludes 0"
         )
         notes = [f"{self.n_queries:,} queries", *([dagger] if self.baseline is not None else [])]
         return latex_table([one.name for one in self.rankers], columns, notes)
