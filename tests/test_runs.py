@@ -108,16 +108,18 @@ def test_a_run_is_a_ranker_over_any_dataset_of_its_documents(tmp_path: Path) -> 
     assert repr(run).startswith("TrecRun 'owpc-ltr': 3 queries, 13 lines of ")
 
 
-def test_documents_that_a_run_lacks_rank_last_and_tied_and_it_is_said(tmp_path: Path) -> None:
+def test_documents_that_a_run_lacks_have_no_score_and_are_not_written(tmp_path: Path) -> None:
     scores = np.linspace(-1e-9, -3, 13)
     write_run(scores, DATA, tmp_path / "r", depth=3)
     run = read_run(tmp_path / "r")
-    with pytest.warns(OwpcLtrWarning, match="r: 6 of 13 documents are not in it: they rank last"):
+    with pytest.warns(OwpcLtrWarning, match="r: 6 of 13 documents are not in it: they are not ret"):
         found = run.score_dataset(DATA)
     absent = np.array([False] * 3 + [True] * 2 + [False] * 4 + [True] * 4)
     assert np.array_equal(found[~absent], scores[~absent])
-    assert len(set(found[absent])) == 1
-    assert found[absent].max() < scores[~absent].min()
+    assert np.isnan(found[absent]).all()
+    with pytest.warns(OwpcLtrWarning, match="6 of 13 documents"):
+        write_run(run, DATA, tmp_path / "again", depth=9)
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "r").read_bytes()
 
 
 def test_documents_that_the_data_does_not_judge_are_left_out_and_it_is_said(tmp_path: Path) -> None:

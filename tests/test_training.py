@@ -19,7 +19,8 @@ from owpc_ltr.data.parquet import read_dataset, save_dataset
 from owpc_ltr.data.scaling import deviation_within_queries, with_scales
 from owpc_ltr.data.splits import HashSplit, fold_of_queries
 from owpc_ltr.errors import BadInput, PluginError, Refused, UsageError
-from owpc_ltr.evaluation.evaluate import Measured, compare, measure, model_data, score_warnings
+from owpc_ltr.evaluation.evaluate import Measured, compare, measure, model_data
+from owpc_ltr.evaluation.ranked_lists import list_warnings, lists_of
 from owpc_ltr.host.registry import load
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel, load_model, save_model
@@ -304,6 +305,13 @@ def test_data_of_other_features_is_refused_naming_one() -> None:
     model = LinearModel(("1", "2", "x"), np.ones(3))
     with pytest.raises(BadInput, match=r"lacks 'x' and has '3' \(3 features against 5\)"):
         model_data(model, dataset())
+
+
+def score_warnings(scores: Vector, data: RankingDataset) -> list[str]:
+    """What is told of a model that scores the documents so."""
+    scored = replace(data, features=scores[:, None].astype(np.float32), feature_names=("s",))
+    model = LinearModel(("s",), np.ones(1))
+    return list_warnings(model, [lists_of(model, scored).facts])
 
 
 def test_equal_scores_are_told() -> None:

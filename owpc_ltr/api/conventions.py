@@ -49,9 +49,11 @@ def explain_metric(
 
     Of the ranking of `data` by `model`, as `evaluate` takes both, by NDCG or MAP: the value that
     each prints, and every step of convention between ours and theirs. Each convention was held
-    against the library's own output. Raises UsageError for another metric.
+    against the library's own output. A run that lacks judged documents is for trec_eval and ranx
+    alone: the others take a score of every document. Raises UsageError for another metric.
     """
     from owpc_ltr.api.evaluation import ranker_of
+    from owpc_ltr.data.runs import TrecRun
     from owpc_ltr.evaluation.evaluate import model_data
     from owpc_ltr.evaluation.reconciling import reconcile
     from owpc_ltr.host.registry import load
@@ -62,4 +64,5 @@ def explain_metric(
     parsed = parse_metric(metric, load(files))
     ranker = ranker_of(model, data, files)
     chosen = model_data(ranker, data, queries).data
-    return reconcile(dataset_scores(ranker, chosen), chosen, parsed)
+    ranking = ranker if isinstance(ranker, TrecRun) else dataset_scores(ranker, chosen)
+    return reconcile(ranking, chosen, parsed)

@@ -66,13 +66,15 @@ def write_run(
 ) -> None:
     """Write a ranking of a dataset (a ranker's, or scores, one a document) as a TREC run.
 
-    At most `depth` documents a query. See `owpc_ltr.data.runs.write_scores`.
+    At most `depth` documents a query; of a run those that it retrieved. See
+    `owpc_ltr.data.runs.write_scores`.
     """
     from owpc_ltr.data.runs import write_scores
     from owpc_ltr.models.reordering import dataset_scores
 
     scores = ranker if isinstance(ranker, np.ndarray) else dataset_scores(ranker, data)
-    write_scores(scores, data, path, tag, depth)
+    retrieved = ~np.isnan(scores) if isinstance(ranker, TrecRun) else None
+    write_scores(scores, data, path, tag, depth, retrieved)
 
 
 def read_folds(

@@ -31,9 +31,9 @@ class Evaluation:
     """The figures of a ranker on some queries, and of another one beside it.
 
     `side` says which queries of the data they are: `test` (held out), `all` …
-    `scores` has one score a document of `data`; None where these are a folder of parts. `against`
-    is the other ranker's name, `pairs` are the comparison with it by metric. Where it is
-    `weighted`, means and tests weigh each query by its importance.
+    `scores` has one score a document of `data`, NaN where a run did not retrieve it; None where
+    these are a folder of parts. `against` is the other ranker's name, `pairs` are the comparison
+    with it by metric. Where it is `weighted`, means and tests weigh each query by its importance.
     """
 
     ranker: str
@@ -145,6 +145,9 @@ def evaluate(
     `unweighted`. `seed` is the permutation test's. Data of `open_dataset`
     are gone through part by part.
 
+    Runs are measured as by `trec_eval -c`: judged documents that a run lacks are not retrieved,
+    queries that it lacks count 0, and its documents that are not judged are irrelevant.
+
     Raises UsageError for a metric that there is not, BadInput for data with other features.
     """
     from owpc_ltr.data.document_fields import with_document_fields
@@ -152,15 +155,14 @@ def evaluate(
     from owpc_ltr.data.partitioned.in_memory import in_memory
     from owpc_ltr.evaluation.evaluate import (
         importance_of,
-        measure,
+        measure_queries,
         model_data,
-        score_warnings,
     )
     from owpc_ltr.evaluation.judgment_checks import judgment_findings
+    from owpc_ltr.evaluation.ranked_lists import list_warnings, lists_of
     from owpc_ltr.evaluation.unused_weights import unused_weights
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import Metric, parse_metric
-    from owpc_ltr.models.reordering import dataset_scores
 
     files = [Path(plugin) for plugin in plugins]
     asked = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
@@ -178,29 +180,33 @@ def evaluate(
     chosen, side = asked_of.data, asked_of.side
     named = None if documents is None else Path(documents)
     chosen = with_document_fields(chosen, _field_names(ranker), named, id_field)
-    scores = dataset_scores(ranker, chosen)
+    lists = lists_of(ranker, chosen)
     weights = None if unweighted else importance_of(chosen)
-    measured = measure(scores, chosen, parsed, weights)
+    measured = measure_queries(lists.queries, chosen, parsed, weights)
     others: tuple[Measured, ...] = ()
     pairs: tuple[ComparedPair, ...] = ()
+    of_other: list[str] = []
     if against is not None:
         other = ranker_of(against, chosen, files)
         model_data(other, chosen, "all")
-        others = measure(dataset_scores(other, chosen), chosen, parsed, weights)
+        theirs = lists_of(other, chosen)
+        others = measure_queries(theirs.queries, chosen, parsed, weights)
+        of_other = _of_run(other, against, list_warnings(other, [theirs.facts], tell_unjudged=True))
         both = (model, against), (ranker, other)
         pairs = _pairs(*both, chosen, measured, others, weights, seed)
     return Evaluation(
         ranker=_name(model),
         data=chosen,
         side=side,
-        scores=scores,
+        scores=lists.scores,
         measured=measured,
         against=None if against is None else _name(against),
         others=others,
         pairs=pairs,
         warnings=(
             *asked_of.warnings,
-            *score_warnings(scores, chosen),
+            *list_warnings(ranker, [lists.facts], tell_unjudged=True),
+            *of_other,
             *unused_weights(chosen),
             *(() if pairs else judgment_findings(chosen)),
         ),
@@ -229,10 +235,12 @@ def _of_parts(
     found = measure_parts(ranker, asked_of.data, metrics, weighted=weighted)
     others: tuple[Measured, ...] = ()
     pairs: tuple[ComparedPair, ...] = ()
+    of_other: list[str] = []
     if against is not None:
         other = ranker_of(against, data, files)
         model_data(other, asked_of.data, "all")
-        others = measure_parts(other, asked_of.data, metrics, weighted=weighted).measured
+        theirs = measure_parts(other, asked_of.data, metrics, weighted=weighted)
+        others, of_other = theirs.measured, _of_run(other, against, theirs.warnings)
         both = (model, against), (ranker, other)
         pairs = _pairs(*both, asked_of.data, found.measured, others, found.weights, seed)
     return Evaluation(
@@ -247,11 +255,19 @@ def _of_parts(
         warnings=(
             *asked_of.warnings,
             *found.warnings,
+            *of_other,
             *unused_weights(asked_of.data),
             *(() if pairs else judgment_findings(asked_of.data.head)),
         ),
         weighted=found.weights is not None,
     )
+
+
+def _of_run(other: Any, given: Any, warnings: Sequence[str]) -> list[str]:
+    """What must be known of the other ranker: of a run, what it lacks."""
+    from owpc_ltr.data.runs import TrecRun
+
+    return [f"{_name(given)}: {told}" for told in warnings] if isinstance(other, TrecRun) else []
 
 
 def ranker_of(

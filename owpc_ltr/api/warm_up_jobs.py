@@ -124,7 +124,7 @@ def _rank_large() -> None:
     from owpc_ltr.metrics.sorted_queries import ordered_down
 
     ordered_down(np.arange(2.0), np.array([0, 2]))
-    sort_as_numba_does(np.arange(2.0), np.array([0, 2]), np.zeros(2, np.int64))
+    sort_as_numba_does(np.arange(2.0), np.array([0]), np.array([2]), np.zeros(2, np.int64))
 
 
 def _join() -> None:

@@ -110,7 +110,7 @@ def evaluate(
     if data is None:
         raise UsageError("say on which judged queries: give DATA, or --live with --judgments")
     from owpc_ltr.api.datasets import write_run
-    from owpc_ltr.api.evaluation import METRICS
+    from owpc_ltr.api.evaluation import METRICS, ranker_of
     from owpc_ltr.api.evaluation import evaluate as measure
     from owpc_ltr.api.partitions import open_or_read, room_from, sample_of
     from owpc_ltr.api.workers import check_in_parts, on, workers_if_asked
@@ -135,7 +135,10 @@ def evaluate(
             plugins=plugin or (),
         )
     if run is not None and found.scores is not None:
-        write_run(found.scores, sample_of(found.data), run)
+        # Only a run has no score of some documents: those that it did not retrieve.
+        lacking = (found.scores != found.scores).any()
+        ranking = ranker_of(Path(model), judged) if lacking else found.scores
+        write_run(ranking, sample_of(found.data), run)
     if as_json:
         print_json({"model": str(model), "data": str(data), **_figures(found)})
     else:

@@ -83,6 +83,13 @@ def _print(found: Reconciled) -> None:
         f"{found.n_queries} queries: {found.empty} without relevant documents, {found.tied} with "
         f"tied scores, {found.lone} of one document"
     )
+    if found.absent or found.missing or found.unjudged:
+        print_wrapped(
+            f"the run lacks {found.absent} queries and {found.missing} judged documents, which are "
+            f"not retrieved; {found.unjudged} of its documents are not judged: irrelevant"
+        )
+    if found.missing:
+        print_wrapped("only libraries that take such runs are told of")
     print_wrapped(f"ours: {found.convention}")
     typer.echo()
     others = [

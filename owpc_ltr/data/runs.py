@@ -33,13 +33,13 @@ _BETWEEN = "\n"
 class RankedDocuments(NamedTuple):
     """What a run says of a dataset's queries.
 
-    `scores` has one entry a document of the dataset; `absent` of them are not in the run. `rows`
-    are the run's entries of these queries, `query` the number of each one's query, and `judged`
-    whether the dataset has the document.
+    `scores` and `places`, the number of its line, have one entry a document of the dataset, NaN
+    and −1 where the run lacks it. `rows` are the run's entries of these queries, `query` the number
+    of each one's query, and `judged` whether the dataset has the document.
     """
 
     scores: Vector
-    absent: int
+    places: NDArray[np.int64]
     rows: NDArray[np.int64]
     query: NDArray[np.int64]
     judged: NDArray[np.bool_]
@@ -65,33 +65,41 @@ class TrecRun:
         )
 
     def score_dataset(self, data: RankingDataset) -> Vector:
-        """The run's scores of a dataset's documents; those that it lacks rank last, tied.
+        """The run's scores of a dataset's documents; NaN for those that it did not retrieve.
 
         An OwpcLtrWarning says how many these are, and how many of the run's documents the data
         does not judge, which are left out. Raises BadInput where the run has none of the data's.
         """
         found = self.ranked(data)
-        if found.absent == len(found.scores):
-            raise self.of_other_data(len(found.scores))
-        self._say(found.absent, len(found.scores), data)
+        missing = int(np.isnan(found.scores).sum())
+        if missing == data.n_documents:
+            raise self.of_other_data(data.n_documents)
+        unjudged = int((~found.judged).sum())
+        notes = [
+            f"{missing} of {data.n_documents} documents are not in it: they are not retrieved"
+            if missing
+            else "",
+            f"{unjudged} of its documents are not in the data: they are left out"
+            if unjudged
+            else "",
+        ]
+        if any(notes):
+            told = "; ".join(filter(None, notes))
+            warnings.warn(f"{self.name}: {told}", OwpcLtrWarning, stacklevel=2)
         return found.scores
 
     def ranked(self, data: RankingDataset) -> RankedDocuments:
         """The scores of a dataset's documents, and what else the run has for its queries."""
         wanted = _keys(_repeated(data), document_names(data))
         found = pc.index_in(wanted, value_set=self._entries)
-        lowest = float(self.scores.min())
-        below = lowest - max(1.0, abs(lowest))
-        scores = np.append(self.scores, below)
-        places = pc.fill_null(found, len(self.scores)).to_numpy()
+        scores = np.append(self.scores, np.nan)
+        places = pc.fill_null(found, -1).to_numpy().astype(np.int64)
         places_of = pc.index_in(self.query_ids, value_set=data.query_ids)
         asked = np.array(pc.fill_null(places_of, -1)).astype(np.int64)
         judged = np.zeros(len(self.scores) + 1, np.bool_)
         judged[places] = True
         rows = np.flatnonzero(asked >= 0)
-        return RankedDocuments(
-            np.asarray(scores[places]), found.null_count, rows, asked[rows], judged[rows]
-        )
+        return RankedDocuments(np.asarray(scores[places]), places, rows, asked[rows], judged[rows])
 
     @cached_property
     def _entries(self) -> pa.StringArray:
@@ -118,21 +126,6 @@ class TrecRun:
             "first): is it a run of other queries, or of other document ids?"
         )
 
-    def _say(self, absent: int, documents: int, data: RankingDataset) -> None:
-        same = pc.is_in(self.query_ids, value_set=data.query_ids)
-        unjudged = pc.sum(same).as_py() - (documents - absent)
-        notes = [
-            f"{absent} of {documents} documents are not in it: they rank last, tied"
-            if absent
-            else "",
-            f"{unjudged} of its documents are not in the data: they are left out"
-            if unjudged
-            else "",
-        ]
-        said = "; ".join(note for note in notes if note)
-        if said:
-            warnings.warn(f"{self.name}: {said}", OwpcLtrWarning, stacklevel=3)
-
 
 def write_scores(
     scores: Vector,
@@ -140,19 +133,21 @@ def write_scores(
     path: Path | str,
     tag: str = "owpc-ltr",
     depth: int | None = None,
+    retrieved: NDArray[np.bool_] | None = None,
 ) -> None:
     """Write the ranking of a dataset's documents as a TREC run, `depth` documents a query at most.
 
-    Best first; documents of equal scores in the order of the dataset, with equal scores. Scores
-    have as many digits as tell them apart. Documents without ids are named by their number in the
-    query, from 0, and an OwpcLtrWarning says so. Raises BadInput for scores that are not finite
-    and ids with blanks, UsageError for a tag or a depth that cannot be written.
+    Only those `retrieved`, if that is given. Best first; documents of equal scores in the order of
+    the dataset, with equal scores. Scores have as many digits as tell them apart. Documents without
+    ids are named by their number in the query, from 0, and an OwpcLtrWarning says so. Raises
+    BadInput for scores that are not finite and ids with blanks, UsageError for a tag or a depth
+    that cannot be written.
     """
     if re.search(_BLANK, tag):
         raise UsageError(f"the tag {shown(tag)} is one word: leave its blanks out")
     if depth is not None and depth < 1:
         raise UsageError(f"a run of depth {depth} has no lines: give 1 or more, or None for all")
-    scores = _checked(scores, data)
+    scores = _checked(scores, data, retrieved)
     if data.document_ids is None:
         note = "the documents have no ids: each is named by its number in its query, from 0"
         warnings.warn(note, OwpcLtrWarning, stacklevel=2)
@@ -161,8 +156,11 @@ def write_scores(
     _check_ids(documents, "document id")
     _refuse_twice(queries, documents)
     order = np.lexsort((-scores, np.repeat(np.arange(data.n_queries), np.diff(data.offsets))))
+    # Documents that were not retrieved are the last ones of their query: NaN is sorted last.
     ranks = _within(data)
-    kept = slice(None) if depth is None else np.flatnonzero(ranks < depth)
+    kept = ~np.isnan(scores[order])
+    if depth is not None:
+        kept &= ranks < depth
     order, ranks = order[kept], ranks[kept]
     columns = (
         queries.take(pa.array(order)),
@@ -258,20 +256,21 @@ def document_names(data: RankingDataset) -> pa.StringArray:
     return pa.array(_within(data)).cast(pa.string())
 
 
-def _checked(scores: Vector, data: RankingDataset) -> Vector:
+def _checked(scores: Vector, data: RankingDataset, retrieved: NDArray[np.bool_] | None) -> Vector:
+    """The scores; NaN where a document was not retrieved."""
     scores = np.asarray(scores, dtype=np.float64)
     if scores.shape != (data.n_documents,):
         raise BadInput(
             f"scores have shape {scores.shape} where {data.n_documents} documents need one each"
         )
-    strange = np.flatnonzero(~np.isfinite(scores))
+    strange = np.flatnonzero(~np.isfinite(scores) & (True if retrieved is None else retrieved))
     if len(strange):
         raise BadInput(
             f"scores[{strange[0]}] is {scores[strange[0]]}, which has no place in a run: mend the "
             "model or its features"
         )
     # One zero: a reader may order −0 and 0, which are equal here.
-    return scores + 0.0
+    return scores + 0.0 if retrieved is None else np.where(retrieved, scores + 0.0, np.nan)
 
 
 def _check_ids(ids: pa.StringArray, what: str) -> None:

@@ -15,7 +15,7 @@ from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.errors import BadInput
 from owpc_ltr.evaluation.held_out import NothingHeldOut, check_side, choose_queries
 from owpc_ltr.evaluation.significance import Comparison, compare_paired
-from owpc_ltr.metrics import Metric, RankedQueries, tied_share, uneven, zero_score_baseline
+from owpc_ltr.metrics import Metric, RankedQueries, uneven, zero_score_baseline
 from owpc_ltr.protocols import Ranker
 
 Data = RankingDataset | PartitionedDataset
@@ -53,14 +53,23 @@ def measure(
 
     With `weights`, one a query, means are weighted.
     """
-    queries = RankedQueries(scores, data.labels, data.offsets)
+    return measure_queries(RankedQueries(scores, data.labels, data.offsets), data, metrics, weights)
+
+
+def measure_queries(
+    queries: RankedQueries,
+    data: RankingDataset,
+    metrics: Sequence[Metric],
+    weights: Vector | None = None,
+) -> tuple[Measured, ...]:
+    """Each metric of lists that may lack documents of the data, and have others."""
     measured = []
     for metric in metrics:
         values = metric.of(queries)
         if weights is None:
             baseline = zero_score_baseline(metric, data.labels, data.offsets)
         else:
-            of_zero = metric.per_query(np.zeros(len(scores)), data.labels, data.offsets)
+            of_zero = metric.per_query(np.zeros(data.n_documents), data.labels, data.offsets)
             baseline = metric.average(of_zero, weights)
         measured.append(Measured(metric, metric.average(values, weights), values, baseline))
     return tuple(measured)
@@ -79,23 +88,6 @@ def compare(a: Measured, b: Measured, seed: int = 0, weights: Vector | None = No
     own = None if weights is None else weights[counted]
     one, other = a.per_query[counted], b.per_query[counted]
     return compare_paired(one, other, seed=seed, weights=own, span=a.metric.span)
-
-
-def score_warnings(scores: Vector, data: RankingDataset) -> list[str]:
-    """What makes the figures of a ranking doubtful: ties."""
-    return tie_warnings(tied_share(scores, data.offsets), alike=bool(np.ptp(scores) == 0))
-
-
-def tie_warnings(share: float, *, alike: bool) -> list[str]:
-    """The same of the share of tied documents, and whether all scores are alike."""
-    if alike:
-        return ["all scores are equal: the figures are those of a random order"]
-    if share > 0.05:
-        return [
-            f"{share:.0%} of the documents share their score with another of the same query; "
-            "figures are expected values over the orders of tied documents"
-        ]
-    return []
 
 
 class EvaluationQueries(tuple[D, str]):

@@ -11,12 +11,10 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.runs import TrecRun
-from owpc_ltr.evaluation.evaluate import Measured, tie_warnings
-from owpc_ltr.metrics import Metric, RankedQueries, tied_share, uneven
-from owpc_ltr.models.reordering import ReorderingModel, dataset_scores
-from owpc_ltr.protocols import Model
-
-Ranking = Model | ReorderingModel | TrecRun
+from owpc_ltr.evaluation.evaluate import Measured
+from owpc_ltr.evaluation.ranked_lists import ListFacts, Ranking, list_warnings, lists_of
+from owpc_ltr.metrics import Metric, RankedQueries, uneven
+from owpc_ltr.models.reordering import ReorderingModel
 
 
 class Scored(NamedTuple):
@@ -28,15 +26,12 @@ class Scored(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """What is kept of a part: each metric's values, those of no ranker, weights, and ties."""
+    """What is kept of a part: each metric's values, those of no ranker, weights, and doubts."""
 
     values: list[Vector]
     baselines: list[Vector]
     weights: Vector
-    documents: int
-    tied: float
-    lowest: float
-    highest: float
+    facts: ListFacts
 
 
 def measure_parts(
@@ -61,21 +56,16 @@ def measure_parts(
         zero = np.concatenate([part.baselines[number] for part in parts])
         means = [metric.average(one, weights) for one in (values, zero)]
         measured.append(Measured(metric, means[0], values, means[1]))
-    tied = sum(part.tied for part in parts) / sum(part.documents for part in parts)
-    alike = min(part.lowest for part in parts) == max(part.highest for part in parts)
-    return Scored(tuple(measured), tuple(tie_warnings(tied, alike=alike)), weights)
+    told = list_warnings(ranker, [part.facts for part in parts], tell_unjudged=True)
+    return Scored(tuple(measured), tuple(told), weights)
 
 
 def _measured(ranker: Ranking, part: RankingDataset, metrics: Sequence[Metric]) -> _Part:
-    scores = dataset_scores(ranker, part)
-    queries = RankedQueries(scores, part.labels, part.offsets)
-    nothing = RankedQueries(np.zeros(len(scores)), part.labels, part.offsets)
+    lists = lists_of(ranker, part)
+    nothing = RankedQueries(np.zeros(part.n_documents), part.labels, part.offsets)
     return _Part(
-        [metric.of(queries) for metric in metrics],
+        [metric.of(lists.queries) for metric in metrics],
         [metric.of(nothing) for metric in metrics],
         part.query_importance,
-        len(scores),
-        tied_share(scores, part.offsets) * len(scores),
-        float(scores.min()),
-        float(scores.max()),
+        lists.facts,
     )

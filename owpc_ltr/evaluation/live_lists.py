@@ -104,8 +104,9 @@ class LiveLists:
         return _measure(metric, np.hstack([known, pad, below]).astype(np.float32))
 
     def _values(self, metric: Metric, labels: Grades) -> Vector:
-        """The metric, with what the lists lack below all that they have."""
-        return _measure(metric, np.hstack([labels, _rectangle(self.missed, self.missed_offsets)]))
+        """The metric, where what the lists lack was not retrieved."""
+        missed = _rectangle(self.missed, self.missed_offsets)
+        return _measure(metric, np.hstack([labels, missed]), self.depth)
 
 
 def live_lists(
@@ -156,11 +157,13 @@ def within_window(metric: Metric, window: int) -> Metric:
         return metric
 
 
-def _measure(metric: Metric, labels: Grades) -> Vector:
-    rows, depth = labels.shape
-    scores = np.tile(-np.arange(depth, dtype=np.float32), rows)
-    offsets = np.arange(rows + 1, dtype=np.int64) * depth
-    return metric.of(RankedQueries(scores, labels.ravel().astype(np.float32), offsets))
+def _measure(metric: Metric, labels: Grades, retrieved: int | None = None) -> Vector:
+    """The metric of lists of these labels, of which so many of the first were retrieved."""
+    rows, width = labels.shape
+    ranks = np.tile(np.arange(width), rows)
+    offsets = np.arange(rows + 1, dtype=np.int64) * width
+    shown = None if retrieved is None else ranks < retrieved
+    return metric.of(RankedQueries(-ranks, labels.ravel().astype(np.float32), offsets, shown))
 
 
 def _rectangle(values: Labels, offsets: NDArray[np.int64]) -> Grades:

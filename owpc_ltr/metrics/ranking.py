@@ -44,9 +44,10 @@ class Ranking:
 
     def head(self, cutoff: int | None) -> Ranking:
         """Only the runs that begin within the first `cutoff` ranks of their query."""
-        if cutoff is None:
-            return self
-        kept = self.above < cutoff
+        return self if cutoff is None else self.only(self.above < cutoff)
+
+    def only(self, kept: NDArray[np.bool_]) -> Ranking:
+        """Only these runs, below which there are none of the same query."""
         size = self.size[kept]
         labels = self.labels[np.repeat(kept, self.size) if self.tied else kept]
         return Ranking(labels, np.cumsum(size) - size, self.query[kept], self.above[kept], size)
@@ -56,14 +57,27 @@ class RankedQueries:
     """Scores and labels of whole queries; every metric reads the same ordering of them.
 
     `scores` and `labels` have one entry a document, `offsets` one more than there are queries.
+    `retrieved` marks the documents that were retrieved, without it all of them: the others have no
+    rank, whatever their scores, and count as relevant or not all the same (`ideal`, `n_relevant`).
     Raises BadInput where the arrays do not fit each other, or hold what cannot be ranked.
     """
 
-    def __init__(self, scores: NDArray[Any], labels: NDArray[Any], offsets: NDArray[Any]) -> None:
+    def __init__(
+        self,
+        scores: NDArray[Any],
+        labels: NDArray[Any],
+        offsets: NDArray[Any],
+        retrieved: NDArray[np.bool_] | None = None,
+    ) -> None:
         """Check the arrays; nothing is sorted yet."""
         self.offsets = checked_offsets(offsets, len(labels))
-        self.scores = checked_scores(scores, self.offsets)
         self.labels = _checked_labels(labels, self.offsets)
+        self.retrieved = None if retrieved is None or retrieved.all() else retrieved
+        if self.retrieved is None:
+            self.scores = checked_scores(scores, self.offsets)
+        else:
+            own = checked_scores(np.where(self.retrieved, scores, 0.0), self.offsets)
+            self.scores = _above_the_others(own, self.labels, self.retrieved)
         self.lengths = np.diff(self.offsets)
         self._rankings: dict[Ties, Ranking] = {}
 
@@ -73,12 +87,23 @@ class RankedQueries:
         return len(self.lengths)
 
     def ranking(self, ties: Ties) -> Ranking:
-        """The ranking under a tie policy, sorted once however many metrics ask for it."""
+        """The documents retrieved, ranked under a tie policy.
+
+        They are sorted once however many metrics ask for it.
+        """
         if not self._tied.any():
             ties = "file-order"
         if ties not in self._rankings:
-            self._rankings[ties] = self._rank(ties)
+            ranking = self._rank(ties)
+            if self.retrieved is not None:
+                counts = counts_by_query(self.retrieved, self.offsets)
+                ranking = ranking.only(ranking.above < counts[ranking.query])
+            self._rankings[ties] = ranking
         return self._rankings[ties]
+
+    def whole_ranking(self, ties: Ties) -> Ranking:
+        """The same, and below it the documents that were not retrieved, the best ones last."""
+        return self.ranking(ties) if self.retrieved is None else self._rank(ties)
 
     @cached_property
     def ideal(self) -> Ranking:
@@ -153,6 +178,16 @@ def checked_scores(scores: NDArray[Any], offsets: IntVector) -> NDArray[Any]:
             f"order ({missing.sum()} such scores in all): mend the model or its features"
         )
     return scores
+
+
+def _above_the_others(
+    scores: NDArray[Any], labels: Labels, retrieved: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """Scores in the order of the documents retrieved, below these the others, by falling label."""
+    own = np.empty(len(labels))
+    own[retrieved] = np.unique(scores[retrieved], return_inverse=True)[1]
+    own[~retrieved] = -1.0 - np.unique(labels[~retrieved], return_inverse=True)[1]
+    return own
 
 
 def _checked_labels(labels: NDArray[Any], offsets: IntVector) -> Labels:

@@ -23,13 +23,13 @@ Contribute = Callable[[Matrix], Vector]
 class Moved:
     """A document: its rank now and before, its grade, and what speaks for it or against it.
 
-    Ranks count from 1. `why` has names and amounts, by which the score differs from the mean of
-    the list, the largest first.
+    Ranks count from 1; None where a run did not retrieve the document. `why` has names and amounts,
+    by which the score differs from the mean of the list, the largest first.
     """
 
     document: str
     title: str
-    rank: int
+    rank: int | None
     before: int | None
     grade: float | None
     why: tuple[tuple[str, float], ...] = ()
@@ -65,12 +65,14 @@ def moved_documents(
     """The documents of a query worth showing, by all scores before and after.
 
     They are the first ones now, and of those that fell from the first places the most relevant.
+    Scores are NaN where a run did not retrieve the document.
     """
     start, end = int(data.offsets[query]), int(data.offsets[query + 1])
     before, after = (_ranks(one[start:end]) for one in scores)
     grades = data.labels[start:end]
-    now = np.flatnonzero(after <= FIRST)
-    lost = np.flatnonzero((before <= FIRST) & (after > FIRST))
+    there = [~np.isnan(one[start:end]) for one in scores]
+    now = np.flatnonzero((after <= FIRST) & there[1])
+    lost = np.flatnonzero((before <= FIRST) & there[0] & ((after > FIRST) | ~there[1]))
     lost = lost[np.lexsort((before[lost], -grades[lost]))][:_LOST]
     shown = np.concatenate([now, lost])
     shown = shown[np.argsort(after[shown])]
@@ -79,8 +81,8 @@ def moved_documents(
         Moved(
             _document(data, start, place),
             _title(data, start + place),
-            int(after[place]),
-            int(before[place]),
+            int(after[place]) if there[1][place] else None,
+            int(before[place]) if there[0][place] else None,
             float(grades[place]),
             why(place),
         )

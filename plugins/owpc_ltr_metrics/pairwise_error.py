@@ -19,6 +19,7 @@ from owpc_ltr.metrics.ragged import divide_defined
 class PairwiseError(Metric):
     """pairs of different labels in the wrong order, over all such pairs (Burges 2006).
 
+    A pair whose better document was not retrieved is in the wrong order.
     A query without pairs would lower a mean of errors: it is left out unless asked for.
     """
 
@@ -31,7 +32,7 @@ class PairwiseError(Metric):
 
     def values(self, queries: RankedQueries) -> Vector:
         """Misordered pairs over pairs; a tied pair is wrong in half of the orders."""
-        ranking = queries.ranking(self.ties)
+        ranking = queries.whole_ranking(self.ties)
         levels, codes = np.unique(ranking.labels, return_inverse=True)
         wrong = np.zeros(queries.n_queries, dtype=np.int64)
         pairs = np.zeros(queries.n_queries, dtype=np.int64)

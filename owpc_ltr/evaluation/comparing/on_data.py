@@ -17,12 +17,10 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.runs import RankedDocuments, TrecRun
-from owpc_ltr.evaluation.evaluate import tie_warnings
-from owpc_ltr.metrics import Metric, RankedQueries, tied_share, uneven
-from owpc_ltr.models.reordering import ReorderingModel, dataset_scores
-from owpc_ltr.protocols import Model
+from owpc_ltr.evaluation.ranked_lists import ListFacts, Ranking, list_warnings, lists_of
+from owpc_ltr.metrics import Metric, RankedQueries, uneven
+from owpc_ltr.models.reordering import ReorderingModel
 
-Ranking = Model | ReorderingModel | TrecRun
 Rankers = Mapping[str, Ranking]
 
 
@@ -49,11 +47,7 @@ class _Seen(NamedTuple):
     """What is kept of a ranker on a part."""
 
     values: RankerValues
-    documents: int
-    absent: int
-    tied: float
-    lowest: float
-    highest: float
+    facts: ListFacts
 
 
 class _Part(NamedTuple):
@@ -105,46 +99,17 @@ def _measured(
 
 
 def _seen(ranker: Ranking, data: RankingDataset, metrics: Sequence[Metric], unjudged: str) -> _Seen:
-    if isinstance(ranker, TrecRun):
-        found = ranker.ranked(data)
-        scores, absent = found.scores, found.absent
-        values = _of_run(ranker, found, data, metrics, unjudged)
-    else:
-        scores, absent = dataset_scores(ranker, data), 0
-        queries = RankedQueries(scores, data.labels, data.offsets)
-        values = RankerValues([metric.of(queries) for metric in metrics], None)
-    tied = tied_share(scores, data.offsets) * len(scores)
-    return _Seen(values, len(scores), absent, tied, float(scores.min()), float(scores.max()))
-
-
-def _of_run(
-    run: TrecRun,
-    found: RankedDocuments,
-    data: RankingDataset,
-    metrics: Sequence[Metric],
-    unjudged: str,
-) -> RankerValues:
-    shares = [_unjudged_share(run, found, data.n_queries, top_of(metric)) for metric in metrics]
-    if unjudged == "condensed":
-        queries = RankedQueries(found.scores, data.labels, data.offsets)
-    else:
-        queries = _whole_lists(run, found, data)
-    values = [metric.of(queries) for metric in metrics]
+    lists = lists_of(ranker, data, condensed=unjudged == "condensed")
+    values = [metric.of(lists.queries) for metric in metrics]
+    if lists.found is None or not isinstance(ranker, TrecRun):
+        return _Seen(RankerValues(values, None), lists.facts)
+    shares = [
+        _unjudged_share(ranker, lists.found, data.n_queries, top_of(metric)) for metric in metrics
+    ]
     if unjudged == "skip":
         for of_metric, share in zip(values, shares, strict=True):
             of_metric[share > 0] = np.nan
-    return RankerValues(values, shares)
-
-
-def _whole_lists(run: TrecRun, found: RankedDocuments, data: RankingDataset) -> RankedQueries:
-    """The judged documents of each query, and the run's others as irrelevant ones."""
-    rows, query = found.rows[~found.judged], found.query[~found.judged]
-    scores = np.concatenate([found.scores, run.scores[rows]])
-    labels = np.concatenate([data.labels, np.zeros(len(rows), np.float32)])
-    of = np.concatenate([np.repeat(np.arange(data.n_queries), np.diff(data.offsets)), query])
-    order = np.argsort(of, kind="stable")
-    ends = np.cumsum(np.bincount(of, minlength=data.n_queries))
-    return RankedQueries(scores[order], labels[order], np.append(0, ends))
+    return _Seen(RankerValues(values, shares), lists.facts)
 
 
 def _unjudged_share(
@@ -165,16 +130,7 @@ def _unjudged_share(
 
 def _joined(ranker: Ranking, parts: Sequence[_Seen]) -> RankerValues:
     """The values of all parts, and what makes them doubtful."""
-    documents, absent = sum(one.documents for one in parts), sum(one.absent for one in parts)
-    if isinstance(ranker, TrecRun) and absent == documents:
-        raise ranker.of_other_data(documents)
-    tied = sum(one.tied for one in parts) / documents
-    alike = min(one.lowest for one in parts) == max(one.highest for one in parts)
-    warnings = tie_warnings(0.0 if absent else tied, alike=alike)
-    if absent:
-        warnings.append(
-            f"{absent:,} of {documents:,} documents are not in it: they rank last, tied"
-        )
+    warnings = list_warnings(ranker, [one.facts for one in parts])
     values = [np.concatenate(one) for one in zip(*(p.values.values for p in parts), strict=True)]
     shares = [one.values.unjudged for one in parts if one.values.unjudged is not None]
     joined = [np.concatenate(one) for one in zip(*shares, strict=True)] if shares else None

@@ -37,6 +37,7 @@ def conventions(found: Figures) -> list[str]:
         told.insert(0, "means, differences and tests are weighted by the importance of queries")
     if any(ranker.unjudged is not None for ranker in found.rankers):
         told.append(UNJUDGED[found.unjudged])
+        told.append("judged documents that a list lacks count as not retrieved (trec_eval -c)")
     return told
 
 

@@ -24,7 +24,8 @@ class Convention:
 
     `depth`: how many ranks count where no cutoff is given, None for all. `per_cutoff`: MAP at k is
     over the relevant documents that k ranks can hold. `single`: scores are in single precision.
-    `lone`: whether lists of one document count. `weighted`: whether queries count by importance.
+    `lone`: whether lists of one document count. `absent`: whether queries that a run lacks count.
+    `weighted`: whether queries count by importance.
     """
 
     gain: Gain = "exponential"
@@ -37,6 +38,7 @@ class Convention:
     empty: Empty = "zero"
     short: Short = "normal"
     lone: bool = True
+    absent: bool = True
     weighted: bool = False
 
     def words(self, name: str, metric: Metric) -> str:
@@ -63,6 +65,9 @@ class Convention:
                 f"{'count 0' if value == 'zero' else 'are as any others'}"
             ),
             "lone": lambda: f"lists of one document {'count' if value else 'are left out'}",
+            "absent": lambda: (
+                f"queries that the run lacks {'count 0' if value else 'are left out (-c: count 0)'}"
+            ),
             "weighted": lambda: (
                 "queries count by their importance" if value else "queries count alike"
             ),

@@ -10,14 +10,13 @@ import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.reconciling.conventions import FIELDS, Convention, convention_of
 from owpc_ltr.evaluation.reconciling.libraries import LIBRARIES, Library
-from owpc_ltr.evaluation.reconciling.values import Ranked, ranked, values_by
+from owpc_ltr.evaluation.reconciling.values import Ranked, queries_of, ranked, values_by
 from owpc_ltr.metrics import Metric
 from owpc_ltr.metrics.importance import uneven
-from owpc_ltr.metrics.ragged import best_first
-from owpc_ltr.metrics.ties import tied_with_previous
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,9 @@ class Reconciled:
     """Our figure, and what others print of the same ranking.
 
     `empty` counts the queries where the metric is undefined, `tied` those with tied scores, `lone`
-    those of one document.
+    those of one document, `absent` those that a run lacks; `missing` the judged documents that it
+    lacks, `unjudged` its documents that are not judged. Where documents are missing, `elsewhere`
+    has only what takes such runs.
     """
 
     metric: str
@@ -56,6 +57,9 @@ class Reconciled:
     empty: int
     tied: int
     lone: int
+    absent: int
+    missing: int
+    unjudged: int
     elsewhere: tuple[Elsewhere, ...]
 
     def as_dict(self) -> dict[str, Any]:
@@ -63,10 +67,10 @@ class Reconciled:
         return asdict(self)
 
 
-def reconcile(scores: Vector, data: RankingDataset, metric: Metric) -> Reconciled:
-    """What each library would print for these scores, one a document of the data.
+def reconcile(ranking: Vector | TrecRun, data: RankingDataset, metric: Metric) -> Reconciled:
+    """What each library would print for these scores, one a document of the data, or for a run.
 
-    Raises UsageError for a metric that is neither NDCG nor MAP.
+    Raises UsageError for a metric that is neither NDCG nor MAP, BadInput for a run of other data.
     """
     known = sorted({library.metric for library in LIBRARIES})
     if metric.name not in known:
@@ -74,7 +78,8 @@ def reconcile(scores: Vector, data: RankingDataset, metric: Metric) -> Reconcile
             f"other libraries' conventions are known for {' and '.join(known)}, not for "
             f"'{metric.name}': give --metric ndcg@10, or map"
         )
-    given = ranked(scores, data)
+    given = ranked(ranking, data)
+    missing = int(np.isnan(given.scores).sum())
     weights = uneven(data.query_weights)
     ours = convention_of(metric, weighted=weights is not None)
     value = _mean(ours, metric, given, weights)
@@ -86,16 +91,20 @@ def reconcile(scores: Vector, data: RankingDataset, metric: Metric) -> Reconcile
         n_queries=data.n_queries,
         empty=int(undefined.sum()),
         tied=_tied_queries(given),
-        lone=int((np.diff(data.offsets) == 1).sum()),
+        lone=int((np.diff(given.offsets) == 1).sum()),
+        absent=int(given.absent.sum()),
+        missing=missing,
+        unjudged=len(given.scores) - data.n_documents,
         elsewhere=tuple(
-            _elsewhere(library, ours, metric, given, weights) for library in _of(metric)
+            _elsewhere(library, ours, metric, given, weights) for library in _of(metric, missing)
         ),
     )
 
 
-def _of(metric: Metric) -> Iterator[Library]:
+def _of(metric: Metric, missing: int) -> Iterator[Library]:
     for library in LIBRARIES:
         unfit = library.needs_none if metric.cutoff else library.needs_cutoff
+        unfit |= missing > 0 and not library.takes_runs
         if library.metric == metric.name and not unfit:
             yield library
 
@@ -106,7 +115,7 @@ def _elsewhere(
     theirs = replace(Convention(relevant_above=ours.relevant_above), **library.differs)
     steps, now, value = [], ours, _mean(ours, metric, given, weights)
     for name in FIELDS:
-        if getattr(now, name) == getattr(theirs, name) or not _matters(name, metric, theirs):
+        if getattr(now, name) == getattr(theirs, name) or not _matters(name, metric, theirs, given):
             continue
         now = replace(now, **{name: getattr(theirs, name)})
         after = _mean(now, metric, given, weights)
@@ -114,11 +123,14 @@ def _elsewhere(
         value = after
     at = "" if metric.cutoff is None else f"@{metric.cutoff}"
     call = library.call.replace("{k}", str(metric.cutoff)).replace("{at}", at)
+    call += "" if given.same_queries else library.for_others
     return Elsewhere(library.name, call, value, tuple(steps))
 
 
-def _matters(name: str, metric: Metric, theirs: Convention) -> bool:
+def _matters(name: str, metric: Metric, theirs: Convention, given: Ranked) -> bool:
     """Whether a metric has a use for this field of a convention."""
+    if name == "absent":
+        return bool(given.absent.any())
     if name in {"gain", "discount"}:
         return metric.name == "ndcg"
     if name == "relevant_above":
@@ -139,7 +151,5 @@ def _mean(convention: Convention, metric: Metric, given: Ranked, weights: Vector
 
 def _tied_queries(given: Ranked) -> int:
     """How many queries have tied scores."""
-    query = np.repeat(np.arange(len(given.offsets) - 1), np.diff(given.offsets))
-    order = best_first(given.scores, given.offsets)
-    tied = tied_with_previous(given.scores[order], given.offsets)
-    return len(np.unique(query[tied]))
+    ranking = queries_of(given).ranking("expected")
+    return len(np.unique(ranking.query[ranking.size > 1]))

@@ -48,7 +48,7 @@ def _documents(example: Example) -> Table:
 
 
 def _moved(one: Moved) -> str:
-    if one.before is None or one.before == one.rank:
+    if one.rank is None or one.before is None or one.before == one.rank:
         return "–"
     steps = one.before - one.rank
     return f"▲ {steps}" if steps > 0 else f"▼ {-steps}"
