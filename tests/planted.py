@@ -154,6 +154,34 @@ def swapped(data: RankingDataset) -> RankingDataset:
     return replace(data, features=features)
 
 
+def stands_twice(data: RankingDataset) -> RankingDataset:
+    """The best document of every fifth query once more, as an irrelevant one, or the reverse."""
+    chosen = np.arange(0, data.n_queries, 5)
+    rows = data.offsets[chosen]
+    ends = data.offsets[chosen + 1]
+    order = np.insert(np.arange(data.n_documents), ends, rows)
+    labels = np.insert(data.labels, ends, np.where(data.labels[rows] > 0, 0, data.labels.max()))
+    sizes = np.diff(data.offsets)
+    sizes[chosen] += 1
+    return replace(
+        data,
+        features=data.features[order],
+        labels=labels.astype(np.float32),
+        offsets=np.concatenate(([0], np.cumsum(sizes))),
+        comments=None,
+        document_ids=None if data.document_ids is None else data.document_ids.take(pa.array(order)),
+    )
+
+
+def coded(data: RankingDataset) -> RankingDataset:
+    """The grade as a code that neither rises nor falls with it, a little noisy."""
+    noise = np.random.default_rng(5).normal(size=data.n_documents)
+    levels = np.unique(data.labels)
+    codes = (np.arange(len(levels)) * 2 + 1) % (len(levels) + 1 - len(levels) % 2)
+    code = codes[np.searchsorted(levels, data.labels)]
+    return with_column(data, "bucket", (code + 0.05 * noise).astype(np.float32))
+
+
 def far_apart(data: RankingDataset) -> tuple[int, int]:
     """Two columns of which hardly a value of one lies among those of the other."""
     columns = telling(data)
@@ -168,6 +196,8 @@ FAULTS: dict[str, tuple[Fault, str]] = {
     "split query text": (split_query, "split-leak"),
     "shuffled labels": (shuffled, "shuffled-labels"),
     "missing spike": (missing_spike, "missing-spike"),
+    "coded grade": (coded, "leak"),
+    "document twice": (stands_twice, "contradicting-grades"),
     "grade typo": (grade_typo, "grade-typo"),
     "unit change": (unit_change, "unit-change"),
     "one-document queries": (one_document, "one-document-queries"),

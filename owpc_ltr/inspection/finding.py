@@ -18,6 +18,7 @@ CHECKS = (
     "never-retrieved",
     "worse-than-random",
     "sampled-negatives",
+    "contradicting-grades",
     "grade-typo",
     "swapped-columns",
     "unit-change",

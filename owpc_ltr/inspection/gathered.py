@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.columns import ColumnFacts, column_facts, facts_together
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.inspection.contradictions import contradicting
 from owpc_ltr.inspection.identity import Identities, identities_of
 from owpc_ltr.inspection.sample import Data
 from owpc_ltr.inspection.tails import Limits, Tails
@@ -42,6 +43,8 @@ class Gathered:
     grades: Counter[float] = field(default_factory=Counter)
     grade_ids: dict[float, list[str]] = field(default_factory=dict)
     grade_rows: dict[float, tuple[str, int]] = field(default_factory=dict)
+    contradicting: int = 0
+    contradicting_ids: list[str] = field(default_factory=list)
     alike: int = 0
     alike_ids: list[str] = field(default_factory=list)
     single_ids: list[str] = field(default_factory=list)
@@ -100,6 +103,9 @@ class Gathered:
                 self.grade_ids[grade].append(part.query_ids[query].as_py())
         highest = np.maximum.reduceat(part.labels, part.offsets[:-1])
         lowest = np.minimum.reduceat(part.labels, part.offsets[:-1])
+        again = np.searchsorted(part.offsets, contradicting(part), side="right") - 1
+        self.contradicting += len(again)
+        _name(self.contradicting_ids, part, np.bincount(again, minlength=part.n_queries) > 0)
         alike = (highest == lowest) & (sizes > 1)
         self.alike += int(alike.sum())
         _name(self.alike_ids, part, alike)

@@ -40,7 +40,7 @@ def content_digests(data: RankingDataset) -> tuple[Digests, Digests]:
 
     The order of the documents is all one. 0 where no document differs from another.
     """
-    rows, starts = _row_digests(data.features), data.offsets[:-1]
+    rows, starts = row_digests(data.features), data.offsets[:-1]
     graded = _mixed(rows ^ (data.labels + np.float32(0)).view(np.uint32).astype(np.uint64))
     differ = np.minimum.reduceat(rows, starts) != np.maximum.reduceat(rows, starts)
     sums = (np.add.reduceat(each, starts) for each in (rows, graded))
@@ -72,7 +72,7 @@ def _texts(part: RankingDataset) -> Digests:
     return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
 
 
-def _row_digests(features: NDArray[np.float32]) -> Digests:
+def row_digests(features: NDArray[np.float32]) -> Digests:
     """A number for each row, from the bits of its values; all NaN are one, and so are the zeros."""
     rows, columns = features.shape
     factors = _mixed(np.arange(1, columns + 1, dtype=np.uint64)) | np.uint64(1)

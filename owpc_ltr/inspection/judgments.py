@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.evaluation.judgment_checks import judgment_doubts
+from owpc_ltr.evaluation.judgment_checks import judgment_doubts, shares_right
 from owpc_ltr.evaluation.verdict import Doubt
 from owpc_ltr.inspection import thresholds
 from owpc_ltr.inspection.finding import WARNING, Finding
 from owpc_ltr.inspection.sample import sampled
+
+_CODED_DOCUMENTS = 10_000
+_FEWEST_PAIRS = 1_000
+_QUANTILES = np.linspace(0, 1, thresholds.LEAK_BINS + 1)[1:-1]
 
 
 def harmful_judgments(
@@ -21,9 +27,14 @@ def harmful_judgments(
     copies = grade_copies(sampled(data, thresholds.SAMPLE_DOCUMENTS))
     for name in copies:
         yield _copy(name)
+    told = set(copies)
     for doubt in judgment_doubts(data, text_features):
-        if not set(doubt.columns) & set(copies):
+        if not set(doubt.columns) & told:
             yield _of(doubt)
+            told.update(doubt.columns)
+    for name in grade_codes(data):
+        if name not in told:
+            yield _code(name)
 
 
 def grade_copies(data: RankingDataset) -> list[str]:
@@ -44,6 +55,55 @@ def grade_copies(data: RankingDataset) -> list[str]:
     rises, falls = (high[:-1] < low[1:]).all(axis=0), (low[:-1] > high[1:]).all(axis=0)
     found = np.logical_or(rises, falls)
     return [data.feature_names[column] for column in np.flatnonzero(found).tolist()]
+
+
+def grade_codes(data: RankingDataset) -> list[str]:
+    """The columns that know the grade by some function of their values, rising or not.
+
+    The function is the mean grade of what has about the same value in the other half of the
+    queries, so that a column of chance has half of the pairs right.
+    """
+    data = sampled(data, _CODED_DOCUMENTS)
+    relevant = np.add.reduceat(data.labels > 0, data.offsets[:-1], dtype=np.int64)
+    pairs = relevant * (np.diff(data.offsets) - relevant)
+    few = (pairs > 0).sum() < thresholds.FEWEST_QUERIES or pairs.sum() < _FEWEST_PAIRS
+    if few or not data.n_features:
+        return []
+    half = np.random.default_rng(0).permutation(data.n_queries) % 2
+    side = np.repeat(half, np.diff(data.offsets))
+    decoded = np.column_stack([_decoded(column, data.labels, side) for column in data.features.T])
+    right = shares_right(replace(data, features=decoded.astype(np.float32)))
+    return [data.feature_names[c] for c in np.flatnonzero(right > thresholds.SEPARATED).tolist()]
+
+
+def _decoded(
+    values: NDArray[np.float32], labels: NDArray[np.float32], side: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Of each document the mean grade of those of the other half in the bin of its value."""
+    there = values[~np.isnan(values)]
+    inner = np.quantile(there, _QUANTILES, method="inverted_cdf") if len(there) else there
+    bins = 1 + np.searchsorted(np.unique(inner), values, side="left")
+    bins[np.isnan(values)] = 0
+    cells, width = side * (len(inner) + 2) + bins, len(inner) + 2
+    counts = np.bincount(cells, minlength=2 * width)
+    sums = np.bincount(cells, labels, minlength=2 * width)
+    mean = np.divide(
+        sums, counts, out=np.full(2 * width, labels.mean(dtype=float)), where=counts > 0
+    )
+    decoded: NDArray[np.float64] = mean[(1 - side) * width + bins]
+    return decoded
+
+
+def _code(name: str) -> Finding:
+    return Finding(
+        "leak",
+        WARNING,
+        name,
+        f"'{name}' is a code of the grade: what grade other queries have at its values tells more "
+        f"than {thresholds.SEPARATED:.0%} of the pairs",
+        "leave it out: it was made from the judgments, and will not be there in a search",
+        (name,),
+    )
 
 
 def _copy(name: str) -> Finding:

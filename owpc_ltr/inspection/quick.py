@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.inspection.contradictions import contradicting_grades
 from owpc_ltr.inspection.contrast import queries_without_contrast
 from owpc_ltr.inspection.duplicates import duplicate_columns
 from owpc_ltr.inspection.finding import WARNING, Finding, worst_first
@@ -36,6 +37,9 @@ def warnings_after_log(data: RankingDataset) -> list[str]:
 def checks_of_values(found: Gathered, tails: Tails, sample: Sample) -> Iterator[Finding]:
     """The checks that one pass over all rows, and a few of these, decide."""
     names = sample.data.feature_names
+    yield from contradicting_grades(
+        sample.data, found.contradicting, found.contradicting_ids, found.documents
+    )
     yield from grade_typos(found)
     yield from queries_without_contrast(found)
     yield from missing_values(found, sample, names)
