@@ -182,6 +182,31 @@ def coded(data: RankingDataset) -> RankingDataset:
     return with_column(data, "bucket", (code + 0.05 * noise).astype(np.float32))
 
 
+def reversed_tail(data: RankingDataset) -> RankingDataset:
+    """The best grade is the lowest in the last third of the queries: another rater's scale."""
+    turned = data.labels.max() - data.labels
+    labels = np.where(last_rows(data, 0.35), turned, data.labels)
+    return replace(data, labels=labels.astype(np.float32))
+
+
+def shuffled_tail(data: RankingDataset) -> RankingDataset:
+    """Labels joined to the wrong rows of their query in the last two fifths."""
+    query = np.repeat(np.arange(data.n_queries), np.diff(data.offsets))
+    order = np.lexsort((np.random.default_rng(6).random(len(query)), query))
+    labels = np.where(last_rows(data, 0.4), data.labels[order], data.labels)
+    return replace(data, labels=labels.astype(np.float32))
+
+
+def scattered(data: RankingDataset, share: float, *, reverse: bool) -> RankingDataset:
+    """The same in so many queries, in no order."""
+    rng = np.random.default_rng(7)
+    query = np.repeat(np.arange(data.n_queries), np.diff(data.offsets))
+    order = np.lexsort((rng.random(len(query)), query))
+    other = data.labels.max() - data.labels if reverse else data.labels[order]
+    chosen = (rng.random(data.n_queries) < share)[query]
+    return replace(data, labels=np.where(chosen, other, data.labels).astype(np.float32))
+
+
 def far_apart(data: RankingDataset) -> tuple[int, int]:
     """Two columns of which hardly a value of one lies among those of the other."""
     columns = telling(data)
@@ -194,6 +219,8 @@ FAULTS: dict[str, tuple[Fault, str]] = {
     "duplicate": (duplicate, "duplicate-column"),
     "leak": (leak, "leak"),
     "split query text": (split_query, "split-leak"),
+    "reversed grades": (reversed_tail, "inverted-labels"),
+    "partly shuffled": (shuffled_tail, "partly-shuffled-labels"),
     "shuffled labels": (shuffled, "shuffled-labels"),
     "missing spike": (missing_spike, "missing-spike"),
     "coded grade": (coded, "leak"),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 
@@ -13,8 +15,10 @@ import owpc_ltr as ltr
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.inspection import inspecting
 from owpc_ltr.inspection.finding import CHECKS
+from owpc_ltr.inspection.label_agreement import label_agreement
 from owpc_ltr.inspection.quick import warnings_after_log, warnings_before_training
-from tests.planted import FAULTS, clean
+from owpc_ltr.inspection.sample import take_sample
+from tests.planted import FAULTS, clean, scattered, with_column
 from tests.test_dataset_file import datasets
 
 REAL = ("letor2-ohsumed", "letor3-ohsumed")
@@ -52,6 +56,83 @@ def test_a_fault_in_real_judgments_raises_its_own_warning_and_no_other(
 ) -> None:
     plant, check = FAULTS[fault]
     assert warned(plant(real)) == [check]
+
+
+def strong(queries: int, seed: int = 0) -> RankingDataset:
+    """Clean data with a feature that orders most pairs right."""
+    data = clean(queries, seed)
+    noise = np.random.default_rng(seed + 50).normal(size=data.n_documents)
+    return with_column(data, "tuned", (data.labels + noise).astype(np.float32))
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3])
+def test_labels_reversed_in_some_queries_in_no_order_are_found(share: float) -> None:
+    for data in (clean(1000), strong(200)):
+        (found,) = ltr.inspect(scattered(data, share, reverse=True), training=False).warnings
+        assert found.check == "inverted-labels"
+        told = float(re.search(r"in about (\d+)% of the queries", found.message).group(1))  # type: ignore[union-attr]
+        assert abs(told / 100 - share) < 0.07
+
+
+@pytest.mark.parametrize("share", [0.35, 0.5])
+def test_labels_shuffled_in_some_queries_in_no_order_are_found(share: float) -> None:
+    (found,) = ltr.inspect(scattered(strong(400), share, reverse=False), training=False).warnings
+    assert found.check == "partly-shuffled-labels"
+
+
+def test_labels_reversed_or_shuffled_in_real_queries_in_no_order_are_found(
+    real: RankingDataset,
+) -> None:
+    assert warned(scattered(real, 0.3, reverse=True)) == ["inverted-labels"]
+    assert warned(scattered(real, 0.5, reverse=False)) == ["partly-shuffled-labels"]
+
+
+def test_queries_that_differ_in_how_well_they_are_known_are_no_fault() -> None:
+    """Of one in a thousand sets of clean data it is said; here of none."""
+    for seed in range(10):
+        data = clean(120, seed)
+        rng = np.random.default_rng(seed)
+        worth = rng.uniform(0, 2, data.n_queries).repeat(np.diff(data.offsets))
+        known = data.labels * worth + rng.normal(size=data.n_documents)
+        mixed = with_column(data, "known", known.astype(np.float32))
+        for one in (data, mixed, FAULTS["shuffled labels"][0](data)):
+            assert list(label_agreement(take_sample({"": one}))) == []
+
+
+@pytest.mark.parametrize(
+    "fault", ["document twice", "coded grade", "reversed grades", "partly shuffled"]
+)
+def test_train_tells_of_faults_in_labels_too(fault: str) -> None:
+    plant, check = FAULTS[fault]
+    data = plant(clean())
+    (found,) = (one for one in ltr.inspect(data, training=False).warnings if one.check == check)
+    assert found.line in warnings_before_training(data)
+    assert warnings_before_training(clean()) == []
+
+
+def test_a_document_twice_under_one_grade_is_no_contradiction() -> None:
+    data = clean()
+    twice = FAULTS["document twice"][0](data)
+    added = np.flatnonzero(np.diff(twice.offsets) > np.diff(data.offsets))
+    labels = twice.labels.copy()
+    labels[twice.offsets[added + 1] - 1] = labels[twice.offsets[added]]
+    assert warned(replace(twice, labels=labels)) == []
+
+
+def test_documents_of_other_ids_may_have_the_same_features() -> None:
+    """As those of OHSUMED, of which seven hundred have the features of another one."""
+    twice = FAULTS["document twice"][0](clean())
+    ids = pa.array([f"d{row}" for row in range(twice.n_documents)])
+    assert warned(replace(twice, document_ids=ids)) == []
+
+
+def test_real_documents_without_ids_raise_no_warning(real: RankingDataset) -> None:
+    plain = replace(real, document_ids=None)
+    assert [one.check for one in ltr.inspect(plain, training=False).warnings] == []
+    twice = FAULTS["document twice"][0](plain)
+    # A document of which the query finds little cannot be told from others.
+    copies = ltr.inspect(FAULTS["document twice"][0](twice), training=False).warnings
+    assert {one.check for one in copies} <= {"contradicting-grades"}
 
 
 def test_real_files_side_by_side_raise_no_warning(shared_data: Path) -> None:

@@ -14,6 +14,8 @@ CHECKS = (
     "split-leak",
     "leak",
     "shuffled-labels",
+    "inverted-labels",
+    "partly-shuffled-labels",
     "canary",
     "never-retrieved",
     "worse-than-random",

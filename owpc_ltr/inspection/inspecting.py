@@ -18,6 +18,7 @@ from owpc_ltr.inspection.figures import Canary, DataFigures, FeatureRow, Learnin
 from owpc_ltr.inspection.finding import NOTE, WARNING, Finding, worst_first
 from owpc_ltr.inspection.gathered import Gathered, gather
 from owpc_ltr.inspection.judgments import harmful_judgments
+from owpc_ltr.inspection.label_agreement import label_agreement
 from owpc_ltr.inspection.learner import Learn, default_learner
 from owpc_ltr.inspection.learning_curve import FEWEST, cells_read, learning_curve
 from owpc_ltr.inspection.moved import moved_columns
@@ -58,6 +59,7 @@ def inspect(named: Mapping[str, Data], run: Run, trials: Trials | None = None) -
     findings = [
         *same_queries(found.identities, list(named)),
         *harmful_judgments(sample.data),
+        *label_agreement(sample),
         *constant_columns(found.columns, sample.data.feature_names),
         *checks_of_values(found, tails, sample),
         *_moved(sample),
@@ -73,9 +75,11 @@ def inspect(named: Mapping[str, Data], run: Run, trials: Trials | None = None) -
 
 def _unexplained(findings: list[Finding]) -> list[Finding]:
     """The findings without those that follow from another: of shuffled labels no order is right."""
-    if any(one.check == "shuffled-labels" and one.severity == WARNING for one in findings):
-        return [one for one in findings if one.check != "worse-than-random"]
-    return findings
+    warned = {one.check for one in findings if one.severity == WARNING}
+    of_some = warned & {"inverted-labels", "partly-shuffled-labels"}
+    explained = {"worse-than-random"} if of_some or "shuffled-labels" in warned else set()
+    explained |= {"shuffled-labels"} if of_some else set()
+    return [one for one in findings if one.check not in explained]
 
 
 def _check_alike(named: Mapping[str, Data]) -> None:

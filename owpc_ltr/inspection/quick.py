@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+import numpy as np
+
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.inspection.contradictions import contradicting_grades
 from owpc_ltr.inspection.contrast import queries_without_contrast
@@ -12,6 +14,7 @@ from owpc_ltr.inspection.finding import WARNING, Finding, worst_first
 from owpc_ltr.inspection.gathered import Gathered, gather
 from owpc_ltr.inspection.grades import grade_typos
 from owpc_ltr.inspection.judgments import harmful_judgments
+from owpc_ltr.inspection.label_agreement import label_agreement
 from owpc_ltr.inspection.missing import missing_values
 from owpc_ltr.inspection.outliers import outliers
 from owpc_ltr.inspection.sample import Sample, take_sample
@@ -26,12 +29,23 @@ def warnings_before_training(
 
     Constant columns are told after training, of all that was trained on.
     """
-    return _lines([*harmful_judgments(data, text_features), *_of_values(data)])
+    if data.n_queries < FEWEST_QUERIES or not data.n_features:
+        return _lines([*harmful_judgments(data, text_features)])
+    sample = take_sample({"": data})
+    agreement = [] if np.isinf(sample.data.features).any() else [*label_agreement(sample)]
+    harmful = [
+        one
+        for one in harmful_judgments(data, text_features)
+        if not (agreement and one.check == "worse-than-random")
+    ]
+    return _lines([*harmful, *agreement, *_of_values(data, sample)])
 
 
 def warnings_after_log(data: RankingDataset) -> list[str]:
     """What is wrong with the values that were logged; `train` tells of judgments."""
-    return _lines(_of_values(data))
+    if data.n_queries < FEWEST_QUERIES or not data.n_features:
+        return []
+    return _lines(_of_values(data, take_sample({"": data})))
 
 
 def checks_of_values(found: Gathered, tails: Tails, sample: Sample) -> Iterator[Finding]:
@@ -47,11 +61,8 @@ def checks_of_values(found: Gathered, tails: Tails, sample: Sample) -> Iterator[
     yield from duplicate_columns(found.digests, found.columns, sample.data.features, names)
 
 
-def _of_values(data: RankingDataset) -> list[Finding]:
-    if data.n_queries < FEWEST_QUERIES or not data.n_features:
-        return []
+def _of_values(data: RankingDataset, sample: Sample) -> list[Finding]:
     named = {"": data}
-    sample = take_sample(named)
     found, tails = gather(named, limits_of(sample.data.features, data.n_documents), identify=False)
     return list(checks_of_values(found, tails, sample))
 
