@@ -122,6 +122,15 @@ def unit_change(data: RankingDataset) -> RankingDataset:
     return without(data, column, (data.features[:, column] * factor).astype(np.float32))
 
 
+def offset_change(data: RankingDataset) -> RankingDataset:
+    """Degrees Fahrenheit for Celsius, so to speak, in the last two fifths."""
+    column = telling(data)[1]
+    values = data.features[:, column]
+    other = 0.5 * values + 4 * np.nanstd(values, dtype=np.float64)
+    moved = np.where(last_rows(data, 0.4), other, values)
+    return without(data, column, moved.astype(np.float32))
+
+
 def one_document(data: RankingDataset) -> RankingDataset:
     """Every fifth query with its first document alone."""
     sizes = np.diff(data.offsets)
@@ -155,18 +164,23 @@ def swapped(data: RankingDataset) -> RankingDataset:
 
 
 def stands_twice(data: RankingDataset) -> RankingDataset:
-    """The best document of every fifth query once more, as an irrelevant one, or the reverse."""
-    chosen = np.arange(0, data.n_queries, 5)
-    rows = data.offsets[chosen]
-    ends = data.offsets[chosen + 1]
+    """The first document of every fifth query once more, as an irrelevant one, or the reverse."""
+    rows = data.offsets[np.arange(0, data.n_queries, 5)]
+    return with_copies(data, rows, np.where(data.labels[rows] > 0, 0, data.labels.max()))
+
+
+def with_copies(
+    data: RankingDataset, rows: NDArray[np.int64], grades: NDArray[np.float32]
+) -> RankingDataset:
+    """These documents once more, at the end of their queries, with other grades."""
+    queries = np.searchsorted(data.offsets, rows, side="right") - 1
+    ends = data.offsets[queries + 1]
     order = np.insert(np.arange(data.n_documents), ends, rows)
-    labels = np.insert(data.labels, ends, np.where(data.labels[rows] > 0, 0, data.labels.max()))
-    sizes = np.diff(data.offsets)
-    sizes[chosen] += 1
+    sizes = np.diff(data.offsets) + np.bincount(queries, minlength=data.n_queries)
     return replace(
         data,
         features=data.features[order],
-        labels=labels.astype(np.float32),
+        labels=np.insert(data.labels, ends, grades).astype(np.float32),
         offsets=np.concatenate(([0], np.cumsum(sizes))),
         comments=None,
         document_ids=None if data.document_ids is None else data.document_ids.take(pa.array(order)),
@@ -227,6 +241,7 @@ FAULTS: dict[str, tuple[Fault, str]] = {
     "document twice": (stands_twice, "contradicting-grades"),
     "grade typo": (grade_typo, "grade-typo"),
     "unit change": (unit_change, "unit-change"),
+    "offset change": (offset_change, "unit-change"),
     "one-document queries": (one_document, "one-document-queries"),
     "swapped columns": (swapped, "swapped-columns"),
 }

@@ -48,6 +48,14 @@ AT_ONCE = 0.5
 """A unit changes at once: near the border by half of what it changes at all. What rises evenly
 over 32 blocks, split where it differs most, changes by a quarter there."""
 
+STRAIGHT = 0.97
+"""The correlation of deciles that are a line of one another."""
+
+GAP_SPREAD = 1.5
+"""The same of values: in standard deviations of the medians of either population. Of 60 queries
+and more, a tenth of them on either side, chance leaves such a gap in less than one of 2,000 columns
+(normal, uniform, exponential, log-normal medians), whose sides must be lines of each other too."""
+
 GAP_FACTOR = 3.0
 """The least gap between two populations of queries that stand in no order."""
 

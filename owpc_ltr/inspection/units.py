@@ -1,4 +1,4 @@
-"""Changes of units: one column in two populations of queries, a factor apart and else alike."""
+"""Changes of units: one column in two populations of queries, the one a · x + b of the other."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from owpc_ltr.inspection.finding import WARNING, Finding
 from owpc_ltr.inspection.moved import Stretch, ks_distance, rows_in
 from owpc_ltr.inspection.sample import Sample
 
+_SAME = 0.1
 _AT = np.linspace(0.1, 0.9, 9)
 _ADVICE = (
     "bring both to one unit, and log again what was logged by another version, field or setting"
@@ -20,9 +21,10 @@ _ADVICE = (
 
 
 class Change(NamedTuple):
-    """How many times as large the values are, and where: in words, and by queries."""
+    """How many times as large the values are, what is added, where: in words, and by queries."""
 
     factor: float
+    added: float
     place: str
     queries: tuple[str, ...]
 
@@ -34,7 +36,7 @@ def unit_changes(
 
     Columns that are told to be exchanged with others are passed over.
     """
-    found: dict[tuple[str, int], list[tuple[str, Change]]] = {}
+    found: dict[tuple[str, int, float], list[tuple[str, Change]]] = {}
     for column, name in enumerate(sample.data.feature_names):
         change = None
         if name in exchanged:
@@ -44,7 +46,7 @@ def unit_changes(
         if change is None:
             change = _between_queries(sample, column)
         if change is not None:
-            key = change.place, round(8 * float(np.log(change.factor)))
+            key = change.place, round(8 * float(np.log(change.factor))), change.added
             found.setdefault(key, []).append((name, change))
     for several in found.values():
         yield _finding([name for name, _ in several], several[0][1])
@@ -72,6 +74,31 @@ def factor_between(one: NDArray[np.float32], other: NDArray[np.float32]) -> floa
     return factor if left <= thresholds.SAME_SHAPE * ks_distance(one, other) else None
 
 
+def line_between(
+    one: NDArray[np.float32], other: NDArray[np.float32]
+) -> tuple[float, float] | None:
+    """By what the values of `one` are those of `other` multiplied, and what is added; else None.
+
+    The line goes through the deciles, and what is left once it is undone must be a small part of
+    the distance that there was.
+    """
+    one, other = one[np.isfinite(one)], other[np.isfinite(other)]
+    if min(len(one), len(other)) < thresholds.FEWEST_VALUES:
+        return None
+    # Values that say yes or no, or count up to three, fit any line.
+    if min(len(np.unique(one)), len(np.unique(other))) < thresholds.FEWEST_DIFFERENT:
+        return None
+    deciles = np.quantile(one.astype(np.float64), _AT), np.quantile(other.astype(np.float64), _AT)
+    if min(float(np.ptp(own)) for own in deciles) == 0:
+        return None
+    factor, added = np.polyfit(deciles[1], deciles[0], 1).tolist()
+    if factor <= 0 or np.corrcoef(*deciles)[0, 1] < thresholds.STRAIGHT:
+        return None
+    left = ks_distance(((one - added) / factor).astype(np.float32), other)
+    before = ks_distance(one, other)
+    return (factor, added) if left <= thresholds.SAME_SHAPE * before else None
+
+
 def _alike(shift: float, ratios: NDArray[np.float64], spreads: list[float]) -> bool:
     """Whether one factor fits at all deciles, and spreads as it should."""
     if min(spreads) < thresholds.SAME_SPREAD * max(spreads):
@@ -83,20 +110,28 @@ def _in_stretch(sample: Sample, column: int, stretch: Stretch) -> Change | None:
     rows = rows_in(sample, stretch)
     values = sample.data.features[:, column]
     factor = factor_between(values[rows], values[~rows])
-    if factor is None or _drifts(sample, column, stretch):
+    if factor is not None:
+        line = factor, 0.0
+        steady = not _drifts(stretch, *_by_block(sample, column))
+    else:
+        found = line_between(values[rows], values[~rows])
+        if found is None:
+            return None
+        line = found
+        steady = not _drifts(stretch, *_by_block(sample, column, sizes=False))
+    if not steady:
         return None
     blocks = sample.blocks[stretch.first], sample.blocks[stretch.last - 1]
     place = sample.place(stretch.first, stretch.last)
-    return Change(factor, place, (blocks[0].first, blocks[1].last))
+    return Change(*line, place, (blocks[0].first, blocks[1].last))
 
 
-def _drifts(sample: Sample, column: int, stretch: Stretch) -> bool:
+def _drifts(stretch: Stretch, numbers: NDArray[np.int64], medians: NDArray[np.float64]) -> bool:
     """Whether values change from block to block, as prices that rise, and not at once.
 
     A straight line through the blocks then fits better than one step, or the change at an end of
     the stretch is a small part of that between inside and outside.
     """
-    numbers, medians = _by_block(sample, column)
     inside = (numbers >= stretch.first) & (numbers < stretch.last)
     if inside.all() or not inside.any():
         return True
@@ -115,11 +150,15 @@ def _drifts(sample: Sample, column: int, stretch: Stretch) -> bool:
     return min(jumps) < thresholds.AT_ONCE * shift
 
 
-def _by_block(sample: Sample, column: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Blocks with a value other than 0, and the median of the logarithms of sizes there."""
-    sizes = np.abs(sample.data.features[:, column].astype(np.float64))
-    there = np.isfinite(sizes) & (sizes > 0)
-    logs, block = np.log(sizes[there]), sample.block[sample.query][there]
+def _by_block(
+    sample: Sample, column: int, *, sizes: bool = True
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Blocks with a value, other than 0 for `sizes`, and the median there, of logarithms then."""
+    values = sample.data.features[:, column].astype(np.float64)
+    there = np.isfinite(values) & ((values != 0) | (not sizes))
+    logs, block = values[there], sample.block[sample.query][there]
+    if sizes:
+        logs = np.log(np.abs(logs))
     order = np.argsort(block, kind="stable")
     numbers, starts = np.unique(block[order], return_index=True)
     medians = np.array([np.median(part) for part in np.split(logs[order], starts[1:])])
@@ -133,44 +172,59 @@ def _near(medians: NDArray[np.float64]) -> float:
 
 def _between_queries(sample: Sample, column: int) -> Change | None:
     """The same of queries in no order: the widest gap between medians of queries parts them."""
-    queries, medians = _medians(sample, column)
+    return _apart(sample, column, sizes=True) or _apart(sample, column, sizes=False)
+
+
+def _apart(sample: Sample, column: int, *, sizes: bool) -> Change | None:
+    """By a gap between logarithms of sizes, which a factor makes, or between the values."""
+    queries, medians = _medians(sample, column, sizes=sizes)
     fewest = max(thresholds.FEWEST_IN_BLOCK, int(2 * thresholds.FEW * sample.data.n_queries))
-    if len(medians) < 2 * fewest:
+    if not sizes:
+        fewest = max(2 * thresholds.FEWEST_IN_BLOCK, len(medians) // 10)
+    if len(medians) < (2 if sizes else 6) * fewest:
         return None
     order = np.argsort(medians)
     ranked = medians[order]
     gaps = ranked[fewest : -fewest + 1] - ranked[fewest - 1 : -fewest]
     cut = int(np.argmax(gaps)) + fewest
-    if gaps[cut - fewest] < np.log(thresholds.GAP_FACTOR):
+    gap = gaps[cut - fewest]
+    spread = max(float(np.std(part)) for part in (ranked[:cut], ranked[cut:]))
+    if gap < (np.log(thresholds.GAP_FACTOR) if sizes else thresholds.GAP_SPREAD * spread):
         return None
     upper = len(order) - cut <= cut
     few = queries[order[cut:]] if upper else queries[order[:cut]]
     rows = np.zeros(sample.data.n_queries, bool)
     rows[few] = True
     values = sample.data.features[:, column]
-    factor = factor_between(values[rows[sample.query]], values[~rows[sample.query]])
-    if factor is None:
+    sides = values[rows[sample.query]], values[~rows[sample.query]]
+    factor = factor_between(*sides) if sizes else None
+    line = (factor, 0.0) if factor is not None else None if sizes else line_between(*sides)
+    if line is None:
         return None
     named = tuple(sample.data.query_ids[int(query)].as_py() for query in np.sort(few)[:5])
-    return Change(factor, f"in {len(few):,} queries, as '{named[0]}'", named)
+    return Change(*line, f"in {len(few):,} queries, as '{named[0]}'", named)
 
 
-def _medians(sample: Sample, column: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Queries in which a column differs, and the log of the median size of what is not 0 there."""
+def _medians(
+    sample: Sample, column: int, *, sizes: bool = True
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Queries in which a column differs, and the median of what is not 0 there, or its log."""
     values = sample.data.features[:, column].astype(np.float64)
     there = np.flatnonzero(np.isfinite(values) & (values != 0))
     if not len(there):
         return there, np.empty(0)
-    query, sizes = sample.query[there], np.log(np.abs(values[there]))
-    order = np.lexsort((sizes, query))
-    query, sizes = query[order], sizes[order]
+    query, own = sample.query[there], values[there]
+    if sizes:
+        own = np.log(np.abs(own))
+    order = np.lexsort((own, query))
+    query, own = query[order], own[order]
     starts = np.flatnonzero(np.append(True, query[1:] != query[:-1]))
     lengths = np.diff(np.append(starts, len(query)))
     # What never differs within a query is of the query itself, which differ as they like.
-    differs = sizes[starts] != sizes[starts + lengths - 1]
+    differs = own[starts] != own[starts + lengths - 1]
     if not differs.any():
         return np.empty(0, np.int64), np.empty(0)
-    return query[starts], sizes[starts + lengths // 2]
+    return query[starts], own[starts + lengths // 2]
 
 
 def _sizes(values: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -181,16 +235,20 @@ def _sizes(values: NDArray[np.float32]) -> NDArray[np.float32]:
 def _finding(names: list[str], change: Change) -> Finding:
     from owpc_ltr.data.columns import listed
 
-    factor = change.factor
-    times = f"{factor:,.3g} times" if factor > 1 else f"1/{1 / factor:,.3g} of"
-    what = f"'{names[0]}' is" if len(names) == 1 else f"{listed(names)} are"
+    factor, one = change.factor, len(names) == 1
+    times = f"{factor:,.3g} times " if factor > 1 else f"1/{1 / factor:,.3g} of "
+    plus = f" {'plus' if change.added > 0 else 'minus'} {abs(change.added):,.3g},"
+    if not change.added:
+        plus = ""
+    elif abs(np.log(factor)) < _SAME:
+        times = ""
+    what = f"'{names[0]}' is" if one else f"{listed(names)} are"
+    elsewhere = "what it is elsewhere" if one else "what they are elsewhere"
     return Finding(
         "unit-change",
         WARNING,
-        names[0] if len(names) == 1 else f"{len(names)} columns",
-        f"{what} {times} what they are elsewhere {change.place}, and else alike"
-        if len(names) > 1
-        else f"{what} {times} what it is elsewhere {change.place}, and else alike",
+        names[0] if one else f"{len(names)} columns",
+        f"{what} {times}{elsewhere}{plus} {change.place}, and else alike",
         _ADVICE,
         tuple(names),
         change.queries,
