@@ -17,6 +17,8 @@ from owpc_ltr.inspection.sample import sampled
 
 _CODED_DOCUMENTS = 10_000
 _FEWEST_PAIRS = 1_000
+_TELLS = 0.2
+"""A correlation below which no column has nearly all pairs right."""
 _QUANTILES = np.linspace(0, 1, thresholds.LEAK_BINS + 1)[1:-1]
 
 
@@ -71,9 +73,19 @@ def grade_codes(data: RankingDataset) -> list[str]:
         return []
     half = np.random.default_rng(0).permutation(data.n_queries) % 2
     side = np.repeat(half, np.diff(data.offsets))
-    decoded = np.column_stack([_decoded(column, data.labels, side) for column in data.features.T])
-    right = shares_right(replace(data, features=decoded.astype(np.float32)))
-    return [data.feature_names[c] for c in np.flatnonzero(right > thresholds.SEPARATED).tolist()]
+    centred = data.labels - data.labels.mean(dtype=np.float64)
+    names, decoded = [], []
+    for name, column in zip(data.feature_names, data.features.T, strict=True):
+        grade = _decoded(column, data.labels, side)
+        grade -= grade.mean()
+        if (grade @ centred) ** 2 > _TELLS**2 * (grade @ grade) * (centred @ centred):
+            names.append(name)
+            decoded.append(grade.astype(np.float32))
+    if not names:
+        return []
+    telling = replace(data, features=np.column_stack(decoded), feature_names=tuple(names))
+    right = shares_right(telling)
+    return [names[c] for c in np.flatnonzero(right > thresholds.SEPARATED).tolist()]
 
 
 def _decoded(

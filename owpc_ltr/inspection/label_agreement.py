@@ -25,7 +25,7 @@ from owpc_ltr.inspection.finding import WARNING, Finding
 from owpc_ltr.inspection.moved import Stretches
 from owpc_ltr.inspection.sample import Sample
 
-_CELLS = 2_500_000
+_CELLS = 1_000_000
 _FOLDS = 5
 _RIDGE = 0.05
 _FEWEST_DOCUMENTS = 3
@@ -177,36 +177,52 @@ def _standardised(columns: NDArray[np.float64], data: RankingDataset) -> NDArray
 
 def _second_population(found: _Agreement, sign: float) -> _Population:
     """The best fit of a second population around `sign` times the mean of the first."""
+    alone = _fit(found, sign, 2, _starts(found, 2))
+    both = _fit(found, sign, 3, _starts(found, 3))
+    share, one, two = _densities(found, sign, both)
+    ratio = 2 * (_loss(found, sign, alone) - _loss(found, sign, both))
+    return _Population(share, ratio, two / (one + two + 1e-300))
+
+
+def _starts(found: _Agreement, free: int) -> list[list[float]]:
+    mean = float(np.log(max(found.correlation.mean(), 0.02)))
+    if free == 2:
+        return [[mean, float(np.log(spread))] for spread in (0.03, 0.2)]
+    return [[mean + add, float(np.log(0.1)), odds] for add in (0.1, 0.4) for odds in (-2.0, 0.0)]
+
+
+def _fit(found: _Agreement, sign: float, free: int, starts: list[list[float]]) -> Vector:
+    """The likeliest place: logarithms of mean and spread, and the logit of twice the share."""
     from scipy.optimize import minimize
 
+    fits = [
+        minimize(
+            lambda x: _loss(found, sign, np.append(x, _NONE)[:3]),
+            start,
+            method="Nelder-Mead",
+            options={"xatol": 1e-3, "fatol": 1e-3},
+        )
+        for start in starts
+    ]
+    best = min(fits, key=lambda fit: float(fit.fun))
+    return np.append(best.x[:free], _NONE)[:3]
+
+
+def _loss(found: _Agreement, sign: float, place: Vector) -> float:
+    if np.abs(place).max() > _WIDE:
+        return np.inf
+    _, one, two = _densities(found, sign, place)
+    return -float(np.log(one + two + 1e-300).sum())
+
+
+def _densities(found: _Agreement, sign: float, place: Vector) -> tuple[float, Vector, Vector]:
+    """The share of the second population, and of each query the densities of both."""
     r, v = found.correlation, found.variance
-
-    def densities(place: Vector) -> tuple[float, Vector, Vector]:
-        mean, spread, share = np.exp(place[0]), np.exp(2 * place[1]), 0.5 / (1 + np.exp(-place[2]))
-        other = spread if sign else 0.0
-        one = np.exp(-((r - mean) ** 2) / 2 / (spread + v)) / np.sqrt(spread + v)
-        two = np.exp(-((r - sign * mean) ** 2) / 2 / (other + v)) / np.sqrt(other + v)
-        return float(share), (1 - share) * one, share * two
-
-    def loss(place: Vector) -> float:
-        if np.abs(place).max() > _WIDE:
-            return np.inf
-        _, one, two = densities(place)
-        return -float(np.log(one + two + 1e-300).sum())
-
-    def best(starts: list[list[float]], free: int) -> Vector:
-        fits = [
-            minimize(lambda x: loss(np.append(x, _NONE)[:3]), start[:free], method="Nelder-Mead")
-            for start in starts
-        ]
-        return np.append(min(fits, key=lambda fit: float(fit.fun)).x, _NONE)[:3]
-
-    mean = float(np.log(max(r.mean(), 0.02)))
-    alone = best([[mean, float(np.log(spread))] for spread in (0.03, 0.2)], 2)
-    odds = [[mean + add, float(np.log(0.1)), odd] for add in (0.1, 0.4) for odd in (-2.0, 0.0)]
-    both = best(odds, 3)
-    share, one, two = densities(both)
-    return _Population(share, 2 * (loss(alone) - loss(both)), two / (one + two + 1e-300))
+    mean, spread, share = np.exp(place[0]), np.exp(2 * place[1]), 0.5 / (1 + np.exp(-place[2]))
+    other = spread if sign else 0.0
+    one = np.exp(-((r - mean) ** 2) / 2 / (spread + v)) / np.sqrt(spread + v)
+    two = np.exp(-((r - sign * mean) ** 2) / 2 / (other + v)) / np.sqrt(other + v)
+    return float(share), (1 - share) * one, share * two
 
 
 def _chi_square(level: float) -> float:

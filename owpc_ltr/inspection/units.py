@@ -12,6 +12,7 @@ from owpc_ltr.inspection import thresholds
 from owpc_ltr.inspection.finding import WARNING, Finding
 from owpc_ltr.inspection.moved import Stretch, ks_distance, rows_in
 from owpc_ltr.inspection.sample import Sample
+from owpc_ltr.metrics.ragged import best_first
 
 _SAME = 0.1
 _AT = np.linspace(0.1, 0.9, 9)
@@ -213,18 +214,17 @@ def _medians(
     there = np.flatnonzero(np.isfinite(values) & (values != 0))
     if not len(there):
         return there, np.empty(0)
-    query, own = sample.query[there], values[there]
-    if sizes:
-        own = np.log(np.abs(own))
-    order = np.lexsort((own, query))
-    query, own = query[order], own[order]
-    starts = np.flatnonzero(np.append(True, query[1:] != query[:-1]))
-    lengths = np.diff(np.append(starts, len(query)))
+    counts = np.bincount(sample.query[there], minlength=sample.data.n_queries)
+    query = np.flatnonzero(counts)
+    lengths = counts[query]
+    starts = np.cumsum(lengths) - lengths
+    own = np.log(np.abs(values[there])) if sizes else values[there]
+    own = own[best_first(own, np.append(starts, len(own)))]
     # What never differs within a query is of the query itself, which differ as they like.
     differs = own[starts] != own[starts + lengths - 1]
     if not differs.any():
         return np.empty(0, np.int64), np.empty(0)
-    return query[starts], own[starts + lengths // 2]
+    return query, own[starts + (lengths - 1) // 2]
 
 
 def _sizes(values: NDArray[np.float32]) -> NDArray[np.float32]:
