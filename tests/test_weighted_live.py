@@ -18,10 +18,10 @@ TIMES = (3, 0, 1, 5, 2, 1)
 DOCUMENTS = [f"d{n}" for n in range(6)]
 
 
-def judged(query: int, **more: float) -> JudgedQuery:
+def judged(query: int, importance: float | None = None) -> JudgedQuery:
     grades = np.random.default_rng(query).integers(0, 3, 5).astype(np.float32)
     grades[0] = 1
-    return JudgedQuery(f"q{query}", {"keywords": "red"}, DOCUMENTS[:5], grades, None, **more)
+    return JudgedQuery(f"q{query}", {"keywords": "red"}, DOCUMENTS[:5], grades, None, importance)
 
 
 def served(request: SearchRequest, seed: int) -> Served:

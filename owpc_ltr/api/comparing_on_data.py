@@ -17,12 +17,13 @@ from owpc_ltr.data.partitioned.in_memory import head_of, in_memory
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.data.sources import known_sides
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.evaluation.comparing.on_data import Ranking, measure_on_data
+from owpc_ltr.evaluation.comparing.on_data import measure_on_data
 from owpc_ltr.evaluation.comparing.result import RankerComparison
 from owpc_ltr.evaluation.comparing.side_by_side import ComparedQueries, side_by_side
 from owpc_ltr.evaluation.evaluate import model_data
 from owpc_ltr.evaluation.held_out import ChosenQueries, choose_queries
 from owpc_ltr.evaluation.judgment_checks import judgment_doubts
+from owpc_ltr.evaluation.ranked_lists import Ranking
 from owpc_ltr.evaluation.trained_on import seen_doubts
 from owpc_ltr.evaluation.unused_weights import unused_weights
 from owpc_ltr.evaluation.verdict import Doubt

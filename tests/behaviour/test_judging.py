@@ -249,9 +249,9 @@ def test_the_commands_that_come_next_are_typed_as_they_stand(run: Run) -> None:
     assert (code, Path("my judgments-model.json").exists()) == (0, True), err
     for command in (logging, pooling, uploading):
         # Without a cluster only the words are read; an option that there is not has code 2.
-        words = shlex.split(command)[1:]
-        assert run(*words, "--help")[0] == 0, command
-        assert run(*words, "--none-such", "--help")[0] == 2
+        typed = shlex.split(command)[1:]
+        assert run(*typed, "--help")[0] == 0, command
+        assert run(*typed, "--none-such", "--help")[0] == 2
 
 
 def test_the_same_log_gives_the_same_bytes(run: Run) -> None:
