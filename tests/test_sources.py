@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import owpc_ltr as ltr
+from owpc_ltr.api.models import describe
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
 from owpc_ltr.data.parquet import save_dataset
@@ -370,6 +371,12 @@ def test_features_taken_out_leave_the_queries_as_they_were_given() -> None:
 def test_a_record_has_eight_bytes_a_query_and_kind() -> None:
     queries = source_of(logged([f"w {n}" for n in range(900)], [f"q{n}" for n in range(900)]), None)
     assert [len(text) for text in queries["queries"]["train"].values()] == [9600, 9600]
+
+
+def test_what_is_shown_of_a_model_has_no_digests(tmp_path: Path) -> None:
+    trained(FIRST, source={"data": "first"}).save(tmp_path / "m.json")
+    content = describe(tmp_path / "m.json")[0]
+    assert content["record"]["source"] == {"data": "first"}
 
 
 def test_a_record_that_was_changed_knows_nothing() -> None:

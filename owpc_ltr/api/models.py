@@ -27,7 +27,7 @@ def load_model(path: Path | str, plugins: Sequence[Path | str] = ()) -> Model | 
 def describe(
     path: Path | str,
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, dict[str, Any]]]:
-    """A model file: its content but for the samples, its record in few words, and importances."""
+    """A model file but for samples and digests, its record in few words, and importances."""
     from owpc_ltr.engine.deployment.provenance import flattened, recorded
     from owpc_ltr.models.importance import importances
     from owpc_ltr.models.linear import content_of
@@ -35,6 +35,10 @@ def describe(
     model = load_model(path)
     content = content_of(model)
     record = {key: part for key, part in model.record.items() if key != "probes"}
+    if "source" in record:
+        # Which queries they were is for comparing with others: nobody reads it.
+        source = record["source"] or {}
+        record["source"] = {key: part for key, part in source.items() if key != "queries"}
     facts = {"file": str(path), "type": model.kind, "features": len(model.feature_names)}
     told = dict(flattened(facts | recorded(record)))
     return {**content, "record": record}, told, importances(model)
