@@ -72,6 +72,7 @@ def test_a_model_of_another_fold_and_a_query_in_two_folds_are_refused() -> None:
         ltr.compare({"owpc": wrong, "raw": "feature:likes"}, TESTS, **QUICK)
     everything = ltr.compare({"owpc": wrong, "raw": "feature:likes"}, TESTS, queries="all", **QUICK)
     assert everything.side == "all"
+    assert {str(pair.verdict.outcome) for pair in everything.pairs} == {"cannot tell"}
     with pytest.raises(Refused, match=r"the id of query 'q.*' of fold 2 is in fold 1 too"):
         ltr.compare({"a": SHARP, "b": DULL}, [TESTS[0], TESTS[0]], **QUICK)
     renamed = replace(TESTS[0], query_ids=pa.array([f"other {n}" for n in range(10)]))

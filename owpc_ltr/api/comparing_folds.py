@@ -23,6 +23,7 @@ from owpc_ltr.evaluation.comparing.side_by_side import ComparedQueries, side_by_
 from owpc_ltr.evaluation.held_out import ChosenQueries, NothingHeldOut
 from owpc_ltr.evaluation.judgment_checks import judgment_doubts
 from owpc_ltr.evaluation.unused_weights import unused_weights
+from owpc_ltr.evaluation.verdict import Doubt
 from owpc_ltr.metrics import uneven
 
 
@@ -32,6 +33,7 @@ class _Fold(NamedTuple):
     data: RankingDataset
     chosen: ChosenQueries
     found: OnData
+    seen: Mapping[str, tuple[Doubt, ...]]
 
 
 def compare_over_folds(
@@ -72,6 +74,9 @@ def compare_over_folds(
     values = {name: _pooled(name, measured) for name in asked.rankers}
     zero = [np.concatenate(one) for one in zip(*(f.found.baselines for f in measured), strict=True)]
     found = side_by_side(values, zero, of, asked.how)
+    for fold in measured:
+        for name, of_ranker in fold.seen.items():
+            found = found.with_doubts(of_ranker, name)
     doubts = (doubt for fold in measured for doubt in judgment_doubts(fold.data))
     return found.with_doubts(list(dict.fromkeys(doubts)))
 
@@ -97,14 +102,14 @@ def _measured(
     id_field: str | None,
 ) -> _Fold:
     try:
-        rankers, part, chosen, _ = chosen_data(asked, data, documents, id_field)
+        rankers, part, chosen, seen = chosen_data(asked, data, documents, id_field)
     except NothingHeldOut as nothing:
         raise _seen(fold, str(nothing)) from nothing
     if chosen.notes:
         raise _seen(fold, chosen.notes[0])
     part = in_memory(part, f"fold {fold}")
     return _Fold(
-        part, chosen, measure_on_data(rankers, part, asked.how.metrics, asked.how.unjudged)
+        part, chosen, measure_on_data(rankers, part, asked.how.metrics, asked.how.unjudged), seen
     )
 
 
