@@ -99,9 +99,10 @@ class PredictionPowered:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Every figure as JSON."""
-        doubts = [doubt.as_dict() for doubt in self.doubts]
-        return {**asdict(self), "doubts": doubts, "decided": self.decided}
+        """Every figure as JSON; doubts stand with the verdict."""
+        figures = asdict(self)
+        del figures["doubts"]
+        return {**figures, "decided": self.decided}
 
 
 @dataclass(frozen=True)

@@ -85,8 +85,10 @@ class Comparison:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """The comparison as JSON."""
-        return {**asdict(self), "doubts": [doubt.as_dict() for doubt in self.doubts]}
+        """The figures as JSON; doubts stand with the verdict."""
+        figures = asdict(self)
+        del figures["doubts"]
+        return figures
 
 
 @dataclass(frozen=True, eq=False)
