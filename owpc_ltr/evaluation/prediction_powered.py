@@ -49,15 +49,15 @@ class Estimate:
 
 @dataclass(frozen=True)
 class PredictionPowered:
-    """The mean difference by human judgments, which cheap ones of all queries make sharper.
+    """The mean difference by human labels of a sample, made sharper by proxy labels of all queries.
 
-    `by_human` is what the sample says alone. `by_cheap` is what the cheap judgments say alone,
-    whose interval is of what the cheap judge thinks: biased. `strength` is λ; 0 where the cheap
-    judgments do not help. `n_worth` human-judged queries alone would have had as narrow an
-    interval. `n_more` further ones would decide, if the mean and the spread stay as they are: 0
-    where it is decided, None where not even all queries would. `p_random` is how often a random
-    sample lies as far from all queries in the cheap judgments. `agreement` is that of the two
-    judges on the queries of the sample.
+    `by_human` is what the human labels say alone. `by_cheap` is what the proxy labels say alone,
+    and biased. `strength` is λ; 0 where the proxy labels do not help. `n_worth` human-labelled
+    queries alone would have had as narrow an interval. `n_more` further ones are needed for a
+    difference, if the mean and the spread stay as they are: 0 where there is one, None where not
+    even all queries are enough. `p_random` is how often a random sample lies as far from all
+    queries by the proxy labels. `agreement` is that of human and proxy labels on the queries of the
+    sample. `doubts` are the sample's own.
     """
 
     n_queries: int

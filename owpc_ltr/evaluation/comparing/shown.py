@@ -56,14 +56,9 @@ def opening_of(verdict: Verdict, a: str, b: str, metric: str) -> str:
 
 
 def verdicts(pairs: Sequence[ComparedPair | PoweredPair]) -> list[str]:
-    """The verdict on each pair of rankers, a line each: metrics of one outcome stand together.
-
-    Reasons that are the same for all stand in the first line of the comparison alone.
-    """
-    shared = len({pair.verdict.reason for pair in pairs}) == 1
+    """The verdict on each pair of rankers, a line each: metrics of one outcome stand together."""
     told: dict[str, dict[str, list[str]]] = {}
-    for pair in pairs:
-        words = str(pair.verdict.outcome) if shared else str(pair.verdict)
+    for pair, words in zip(pairs, outcomes_of(pairs), strict=True):
         outcomes = told.setdefault(f"{pair.a} against {pair.b}", {})
         outcomes.setdefault(words, []).append(pair.metric)
     lines: dict[str, list[str]] = {}
@@ -71,6 +66,15 @@ def verdicts(pairs: Sequence[ComparedPair | PoweredPair]) -> list[str]:
         line = "; ".join(f"by {_listed(metrics)} {words}" for words, metrics in outcomes.items())
         lines.setdefault(line, []).append(names)
     return [f"{', '.join(names)}: {line}" for line, names in lines.items()]
+
+
+def outcomes_of(pairs: Sequence[ComparedPair | PoweredPair]) -> list[str]:
+    """The outcome of each pair, with its reason where that differs from pair to pair.
+
+    A reason that is the same for all stands in the first line of the comparison.
+    """
+    shared = len({pair.verdict.reason for pair in pairs}) == 1
+    return [str(pair.verdict.outcome if shared else pair.verdict) for pair in pairs]
 
 
 def corrected(count: int) -> str:

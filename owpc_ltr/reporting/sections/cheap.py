@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from owpc_ltr.evaluation.comparing.figures import PoweredPair
+from owpc_ltr.evaluation.comparing.shown import outcomes_of
 from owpc_ltr.evaluation.judge_agreement import Agreement
 from owpc_ltr.evaluation.prediction_powered import Estimate
 from owpc_ltr.evaluation.verdict import Outcome, decide
@@ -109,9 +110,9 @@ def _table(pairs: Sequence[PoweredPair]) -> Table:
             p_words(pair.p_holm).removeprefix("p ").removeprefix("= "),
             interval(pair.found.by_human.low, pair.found.by_human.high),
             round(pair.found.strength, 2), round(pair.found.n_worth), pair.found.n_more,
-            str(pair.verdict),
+            outcome,
         )
-        for pair in pairs
+        for pair, outcome in zip(pairs, outcomes_of(pairs), strict=True)
     )  # fmt: skip
     caption = (
         "Pairs of rankers with human and proxy labels; worth is how many human-labelled queries "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from owpc_ltr.evaluation.comparing.figures import ComparedPair
-from owpc_ltr.evaluation.comparing.shown import SYMMETRY, at_the_border
+from owpc_ltr.evaluation.comparing.shown import SYMMETRY, at_the_border, outcomes_of
 from owpc_ltr.reporting.blocks import Block, Chart, Section, Table, Text
 from owpc_ltr.reporting.charts.forest import Interval
 from owpc_ltr.reporting.contest import Contest, Contestant
@@ -122,9 +122,9 @@ def _pairs(contest: Contest) -> Table:
             pair.gained,
             pair.lost,
             pair.comparison.ties,
-            str(pair.verdict),
+            outcome,
         )
-        for pair in contest.pairs
+        for pair, outcome in zip(contest.pairs, outcomes_of(contest.pairs), strict=True)
     )
     return Table("Pairs of rankers; better, worse and same count queries", headers, rows)
 
