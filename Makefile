@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test test-faults test-engines test-cluster lint check install wheel docs notebook clean
+.PHONY: demo test test-faults test-engines test-cluster lint check install docs notebook clean
 
 # The main job on a real local OpenSearch node.
 demo: $(VENV)/.node
@@ -40,15 +40,6 @@ lint: $(VENV)/.dev
 check: lint test
 
 install: $(VENV)/.node
-
-# What a release does, for this platform: a wheel whose loops are compiled, in dist/, and its first
-# commands in a clean installation, which must compile nothing. It takes some minutes.
-wheel: | $(VENV)/bin/python
-	rm -rf dist/installed dist/*.whl
-	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
-	$(BIN)/python -m venv dist/installed
-	dist/installed/bin/python -m pip install --quiet dist/*.whl
-	dist/installed/bin/python benchmarks/first_minute.py --nothing-compiled
 
 # The documentation, in site/: for any static server, and made without network.
 docs: $(VENV)/.docs

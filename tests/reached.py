@@ -11,7 +11,6 @@ from typing import Any
 
 from owpc_ltr.api.warm_up import warm_up
 from owpc_ltr.compiling import Compiled
-from owpc_ltr.compiling.stamp import _named, plain_function
 from owpc_ltr.kernels.kernel import Kernel
 
 PACKAGES = ("owpc_ltr", *(f"owpc_ltr_{kind}" for kind in ("losses", "optimizers", "rerankers")))
@@ -22,7 +21,7 @@ def main() -> None:
     written = {name: one for package in PACKAGES for name, one in _written(package)}
     reached: set[str] = set()
     for name, one in written.items():
-        if one.__dict__.get("_dispatcher") or "_compiled" in one.__dict__:
+        if "_outer" in one.__dict__ or "_compiled" in one.__dict__:
             _reach(name, one, reached)
     print(json.dumps({"made": made, "left": sorted(set(written) - reached)}))
 
@@ -40,14 +39,15 @@ def _written(package: str) -> Iterator[tuple[str, Any]]:
 
 
 def _name(one: Any) -> str:
-    return f"{one.function.__module__}.{one.function.__qualname__}"
+    return f"{one.py_func.__module__}.{one.py_func.__qualname__}"
 
 
 def _reach(name: str, one: Any, reached: set[str]) -> None:
     """A function that was called, and those that its code has within itself."""
     if name not in reached:
         reached.add(name)
-        for _, value in _named(plain_function(one)):
+        for word in one.py_func.__code__.co_names:
+            value = one.py_func.__globals__.get(word)
             if isinstance(value, Compiled | Kernel):
                 _reach(_name(value), value, reached)
 

@@ -1,19 +1,18 @@
-"""Compiled code on disk: up to date with all that it is made of, and never in the way."""
+"""Compiled code on disk: up to date, in a folder of the user's own, and never in the way."""
 
 from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 
-from owpc_ltr.compiling import Compiled, compiled, work
-from owpc_ltr.compiling.stamp import stamp_of
-from owpc_ltr.compiling.work import Listener, Made, Work
+from owpc_ltr.compiling import WORK, Compiled, Work, cache_folder, compiled, stamp_of
+from owpc_ltr.compiling import private_cache as within_private_cache
 from owpc_ltr.host.registry import load
 from tests.commands import commands_in
 
@@ -36,15 +35,12 @@ def most(value):
 RUN = """
 import json
 from folder.caller import most
-from owpc_ltr.compiling.work import WORK, Listener
+from owpc_ltr.compiling import WORK
 
-made = []
-with WORK.listening(Listener(made=made.append)):
-    value = most(1.0)
-print(json.dumps([value, sorted(one.name for one in made), WORK.kept]))
+value = most(1.0)
+print(json.dumps([value, len(WORK.made), all(one.folder for one in WORK.made)]))
 """
 ROOT = Path(__file__).resolve().parents[1]
-BOTH = ["folder.callee.more", "folder.caller.most"]
 
 
 @pytest.fixture
@@ -57,8 +53,8 @@ def package(tmp_path: Path) -> Path:
     return folder
 
 
-def ran(package: Path, **environ: str) -> tuple[float, list[str], bool]:
-    """What a process computes, what it has to compile, and whether that is kept."""
+def ran(package: Path, **environ: str) -> tuple[float, int, bool]:
+    """What a process computes, how many functions it has to compile, and whether they are kept."""
     known = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
     ended = subprocess.run(
         [sys.executable, "-c", RUN],
@@ -73,49 +69,114 @@ def ran(package: Path, **environ: str) -> tuple[float, list[str], bool]:
 
 
 def test_what_was_compiled_is_not_compiled_again(package: Path) -> None:
-    assert ran(package) == (2.0, BOTH, True)
-    assert ran(package) == (2.0, [], True)
+    assert ran(package) == (2.0, 1, True)
+    assert ran(package) == (2.0, 0, True)
+    cache = package.parent / "cache" / "owpc-ltr" / "compiled"
+    assert cache.stat().st_mode & 0o777 == 0o700
+    assert len(list(cache.rglob("*.nbc"))) == 1
+    assert not list(package.rglob("*.nb?"))
 
 
 def test_a_change_in_a_callee_of_another_file_is_noticed(package: Path) -> None:
     ran(package)
     (package / "callee.py").write_text(CALLEE.replace("STEP * 1.0", "STEP * 9.0"))
-    assert ran(package) == (10.0, BOTH, True)
+    assert ran(package) == (10.0, 1, True)
 
 
 def test_a_changed_constant_of_another_file_is_noticed(package: Path) -> None:
     ran(package)
     (package / "numbers.py").write_text("STEP = 4\n")
-    assert ran(package) == (5.0, BOTH, True)
+    assert ran(package) == (5.0, 1, True)
 
 
-def test_a_change_that_nothing_depends_on_costs_nothing(package: Path) -> None:
+def test_a_change_in_another_file_that_nothing_depends_on_costs_nothing(package: Path) -> None:
     ran(package)
     (package / "callee.py").write_text(f"# moves every line\n{CALLEE}\ndef other():\n    ...\n")
-    assert ran(package) == (2.0, [], True)
+    assert ran(package) == (2.0, 0, True)
 
 
-def test_code_is_kept_elsewhere_where_its_own_folder_takes_none(package: Path) -> None:
-    (package / "__pycache__").write_text("a file in the place of the folder")
-    assert ran(package) == (2.0, BOTH, True)
-    assert ran(package) == (2.0, [], True)
-    assert list((package.parent / "cache" / "owpc-ltr").rglob("*.nbi"))
-
-
-def test_code_of_an_installation_is_found_where_nothing_can_be_written(package: Path) -> None:
+def test_code_for_another_processor_is_not_used(package: Path) -> None:
+    """So that a home that two machines share is safe."""
     ran(package)
-    nowhere = {"XDG_CACHE_HOME": "/dev/null/cache"}
-    assert ran(package, **nowhere) == (2.0, [], True)
+    assert ran(package, NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="") == (2.0, 1, True)
+
+
+def test_a_folder_that_others_can_write_is_neither_read_nor_written(package: Path) -> None:
+    cache = package.parent / "shared"
+    assert ran(package, NUMBA_CACHE_DIR=str(cache)) == (2.0, 1, True)
+    (damaged,) = cache.rglob("*.nbi")
+    cache.chmod(0o777)
+    poison(damaged)
+    before = sorted(cache.rglob("*"))
+    assert ran(package, NUMBA_CACHE_DIR=str(cache)) == (2.0, 1, False)
+    assert sorted(cache.rglob("*")) == before
+    cache.chmod(0o700)
+    with pytest.raises(subprocess.CalledProcessError):
+        ran(package, NUMBA_CACHE_DIR=str(cache))
+
+
+def poison(index: Path) -> None:
+    """An index that ends the process of whoever reads it."""
+
+    class Ending:
+        def __reduce__(self) -> tuple[object, ...]:
+            return os._exit, (7,)
+
+    index.write_bytes(pickle.dumps(Ending()))
 
 
 def test_what_cannot_be_kept_is_compiled_in_memory(package: Path) -> None:
-    assert ran(package, NUMBA_CACHE_DIR="/dev/null/numba") == (2.0, BOTH, False)
+    assert ran(package, NUMBA_CACHE_DIR="/dev/null/numba") == (2.0, 1, False)
+
+
+def test_a_damaged_file_costs_time_and_nothing_else(package: Path) -> None:
+    ran(package)
+    for kept in (package.parent / "cache").rglob("*.nb?"):
+        kept.write_bytes(kept.read_bytes()[:20])
+    assert ran(package) == (2.0, 1, True)
+    assert ran(package) == (2.0, 0, True)
+
+
+def test_a_disk_that_takes_nothing_ends_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    from numba.core.caching import IndexDataCacheFile
+
+    def full(*_: object) -> None:
+        raise OSError(28, "no space left on device")
+
+    monkeypatch.setattr(IndexDataCacheFile, "_save_data", full)
+    assert added(40, 2) == 42
+    assert WORK.made[-1].folder == ""
+
+
+@compiled
+def added(one: int, other: int) -> int:
+    return one + other
+
+
+def test_strangers_code_is_kept_in_the_private_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from numba.core import config
+
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "mine"))
+    before = config.CACHE_DIR
+    with within_private_cache():
+        assert before != config.CACHE_DIR == str(tmp_path / "mine")
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "open"))
+    assert cache_folder() is None
+    with within_private_cache():
+        passing = Path(os.environ["NUMBA_CACHE_DIR"])
+        assert passing.stat().st_mode & 0o777 == 0o700
+    assert before == config.CACHE_DIR
+    assert os.environ["NUMBA_CACHE_DIR"] == str(tmp_path / "open")
 
 
 def test_a_command_says_in_one_line_that_nothing_is_kept() -> None:
     code = (
-        "import sys; from owpc_ltr.cli import main; from owpc_ltr.compiling.work import WORK; "
-        "WORK.begin('a'); WORK.end('a', ''); sys.argv = ['owpc-ltr', '--version']; main()"
+        "import sys; from owpc_ltr.cli import main; from owpc_ltr.compiling import WORK; "
+        "WORK.begin(); WORK.end('a', ''); sys.argv = ['owpc-ltr', '--version']; main()"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stderr.count("\n") == 1
@@ -132,19 +193,19 @@ def altered(text: str) -> Compiled:
 
 def test_the_stamp_is_of_code_constants_and_options() -> None:
     one = altered("x + 1")
-    assert stamp_of(one.function, {}) == stamp_of(altered("x + 1").function, {})
-    others = [stamp_of(altered(text).function, {}) for text in ("x + 2", "x - 1", "x in {1, 2}")]
-    others.append(stamp_of(one.function, {"fastmath": True}))
-    assert len({stamp_of(one.function, {}), *others}) == 5
+    assert stamp_of(one.py_func, {}) == stamp_of(altered("x + 1").py_func, {})
+    others = [stamp_of(altered(text).py_func, {}) for text in ("x + 2", "x - 1", "x in {1, 2}")]
+    others.append(stamp_of(one.py_func, {"fastmath": True}))
+    assert len({stamp_of(one.py_func, {}), *others}) == 5
 
 
 def test_the_stamp_is_the_same_in_every_process() -> None:
     """Sets have another order in each, and options are sets."""
     code = (
-        "from owpc_ltr.compiling.stamp import stamp_of; "
+        "from owpc_ltr.compiling import stamp_of; "
         "from owpc_ltr_optimizers.larank.dual import _process_new as f; "
         "from owpc_ltr.data.letor.kernel import read_lines as g; "
-        "print([stamp_of(one.function, {'fastmath': {'nsz', 'contract', 'reassoc'}}) "
+        "print([stamp_of(one.py_func, {'fastmath': {'nsz', 'contract', 'reassoc'}}) "
         "for one in (f, g)])"
     )
     told = {
@@ -160,43 +221,14 @@ def test_the_stamp_is_the_same_in_every_process() -> None:
     assert len(told) == 1
 
 
-def test_who_listens_is_told_once_that_compiling_takes_a_while(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(work, "PATIENCE", 0.0)
-    told = threading.Event()
-    calls: list[int] = []
-    made: list[Made] = []
-
-    def slow() -> None:
-        calls.append(1)
-        told.set()
-
-    watched = Work()
-    with watched.listening(Listener(slow, made.append)):
-        watched.begin("outer")
-        watched.begin("inner")
-        assert told.wait(60)
-        watched.end("inner", "folder")
-        watched.end("outer", "")
-        watched.begin("next")
-        watched.end("next", "folder")
-    assert calls == [1]
-    assert [one.name for one in made] == ["inner", "outer", "next"]
-    assert not watched.kept
-    assert watched.seconds == pytest.approx(made[1].seconds + made[2].seconds)
-
-
-def test_what_an_error_ended_does_not_count_for_others() -> None:
-    watched = Work()
-    watched.begin("broken")
-    watched.begin("whole")
-    watched.end("whole", "folder")
-    watched.begin("caller")
-    watched.begin("broken callee")
-    watched.end("caller", "folder")
-    watched.end("never begun", "folder")
-    assert watched.kept
+def test_who_listens_is_told_once_that_something_is_compiled() -> None:
+    watched, calls = Work(), []
+    watched.tell = lambda: calls.append(len(watched.made))
+    for name in ("one", "other"):
+        watched.begin()
+        watched.end(name, "folder")
+    assert calls == [0]
+    assert [one.name for one in watched.made] == ["one", "other"]
 
 
 def test_a_warm_up_does_a_job_for_every_plugin_that_computes(

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from owpc_ltr.compiling import compiled, intrinsic, small
+from owpc_ltr import compiling
+from owpc_ltr.compiling import compiled, intrinsic
 from owpc_ltr.data.parquet.digest import column_sums
 from owpc_ltr.data.parquet.reading import transpose_into
 
@@ -93,7 +94,7 @@ def test_numpy_and_compiled_code_come_to_the_same_bits(matrix: Any) -> None:
     results = []
     for cells in (0, 1 << 40):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(small, "_CELLS", cells)
+            patch.setattr(compiling, "_SMALL", cells)
             sums, infinite = column_sums(matrix.view(np.uint32))
             rows = np.empty_like(matrix)
             transpose_into(rows, turned)

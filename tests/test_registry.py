@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
+import os
+import py_compile
 import subprocess
 import sys
 import threading
@@ -216,6 +219,48 @@ def test_a_broken_file_is_named_with_its_fault(
         load([path])
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("where", ["file", "folder"])
+def test_a_file_that_others_can_write_is_refused(tmp_path: Path, where: str) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    path = write(folder, GOOD)
+    assert load([path]).find("loss", "worst-pairs")
+    {"file": path, "folder": folder}[where].chmod(0o777)
+    with pytest.raises(
+        PluginError, match=f"others can write '{tmp_path}.*copy in a folder"
+    ) as told:
+        load([path])
+    assert "\n" not in str(told.value)
+
+
+def test_a_file_in_a_folder_where_each_removes_only_their_own_is_loaded(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD)
+    tmp_path.chmod(0o1777)
+    assert load([path]).find("loss", "worst-pairs")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
+def test_a_file_of_another_user_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD)
+    os.chown(path, 12345, -1)
+    with pytest.raises(PluginError, match="belongs to another user"):
+        load([path])
+
+
+def test_bytecode_beside_a_file_is_neither_read_nor_written(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD)
+    planted = write(tmp_path, "raise RuntimeError('planted')", "planted.py")
+    cached = Path(importlib.util.cache_from_source(str(path)))
+    unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    py_compile.compile(str(planted), str(cached), invalidation_mode=unchecked)
+    before = cached.read_bytes()
+    assert load([path]).find("loss", "worst-pairs")
+    assert cached.read_bytes() == before
+    cached.unlink()
+    load([path])
+    assert not cached.exists()
 
 
 def test_a_file_that_is_not_there_is_named() -> None:

@@ -20,8 +20,6 @@ NEVER_AT_THE_TOP = {
     *("numba", "llvmlite", "scipy", "xgboost", "opensearchpy", "tenacity", "pandas", "sklearn")
 }
 """What every file imports inside the functions that need it."""
-WITH_NUMBA = {f"owpc_ltr/compiling/{name}.py" for name in ("cache", "shelf", "shipped")}
-"""What extends classes of numba's, and is itself imported where it is needed."""
 
 
 @pytest.fixture
@@ -119,7 +117,7 @@ def test_no_file_imports_a_slow_library_at_its_top() -> None:
         for path in (ROOT / folder).rglob("*.py")
         if (slow := NEVER_AT_THE_TOP & set(tops(path.read_text())))
     }
-    assert found == {path: {"numba"} for path in WITH_NUMBA}
+    assert found == {}
 
 
 def test_an_import_at_the_top_would_be_seen() -> None:

@@ -87,26 +87,26 @@ def _warnings_told() -> Iterator[None]:
 
 @contextmanager
 def _compiling_told() -> Iterator[None]:
-    """That loops are compiled, and take a while, is said on a terminal, in one line."""
-    from owpc_ltr.api.compiling import compiling_told
+    """That something is compiled is said on a terminal; that it cannot be kept, everywhere."""
+    from owpc_ltr.compiling import WORK
 
-    def slow() -> None:
+    def begun() -> None:
         if sys.stderr.isatty():
             print(
-                "compiling what this needs, once: it takes some seconds now, and none the next "
-                "time; owpc-ltr warm-up does it all ahead",
+                "compiling what this command needs: some seconds now, none the next time",
                 file=sys.stderr,
             )
 
-    def lost() -> None:
-        print(
-            "warning: what was compiled could not be kept, and will be compiled again: no folder "
-            "for it can be written; set NUMBA_CACHE_DIR to one that can",
-            file=sys.stderr,
-        )
-
-    with compiling_told(slow, lost):
+    WORK.tell = begun
+    try:
         yield
+    finally:
+        if not all(one.folder for one in WORK.made):
+            print(
+                "warning: compiled code was not kept, and will be compiled again: set "
+                "NUMBA_CACHE_DIR to a folder that only you can write",
+                file=sys.stderr,
+            )
 
 
 def _tell(message: str, code: int) -> int:

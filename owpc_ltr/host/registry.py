@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
@@ -22,10 +23,12 @@ from typing import Any, TypeVar
 
 import pluggy
 
+from owpc_ltr.compiling import private_cache
 from owpc_ltr.errors import PluginError, UsageError
 from owpc_ltr.host import hookspecs
 from owpc_ltr.host.contracts import checked_name
 from owpc_ltr.host.strangers import importing_strangers
+from owpc_ltr.ownership import why_unsafe
 
 T = TypeVar("T")
 
@@ -274,15 +277,28 @@ def _offers(module: ModuleType, source: str) -> list[Plugin]:
 
 
 def _load_file(path: Path) -> ModuleType:
-    if not path.is_file():
-        raise PluginError("there is no such file")
-    specification = importlib.util.spec_from_file_location(f"owpc_ltr_file_{path.stem}", path)
-    if specification is None or specification.loader is None:
+    """The module of a local file: of its source, never of bytecode that lies beside it.
+
+    Raises PluginError for a file that somebody else can write, in whose name it would run.
+    """
+    try:
+        source = path.read_bytes()
+        unsafe = why_unsafe(path)
+    except OSError as error:
+        raise PluginError("there is no such file") from error
+    if unsafe:
+        raise PluginError(
+            f"it is not loaded, for {unsafe}: make a copy in a folder that only you can write"
+        )
+    if path.suffix != ".py":
         raise PluginError("it is not a Python file (.py)")
+    specification = ModuleSpec(f"owpc_ltr_file_{path.stem}", None, origin=str(path))
+    specification.has_location = True
     module = importlib.util.module_from_spec(specification)
     # Dataclasses look their module up by name while they are made.
     sys.modules[specification.name] = module
-    specification.loader.exec_module(module)
+    with private_cache():
+        exec(compile(source, str(path), "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - a plugin that the user named, which only the user can write
     return module
 
 

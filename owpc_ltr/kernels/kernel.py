@@ -36,14 +36,14 @@ class Kernel:
 
     def __init__(self, function: Callable[..., float]) -> None:
         """Wrap `function`; nothing is compiled yet."""
-        self.function = function
+        self.py_func = function
         self.__doc__ = function.__doc__
 
     @cached_property
     def _compiled(self) -> Any:
         from numba import types
 
-        return compiled_address(self.function, types.float64(*_argument_types()))
+        return compiled_address(self.py_func, types.float64(*_argument_types()))
 
     @property
     def address(self) -> int:

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from platformdirs import user_cache_path
+
 from tests.faults.cells import small_chunks
 from tests.faults.running import Ended, run
 
@@ -60,8 +62,10 @@ class Attempts:
         if not isinstance(path, str | bytes | Path):
             return
         whole = str(Path.cwd() / os.fsdecode(path))
-        # Compiled code is kept beside its source, or by numba for each user, as by every program.
-        own = whole.startswith(self.folder) or "__pycache__" in whole or whole == os.devnull
+        # Bytecode is kept beside its source, compiled code in the user's cache.
+        cache = os.environ.get("NUMBA_CACHE_DIR") or str(user_cache_path("owpc-ltr"))
+        kept = (self.folder, cache)
+        own = whole.startswith(kept) or "__pycache__" in whole or whole == os.devnull
         if not own:
             self.found.append(f"{event} {whole}")
 

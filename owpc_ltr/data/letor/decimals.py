@@ -31,13 +31,13 @@ def powers_of_ten() -> Vector:
     return np.array([float(f"1e{exponent}") for exponent in exponents])
 
 
-@compiled(forceinline=True)
+@compiled
 def byte_at(text: Any, at: int) -> Any:
     """The byte at `at`, which is not negative: an unsigned index needs no look from the end."""
     return text[np.uint64(at)]
 
 
-@compiled(forceinline=True)
+@compiled
 def read_decimal(text: Any, at: int, powers: Any) -> tuple[float, int, int]:
     """The number at `text[at]`: its float32 value (as float64), where it ends, how it went.
 
@@ -84,7 +84,7 @@ def read_decimal(text: Any, at: int, powers: Any) -> tuple[float, int, int]:
     return -value if negative else value, at, status
 
 
-@compiled(forceinline=True)
+@compiled
 def _eight_digits(text: Any, at: int) -> tuple[Any, int]:
     """What the digits at the start of 8 bytes are worth as an integer, and how many they are.
 
@@ -133,7 +133,7 @@ def _trailing_zeros(_typing: Any, _word: Any) -> Any:
     return types.uint64(types.uint64), codegen
 
 
-@compiled(forceinline=True)
+@compiled
 def _scaled(mantissa: Any, exponent: int, powers: Any) -> tuple[float, int]:
     value = np.float64(mantissa)
     if mantissa == 0 or (exponent == 0 and mantissa < 2**24):

@@ -143,7 +143,7 @@ def _read_label(
     return 0, at, pending
 
 
-@compiled(forceinline=True)
+@compiled
 def _read_features(
     text: Any, at: int, row: int, features: Any, unsure: Any, pending: int, powers: Any
 ) -> tuple[int, int, int, int]:
@@ -207,14 +207,14 @@ def _skip_comment(text: Any, name: int, at: int) -> tuple[int, int, int, int]:
     return 0, begin, end, at + 1
 
 
-@compiled(forceinline=True)
+@compiled
 def _skip_blanks(text: Any, at: int) -> int:
     while byte_at(text, at) == _BLANK or byte_at(text, at) == _TAB:
         at += 1
     return at
 
 
-@compiled(forceinline=True)
+@compiled
 def _ends_token(byte: int) -> bool:
     return byte in (_BLANK, _TAB, _NEWLINE, _RETURN, _HASH)
 
@@ -276,7 +276,7 @@ def _equal(text: Any, at: int, query: Any, length: int) -> bool:
     return True
 
 
-@compiled(forceinline=True)
+@compiled
 def _read_index(text: Any, at: int) -> Any:
     index: Any = 0
     digit = np.uint8(byte_at(text, at) - 48)

@@ -1,0 +1,318 @@
+"""Compiled code: written as Python functions, compiled by numba when they are first called.
+
+    @compiled
+    def total(values):
+        ...
+
+No file of ours imports numba at its top: a command that computes nothing does not pay for it.
+Where NumPy comes to the very same bits, small inputs (`is_small`) are left to it.
+
+A function that Python calls is compiled with all that it calls, as one, and kept in the folder of
+`cache_folder`. numba reads pickles from there: it must be the user's own, and nobody else may
+write it.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any, NamedTuple, overload
+
+from owpc_ltr.ownership import why_unsafe
+
+_MAKING = threading.RLock()
+"""Threads that begin with the same function make it once."""
+_SMALL = 1 << 21
+"""Numbers that NumPy takes some 10 ns each for; the import of numba takes 0.4 s."""
+
+
+def is_small(cells: int) -> bool:
+    """Whether so many numbers are not worth compiled code, where NumPy's result is the same."""
+    return cells <= _SMALL
+
+
+class Compiled:
+    """A function in numba's subset of Python, compiled on its first call and cached on disk.
+
+    Where another compiled function names it, it becomes a part of that function's code, unless it
+    has options of its own. It holds no lock of the interpreter while it runs.
+    """
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        """Wrap `function`; `options` are numba's own. Nothing is imported or compiled yet."""
+        functools.update_wrapper(self, function)
+        self.py_func = function
+        self.options = options
+
+    def __call__(self, *arguments: Any) -> Any:
+        """What the function returns; the first call for arguments of a type compiles it."""
+        return self.dispatcher(*arguments)
+
+    @property
+    def dispatcher(self) -> Any:
+        """What Python calls: numba's function, kept on disk."""
+        found = self.__dict__.get("_outer")
+        if found is None:
+            with _MAKING:
+                found = self.__dict__.get("_outer")
+                if found is None:
+                    found = self._outer = _kept(self._make(), self.py_func, self.options)
+        return found
+
+    def _make(self, **more: bool) -> Any:
+        from numba import njit
+
+        return njit(nogil=True, no_cfunc_wrapper=True, **more, **self.options)(self.py_func)
+
+    @functools.cached_property
+    def _numba_type_(self) -> Any:
+        """What numba calls where compiled code names a function that is no part of it."""
+        # Its type holds it by a weak reference.
+        self._inner = self._make(no_cpython_wrapper=True)
+        return self._inner._numba_type_
+
+
+@overload
+def compiled(function: Callable[..., Any]) -> Compiled: ...
+
+
+@overload
+def compiled(**options: Any) -> Callable[[Callable[..., Any]], Compiled]: ...
+
+
+def compiled(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Make a function in numba's subset of Python a `Compiled` one (decorator).
+
+    Options are those of `numba.njit`, as `@compiled(fastmath={"contract"})`.
+    """
+    if function is not None:
+        return Compiled(function, {})
+    return lambda written: Compiled(written, options)
+
+
+def compiled_address(function: Callable[..., Any], signature: Any) -> Any:
+    """What numba's `cfunc` makes of a function: its `address` is where the code lies."""
+    from numba.core.ccallback import CFunc
+
+    made = CFunc(function, (signature.args, signature.return_type), locals={}, options={})
+    _kept(made, function, {}).compile()
+    return made
+
+
+class Intrinsic:
+    """An intrinsic of numba, made when compiled code first names it.
+
+    The definition takes a typing context and the types of the arguments, and returns a signature
+    and what writes the code: see `numba.extending.intrinsic`. It imports numba and llvmlite itself.
+    """
+
+    def __init__(self, definition: Callable[..., Any]) -> None:
+        """Wrap the definition; nothing is imported yet."""
+        functools.update_wrapper(self, definition)
+        self.py_func = definition
+
+    def __call__(self, *_arguments: Any) -> Any:
+        """Raise TypeError: there is nothing for the interpreter to call."""
+        raise TypeError(f"{self.py_func.__name__} is for compiled functions to call")
+
+    @functools.cached_property
+    def _numba_type_(self) -> Any:
+        """What numba looks at when compiled code names this one."""
+        from numba.core.registry import cpu_target
+        from numba.extending import intrinsic as make
+
+        self._made = make(self.py_func)
+        # numba knows its intrinsics by a list of new ones, which it has to read.
+        cpu_target.typing_context.refresh()
+        return cpu_target.typing_context.resolve_value_type(self._made)
+
+
+def intrinsic(definition: Callable[..., Any]) -> Intrinsic:
+    """Make a definition an `Intrinsic` (decorator)."""
+    return Intrinsic(definition)
+
+
+class Made(NamedTuple):
+    """A function that was compiled in this process, and the folder it is kept in, if any."""
+
+    name: str
+    seconds: float
+    folder: str
+
+
+class Work:
+    """The compiling of a process: what was compiled, and who is told when it begins."""
+
+    def __init__(self) -> None:
+        self.made: list[Made] = []
+        self.tell: Callable[[], None] = lambda: None
+        self._begun = 0.0
+
+    def begin(self) -> None:
+        """A function is being compiled; numba compiles one at a time."""
+        if not self._begun:
+            self.tell()
+        self._begun = time.perf_counter()
+
+    def end(self, name: str, folder: str) -> None:
+        """It is done, and kept in a folder (empty: nowhere)."""
+        self.made.append(Made(name, time.perf_counter() - self._begun, folder))
+
+
+WORK = Work()
+"""That of this process."""
+
+
+def cache_folder() -> Path | None:
+    """Where compiled code is kept: NUMBA_CACHE_DIR, else the user's cache; None: nowhere.
+
+    A folder that is missing is made, for the user alone. One that somebody else can write is not
+    used.
+    """
+    return _cache_folder(os.environ.get("NUMBA_CACHE_DIR", ""))
+
+
+@functools.cache
+def _cache_folder(named: str) -> Path | None:
+    from platformdirs import user_cache_path
+
+    folder = Path(named) if named else user_cache_path("owpc-ltr") / "compiled"
+    try:
+        if not folder.is_dir():
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return None if why_unsafe(folder) else folder.absolute()
+    except OSError:
+        return None
+
+
+@contextmanager
+def private_cache() -> Iterator[None]:
+    """Within the block, what others tell numba to cache is kept where nobody else can write.
+
+    Where there is no `cache_folder`, it is kept in a folder that the process removes at its end.
+    """
+    folder = str(cache_folder() or _temporary_folder().name)
+    named, config = os.environ.get("NUMBA_CACHE_DIR", ""), sys.modules.get("numba.core.config")
+    configured = getattr(config, "CACHE_DIR", "")
+    # numba reads the variable when it is imported, which may be in the block.
+    os.environ["NUMBA_CACHE_DIR"] = folder
+    if config is not None:
+        config.CACHE_DIR = folder  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        os.environ["NUMBA_CACHE_DIR"] = named
+        if config is not None:
+            config.CACHE_DIR = configured  # type: ignore[attr-defined]
+
+
+@functools.cache
+def _temporary_folder() -> Any:
+    import tempfile
+
+    return tempfile.TemporaryDirectory(prefix="owpc-ltr-")
+
+
+def _kept(made: Any, function: Callable[..., Any], options: Mapping[str, Any]) -> Any:
+    """A function of numba's that keeps its code in the `cache_folder`, if there is one."""
+    from numba.core import config
+
+    folder, cache = cache_folder(), None
+    if folder is not None:
+        before, config.CACHE_DIR = config.CACHE_DIR, str(folder)
+        # There is none for a function without a file, or where nothing can be written.
+        with suppress(RuntimeError):
+            made.enable_caching()
+            if Path(made._cache.cache_path).is_relative_to(folder):
+                cache = made._cache
+        config.CACHE_DIR = before
+    made._cache = _Cache(function, options, cache)
+    return made
+
+
+class _Cache:
+    """numba's cache of a function, or none: its faults cost time, and end nothing.
+
+    numba takes code for new as long as the one file is as it was in which the function stands.
+    Here it must be that of all that the function calls and names, in whatever file.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], options: Mapping[str, Any], cache: Any
+    ) -> None:
+        self._name = f"{function.__module__}.{function.__qualname__}"
+        self._cache = cache
+        if cache is not None:
+            stamps = cache._cache_file._source_stamp, stamp_of(function, options)
+            cache._cache_file._source_stamp = stamps
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """What was compiled for a signature before; None where it must be compiled now."""
+        found = None
+        if self._cache is not None:
+            try:
+                found = self._cache.load_overload(sig, target_context)
+            except Exception:  # noqa: BLE001 - a damaged file raises what unpickling it comes upon
+                with suppress(OSError):
+                    self._cache.flush()
+        if found is None:
+            WORK.begin()
+        return found
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep what was compiled, if the disk takes it."""
+        folder = ""
+        with suppress(OSError):
+            if self._cache is not None:
+                self._cache.save_overload(sig, data)
+                folder = self._cache.cache_path
+        WORK.end(self._name, folder)
+
+
+def stamp_of(function: Callable[..., Any], options: Mapping[str, Any]) -> str:
+    """A digest that changes with the code of a function, and with all that it calls and names."""
+    import hashlib
+
+    parts = [_text(dict(options)), *_parts(function, set())]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _parts(function: Any, seen: set[Any]) -> Iterator[str]:
+    if function in seen:
+        return
+    seen.add(function)
+    code = function.__code__
+    yield f"{function.__module__}.{function.__qualname__} {_text(code)}"
+    for name in code.co_names:
+        value = function.__globals__.get(name)
+        inner = getattr(value, "py_func", value)
+        if isinstance(inner, FunctionType):
+            yield f"{name} {_text(getattr(value, 'options', None))}"
+            yield from _parts(inner, seen)
+        else:
+            yield f"{name} {_text(value)}"
+
+
+def _text(value: Any) -> str:
+    """A constant as text that is the same in every process; others by their type alone."""
+    if isinstance(value, CodeType):
+        names = value.co_names, value.co_varnames
+        return f"{value.co_code.hex()} {_text(value.co_consts)} {names}"
+    if isinstance(value, set | frozenset):
+        return f"{sorted(map(_text, value))}"
+    if isinstance(value, tuple | list):
+        return f"{[*map(_text, value)]}"
+    if isinstance(value, dict):
+        return f"{[(key, _text(value[key])) for key in sorted(value)]}"
+    array = getattr(value, "tobytes", None)
+    if array is not None:
+        return f"{value.dtype} {value.shape} {array().hex()}"
+    plain = value is None or isinstance(value, bool | int | float | complex | str | bytes)
+    return repr(value) if plain else f"{type(value).__qualname__} {getattr(value, '_fields', ())}"
