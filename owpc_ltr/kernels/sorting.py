@@ -20,7 +20,15 @@ def sort_ascending(scores: Any, documents: Any) -> None:
         return
     if len(documents) > _MIDDLING:
         _sort_roughly(scores, documents)
-    _insert(scores, documents, 0, len(documents))
+    # What is left unsorted lies within short runs.
+    for k in range(1, len(documents)):
+        document = documents[k]
+        score = scores[document]
+        place = k
+        while place > 0 and scores[documents[place - 1]] > score:
+            documents[place] = documents[place - 1]
+            place -= 1
+        documents[place] = document
 
 
 @compiled
@@ -31,23 +39,23 @@ def _sort_by_counting(scores: Any, documents: Any) -> None:
     that the processor cannot predict.
     """
     n = len(documents)
-    keys, unsorted, ties = np.empty(n), documents.copy(), np.zeros(n, dtype=np.int64)
+    keys, numbers = np.empty(n), np.zeros(2 * n, dtype=np.int64)
     for k in range(n):
-        keys[k] = scores[unsorted[k]]
+        keys[k] = scores[documents[k]]
+        numbers[k] = documents[k]
     for k in range(n):
         key, before = keys[k], 0
         for other in keys:
             before += int(other < key)
-        documents[before + ties[before]] = unsorted[k]
-        ties[before] += 1
+        documents[before + numbers[n + before]] = numbers[k]
+        numbers[n + before] += 1
 
 
 @compiled
 def _sort_roughly(scores: Any, documents: Any) -> None:
     """Scatter the documents into as many buckets of equal width as there are documents.
 
-    What is left unsorted lies within short runs. Where one bucket holds too much (an outlier
-    makes all the others equal), it is sorted by comparison.
+    Where one bucket holds too much (an outlier makes all the others equal), it is merge-sorted.
     """
     n = len(documents)
     low = high = scores[documents[0]]
@@ -59,46 +67,43 @@ def _sort_roughly(scores: Any, documents: Any) -> None:
     if sorted_already:
         return
     scale = (n - 1) / (high - low) if high > low else np.inf
-    if not (scale < np.inf and high - low < np.inf):
-        _sort_by_comparison(scores, documents, 0, n)
-        return
+    spread_out = scale < np.inf and high - low < np.inf
     starts = np.zeros(n + 1, dtype=np.int64)
-    buckets = np.empty(n, dtype=np.int64)
+    buckets = np.zeros(n, dtype=np.int64)
+    spare = np.empty(n, dtype=np.int64)
     for k in range(n):
-        bucket: int = max(0, min(int((scores[documents[k]] - low) * scale), n - 1))
-        buckets[k] = bucket
-        starts[bucket + 1] += 1
-    fullest = 0
+        if spread_out:
+            buckets[k] = max(0, min(int((scores[documents[k]] - low) * scale), n - 1))
+        starts[buckets[k] + 1] += 1
+        spare[k] = documents[k]
     for bucket in range(n):
-        fullest = max(fullest, starts[bucket + 1])
         starts[bucket + 1] += starts[bucket]
-    unsorted = documents.copy()
     for k in range(n):
-        documents[starts[buckets[k]]] = unsorted[k]
+        documents[starts[buckets[k]]] = spare[k]
         starts[buckets[k]] += 1
-    if fullest > _SHORT:
-        start = 0
-        for bucket in range(n):
-            # The scatter has moved each start to the end of its bucket.
-            if starts[bucket] - start > _SHORT:
-                _sort_by_comparison(scores, documents, start, starts[bucket])
-            start = starts[bucket]
+    start = 0
+    for bucket in range(n):
+        # The scatter has moved each start to the end of its bucket.
+        if starts[bucket] - start > _SHORT:
+            _merge_sort(scores, documents, start, starts[bucket], spare)
+        start = starts[bucket]
 
 
 @compiled
-def _sort_by_comparison(scores: Any, documents: Any, start: int, end: int) -> None:
-    part = documents[start:end].copy()
-    order = np.argsort(scores[part], kind="mergesort")
-    documents[start:end] = part[order]
-
-
-@compiled
-def _insert(scores: Any, documents: Any, start: int, end: int) -> None:
-    for k in range(start + 1, end):
-        document = documents[k]
-        score = scores[document]
-        place = k
-        while place > start and scores[documents[place - 1]] > score:
-            documents[place] = documents[place - 1]
-            place -= 1
-        documents[place] = document
+def _merge_sort(scores: Any, documents: Any, start: int, end: int, spare: Any) -> None:
+    """Sort `documents[start:end]`; `spare` has room for as many."""
+    width = 1
+    while width < end - start:
+        for low in range(start, end, 2 * width):
+            middle, high = min(low + width, end), min(low + 2 * width, end)
+            a, b = low, middle
+            for k in range(low, high):
+                if b >= high or (a < middle and scores[documents[a]] <= scores[documents[b]]):
+                    spare[k] = documents[a]
+                    a += 1
+                else:
+                    spare[k] = documents[b]
+                    b += 1
+        for k in range(start, end):
+            documents[k] = spare[k]
+        width *= 2

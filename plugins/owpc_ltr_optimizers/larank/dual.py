@@ -47,7 +47,7 @@ def pass_over(
     Tangents touch the loss at best + towards · (w − best).
     """
     rows = (data.features, data.labels, data.weights, data.offsets, data.scales)
-    _process_new(
+    gap = _process(
         bound.address,
         bound.parameters,
         rows,
@@ -56,10 +56,11 @@ def pass_over(
         order,
         best,
         towards,
+        target,
         dual,
     )
     bound.raise_failure()
-    if _process_old(order, target, dual) > target:
+    if gap > target:
         _finish(dual, target)
     prune(dual)
 
@@ -85,7 +86,7 @@ def _finish(dual: Dual, target: float) -> None:
 
 
 @compiled
-def _process_new(
+def _process(
     address: int,
     parameters: Any,
     rows: Any,
@@ -94,18 +95,25 @@ def _process_new(
     order: Any,
     best: Any,
     towards: float,
+    target: float,
     dual: Any,
-) -> None:
-    """Visit each group: its tangent becomes a pattern if the current w violates it."""
-    slope = np.empty(len(dual.w))
+) -> float:
+    """Visit each group: its tangent becomes a pattern if the current w violates it; `_re_balance`.
+
+    Returns the gap that is left.
+    """
+    slope, touch = np.empty(len(dual.w)), np.empty(len(dual.w))
     for group in order:
-        touch = best + towards * (dual.w - best)
+        for j in range(len(touch)):
+            touch[j] = best[j] + towards * (dual.w[j] - best[j])
         first, last = groups[group], groups[group + 1]
         value = _tangent(address, parameters, rows, importance, first, last, touch, slope)
         offset = value - dot(slope, touch)
         if offset + dot(slope, dual.w) > _slack_and_support(group, dual)[0]:
             keep(group, slope, offset, dual)
         _optimize(group, dual, 0.0)
+    gap: float = _re_balance(order, target, dual)
+    return gap
 
 
 @compiled
@@ -125,8 +133,9 @@ def _tangent(
     for query in range(first, last):
         longest = max(longest, offsets[query + 1] - offsets[query])
     all_scores, all_gradients, no_curvature = np.empty(longest), np.empty(longest), np.empty(0)
-    scaled, total = touch * scales, 0.0
-    slope[:] = 0.0
+    scaled, total = np.empty(len(touch)), 0.0
+    for j in range(len(touch)):
+        scaled[j], slope[j] = touch[j] * scales[j], 0.0
     for query in range(first, last):
         if importance[query] == 0.0:
             continue
@@ -143,14 +152,16 @@ def _tangent(
             no_curvature,
         )
         if importance[query] != 1.0:
-            gradient *= importance[query]
+            for i in range(end - start):
+                gradient[i] *= importance[query]
         add_rows(features[start:end], gradient, slope)
-    slope *= scales
+    for j in range(len(touch)):
+        slope[j] *= scales[j]
     return total
 
 
 @compiled
-def _process_old(order: Any, target: float, dual: Any) -> float:
+def _re_balance(order: Any, target: float, dual: Any) -> float:
     """Re-balance kept patterns, group after group, down to the target; returns the gap left."""
     negligible = 0.3 * target / len(order)
     gap = 0.0

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.compiling import compiled
 
 _STEPS = 60
 
@@ -105,54 +104,38 @@ def _direction(
     bend = point if straight is None else straight
     s, r, right = _right_hand_side(point, patterns, newton, aim, bend, straight is not None)
     w, _ = dpotrs(factor, right, lower=1)
-    found: _Point = _expand(point, patterns, newton, s, r, w)
-    return found
+    return _expand(point, patterns, newton, s, r, w)
 
 
-@compiled
-def _start(patterns: Any, offset: Any, old: Any, budget: float) -> Any:
+def _start(
+    patterns: _Patterns, offset: Vector, old: Vector, budget: float
+) -> _Point:
     """A strictly feasible point near the given β."""
     slopes, cuts = patterns
-    groups = len(cuts) - 1
-    beta, eta = np.empty(len(old)), np.full(groups, budget)
-    for g in range(groups):
-        for p in range(cuts[g], cuts[g + 1]):
-            beta[p] = 0.9 * old[p] + 0.1 * budget / (cuts[g + 1] - cuts[g] + 1)
-            eta[g] -= beta[p]
-    w = -np.dot(beta, slopes)
-    value = offset + np.dot(slopes, w)
-    xi = np.zeros(groups)
-    for g in range(groups):
-        for p in range(cuts[g], cuts[g + 1]):
-            xi[g] = max(xi[g], value[p])
-    xi += 1e-2 * (np.mean(xi) + 1e-12)
-    z = np.empty(len(old))
-    for g in range(groups):
-        for p in range(cuts[g], cuts[g + 1]):
-            z[p] = xi[g] - value[p]
-    return _Point(beta, eta, w, xi, z)
+    sizes = np.diff(cuts)
+    beta = 0.9 * old + np.repeat(0.1 * budget / (sizes + 1), sizes)
+    eta = np.full(len(sizes), budget)
+    _add_by_group(eta, -beta, cuts)
+    w = -_combined(beta, slopes)
+    value = offset + _products(slopes, w)
+    xi = np.maximum(np.maximum.reduceat(value, cuts[:-1]), 0.0)
+    # Added one after another, as everything here: the same bits everywhere.
+    xi += 1e-2 * (np.add.accumulate(xi)[-1] / len(xi) + 1e-12)
+    return _Point(beta, eta, w, xi, np.repeat(xi, sizes) - value)
 
 
-@compiled
-def _gap(point: Any) -> float:
+def _gap(point: _Point) -> float:
     """Primal minus dual objective: the point is feasible for both."""
-    gap: float = np.dot(point.beta, point.z) + np.dot(point.eta, point.xi)
-    return gap
+    from scipy.linalg.blas import ddot
+
+    return float(ddot(point.beta, point.z) + ddot(point.eta, point.xi))
 
 
-@compiled
-def _moved(point: Any, direction: Any, step: float) -> Any:
-    return _Point(
-        point.beta + step * direction.beta,
-        point.eta + step * direction.eta,
-        point.w + step * direction.w,
-        point.xi + step * direction.xi,
-        point.z + step * direction.z,
-    )
+def _moved(point: _Point, direction: _Point, step: float) -> _Point:
+    return _Point(*(here + step * there for here, there in zip(point, direction, strict=True)))
 
 
-@compiled
-def _longest_step(point: Any, direction: Any) -> float:
+def _longest_step(point: _Point, direction: _Point) -> float:
     """How far one can go before something that must be positive is not; 1 at most."""
     step = 1.0
     for value, change in (
@@ -161,66 +144,73 @@ def _longest_step(point: Any, direction: Any) -> float:
         (point.xi, direction.xi),
         (point.z, direction.z),
     ):
-        for i in range(len(value)):
-            if change[i] < 0:
-                step = min(step, -value[i] / change[i])
-    return step
+        falling = change < 0
+        step = min(step, (-value[falling] / change[falling]).min(initial=step))
+    return float(step)
 
 
-@compiled
-def _reduced(point: Any, patterns: Any) -> Any:
+def _reduced(point: _Point, patterns: _Patterns) -> tuple[_Newton, NDArray[np.float64]]:
     """The Newton system, and rows whose products sum to its matrix (less the identity).
 
     The pattern with slope zero counts with η/ξ. Slopes are taken around each group's mean, so
     that nothing cancels and the matrix stays definite.
     """
     slopes, cuts = patterns
-    groups, features = len(cuts) - 1, slopes.shape[1]
     theta, total = point.beta / point.z, point.eta / point.xi
-    pull, rows = np.zeros((groups, features)), np.empty((len(slopes) + groups, features))
-    for g in range(groups):
-        root_of_none = np.sqrt(total[g])
-        for p in range(cuts[g], cuts[g + 1]):
-            total[g] += theta[p]
-            for j in range(features):
-                pull[g, j] += theta[p] * slopes[p, j]
-        mean = pull[g] / total[g]
-        for p in range(cuts[g], cuts[g + 1]):
-            root = np.sqrt(theta[p])
-            for j in range(features):
-                rows[p, j] = root * (slopes[p, j] - mean[j])
-        for j in range(features):
-            rows[len(slopes) + g, j] = root_of_none * mean[j]
+    root_of_none = np.sqrt(total)
+    pull = np.zeros((len(total), slopes.shape[1]))
+    _add_by_group(total, theta, cuts)
+    _add_by_group(pull, theta[:, None] * slopes, cuts)
+    mean = pull / total[:, None]
+    around = slopes - np.repeat(mean, np.diff(cuts), axis=0)
+    rows = np.concatenate([np.sqrt(theta)[:, None] * around, root_of_none[:, None] * mean])
     return _Newton(theta, pull, total), rows
 
 
-@compiled
 def _right_hand_side(
-    point: Any, patterns: Any, newton: Any, aim: float, bend: Any, bent: bool
-) -> Any:
+    point: _Point, patterns: _Patterns, newton: _Newton, aim: float, bend: _Point, bent: bool
+) -> tuple[Vector, Vector, Vector]:
     """What is missing to βz = aim a pattern and to ηξ = aim a group, reduced to w."""
     slopes, cuts = patterns
     s, r = (aim - point.beta * point.z) / point.z, (aim - point.eta * point.xi) / point.xi
     if bent:
         s -= bend.beta * bend.z / point.z
         r -= bend.eta * bend.xi / point.xi
-    for g in range(len(cuts) - 1):
-        for p in range(cuts[g], cuts[g + 1]):
-            r[g] += s[p]
-    return s, r, np.dot(r / newton.total, newton.pull) - np.dot(s, slopes)
+    _add_by_group(r, s, cuts)
+    return s, r, _combined(r / newton.total, newton.pull) - _combined(s, slopes)
 
 
-@compiled
-def _expand(point: Any, patterns: Any, newton: Any, s: Any, r: Any, w: Any) -> Any:
+def _expand(
+    point: _Point, patterns: _Patterns, newton: _Newton, s: Vector, r: Vector, w: Vector
+) -> _Point:
     """The whole direction of which the part in w is known."""
     slopes, cuts = patterns
-    xi = (r + np.dot(newton.pull, w)) / newton.total
-    along = np.dot(slopes, w)
-    beta, z = np.empty(len(s)), np.empty(len(s))
+    xi = (r + _products(newton.pull, w)) / newton.total
+    z = np.repeat(xi, np.diff(cuts)) - _products(slopes, w)
     eta = r - point.eta / point.xi * xi
-    for g in range(len(cuts) - 1):
-        for p in range(cuts[g], cuts[g + 1]):
-            z[p] = xi[g] - along[p]
-            beta[p] = s[p] - newton.theta[p] * z[p]
-            eta[g] -= s[p]
-    return _Point(beta, eta, w, xi, z)
+    _add_by_group(eta, -s, cuts)
+    return _Point(s - newton.theta * z, eta, w, xi, z)
+
+
+def _add_by_group(totals: NDArray[np.float64], values: NDArray[Any], cuts: NDArray[Any]) -> None:
+    """Add to each group's total the values of its patterns, one after another."""
+    sizes = np.diff(cuts)
+    for place in range(sizes.max()):
+        groups = np.flatnonzero(sizes > place)
+        totals[groups] += values[cuts[groups] + place]
+
+
+def _combined(shares: Vector, rows: NDArray[np.float64]) -> Vector:
+    """The sum of rows, each times its share."""
+    from scipy.linalg.blas import dgemv
+
+    combined: Vector = dgemv(1.0, rows.T, shares)
+    return combined
+
+
+def _products(rows: NDArray[np.float64], w: Vector) -> Vector:
+    """The product of each row with w."""
+    from scipy.linalg.blas import dgemv
+
+    products: Vector = dgemv(1.0, rows.T, w, trans=1)
+    return products

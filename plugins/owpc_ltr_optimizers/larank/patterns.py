@@ -67,9 +67,12 @@ def refresh(dual: Dual) -> float:
 
 @compiled
 def keep(group: int, slope: Any, offset: float, dual: Any) -> None:
-    """Add a pattern, with β = 0, to those of a group."""
-    k = _room(group, dual)
-    dual.slopes[group, k] = slope
+    """Add a pattern, with β = 0, to those of a group; two are merged where all places are taken."""
+    if dual.owned[group] == dual.beta.shape[1]:
+        _merge_two(group, dual)
+    k = dual.owned[group]
+    for j in range(len(slope)):
+        dual.slopes[group, k, j] = slope[j]
     dual.offset[group, k] = offset
     dual.beta[group, k] = 0.0
     dual.idle[group, k] = 0
@@ -78,33 +81,65 @@ def keep(group: int, slope: Any, offset: float, dual: Any) -> None:
 
 
 @compiled
-def _room(group: int, dual: Any) -> int:
-    """The place of a group's next pattern; two old ones are merged where all are taken."""
-    if dual.owned[group] == dual.beta.shape[1]:
-        order = np.argsort(dual.beta[group])
-        if dual.beta[group, order[0]] > 0:
-            _merge(group, order[0], order[1], dual)
-        _drop(group, order[0], dual)
-    return int(dual.owned[group])
-
-
-@compiled
 def _fill_gram(group: int, k: int, dual: Any) -> None:
-    slopes, gram = dual.slopes[group], dual.gram[group]
     for other in range(dual.owned[group]):
-        gram[k, other] = gram[other, k] = dot(slopes[k], slopes[other])
+        product = dot(dual.slopes[group, k], dual.slopes[group, other])
+        dual.gram[group, k, other] = dual.gram[group, other, k] = product
 
 
 @compiled
-def _merge(group: int, a: int, b: int, dual: Any) -> None:
-    """Replace pattern b by the β-weighted mean of two patterns: w and D stay as they are."""
+def _merge_two(group: int, dual: Any) -> None:
+    """Drop the pattern of the smallest β; a positive one goes into that of the next, as their mean.
+
+    Weighted by β, so that w and D stay as they are.
+    """
     slopes, offset, beta = dual.slopes[group], dual.offset[group], dual.beta[group]
-    total = beta[a] + beta[b]
-    share = beta[a] / total
-    slopes[b] = share * slopes[a] + (1 - share) * slopes[b]
-    offset[b] = share * offset[a] + (1 - share) * offset[b]
-    beta[a], beta[b] = 0.0, total
-    _fill_gram(group, b, dual)
+    a, b = _smallest_two(beta)
+    if beta[a] > 0:
+        total = beta[a] + beta[b]
+        share = beta[a] / total
+        for j in range(slopes.shape[1]):
+            slopes[b, j] = share * slopes[a, j] + (1 - share) * slopes[b, j]
+        offset[b] = share * offset[a] + (1 - share) * offset[b]
+        beta[a], beta[b] = 0.0, total
+        _fill_gram(group, b, dual)
+    _drop(group, a, dual)
+
+
+@compiled
+def _smallest_two(beta: Any) -> tuple[int, int]:
+    """Where the smallest entry of sixteen is, and the next.
+
+    Of equal ones, those that come first after one partition about the median of the first, eighth
+    and last: which idle pattern goes decides the bits of what is learned.
+    """
+    order, high = np.arange(len(beta)), len(beta) - 1
+    middle = high // 2
+    for one, other in ((0, middle), (middle, high), (0, middle)):
+        if beta[order[other]] < beta[order[one]]:
+            order[one], order[other] = order[other], order[one]
+    pivot = beta[order[middle]]
+    order[middle], order[high] = order[high], order[middle]
+    i, j = 0, high - 1
+    while True:
+        while i < high and beta[order[i]] < pivot:
+            i += 1
+        while j >= 0 and pivot < beta[order[j]]:
+            j -= 1
+        if i >= j:
+            break
+        order[i], order[j] = order[j], order[i]
+        i, j = i + 1, j - 1
+    order[i], order[high] = order[high], order[i]
+    a, b = 0, 1
+    if beta[order[b]] < beta[order[a]]:
+        a, b = b, a
+    for k in range(2, len(beta)):
+        if beta[order[k]] < beta[order[a]]:
+            a, b = k, a
+        elif beta[order[k]] < beta[order[b]]:
+            b = k
+    return order[a], order[b]
 
 
 @compiled
@@ -112,7 +147,8 @@ def _drop(group: int, k: int, dual: Any) -> None:
     """Forget pattern k of a group, whose β is 0; the last one takes its place."""
     last = dual.owned[group] - 1
     dual.owned[group] = last
-    dual.slopes[group, k] = dual.slopes[group, last]
+    for j in range(dual.slopes.shape[2]):
+        dual.slopes[group, k, j] = dual.slopes[group, last, j]
     dual.offset[group, k] = dual.offset[group, last]
     dual.beta[group, k] = dual.beta[group, last]
     dual.idle[group, k] = dual.idle[group, last]
