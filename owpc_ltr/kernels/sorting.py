@@ -68,25 +68,23 @@ def _sort_roughly(scores: Any, documents: Any) -> None:
         return
     scale = (n - 1) / (high - low) if high > low else np.inf
     spread_out = scale < np.inf and high - low < np.inf
-    starts = np.zeros(n + 1, dtype=np.int64)
+    # Counted two places on, so that where a bucket starts stays where the one before it ends.
+    starts = np.zeros(n + 2, dtype=np.int64)
     buckets = np.zeros(n, dtype=np.int64)
     spare = np.empty(n, dtype=np.int64)
     for k in range(n):
         if spread_out:
             buckets[k] = max(0, min(int((scores[documents[k]] - low) * scale), n - 1))
-        starts[buckets[k] + 1] += 1
+        starts[buckets[k] + 2] += 1
         spare[k] = documents[k]
     for bucket in range(n):
         starts[bucket + 1] += starts[bucket]
     for k in range(n):
-        documents[starts[buckets[k]]] = spare[k]
-        starts[buckets[k]] += 1
-    start = 0
+        documents[starts[buckets[k] + 1]] = spare[k]
+        starts[buckets[k] + 1] += 1
     for bucket in range(n):
-        # The scatter has moved each start to the end of its bucket.
-        if starts[bucket] - start > _SHORT:
-            _merge_sort(scores, documents, start, starts[bucket], spare)
-        start = starts[bucket]
+        if starts[bucket + 1] - starts[bucket] > _SHORT:
+            _merge_sort(scores, documents, starts[bucket], starts[bucket + 1], spare)
 
 
 @compiled

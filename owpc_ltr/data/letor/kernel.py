@@ -15,11 +15,13 @@ from owpc_ltr.data.letor.codes import (
     BAD_FEATURE,
     BAD_LABEL,
     BAD_VALUE,
+    COMMENT_BYTES,
     CONTROL,
     DONE,
     EMPTY_QUERY,
     FULL,
     HASH_IN_QUERY,
+    ID_BYTES,
     INDEX_FALLS,
     INDEX_TWICE,
     INDEX_ZERO,
@@ -34,18 +36,21 @@ from owpc_ltr.data.letor.codes import (
     NO_QUERY,
     NOT_UTF8,
     POSITION,
+    QUERIES,
+    QUERY_BYTES,
     QUERY_LENGTH,
     ROW,
     ROW_OF_QUERY,
+    TOTAL_COMMENT_BYTES,
+    TOTAL_ID_BYTES,
     UNSURE_TOKENS,
     WIDER,
     WIDTH,
 )
 from owpc_ltr.data.letor.decimals import BAD, READ, UNSURE, byte_at, read_decimal
 from owpc_ltr.data.letor.decimals import TOO_LARGE as OVERFLOW
-from owpc_ltr.data.letor.strings import begin_query, keep_comment, keep_id
 
-_TAB, _NEWLINE, _RETURN, _BLANK, _HASH, _COLON = 9, 10, 13, 32, 35, 58
+_TAB, _NEWLINE, _RETURN, _BLANK, _HASH, _MINUS, _COLON, _EQUALS = 9, 10, 13, 32, 35, 45, 58, 61
 
 
 @compiled
@@ -75,52 +80,50 @@ def read_lines(
     while at < stop:
         begin = at
         at = _skip_blanks(text, at)
-        if _is_bare(text, at):
-            at = _next_line(text, at)
+        byte = byte_at(text, at)
+        if (byte == _HASH) | (byte == _NEWLINE) or _ends_line(text, at):
+            while byte_at(text, at) != _NEWLINE:
+                at += 1
+            at += 1
             state[LINE] += 1
             state[POSITION] = at
             continue
-        row = state[ROW]
+        row, pending = state[ROW], state[UNSURE_TOKENS]
         if row == len(labels):
             return FULL
-        pending = state[UNSURE_TOKENS]
         error, at, pending = _read_label(text, at, row, labels, unsure, pending, powers)
+        name, length, last, comment, comment_end, after = 0, 0, 0, 0, 0, 0
+        if not error:
+            name = _skip_blanks(text, at) + 4
+            error, at = _skip_query(text, name - 4)
+            length = at - name
+        if not error:
+            error, at, last, pending = _read_features(
+                text, at, row, features, unsure, pending, powers
+            )
+            at = begin if error == WIDER else at
+        if not error:
+            error, at, comment, comment_end, after = _skip_comment(text, name, at)
         if error:
-            return _fail(state, at, error)
-        at = _skip_blanks(text, at)
-        name = at + 4
-        error, at = _skip_query(text, at)
-        if error:
-            return _fail(state, at if error == CONTROL else name - 4, error)
-        length = at - name
-        error, at, last, pending = _read_features(text, at, row, features, unsure, pending, powers)
-        if error:
-            return _fail(state, begin if error == WIDER else at, error)
-        error, comment, comment_end, at = _skip_comment(text, name, at)
-        if error:
-            return _fail(state, comment, error)
+            state[POSITION] = at
+            return error
         # The line is good: only now is anything of it kept.
-        if length != state[QUERY_LENGTH] or not _equal(text, name, query, length):
-            begin_query(text, name, length, state, query, queries, begun)
+        same = length == state[QUERY_LENGTH]
+        for offset in range(length if same else 0):
+            same &= byte_at(text, name + offset) == query[offset]
+        if not same:
+            _begin_query(text, name, length, state, query, queries, begun)
         state[ROW_OF_QUERY] += 1
-        keep_comment(text, comment, comment_end, state, comment_ends, comments)
-        keep_id(text, comment, comment_end, state, id_ends, ids)
-        _count_row(state, last, pending, at)
+        used = _copy(text, comment, comment_end, comments, state[COMMENT_BYTES])
+        state[COMMENT_BYTES], comment_ends[row] = used, state[TOTAL_COMMENT_BYTES] + used
+        used = _keep_id(text, comment, comment_end, state, ids)
+        state[ID_BYTES], id_ends[row] = used, state[TOTAL_ID_BYTES] + used
+        state[WIDTH] = max(state[WIDTH], last)
+        state[UNSURE_TOKENS] = pending
+        state[ROW] = row + 1
+        state[LINE] += 1
+        at = state[POSITION] = after
     return DONE
-
-
-@compiled
-def _is_bare(text: Any, at: int) -> bool:
-    """Whether a line holds no document: it is empty, or a comment."""
-    byte = byte_at(text, at)
-    return byte in (_HASH, _NEWLINE) or (byte == _RETURN and byte_at(text, at + 1) == _NEWLINE)
-
-
-@compiled
-def _next_line(text: Any, at: int) -> int:
-    while byte_at(text, at) != _NEWLINE:
-        at += 1
-    return at + 1
 
 
 @compiled
@@ -128,19 +131,22 @@ def _read_label(
     text: Any, at: int, row: int, labels: Any, unsure: Any, pending: int, powers: Any
 ) -> tuple[int, int, int]:
     """The error (0: none), where the label ends (or the bad one begins), the unsure tokens."""
-    token = at
-    label, at, status = read_decimal(text, token, powers)
-    if status == BAD or not _ends_token(byte_at(text, at)):
-        return BAD_LABEL, token, pending
-    if status == OVERFLOW:
-        return LARGE_LABEL, token, pending
-    if byte_at(text, token) == 45 and (label != 0 or status == UNSURE):
-        return NEGATIVE_LABEL, token, pending
+    label, end, status = read_decimal(text, at, powers)
+    error = 0
+    if status == BAD or not _ends_token(byte_at(text, end)):
+        error = BAD_LABEL
+    elif status == OVERFLOW:
+        error = LARGE_LABEL
+    elif byte_at(text, at) == _MINUS and (label != 0 or status == UNSURE):
+        error = NEGATIVE_LABEL
+    if error:
+        return error, at, pending
     if status == UNSURE:
-        _note(unsure, pending, row, -1, token, at)
+        unsure[pending, 0], unsure[pending, 1] = row, -1
+        unsure[pending, 2], unsure[pending, 3] = at, end
         pending += 1
     labels[row] = abs(label)
-    return 0, at, pending
+    return 0, end, pending
 
 
 @compiled
@@ -149,21 +155,31 @@ def _read_features(
 ) -> tuple[int, int, int, int]:
     """The error, where the features end (or the bad one begins), the last one, the unsure."""
     width = features.shape[1]
-    last = 0
+    last, error = 0, 0
     while True:
         before = at
         at = _skip_blanks(text, at)
         byte = byte_at(text, at)
-        if byte in (_NEWLINE, _HASH, _RETURN):
+        if (byte == _NEWLINE) | (byte == _HASH) | (byte == _RETURN):
             break
         token = at
-        index, at = _read_index(text, token)
-        if token in (before, at) or byte_at(text, at) != _COLON:
-            return BAD_FEATURE, token, last, pending
-        if index <= last or index > LARGEST_INDEX:
-            return _misplaced(index, last), token, last, pending
-        if index > width:
-            return WIDER, token, last, pending
+        index: Any = 0
+        digit = np.uint8(byte - 48)
+        while digit < 10:
+            index = min(index * 10 + np.int64(digit), LARGEST_INDEX + 1)
+            at += 1
+            digit = np.uint8(byte_at(text, at) - 48)
+        if (token == before) | (token == at) | (byte_at(text, at) != _COLON):
+            error = BAD_FEATURE
+        elif index <= last:
+            error = INDEX_TWICE if index == last else INDEX_FALLS
+            error = error if index else INDEX_ZERO
+        elif index > LARGEST_INDEX:
+            error = LARGE_INDEX
+        elif index > width:
+            error = WIDER
+        if error:
+            return error, token, last, pending
         for column in range(last, index - 1):
             features[row, column] = 0
         last = index
@@ -177,7 +193,8 @@ def _read_features(
             elif status == OVERFLOW:
                 return LARGE_VALUE, token, last, pending
             else:
-                _note(unsure, pending, row, index - 1, begin, at)
+                unsure[pending, 0], unsure[pending, 1] = row, index - 1
+                unsure[pending, 2], unsure[pending, 3] = begin, at
                 pending += 1
         features[row, index - 1] = value
     for column in range(last, width):
@@ -186,8 +203,8 @@ def _read_features(
 
 
 @compiled
-def _skip_comment(text: Any, name: int, at: int) -> tuple[int, int, int, int]:
-    """The error, where the comment begins (or the bad byte is) and ends, and the next line."""
+def _skip_comment(text: Any, name: int, at: int) -> tuple[int, int, int, int, int]:
+    """The error, the bad byte, where the comment begins and ends, and the next line."""
     begin = at
     if byte_at(text, at) == _HASH:
         begin += 1
@@ -198,13 +215,13 @@ def _skip_comment(text: Any, name: int, at: int) -> tuple[int, int, int, int]:
     if byte_at(text, at) == _RETURN:
         at += 1
     if byte_at(text, at) != _NEWLINE:
-        return CONTROL, end, end, at
+        return CONTROL, end, begin, end, at
     # Where every string begins with a character, all are UTF-8 when their join is.
     if byte_at(text, name) & 0xC0 == 0x80:
-        return NOT_UTF8, name, end, at
+        return NOT_UTF8, name, begin, end, at
     if byte_at(text, begin) & 0xC0 == 0x80:
-        return NOT_UTF8, begin, end, at
-    return 0, begin, end, at + 1
+        return NOT_UTF8, begin, begin, end, at
+    return 0, end, begin, end, at + 1
 
 
 @compiled
@@ -215,36 +232,20 @@ def _skip_blanks(text: Any, at: int) -> int:
 
 
 @compiled
-def _ends_token(byte: int) -> bool:
-    return byte in (_BLANK, _TAB, _NEWLINE, _RETURN, _HASH)
+def _ends_token(byte: int) -> Any:
+    return (
+        (byte == _BLANK) | (byte == _TAB) | (byte == _NEWLINE) | (byte == _RETURN) | (byte == _HASH)
+    )
 
 
 @compiled
-def _count_row(state: Any, last: int, pending: int, at: int) -> None:
-    state[WIDTH] = max(state[WIDTH], last)
-    state[UNSURE_TOKENS] = pending
-    state[ROW] += 1
-    state[LINE] += 1
-    state[POSITION] = at
-
-
-@compiled
-def _fail(state: Any, token: int, error: int) -> int:
-    state[POSITION] = token
-    return error
-
-
-@compiled
-def _note(unsure: Any, count: int, row: int, column: int, begin: int, end: int) -> None:
-    unsure[count, 0] = row
-    unsure[count, 1] = column
-    unsure[count, 2] = begin
-    unsure[count, 3] = end
+def _ends_line(text: Any, at: int) -> bool:
+    return byte_at(text, at) == _RETURN and byte_at(text, at + 1) == _NEWLINE
 
 
 @compiled
 def _skip_query(text: Any, at: int) -> tuple[int, int]:
-    """The error (0: none) of the `qid:` token at `at`, and where the token ends."""
+    """The error (0: none) of the `qid:` token at `at`, and where it ends, or the bad byte."""
     # `and` stops at the first byte that differs, so before passing a line end.
     if not (
         byte_at(text, at) == 113
@@ -253,47 +254,19 @@ def _skip_query(text: Any, at: int) -> tuple[int, int]:
         and byte_at(text, at + 3) == _COLON
     ):
         return NO_QUERY, at
-    at += 4
-    begin = at
+    token, begin = at, at + 4
+    at = begin
     while byte_at(text, at) > _BLANK and byte_at(text, at) != _HASH:
         at += 1
     if byte_at(text, at) == _HASH:
-        return HASH_IN_QUERY, at
+        return HASH_IN_QUERY, token
     if not _ends_token(byte_at(text, at)):
         return CONTROL, at
     if at == begin:
-        return EMPTY_QUERY, at
+        return EMPTY_QUERY, token
     if at - begin > LONGEST_QUERY:
-        return LONG_QUERY, at
+        return LONG_QUERY, token
     return 0, at
-
-
-@compiled
-def _equal(text: Any, at: int, query: Any, length: int) -> bool:
-    for offset in range(length):  # noqa: SIM110 - compiled
-        if byte_at(text, at + offset) != query[offset]:
-            return False
-    return True
-
-
-@compiled
-def _read_index(text: Any, at: int) -> Any:
-    index: Any = 0
-    digit = np.uint8(byte_at(text, at) - 48)
-    while digit < 10:
-        index = min(index * 10 + np.int64(digit), LARGEST_INDEX + 1)
-        at += 1
-        digit = np.uint8(byte_at(text, at) - 48)
-    return index, at
-
-
-@compiled
-def _misplaced(index: int, last: int) -> int:
-    if index == 0:
-        return INDEX_ZERO
-    if index > last:
-        return LARGE_INDEX
-    return INDEX_TWICE if index == last else INDEX_FALLS
 
 
 @compiled
@@ -305,3 +278,67 @@ def _is_null(text: Any, at: int) -> Any:
         and byte_at(text, at + 3) == 76
         and _ends_token(byte_at(text, at + 4))
     )
+
+
+@compiled
+def _begin_query(
+    text: Any, name: int, length: int, state: Any, query: Any, queries: Any, begun: Any
+) -> None:
+    """Make `text[name : name + length]` the current query, which begins with this line."""
+    _copy(text, name, name + length, query, 0)
+    used = _copy(text, name, name + length, queries, state[QUERY_BYTES])
+    number = state[QUERIES]
+    begun[number, 0] = state[ROW]
+    begun[number, 1] = state[LINE] + 1
+    begun[number, 2] = used
+    state[QUERIES], state[QUERY_BYTES] = number + 1, used
+    state[QUERY_LENGTH], state[ROW_OF_QUERY] = length, 0
+
+
+@compiled
+def _keep_id(text: Any, begin: int, end: int, state: Any, ids: Any) -> Any:
+    """Keep the id of `docid = X …` or `X …`; the row number in the query where there is none.
+
+    Returns how many bytes of `ids` are used then.
+    """
+    used = state[ID_BYTES]
+    begin, stop = _word(text, begin, end)
+    if stop - begin >= 5 and (
+        byte_at(text, begin) == 100
+        and byte_at(text, begin + 1) == 111
+        and byte_at(text, begin + 2) == 99
+        and byte_at(text, begin + 3) == 105
+        and byte_at(text, begin + 4) == 100
+    ):
+        after, _ = _word(text, begin + 5, end)
+        if after < end and byte_at(text, after) == _EQUALS:
+            begin, stop = _word(text, after + 1, end)
+    if begin < stop:
+        return _copy(text, begin, stop, ids, used)
+    number = state[ROW_OF_QUERY]
+    power = 1
+    while power * 10 <= number:
+        power *= 10
+    while power > 0:
+        ids[used] = 48 + number // power % 10
+        used += 1
+        power //= 10
+    return used
+
+
+@compiled
+def _word(text: Any, at: int, end: int) -> tuple[int, int]:
+    while at < end and (byte_at(text, at) == _BLANK or byte_at(text, at) == _TAB):
+        at += 1
+    begin = at
+    while at < end and byte_at(text, at) != _BLANK and byte_at(text, at) != _TAB:
+        at += 1
+    return begin, at
+
+
+@compiled
+def _copy(text: Any, begin: int, end: int, target: Any, used: int) -> int:
+    """Append `text[begin:end]` to what is used of the target; how much is used then."""
+    for offset in range(end - begin):
+        target[used + offset] = text[begin + offset]
+    return used + end - begin

@@ -107,9 +107,7 @@ def _direction(
     return _expand(point, patterns, newton, s, r, w)
 
 
-def _start(
-    patterns: _Patterns, offset: Vector, old: Vector, budget: float
-) -> _Point:
+def _start(patterns: _Patterns, offset: Vector, old: Vector, budget: float) -> _Point:
     """A strictly feasible point near the given β."""
     slopes, cuts = patterns
     sizes = np.diff(cuts)

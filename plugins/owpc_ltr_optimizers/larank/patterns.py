@@ -161,13 +161,11 @@ def _drop(group: int, k: int, dual: Any) -> None:
 def prune(dual: Any) -> None:
     """Forget patterns that have carried no weight for some passes."""
     for group in range(len(dual.owned)):
-        k = 0
-        while k < dual.owned[group]:
+        for left in range(dual.owned[group], 0, -1):
+            k = dual.owned[group] - left
             dual.idle[group, k] = dual.idle[group, k] + 1 if dual.beta[group, k] == 0.0 else 0
             if dual.idle[group, k] > _IDLE:
                 _drop(group, k, dual)
-            else:
-                k += 1
 
 
 @compiled(fastmath={"reassoc", "contract", "nsz"})
