@@ -41,8 +41,8 @@ def is_small(cells: int) -> bool:
 class Compiled:
     """A function in numba's subset of Python, compiled on its first call and cached on disk.
 
-    Where another compiled function names it, it becomes a part of that function's code, unless it
-    has options of its own. It holds no lock of the interpreter while it runs.
+    Where another compiled function names it, it becomes a part of that function's code. It holds no
+    lock of the interpreter while it runs.
     """
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
@@ -73,9 +73,9 @@ class Compiled:
 
     @functools.cached_property
     def _numba_type_(self) -> Any:
-        """What numba calls where compiled code names a function that is no part of it."""
-        # Its type holds it by a weak reference.
-        self._inner = self._make(no_cpython_wrapper=True)
+        """What numba calls where compiled code names this function."""
+        # What Python has called already will do; else it needs no way in from Python.
+        self._inner = self.__dict__.get("_outer") or self._make(no_cpython_wrapper=True)
         return self._inner._numba_type_
 
 

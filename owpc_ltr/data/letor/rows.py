@@ -69,11 +69,13 @@ class Rows:
             self.capacity = rows + max(rows // 8, 16)
         old, self.width = self.width, width
         self._hold(self.capacity, rows)
-        _lay_out(self._cells, rows, old, width)
+        if rows:
+            _lay_out(self._cells, rows, old, width)
 
     def finish(self, rows: int, width: int) -> None:
         """Cut everything to what was read."""
-        _lay_out(self._cells, rows, self.width, width)
+        if width != self.width:
+            _lay_out(self._cells, rows, self.width, width)
         self.width = width
         self._hold(rows)
 
