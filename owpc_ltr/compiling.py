@@ -20,9 +20,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple, overload
 
 from owpc_ltr.ownership import why_unsafe
@@ -31,6 +31,8 @@ _MAKING = threading.RLock()
 """Threads that begin with the same function make it once."""
 _SMALL = 1 << 21
 """Numbers that NumPy takes some 10 ns each for; the import of numba takes 0.4 s."""
+_KNOWN = ("builtins", "llvmlite", "math", "numba", "numpy")
+"""Packages whose versions numba knows, or whose functions it compiles in its own way."""
 
 
 def is_small(cells: int) -> bool:
@@ -170,19 +172,16 @@ WORK = Work()
 """That of this process."""
 
 
+@functools.cache
 def cache_folder() -> Path | None:
     """Where compiled code is kept: NUMBA_CACHE_DIR, else the user's cache; None: nowhere.
 
     A folder that is missing is made, for the user alone. One that somebody else can write is not
     used.
     """
-    return _cache_folder(os.environ.get("NUMBA_CACHE_DIR", ""))
-
-
-@functools.cache
-def _cache_folder(named: str) -> Path | None:
     from platformdirs import user_cache_path
 
+    named = os.environ.get("NUMBA_CACHE_DIR")
     folder = Path(named) if named else user_cache_path("owpc-ltr") / "compiled"
     try:
         if not folder.is_dir():
@@ -192,25 +191,18 @@ def _cache_folder(named: str) -> Path | None:
         return None
 
 
-@contextmanager
-def private_cache() -> Iterator[None]:
-    """Within the block, what others tell numba to cache is kept where nobody else can write.
+def keep_privately() -> None:
+    """From now on, what others tell numba to cache is kept where nobody else can write, too.
 
     Where there is no `cache_folder`, it is kept in a folder that the process removes at its end.
     """
     folder = str(cache_folder() or _temporary_folder().name)
-    named, config = os.environ.get("NUMBA_CACHE_DIR", ""), sys.modules.get("numba.core.config")
-    configured = getattr(config, "CACHE_DIR", "")
-    # numba reads the variable when it is imported, which may be in the block.
+    # numba reads the variable when it is imported.
     os.environ["NUMBA_CACHE_DIR"] = folder
-    if config is not None:
-        config.CACHE_DIR = folder  # type: ignore[attr-defined]
-    try:
-        yield
-    finally:
-        os.environ["NUMBA_CACHE_DIR"] = named
-        if config is not None:
-            config.CACHE_DIR = configured  # type: ignore[attr-defined]
+    if "numba" in sys.modules:
+        from numba.core import config
+
+        config.CACHE_DIR = folder
 
 
 @functools.cache
@@ -226,13 +218,16 @@ def _kept(made: Any, function: Callable[..., Any], options: Mapping[str, Any]) -
 
     folder, cache = cache_folder(), None
     if folder is not None:
-        before, config.CACHE_DIR = config.CACHE_DIR, str(folder)
-        # There is none for a function without a file, or where nothing can be written.
-        with suppress(RuntimeError):
-            made.enable_caching()
-            if Path(made._cache.cache_path).is_relative_to(folder):
-                cache = made._cache
-        config.CACHE_DIR = before
+        with _MAKING:
+            before, config.CACHE_DIR = config.CACHE_DIR, str(folder)
+            try:
+                made.enable_caching()
+                if Path(made._cache.cache_path).is_relative_to(folder):
+                    cache = made._cache
+            except RuntimeError:
+                pass  # there is none for a function without a file, or where nothing can be written
+            finally:
+                config.CACHE_DIR = before
     made._cache = _Cache(function, options, cache)
     return made
 
@@ -285,19 +280,33 @@ def stamp_of(function: Callable[..., Any], options: Mapping[str, Any]) -> str:
 
 
 def _parts(function: Any, seen: set[Any]) -> Iterator[str]:
-    if function in seen:
+    """What a function is made of, and then all that it names, each function once."""
+    if function in seen or function.__module__.startswith(_KNOWN):
         return
     seen.add(function)
-    code = function.__code__
-    yield f"{function.__module__}.{function.__qualname__} {_text(code)}"
-    for name in code.co_names:
-        value = function.__globals__.get(name)
+    yield f"{function.__module__}.{function.__qualname__} {_text(function.__code__)}"
+    for name, value in named_by(function):
         inner = getattr(value, "py_func", value)
         if isinstance(inner, FunctionType):
             yield f"{name} {_text(getattr(value, 'options', None))}"
             yield from _parts(inner, seen)
         else:
             yield f"{name} {_text(value)}"
+
+
+def named_by(function: Any) -> Iterator[tuple[str, Any]]:
+    """The globals that a function names, and those that it names in modules but NumPy and numba."""
+    names = _names(function.__code__)
+    for name in sorted(names & function.__globals__.keys()):
+        value = function.__globals__[name]
+        yield name, value
+        if isinstance(value, ModuleType) and not value.__name__.startswith(_KNOWN):
+            yield from ((inner, vars(value)[inner]) for inner in sorted(names & vars(value).keys()))
+
+
+def _names(code: CodeType) -> set[str]:
+    inner = [_names(one) for one in code.co_consts if isinstance(one, CodeType)]
+    return set(code.co_names).union(*inner)
 
 
 def _text(value: Any) -> str:

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from owpc_ltr.api.warm_up import warm_up
-from owpc_ltr.compiling import Compiled
+from owpc_ltr.compiling import Compiled, named_by
 from owpc_ltr.kernels.kernel import Kernel
 
 PACKAGES = ("owpc_ltr", *(f"owpc_ltr_{kind}" for kind in ("losses", "optimizers", "rerankers")))
@@ -46,8 +46,7 @@ def _reach(name: str, one: Any, reached: set[str]) -> None:
     """A function that was called, and those that its code has within itself."""
     if name not in reached:
         reached.add(name)
-        for word in one.py_func.__code__.co_names:
-            value = one.py_func.__globals__.get(word)
+        for _, value in named_by(one.py_func):
             if isinstance(value, Compiled | Kernel):
                 _reach(_name(value), value, reached)
 

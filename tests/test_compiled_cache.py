@@ -11,8 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from owpc_ltr.compiling import WORK, Compiled, Work, cache_folder, compiled, stamp_of
-from owpc_ltr.compiling import private_cache as within_private_cache
+from owpc_ltr.compiling import (
+    WORK,
+    Compiled,
+    Work,
+    cache_folder,
+    compiled,
+    keep_privately,
+    stamp_of,
+)
 from owpc_ltr.host.registry import load
 from tests.commands import commands_in
 
@@ -153,24 +160,22 @@ def added(one: int, other: int) -> int:
     return one + other
 
 
-def test_strangers_code_is_kept_in_the_private_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("mode", [0o700, 0o777])
+def test_strangers_code_is_kept_in_a_private_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int
 ) -> None:
     from numba.core import config
 
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "mine"))
-    before = config.CACHE_DIR
-    with within_private_cache():
-        assert before != config.CACHE_DIR == str(tmp_path / "mine")
-    (tmp_path / "open").mkdir()
-    (tmp_path / "open").chmod(0o777)
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "open"))
-    assert cache_folder() is None
-    with within_private_cache():
-        passing = Path(os.environ["NUMBA_CACHE_DIR"])
-        assert passing.stat().st_mode & 0o777 == 0o700
-    assert before == config.CACHE_DIR
-    assert os.environ["NUMBA_CACHE_DIR"] == str(tmp_path / "open")
+    monkeypatch.setattr(config, "CACHE_DIR", config.CACHE_DIR)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "named"))
+    (tmp_path / "named").mkdir()
+    (tmp_path / "named").chmod(mode)
+    cache_folder.cache_clear()
+    keep_privately()
+    cache_folder.cache_clear()
+    assert os.environ["NUMBA_CACHE_DIR"] == config.CACHE_DIR
+    assert (str(tmp_path / "named") == config.CACHE_DIR) == (mode == 0o700)
+    assert Path(config.CACHE_DIR).stat().st_mode & 0o777 == 0o700
 
 
 def test_a_command_says_in_one_line_that_nothing_is_kept() -> None:

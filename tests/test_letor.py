@@ -273,7 +273,8 @@ def test_common_tokens_need_no_second_look() -> None:
 
 
 def read_at_once(token: str) -> bool:
-    return read_decimal(np.frombuffer(f"{token}\n".encode(), np.uint8), 0, POWERS)[2] == READ
+    status: int = read_decimal(np.frombuffer(f"{token}\n".encode(), np.uint8), 0, POWERS)[2]
+    return status == READ
 
 
 HOSTILE: list[tuple[str, bytes, str]] = [

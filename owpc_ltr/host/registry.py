@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 import pluggy
 
-from owpc_ltr.compiling import private_cache
+from owpc_ltr.compiling import keep_privately
 from owpc_ltr.errors import PluginError, UsageError
 from owpc_ltr.host import hookspecs
 from owpc_ltr.host.contracts import checked_name
@@ -297,8 +297,9 @@ def _load_file(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(specification)
     # Dataclasses look their module up by name while they are made.
     sys.modules[specification.name] = module
-    with private_cache():
-        exec(compile(source, str(path), "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - a plugin that the user named, which only the user can write
+    keep_privately()
+    code = compile(source, str(path), "exec", dont_inherit=True)
+    exec(code, module.__dict__)  # noqa: S102 - the user named it, and nobody else can write it
     return module
 
 
