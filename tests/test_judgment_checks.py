@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
+import warnings
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import owpc_ltr as ltr
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.parquet import read_dataset
-from owpc_ltr.evaluation.judgment_checks import judgment_findings, live_findings
+from owpc_ltr.evaluation.judgment_checks import (
+    judgment_findings,
+    list_doubts,
+    recall_doubts,
+)
+from owpc_ltr.evaluation.live_lists import LiveLists, live_lists
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.features.loading import load_featureset
 from owpc_ltr.features.text_scores import text_scores
@@ -127,6 +135,26 @@ def test_real_judgments_of_what_was_brought_give_no_warning(shared_data: Path) -
     assert judgment_findings(read_dataset(shared_data / "letor2-ohsumed" / "S1.txt.xz")) == []
 
 
+def test_what_training_warned_of_is_kept_in_the_record_of_the_model_and_of_its_averages(
+    tmp_path: Path,
+) -> None:
+    data = known_items(60)
+    data = replace(data, features=np.column_stack([data.features[:, :2], np.ones(len(data.labels))])
+                   .astype(np.float32))  # fmt: skip
+    with pytest.warns(ltr.OwpcLtrWarning) as given:
+        model = ltr.train(data, settings={"C": 1.0})
+    told = [str(one.message) for one in given]
+    assert any("1 relevant and 10 irrelevant" in one for one in told)
+    assert any("size" in one for one in told), told
+    assert model.record["warnings"] == list(dict.fromkeys(told))
+    ltr.save_model(model, tmp_path / "model.json")
+    assert ltr.load_model(tmp_path / "model.json").record["warnings"] == model.record["warnings"]
+    assert ltr.average([model, model]).record["warnings"] == model.record["warnings"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ltr.OwpcLtrWarning)
+        assert ltr.train(honest(60), settings={"C": 1.0}).record["warnings"] == []
+
+
 def test_few_queries_give_no_verdict() -> None:
     assert judgment_findings(known_items(19)) == []
 
@@ -136,13 +164,180 @@ def test_of_a_large_dataset_whole_queries_are_looked_at() -> None:
     assert any("1 relevant and 10 irrelevant" in one for one in found)
 
 
-def test_live_figures_that_tell_nothing_are_told() -> None:
-    assert live_findings(0.9, (0.8, 0.7), 100, 50) == []
-    assert live_findings(float("nan"), (float("nan"),), 100, 50) == []
-    (lost,) = live_findings(0.2, (0.9,), 100, 50)
-    assert "only 20% of the relevant documents are among the first 100" in lost
-    (unjudged,) = live_findings(0.9, (0.9, 0.11), 100, 50)
-    assert "only 11% of the first ten documents are judged" in unjudged
+def test_relevant_documents_beyond_the_window_are_told() -> None:
+    assert recall_doubts(0.5, 100, 50) == []
+    assert recall_doubts(float("nan"), 100, 50) == []
+    (lost,) = recall_doubts(0.2, 100, 50)
+    assert "only 20% of the relevant documents are among the first 100" in lost.line
+
+
+QUERIES, WINDOW = 60, 30
+
+
+@dataclass(frozen=True)
+class World:
+    """Queries with a true grade of every document, and the lists of two rankers that know some."""
+
+    truth: list[dict[str, float]]
+    old: list[list[str]]
+    new: list[list[str]]
+
+    def lists(self, judged: list[dict[str, float]]) -> dict[str, LiveLists]:
+        """The lists by these judgments."""
+        return {
+            "the old one": live_lists(self.old, judged, WINDOW),
+            "the new one": live_lists(self.new, judged, WINDOW),
+        }
+
+    def checks(self, judged: list[dict[str, float]]) -> set[str]:
+        """Which checks doubt these judgments."""
+        lists = self.lists(judged)
+        return {doubt.check for doubt in list_doubts(lists, lists["the old one"])}
+
+    def graded(self, *of: list[list[str]], depth: int = 10) -> list[dict[str, float]]:
+        """The true grades of the first documents of these lists."""
+        return [
+            {name: self.truth[query][name] for one in of for name in one[query][:depth]}
+            for query in range(QUERIES)
+        ]
+
+
+def world(seed: int = 0) -> World:
+    rng = np.random.default_rng(seed)
+    names = [f"d{n}" for n in range(WINDOW)]
+    truth: list[dict[str, float]] = []
+    old: list[list[str]] = []
+    new: list[list[str]] = []
+    for _ in range(QUERIES):
+        good = rng.normal(size=WINDOW)
+        grades = np.digitize(good, [0.3, 1.0, 1.6]).astype(float)
+        truth.append(dict(zip(names, grades.tolist(), strict=True)))
+        for lists, noise in ((old, 2.0), (new, 1.5)):
+            order = np.argsort(-(good + noise * rng.normal(size=WINDOW)))
+            lists.append([names[place] for place in order])
+    return World(truth, old, new)
+
+
+def test_a_pool_of_both_rankers_is_believed() -> None:
+    for seed in range(20):
+        one = world(seed)
+        assert one.checks(one.graded(one.old, one.new)) == set()
+
+
+def test_a_pool_with_the_usual_holes_is_believed() -> None:
+    """Two thirds to three quarters of either list, as judgment lists of old have."""
+    rng = np.random.default_rng(1)
+    one = world()
+    judged = [
+        {name: grade for name, grade in known.items() if rng.random() < 0.73}
+        for known in one.graded(one.old, one.new)
+    ]
+    assert one.checks(judged) == set()
+
+
+def positives(*names: str, of: list[str]) -> dict[str, float]:
+    return {name: float(name in names) for name in of}
+
+
+def scheme(name: str, one: World) -> list[dict[str, float]]:
+    """A list of judgments as somebody makes it who has no people to judge."""
+    rng = np.random.default_rng(7)
+    strangers = [f"x{n}" for n in range(50)]
+    best = [max((grade, name) for name, grade in known.items())[1] for known in one.truth]
+    numbers = range(QUERIES)
+    every = one.graded(one.old, one.new)
+    made = {
+        "known items, random negatives": [
+            positives(best[q], of=[best[q], *rng.choice(strangers, 10, replace=False).tolist()])
+            for q in numbers
+        ],
+        "known items, unclicked negatives": [
+            positives(best[q], of=list({best[q], *one.old[q][:10]})) for q in numbers
+        ],
+        "known items, next-page negatives": [
+            positives(best[q], of=list({best[q], *one.old[q][10:20]})) for q in numbers
+        ],
+        "top 1 of the old one": [positives(one.old[q][0], of=one.old[q][:10]) for q in numbers],
+        "top 1 of the old one in a pool": [
+            positives(one.old[q][0], of=list(every[q])) for q in numbers
+        ],
+        "top 10 of the old one": [
+            positives(*one.old[q][:10], of=[*one.old[q][:10], *strangers[:10]]) for q in numbers
+        ],
+        "clicked documents": [
+            dict.fromkeys((d for d in one.old[q][:10] if rng.random() < 0.3), 1.0) for q in numbers
+        ],
+        "the old one's list": one.graded(one.old),
+        "the new one's list": one.graded(one.new),
+        "random documents": [
+            {d: one.truth[q][d] for d in rng.permutation(sorted(one.truth[q]))[:6].tolist()}
+            for q in numbers
+        ],
+        "what the new one scores": [positives(*one.new[q][:4], of=list(every[q])) for q in numbers],
+        "inverted grades": [{d: 3.0 - grade for d, grade in known.items()} for known in every],
+        "a pool to depth 1": one.graded(one.old, one.new, depth=1),
+    }
+    return made[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "checks"),
+    [
+        ("known items, random negatives", {"unjudged", "known-items"}),
+        ("known items, unclicked negatives", {"unjudged", "known-items"}),
+        ("known items, next-page negatives", {"unjudged", "known-items"}),
+        ("top 1 of the old one", {"unjudged", "known-items", "made-from-a-list"}),
+        ("top 1 of the old one in a pool", {"known-items", "made-from-a-list"}),
+        ("top 10 of the old one", {"unjudged", "one-grade"}),
+        ("clicked documents", {"unjudged", "one-grade"}),
+        ("the old one's list", {"unjudged"}),
+        ("the new one's list", {"unjudged"}),
+        ("random documents", {"unjudged"}),
+        ("what the new one scores", {"made-from-a-list"}),
+        ("inverted grades", {"inverted"}),
+        ("a pool to depth 1", {"unjudged"}),
+    ],
+)
+def test_judgments_that_cannot_tell_are_doubted_whoever_made_them(
+    name: str, checks: set[str]
+) -> None:
+    for seed in range(3):
+        one = world(seed)
+        found = one.checks(scheme(name, one))
+        assert found & checks, (name, found)
+        assert checks <= found or name.startswith("top 10"), (name, found)
+
+
+def test_clicks_must_have_been_shown_of_both_rankers() -> None:
+    rng = np.random.default_rng(1)
+    one = world()
+    holes = [
+        {name: grade for name, grade in known.items() if rng.random() < 0.8}
+        for known in one.graded(one.old, one.new)
+    ]
+    lists = one.lists(holes)
+    assert list_doubts(lists, by_clicks=0.4) == []
+    (doubt,) = list_doubts(lists, by_clicks=1.0)
+    assert "by clicks, which know only what was shown" in doubt.message
+    assert list_doubts(one.lists(one.graded(one.old, one.new)), by_clicks=1.0) == []
+
+
+def test_a_doubt_names_rankers_shares_and_what_to_do() -> None:
+    one = world()
+    (doubt,) = list_doubts(one.lists(one.graded(one.old)))
+    assert re.fullmatch(
+        r"(only )?\d\d% of the first ten documents of the new one are judged, and 100% of those of "
+        r"the old one \(mean of 60 queries\)",
+        doubt.message,
+    )
+    assert "judge pool" in doubt.advice
+
+
+def test_a_few_queries_give_no_doubt_but_of_what_is_judged() -> None:
+    lists = {"one": live_lists([["a", "b"]] * 5, [{"a": 1.0, "b": 0.0}] * 5, 10)}
+    assert list_doubts(lists, lists["one"]) == []
+    nothing = {"one": live_lists([[]] * 30, [{"a": 1.0}] * 30, 10)}
+    assert {doubt.check for doubt in list_doubts(nothing)} == {"known-items"}
 
 
 def test_features_that_score_a_match_are_told_from_the_rest() -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.deployment.upload import Uploaded
     from owpc_ltr.engine.feature_log import LogReport
     from owpc_ltr.engine.indexing import IndexReport
+    from owpc_ltr.engine.search.live_evaluation import LiveQuestion
     from owpc_ltr.features.feature_set import FeatureSet
     from owpc_ltr.protocols import Model
     from owpc_ltr.workers.connection import Workers
@@ -184,19 +185,28 @@ class Cluster(Explanations, LiveLists, Workbench):
         keep: int | None = None,
         allow_slow: bool = False,
         live: LiveProof | None = None,
+        query: Mapping[str, Any] | Path | str | None = None,
+        window: int = 100,
+        accept_unproven: str | None = None,
         max_drift: float = 0.25,
         probe_share: float = 0.5,
         budget: float = 10.0,
         client_scored: bool = False,
         join: Any = None,
         plugins: Sequence[Path | str] = (),
+        progress: Progress | None = None,
     ) -> Uploaded:
         """Store the model as NAME-HASH, prove its scores on documents, then let NAME point to it.
 
         `role` may be `challenger`. With the metric `require_gain` it must be better than `over` on
         the held-out queries of `data`; or, with `live` judgments, in what users get from the whole
         index: than the query alone where NAME points to nothing yet, or `over="query"`; queries of
-        a dataset count by their importance. `keep` is how many earlier models the name can go back
+        a dataset count by their importance. Better is a gain that is significant, with an interval
+        above 0, by judgments that can tell what users get: of `data`, too, that is looked up in the
+        live results of `query` (its best `window` documents rescored; left out, all text fields are
+        searched). `accept_unproven` is why doubtful judgments are taken for proof; it is kept in
+        the deployment record.
+        `keep` is how many earlier models the name can go back
         to (5 at first); `allow_slow` takes a model that the engine's cache has no room for. Without
         the LTR plugin, trees run inside the engine where they fit and add no more than `budget`
         milliseconds to a search, measured on the index; else the client scores them. With
@@ -206,34 +216,32 @@ class Cluster(Explanations, LiveLists, Workbench):
         With `cheap` judgments of all queries and `human` ones of a random sample of them (files, or
         what was read), the interval of the gain is people's, made sharper by the cheap ones;
         `strata` are those that `judge_next` wrote, where it drew the sample.
+        What training warned of is given again, as OwpcLtrWarning.
         Raises Refused, with the model taken out again and the name where it was, if a score
         differs by more than `tolerance`, the gain is not shown, or a feature moved by more than
         `max_drift` standard deviations since training, or less than `probe_share` of the documents
         or queries of the proof are in the index.
         """
-        from owpc_ltr.api.gate_judgments import gate_judgments
+        from owpc_ltr.api.gate_judgments import check_gain, gate_judgments
+        from owpc_ltr.api.live import LiveProof, live_metric
         from owpc_ltr.engine.deployment.gate import Gate
         from owpc_ltr.engine.deployment.live_gate import LiveGate
         from owpc_ltr.engine.deployment.store_form import Budget
         from owpc_ltr.engine.deployment.upload import upload
-        from owpc_ltr.errors import UsageError, give_warnings
+        from owpc_ltr.errors import give_warnings
         from owpc_ltr.host.registry import load
         from owpc_ltr.metrics import parse_metric
         from owpc_ltr.models.linear import load_model
         from owpc_ltr.models.parity_samples import parity_samples_of
+        from owpc_ltr.models.record import warnings_of
 
         registry = load(map(Path, plugins))
         metric = None if require_gain is None else parse_metric(require_gain, registry)
         judged = gate_judgments(metric, data, cheap, human, strata, live)
         data = judged.data
-        if metric is not None and data is None and live is None:
-            raise UsageError("--require-gain needs judged queries to compare on: give --data FILE")
-        if metric is None and live is not None:
-            raise UsageError("--live proves a gain: say in which metric with --require-gain")
+        check_gain(metric, data, live, accept_unproven)
         tables = tables_of(join)
         gate: Gate | LiveGate | None = None
-        if metric is not None and data is not None:
-            gate = Gate(metric, data, over, judged.human, judged.strata)
         samples = None if data is None else parity_samples_of(data)
         path = Path(model) if isinstance(model, Path | str) else None
         ranker = load_model(path) if path is not None else model
@@ -242,18 +250,31 @@ class Cluster(Explanations, LiveLists, Workbench):
         wanted = ranker.record.get("featureset_hash")
         trained_on = self.store.get_featureset(the_featureset(self.store, featureset, wanted))
         where = the_index(self.engine, index)
-        if data is not None:
+        if data is not None and (metric is None or live is not None):
             self._warn_of_judgments(data, trained_on, index, live)
-        query = self.template(where, live.query)[0] if live is not None else None
-        if metric is not None and live is not None:
+        budgeted = None
+        if live is not None and metric is not None:
+            budgeted = self.template(where, live.query)[0]
             gate = LiveGate(
-                live.question(where, query or {}, [metric], trained_on),
-                over, live.queries, live.progress, tables,
+                live.question(where, budgeted, [metric], trained_on),
+                over, live.queries, live.progress, tables, accept_unproven,
             )  # fmt: skip
+        elif data is not None and metric is not None:
+            asked = [live_metric(metric, window)]
+
+            def ask(part: RankingDataset) -> LiveQuestion:
+                proof = LiveProof(part, window=window)
+                return proof.question(where, self.template(where, query)[0], asked, trained_on)
+
+            gate = Gate(
+                metric, data, ask, over, judged.human, judged.strata, progress, tables,
+                accept_unproven,
+            )  # fmt: skip
+        give_warnings(f"in training: {told}" for told in warnings_of(ranker.record))
         uploaded = upload(
             self.engine, self.store, ranker, trained_on, where, called, tolerance,
             role=role, gate=gate, samples=samples, keep=keep, allow_slow=allow_slow,
-            max_drift=max_drift, probe_share=probe_share, budget=Budget(budget, query),
+            max_drift=max_drift, probe_share=probe_share, budget=Budget(budget, budgeted),
             client_scored=client_scored, tables=tables,
         )  # fmt: skip
         give_warnings(uploaded.cautions)

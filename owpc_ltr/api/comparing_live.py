@@ -17,6 +17,7 @@ from owpc_ltr.api.compared_rankers import Asked
 from owpc_ltr.api.live import judged_queries, with_params
 from owpc_ltr.api.live_rankers import LiveRanker, LiveRankers, LiveSearch
 from owpc_ltr.arrays import Vector
+from owpc_ltr.data.judgments.judges import share_by_clicks
 from owpc_ltr.data.judgments.types import JudgedQuery
 from owpc_ltr.data.judgments.weights import Weighed, importance_of
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
@@ -29,14 +30,12 @@ from owpc_ltr.evaluation.comparing.on_lists import measure_lists
 from owpc_ltr.evaluation.comparing.result import RankerComparison
 from owpc_ltr.evaluation.comparing.side_by_side import ComparedQueries, side_by_side
 from owpc_ltr.evaluation.held_out import choose_queries
-from owpc_ltr.evaluation.judgment_checks import live_findings
+from owpc_ltr.evaluation.judgment_checks import list_doubts, mean_known, recall_doubts
 from owpc_ltr.evaluation.live_lists import LiveLists, live_lists, within_window
 from owpc_ltr.evaluation.unused_weights import UNUSED
 from owpc_ltr.metrics import uneven
 
 __all__ = ["LiveSearch", "compare_live"]
-
-_TOP = 10
 
 
 def compare_live(asked: Asked, data: Data | Path | str, search: LiveSearch) -> RankerComparison:
@@ -66,7 +65,7 @@ def compare_live(asked: Asked, data: Data | Path | str, search: LiveSearch) -> R
         _weights(left) if asked.weighted else None,
         chosen.side,
         (*chosen.notes, f"lists are of the whole index, their first {search.window} documents"),
-        (*chosen.warnings, *_unused(left), *_findings(lists, search.window)),
+        (*chosen.warnings, *_unused(left), *_findings(lists, left, search.window)),
     )
     values = {
         name: measure_lists(one, asked.how.metrics, asked.how.unjudged)
@@ -104,21 +103,21 @@ def _lists(
     return {name: live_lists(ranked[name], grades, search.window) for name in rankers}
 
 
-def _findings(lists: Mapping[str, LiveLists], window: int) -> list[str]:
-    """What looks harmful: relevant documents that nobody brings, and tops that nobody judged."""
-    recall = max(_mean(one.recall) for one in lists.values())
-    judged = tuple(_mean(one.judged_at(_TOP)) for one in lists.values())
-    n_queries = len(next(iter(lists.values())).there)
-    return live_findings(recall, judged, window, n_queries)
+def _findings(
+    lists: Mapping[str, LiveLists], judged: Sequence[JudgedQuery], window: int
+) -> list[str]:
+    """What looks harmful: relevant documents that nobody brings, and judgments that cannot tell."""
+    recall = max(mean_known(one.recall) for one in lists.values())
+    by_clicks = share_by_clicks(judged)
+    doubts = [
+        *recall_doubts(recall, window, len(judged)),
+        *list_doubts(lists, by_clicks=by_clicks),
+    ]
+    return [doubt.line for doubt in doubts]
 
 
 def _unused(judged: Sequence[JudgedQuery]) -> list[str]:
     return [UNUSED] if Weighed.among(judged).documents else []
-
-
-def _mean(values: Vector) -> float:
-    counted = values[~np.isnan(values)]
-    return float(counted.mean()) if len(counted) else float("nan")
 
 
 def _weights(judged: Sequence[JudgedQuery]) -> Vector | None:

@@ -50,3 +50,15 @@ def gate_judgments(
     if isinstance(people, PartitionedDataset):
         people = in_memory(people, "--human")
     return GateJudgments(judged_data(cheap), people, read_strata(strata))
+
+
+def check_gain(metric: Any, data: Any, live: Any, accepted: str | None) -> None:
+    """Refuse a gain without judgments, and what is of a gain where none is required."""
+    if metric is not None and data is None and live is None:
+        raise UsageError("--require-gain needs judged queries to compare on: give --data FILE")
+    if metric is None and live is not None:
+        raise UsageError("--live proves a gain: say in which metric with --require-gain")
+    if accepted is not None and metric is None:
+        raise UsageError("accepting what is unproven is of a gain that is required: leave it out")
+    if accepted is not None and not accepted.strip():
+        raise UsageError("say why what is unproven is accepted: the reason is kept")

@@ -94,6 +94,8 @@ def judged_queries(
         return list(read.queries)
     if not isinstance(judgments, RankingDataset):
         return list(judgments.queries)
+    from owpc_ltr.data.judgments.judges import CLICKS, share_by_clicks
+
     data = judgments
     if data.document_ids is None or data.query_params is None:
         raise UsageError(
@@ -105,6 +107,7 @@ def judged_queries(
     known = data.query_weights
     asked = [None] * data.n_queries if known is None else known.tolist()
     sure = data.document_weights
+    by_clicks = share_by_clicks(data) > 0.5
     return [
         JudgedQuery(
             query_id,
@@ -113,6 +116,7 @@ def judged_queries(
             data.labels[a:b],
             None if sure is None else sure[a:b],
             importance,
+            [CLICKS] * (b - a) if by_clicks else None,
         )
         for query_id, params, importance, a, b in zip(
             data.query_ids.to_pylist(),
@@ -149,15 +153,31 @@ def check_live(
     """What looks harmful in judgments when the engine is asked some of their queries."""
     import numpy as np
 
-    from owpc_ltr.engine.search.live_evaluation import LiveQuestion, reach
+    from owpc_ltr.engine.search.live_evaluation import QUERY_ALONE, LiveQuestion, lists_of
     from owpc_ltr.engine.search.serving import query_alone
-    from owpc_ltr.evaluation.judgment_checks import live_findings
+    from owpc_ltr.evaluation.judgment_checks import list_doubts, mean_known, recall_doubts
 
     order = np.random.default_rng(0).permutation(len(judged))[:_SAMPLED]
     sample = [judged[number] for number in np.sort(order).tolist()]
     question = LiveQuestion(index, query, sample, (), window)
-    recall, first_ten = reach(question, query_alone(engine, store), progress)
-    return live_findings(recall, (first_ten,), window, len(sample))
+    lists = lists_of(question, query_alone(engine, store), progress)
+    doubts = [
+        *recall_doubts(mean_known(lists.recall), window, len(sample)),
+        *list_doubts({QUERY_ALONE: lists}, lists),
+    ]
+    return [doubt.line for doubt in doubts]
+
+
+def live_metric(metric: Metric, window: int) -> Metric:
+    """The metric, or NDCG@10 in place of one that cannot be measured live."""
+    from owpc_ltr.evaluation.live_lists import within_window
+    from owpc_ltr.metrics import parse_metric
+
+    try:
+        within_window(metric, window)
+    except UsageError:
+        return parse_metric("ndcg@10")
+    return metric
 
 
 def typed_queries(judged: Sequence[JudgedQuery], featureset: FeatureSet) -> list[JudgedQuery]:

@@ -47,7 +47,6 @@ class LiveLists(Place):
         from owpc_ltr.engine.search.live_evaluation import evaluate_live
         from owpc_ltr.engine.search.serving import query_alone
         from owpc_ltr.evaluation.held_out import choose_queries
-        from owpc_ltr.evaluation.judgment_checks import live_findings
         from owpc_ltr.evaluation.unused_weights import UNUSED
         from owpc_ltr.metrics import Metric, parse_metric
 
@@ -60,7 +59,7 @@ class LiveLists(Place):
             kept = replace(question, queries=[question.queries[n] for n in chosen.queries.tolist()])
             before = query_alone(self.engine, self.store)
             found = evaluate_live(kept, before, tried.serve, proof.progress)
-        doubts = live_findings(found.recall, found.judged, kept.window, found.n_queries)
+        doubts = [doubt.line for doubt in (*found.recall_doubts, *found.doubts)]
         doubts += [UNUSED] if Weighed.among(kept.queries).documents else []
         return replace(found, side=chosen.side, warnings=(*chosen.warnings, *doubts))
 
@@ -84,10 +83,12 @@ class LiveLists(Place):
     def pool(
         self,
         queries: Sequence[JudgedQuery] | Path | str,
-        rankers: Sequence[Path | str | Mapping[str, Any]],
+        rankers: Sequence[Path | str | Mapping[str, Any] | Model],
         out: Path | str | None = None,
         *,
         index: str | None = None,
+        featureset: str | None = None,
+        sample: int | None = None,
         depth: int = 20,
         fields: Sequence[str] = (),
         judged: Judgments | Path | str | None = None,
@@ -101,34 +102,41 @@ class LiveLists(Place):
     ) -> Pooled:
         """The documents to judge next: what rankers bring to the top, in a drawn order.
 
-        `rankers` are queries (objects, or files in JSON), uploaded names, which rescore `query`,
-        and TREC runs. With `out` they are written as a CSV whose `grade` column is to be filled,
-        with `fields` of each document. What `judged` has already is left out, and counted. `join`
-        has the tables, as for `log_features`, of features that are in no index. `params` are those
-        of queries that have none of their own.
+        `rankers` are queries (objects, files in JSON, or "query": the `query` alone), models, their
+        files or uploaded names, which rescore `query`, and TREC runs. A model that is not uploaded
+        is in the cluster only meanwhile; `featureset` is its, found by its hash where it is left
+        out. `sample` draws so many of the queries, of those that no model was trained with, as far
+        as their records tell. With `out` they are written as a CSV whose `grade` column is to be
+        filled, with `fields` of each document. What `judged` has already is left out, and counted.
+        `join` has the tables, as for `log_features`, of features that are in no index. `params` are
+        those of queries that have none of their own.
         """
+        from contextlib import ExitStack
+
         from owpc_ltr.api.live import judged_queries, with_params
-        from owpc_ltr.api.pooling import pool_plan
-        from owpc_ltr.data.judgments.asked import read_queries
+        from owpc_ltr.api.pooling import PoolRankers, read_asked
         from owpc_ltr.data.judgments.sheet import write_sheet
-        from owpc_ltr.engine.search.judgment_pool import pool
+        from owpc_ltr.engine.search.judgment_pool import PoolPlan
+        from owpc_ltr.engine.search.judgment_pool import pool as pool_documents
         from owpc_ltr.files.output import output_file
 
         if out is not None:
             files = (queries, judged, query, *rankers)
             output_file(out, [one for one in files if isinstance(one, Path | str)])
-        asked = read_queries(Path(queries)) if isinstance(queries, Path | str) else list(queries)
+        asked = read_asked(queries) if isinstance(queries, Path | str) else list(queries)
         asked = with_params(asked, params)
         known = judged_queries(judged) if judged is not None else []
-        where = the_index(self.engine, index)
-        place = (self.engine, self.store, self.models)
-        plan = pool_plan(
-            *place, rankers, where, lambda: self.template(where, query)[0],
-            tables=tables_of(join),
-            depth=depth, fields=fields, window=window, seed=seed, in_flight=in_flight,
-        )  # fmt: skip
         done = {one.query_id: frozenset(one.document_ids) for one in known}
-        found = pool(self.engine, plan, asked, done, progress)
+        where = the_index(self.engine, index)
+        template = self.template(where, query)[0]
+        with ExitStack() as kept:
+            at_work = PoolRankers.of(self, rankers, template, featureset, tables_of(join), kept)
+            if sample is not None:
+                asked = at_work.sampled(asked, sample, seed)
+            plan = PoolPlan(
+                where, at_work.ways, at_work.runs, depth, window, fields, seed, in_flight
+            )
+            found = pool_documents(self.engine, plan, asked, done, progress)
         if out is not None:
             write_sheet(found.queries, fields, found.shown, Path(out))
         return found

@@ -1,62 +1,140 @@
-"""Rankers as they are named for a pool: queries, uploaded models, TREC runs."""
+"""Rankers as they are named for a pool: queries, models, uploaded or in files, and TREC runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from owpc_ltr.api.defaults import the_featureset
+from owpc_ltr.api.place import Place
 from owpc_ltr.errors import BadInput, UsageError
 
 if TYPE_CHECKING:
-    from owpc_ltr.api.uploaded_models import UploadedModels
     from owpc_ltr.data.joined_tables.table import JoinedTable
-    from owpc_ltr.engine.http.client import Engine
-    from owpc_ltr.engine.search.judgment_pool import PoolPlan
-    from owpc_ltr.engine.store.base import Store
+    from owpc_ltr.data.judgments.types import JudgedQuery
+    from owpc_ltr.engine.search.serving import Serve
+
+_QUERY = "query"
+"""What the query alone is called, which models rescore."""
 
 
-def pool_plan(
-    engine: Engine,
-    store: Store,
-    models: UploadedModels,
-    rankers: Sequence[Path | str | Mapping[str, Any]],
-    index: str,
-    template: Callable[[], dict[str, Any]],
-    tables: Sequence[JoinedTable] = (),
-    **how: Any,
-) -> PoolPlan:
-    """What is asked for a pool; `template` is the query that uploaded models rescore.
+@dataclass(frozen=True)
+class PoolRankers:
+    """Rankers at work until `kept` ends: how they serve, by which query, or as lists of a run.
 
-    In the `tables` is what they read from outside the index.
-    Raises UsageError where there is no ranker, or one is neither a file nor uploaded.
+    `records` are those of the models.
     """
-    from owpc_ltr.data.judgments.run_lists import read_run_lists
-    from owpc_ltr.engine.search.judgment_pool import PoolPlan
-    from owpc_ltr.engine.search.serving import query_alone, with_stored
 
-    if not rankers:
-        raise UsageError("there is no ranker to pool: give queries, uploaded names or TREC runs")
-    ways: list[Any] = []
-    runs = []
-    for ranker in rankers:
-        if isinstance(ranker, Mapping) or Path(ranker).suffix == ".json":
-            ways.append((query_alone(engine, store), _query(ranker)))
-        elif Path(ranker).is_file():
-            runs.append(read_run_lists(Path(ranker)))
-        else:
-            name = models.resolve(str(ranker))
-            stored = store.get_model(name)
-            interval = models.interval(name)
-            serve = with_stored(engine, store, stored, interval, tables)
-            ways.append((serve, template()))
-    return PoolPlan(index, ways, runs, **how)
+    ways: list[tuple[Serve, dict[str, Any]]]
+    runs: list[Mapping[str, Sequence[str]]]
+    records: dict[str, Mapping[str, Any]]
+
+    @staticmethod
+    def of(
+        place: Place,
+        rankers: Sequence[Any],
+        template: dict[str, Any],
+        featureset: str | None,
+        tables: Sequence[JoinedTable],
+        kept: ExitStack,
+    ) -> PoolRankers:
+        """The rankers that are named; models rescore the `template`.
+
+        In the `tables` is what they read from outside the index. Raises UsageError where there is
+        no ranker, or one is neither a file nor uploaded.
+        """
+        from owpc_ltr.data.judgments.run_lists import read_run_lists
+        from owpc_ltr.engine.search.serving import query_alone, with_stored
+
+        if not rankers:
+            raise UsageError(
+                "there is no ranker to pool: give queries, models, uploaded names or TREC runs"
+            )
+        found = PoolRankers([], [], {})
+        alone = query_alone(place.engine, place.store)
+        for ranker in rankers:
+            if ranker == _QUERY:
+                found.ways.append((alone, template))
+            elif isinstance(ranker, Mapping):
+                found.ways.append((alone, dict(ranker)))
+            elif not isinstance(ranker, Path | str) or Path(ranker).suffix == ".json":
+                read = _read(ranker)
+                if isinstance(read, dict):
+                    found.ways.append((alone, read))
+                    continue
+                serve = kept.enter_context(_on_trial(place, read, featureset, tables))
+                found.ways.append((serve, template))
+                found.records[str(ranker)] = read.record
+            elif Path(ranker).is_file():
+                found.runs.append(read_run_lists(Path(ranker)))
+            else:
+                name = place.models.resolve(str(ranker))
+                certificate = place.models.certificate(name)
+                stored, interval = place.store.get_model(name), place.models.interval(name)
+                serve = with_stored(place.engine, place.store, stored, interval, tables)
+                found.ways.append((serve, template))
+                found.records[name] = certificate.record if certificate else {}
+        return found
+
+    def sampled(self, queries: Sequence[JudgedQuery], number: int, seed: int) -> list[JudgedQuery]:
+        """So many of the queries, drawn of those that no model was trained with, in their order."""
+        import numpy as np
+
+        from owpc_ltr.evaluation.held_out import choose_queries
+
+        left = choose_queries(self.records, queries).queries
+        chosen = np.random.default_rng(seed).permutation(left)[:number]
+        return [queries[place] for place in np.sort(chosen).tolist()]
 
 
-def _query(ranker: Path | str | Mapping[str, Any]) -> dict[str, Any]:
-    from owpc_ltr.engine.search.request import read_search
+def read_asked(path: Path | str) -> list[JudgedQuery]:
+    """The queries of a file, without documents: of a table, lines, or a dataset."""
+    from dataclasses import replace
 
-    query = dict(ranker) if isinstance(ranker, Mapping) else read_search(Path(ranker))[0]
-    if "kind" in query and "record" in query:
-        raise BadInput(f"{ranker} is a model, not a query: upload it, and give its name")
-    return query
+    import numpy as np
+
+    from owpc_ltr.api.compared_data import read_data
+    from owpc_ltr.api.live import judged_queries
+    from owpc_ltr.data.judgments.asked import read_queries
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.data.partitioned.in_memory import in_memory
+
+    if Path(path).is_dir() or Path(path).suffix in {".parquet", ".jsonl", ".json"}:
+        data = read_data(path)
+        if isinstance(data, PartitionedDataset):
+            data = in_memory(data, "a pool")
+        nothing = np.zeros(0, np.float32)
+        return [
+            replace(query, document_ids=[], grades=nothing, weights=None)
+            for query in judged_queries(data)
+        ]
+    return read_queries(Path(path))
+
+
+def _read(ranker: Any) -> Any:
+    """A query, or a model, as its file has it."""
+    from owpc_ltr.engine.search.request import split_body
+    from owpc_ltr.files.json_object import read_json_object
+    from owpc_ltr.models.linear import load_model
+
+    if not isinstance(ranker, Path | str):
+        return ranker
+    content = read_json_object(Path(ranker))
+    if {"kind", "record"} <= content.keys():
+        return load_model(Path(ranker))
+    return split_body(content)[0]
+
+
+def _on_trial(
+    place: Place, model: Any, featureset: str | None, tables: Sequence[JoinedTable]
+) -> Any:
+    from owpc_ltr.engine.deployment.trial import on_trial
+
+    if not hasattr(model, "record"):
+        raise BadInput(f"{model!r} is no ranker: give a query, a model, a name or a TREC run")
+    wanted = model.record.get("featureset_hash")
+    own = place.store.get_featureset(the_featureset(place.store, featureset, wanted))
+    return on_trial(place.engine, place.store, model, own, tables)

@@ -7,7 +7,6 @@ from owpc_ltr.data.splits import DatasetSplits
 from owpc_ltr.engine.deployment.aliases import Alias
 from owpc_ltr.engine.deployment.drift import Verified
 from owpc_ltr.engine.deployment.gate import GateResult, NotBetter
-from owpc_ltr.engine.deployment.live_gate import LiveGateResult
 from owpc_ltr.engine.deployment.moved import Moved
 from owpc_ltr.engine.deployment.orders import Orders
 from owpc_ltr.engine.deployment.parity import Parity
@@ -23,7 +22,7 @@ from owpc_ltr.engine.search.profile import Profile
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.evaluation.comparing.result import ComparedPair, ComparedRanker, RankerComparison
 from owpc_ltr.evaluation.evaluate import Measured
-from owpc_ltr.evaluation.prediction_powered import PredictionPowered, strength_in_words
+from owpc_ltr.evaluation.prediction_powered import PredictionPowered
 from owpc_ltr.evaluation.reconciling import Reconciled
 from owpc_ltr.evaluation.risk_bounds import Bound
 from owpc_ltr.explaining.explanation import Explanation
@@ -64,7 +63,6 @@ __all__ = [
     "Judgments",
     "LearningCurve",
     "LiveEvaluation",
-    "LiveGateResult",
     "LiveMeasured",
     "LogReport",
     "Measured",
@@ -90,5 +88,4 @@ __all__ = [
     "Verified",
     "inspection_figures",
     "inspection_trials",
-    "strength_in_words",
 ]

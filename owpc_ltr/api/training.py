@@ -65,6 +65,7 @@ def train(
     from owpc_ltr.host.registry import load
     from owpc_ltr.inspection.constant import silent_in_training
     from owpc_ltr.inspection.quick import warnings_before_training
+    from owpc_ltr.models.record import with_warnings
     from owpc_ltr.training.feature_selection import train_at_cost
     from owpc_ltr.training.plans import model_plan
     from owpc_ltr.training.train import train as fit
@@ -78,19 +79,18 @@ def train(
         data = in_memory(data, "a price of features")
     if isinstance(data, PartitionedDataset):
         check_room(plan, data, validation)
-    give_warnings(warnings_before_training(head_of(data)))
+    before = warnings_before_training(head_of(data))
+    give_warnings(before)
     run = _run(seed, threads, progress)
     if isinstance(data, PartitionedDataset):
         trained = train_parts(data, plan, run, validation, source)
-        give_warnings((*trained.warnings, *silent_in_training(trained.silent_features)))
-        return trained.model
-    training = (data, plan, run, loaded(validation))
-    if costs is None:
-        trained = fit(*training, source)
+    elif costs is None:
+        trained = fit(data, plan, run, loaded(validation), source)
     else:
-        trained = train_at_cost(*training, costs, source).trained
-    give_warnings((*trained.warnings, *silent_in_training(trained.silent_features)))
-    return trained.model
+        trained = train_at_cost(data, plan, run, loaded(validation), costs, source).trained
+    after = (*trained.warnings, *silent_in_training(trained.silent_features))
+    give_warnings(after)
+    return with_warnings(trained.model, (*before, *after))
 
 
 def train_reranker(
@@ -123,6 +123,7 @@ def train_reranker(
     from owpc_ltr.evaluation.unused_weights import unused_weights
     from owpc_ltr.host.registry import load
     from owpc_ltr.inspection.quick import warnings_before_training
+    from owpc_ltr.models.record import with_warnings
     from owpc_ltr.models.reordering import read_base
     from owpc_ltr.training.plans import reranking_plan
     from owpc_ltr.training.rerankers import fit_reranker
@@ -131,9 +132,10 @@ def train_reranker(
     plan = reranking_plan(registry, reranker, loss, settings, grid, select)
     data = in_memory(data, "a reranker")
     validation = None if validation is None else in_memory(validation, "a reranker")
-    give_warnings(warnings_before_training(data))
+    told = warnings_before_training(data)
     if validation is not None:
-        give_warnings([f"validation: {note}" for note in unused_weights(validation)])
+        told += [f"validation: {note}" for note in unused_weights(validation)]
+    give_warnings(told)
     ranker = read_base(str(base), data) if isinstance(base, str | Path) else base
     named = None if documents is None else Path(documents)
     parts = [
@@ -142,7 +144,14 @@ def train_reranker(
     ]
     run = _run(seed, threads, progress)
     assert parts[0] is not None  # noqa: S101 - told to the type checker
-    return fit_reranker(parts[0], ranker, plan, run, parts[1], source).model
+    return with_warnings(fit_reranker(parts[0], ranker, plan, run, parts[1], source).model, told)
+
+
+def keep_warnings(model: Any, found: Sequence[str]) -> Any:
+    """The same ranker with these warnings in its record, too: what was found before training."""
+    from owpc_ltr.models.record import with_warnings
+
+    return with_warnings(model, found)
 
 
 def check_plan(*, plugins: Sequence[Path | str] = (), **how: Any) -> None:

@@ -36,15 +36,24 @@ def pool(
     *,
     index: Index = None,
     queries: Annotated[
-        Path, Reads(), typer.Option(help="Queries: a table with a column `query`, or a line each.")
+        Path,
+        Reads(),
+        typer.Option(help="Queries: a table with a column `query`, a line each, or a dataset."),
     ],
     rankers: Annotated[
         str,
         typer.Option(
-            help="Whose lists are judged: QUERY.json, uploaded names, TREC runs; between commas."
+            help="Whose lists are judged: query (--query alone), QUERY.json, MODEL.json, uploaded "
+            "names, TREC runs; between commas."
         ),
     ],
     out: Annotated[Path, Writes(), typer.Option(help="The sheet to fill in (CSV).")],
+    sample: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Draw so many queries, of those that none of the models was trained with."
+        ),
+    ] = None,
     depth: Annotated[int, typer.Option(min=1, help="How many of each ranker's documents.")] = 20,
     fields: Annotated[
         str, typer.Option(help="What to show of a document: fields, between commas.")
@@ -59,6 +68,9 @@ def pool(
     param: Params = None,
     in_flight: Annotated[int, typer.Option(help="Searches under way at the same time.")] = 4,
     join: Join = None,
+    featureset: Annotated[
+        str | None, typer.Option(help="A model file's feature set; default: found by hash.")
+    ] = None,
     report: Report = None,
     seed: Seed = 0,
     place: StoreOptions,
@@ -78,7 +90,8 @@ def pool(
         found = place.connect().pool(
             queries, _listed(rankers), out, index=index, depth=depth, fields=_listed(fields),
             judged=judged, query=query, params=named_params(param or ()), window=window,
-            in_flight=in_flight, seed=seed, join=join, progress=show,
+            in_flight=in_flight, seed=seed, join=join, sample=sample, featureset=featureset,
+            progress=show,
         )  # fmt: skip
     if report is not None:
         from owpc_ltr.api.reporting import report as write_page

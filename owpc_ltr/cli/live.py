@@ -83,9 +83,9 @@ class JudgmentCheck:
     query: LiveQuery = None
     cluster: ClusterOptions
 
-    def warn_of(self, data: RankingDataset | PartitionedDataset) -> None:
-        """Say what looks harmful, where an index was named."""
-        warn_of_judgments(self.cluster, data, self.index, self.query)
+    def warn_of(self, data: RankingDataset | PartitionedDataset) -> list[str]:
+        """Say what looks harmful, where an index was named; what was said."""
+        return warn_of_judgments(self.cluster, data, self.index, self.query)
 
 
 def warn_of_judgments(
@@ -93,13 +93,15 @@ def warn_of_judgments(
     data: RankingDataset | PartitionedDataset,
     index: str | None,
     query: Path | None,
-) -> None:
+) -> list[str]:
     """Ask the engine for some queries of the data, and say what looks harmful in its judgments."""
     if index is None:
         if query is not None:
             raise UsageError("--query is asked of an index: name it with --index")
-        return
+        return []
     from owpc_ltr.api.partitions import sample_of
 
-    for doubt in cluster.connect().check_judgments(sample_of(data), index=index, query=query):
+    doubts = cluster.connect().check_judgments(sample_of(data), index=index, query=query)
+    for doubt in doubts:
         warn(doubt)
+    return doubts

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from owpc_ltr.cli.output import print_json, print_table, warn
+from owpc_ltr.cli.output import print_json, print_table, print_wrapped, warn
 
 if TYPE_CHECKING:
     from owpc_ltr.api.results import LiveEvaluation, LiveMeasured
@@ -28,6 +28,7 @@ def print_live(model: str, found: LiveEvaluation, *, as_json: bool) -> None:
     if found.weighted:
         typer.echo(f"means are {WEIGHTED} (--unweighted: all count the same)")
     _print_measured(found.measured)
+    _print_verdicts(found)
     _print_bounds(found.measured)
     before, after = (_share(share) for share in found.judged)
     typer.echo(f"judged among the first 10: {before} before, {after} after")
@@ -57,6 +58,15 @@ def _print_measured(measured: Sequence[LiveMeasured]) -> None:
     ]  # fmt: skip
     headers = ["METRIC", "UNJUDGED ARE", "BEFORE", "AFTER", "DIFFERENCE", "95 % INTERVAL", "P"]
     print_table(headers, rows)
+
+
+def _print_verdicts(found: LiveEvaluation) -> None:
+    """Whether users get better results: once where no metric can tell, else by each."""
+    if found.doubts:
+        print_wrapped(str(found.verdict()))
+        return
+    for number, one in enumerate(found.measured):
+        print_wrapped(f"{one.metric}: {found.verdict(number)}")
 
 
 def _print_bounds(measured: Sequence[LiveMeasured]) -> None:

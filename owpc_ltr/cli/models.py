@@ -12,7 +12,7 @@ import typer
 from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Json, UploadedName
-from owpc_ltr.cli.output import print_json, print_table
+from owpc_ltr.cli.output import print_json, print_table, warn
 from owpc_ltr.cli.stops import finishing
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ def show(
     if as_json:
         print_json({**content, "importances": features})
         return
+    for told in content["record"].get("warnings") or ():
+        warn(f"in training: {told}")
     print_table(["FACT", "VALUE"], [(fact, _shown(value)) for fact, value in facts.items()])
     _print_importances(features)
 

@@ -76,7 +76,7 @@ def train(
     Judgments that would teach harm are warned of; with --index the engine is asked as well.
     """
     from owpc_ltr.api.models import save_model
-    from owpc_ltr.api.training import check_plan, train_reranker
+    from owpc_ltr.api.training import check_plan, keep_warnings, train_reranker
     from owpc_ltr.api.training import train as train_model
     from owpc_ltr.api.workers import on, workers_if_asked
 
@@ -92,13 +92,14 @@ def train(
         check_plan(plugins=plugin or (), **how)
         with progress() as show:
             splits = split.read(data)
-            check.warn_of(splits.everything)
+            doubts = check.warn_of(splits.everything)
             source = {**splits.source, "base": Path(base).name}
             files: dict[str, Any] = {"documents": fields.documents, "id_field": fields.id_field}
             reordering = train_reranker(
                 splits.training, base, validation=splits.optional_validation, source=source,
                 progress=show, **files, **how, **common,
             )  # fmt: skip
+        reordering = keep_warnings(reordering, doubts)
         save_model(reordering, out)
         _write_page(report, out, reordering, splits.training, plugin)
         print_reranked(reordering.record, base, out, as_json=as_json)
@@ -113,12 +114,13 @@ def train(
     if cluster is not None:
         split.check_in_parts(data)
     splits = split.read(data)
-    check.warn_of(splits.everything)
+    doubts = check.warn_of(splits.everything)
     with progress() as show, workers_if_asked(cluster, plugin or ()) as workers:
         model = train_model(
             on(splits.training, workers), validation=on(splits.optional_validation, workers),
             costs=prices, source=splits.source, progress=show, **how, **common,
         )  # fmt: skip
+    model = keep_warnings(model, doubts)
     save_model(model, out)
     _write_page(report, out, model, splits.training, plugin)
     if "feature_cost" in model.record and not as_json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from owpc_ltr.cli.files import A_MODEL, Reads
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.live import LiveOptions
 from owpc_ltr.cli.options import Index, Join, Json, PluginFiles, ProbeShare, Tolerance
-from owpc_ltr.cli.output import Progress, print_json, print_table, progress
+from owpc_ltr.cli.output import Progress, print_json, print_table, print_wrapped, progress
 from owpc_ltr.cli.proofs import drift_as_dict, print_drift, print_proof
 from owpc_ltr.errors import UsageError
 
@@ -68,6 +69,14 @@ class Proof:
     queries: Annotated[
         str, typer.Option(help="With --live: auto (held-out ones if the model knows them), all, …")
     ] = "auto"
+    accept_unproven: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REASON",
+            help="Let it in although the judgments cannot tell whether users get better results; "
+            "REASON is kept. Scores are proved all the same.",
+        ),
+    ] = None
     plugin: PluginFiles = None
 
     def asked(self, show: Progress) -> dict[str, Any]:
@@ -78,7 +87,9 @@ class Proof:
             raise UsageError("--require-gain needs judged queries to compare on: give --data FILE")
         proof = self.live.proof(self.queries, show) if self.live.live else None
         judged = None if self.data is None else _read(self.data)
+        seen = {} if proof else {"query": self.live.query, "window": self.live.window}
         return {
+            **seen,
             "require_gain": self.require_gain,
             "over": self.over,
             "data": judged,
@@ -86,8 +97,17 @@ class Proof:
             "human": self.human,
             "strata": self.strata,
             "live": proof,
+            "accept_unproven": self.accept_unproven,
             "plugins": self.plugin or (),
+            "progress": show,
         }
+
+    @property
+    def judged_queries(self) -> Path | None:
+        """The file whose queries would be judged, to settle what the judgments cannot tell."""
+        if self.live.live:
+            return self.live.topics or self.live.judgments
+        return self.data or self.cheap
 
 
 @dataclass(frozen=True)
@@ -165,12 +185,18 @@ def upload(
 
     The model is kept under an immutable name, NAME-HASH. If a score differs, or a feature is not
     what it was in training, it is taken out again, NAME points to what it did before, and the exit
-    code is 5. So it is, and nothing is uploaded, if --require-gain is not met: the 95 % interval of
-    the gain must be above 0. With --live that is the gain of what users get from the whole index,
-    unjudged documents taken for irrelevant; and the gain with these left out must not be below 0.
-    With --cheap and --human it is that by people's judgments of a sample, made sharper by cheap
-    ones of all queries (prediction-powered).
-    So it is too if the LTR plugin's cache is too small for the model.
+    code is 5.
+
+    So it is, and nothing is uploaded, if --require-gain is not met: the gain on held-out queries
+    must be significant, with a 95 % interval above 0. The first model of NAME is compared with the
+    query alone. With --live the gain is of what users get from the whole index, with unjudged
+    documents as irrelevant; with these left out it must not be below 0. With --cheap and --human it
+    is that by people's judgments of a sample, made sharper by cheap ones of all queries
+    (prediction-powered).
+
+    Judgments that cannot tell what users get are refused, too; the error has the command that makes
+    better ones. Whether --data can tell is seen by searches with --query. Also fails if the model
+    does not fit the LTR plugin's cache.
     """
     from owpc_ltr.api.results import NotBetter
 
@@ -194,18 +220,23 @@ def upload(
                 **proof.asked(show),
             )
     except NotBetter as refusal:
-        if not as_json:
-            for caution in refusal.result.cautions:
-                typer.echo(caution)
-            _print_losers(refusal.result.losers)
-        raise
+        if as_json:
+            print_json({"model": None, "gate": refusal.result.as_dict()})
+        else:
+            _print_found(refusal.result)
+        settled = _settling(refusal.result, model, index, featureset, join, proof, place)
+        raise type(refusal)(refusal.result, settled) from None
     called = uploaded.alias.name
     if as_json:
         print_json({"name": called, **_summary(uploaded)})
         return
     _print(uploaded, called, role)
-    if proof.require_gain:
-        _print_gate(uploaded.gate, called)
+    if uploaded.gate is not None:
+        print_wrapped(f"{uploaded.gate.verdict}")
+        if uploaded.gate.accepted is not None:
+            print_wrapped(f"accepted unproven: {uploaded.gate.accepted}")
+        print_wrapped(uploaded.gate.gain)
+        _print_found(uploaded.gate)
 
 
 def _read(path: Path) -> Any:
@@ -239,42 +270,40 @@ def _print(uploaded: Uploaded, name: str, role: str) -> None:
     print_drift(uploaded.features, uploaded.rankings, "training")
 
 
-def _print_gate(result: GateResult | None, name: str) -> None:
-    if result is None:
-        typer.echo(f"'{name}' pointed to nothing before: there was no gain to measure")
-        return
-    if result.powered is not None:
-        _print_powered(result)
-        return
-    found = result.comparison
-    typer.echo(
-        f"gain in {result.metric} over '{result.over}': {found.mean_difference:+.4f} "
-        f"[{found.low:+.4f}, {found.high:+.4f}] on {found.n_queries} held-out queries"
-        f"{result.by_importance}, p = {found.p_permutation:.3g}; so many show a gain of "
-        f"{found.detectable:.4f} four times in five"
-    )
+def _print_found(result: GateResult) -> None:
+    """What is known of a gate's comparison besides the gain."""
+    if result.evidence:
+        print_wrapped(result.evidence)
     for caution in result.cautions:
-        typer.echo(caution)
+        print_wrapped(caution)
     _print_losers(result.losers)
 
 
-def _print_powered(result: GateResult) -> None:
-    """The gain by both judges, beside either alone."""
-    from owpc_ltr.api.results import strength_in_words
-
-    found = result.powered
-    if found is None:
-        return
-    typer.echo(
-        f"gain in {result.metric} over '{result.over}': {found.powered.mean:+.4f} "
-        f"[{found.powered.low:+.4f}, {found.powered.high:+.4f}] on {found.n_human} human-judged of "
-        f"{found.n_queries} held-out queries{result.by_importance}; people alone "
-        f"{found.by_human.mean:+.4f} [{found.by_human.low:+.4f}, {found.by_human.high:+.4f}], the "
-        f"cheap judge alone, who is biased, {found.by_cheap.mean:+.4f}; {strength_in_words(found)}"
-    )
-    for caution in result.cautions:
-        typer.echo(caution)
-    _print_losers(result.losers)
+def _settling(
+    result: GateResult,
+    model: Path,
+    index: str | None,
+    featureset: str | None,
+    join: Sequence[Path] | None,
+    proof: Proof,
+    place: StoreOptions,
+) -> str:
+    """The command that makes judgments which can tell, as it is typed; empty where none would."""
+    if not result.verdict.doubts or proof.judged_queries is None or result.to_judge is None:
+        return ""
+    other = "query" if result.of_the_query else result.over
+    given = {
+        "--queries": proof.judged_queries, "--sample": result.to_judge[0],
+        "--rankers": f"{other},{model}", "--depth": result.depth, "--out": "to-judge.csv",
+        "--query": proof.live.query, "--window": proof.live.window, "--index": index,
+        "--featureset": featureset, "--store-kind": place.store_kind, "--store": place.store,
+        "--url": place.cluster.url, "--ca": place.cluster.ca,
+    }  # fmt: skip
+    words = [word for name, value in given.items() if value is not None for word in (name, value)]
+    words += [word for one in proof.live.param or () for word in ("--param", one)]
+    words += [word for one in join or () for word in ("--join", one)]
+    words += ["--insecure"] if place.cluster.insecure else []
+    return "owpc-ltr judge pool " + " ".join(shlex.quote(str(word)) for word in words)
 
 
 def _print_losers(losers: Sequence[dict[str, Any]]) -> None:

@@ -1,21 +1,24 @@
-"""Judgment checks: signs that judgments will teach a model what harms users.
+"""Judgment checks: judgments that teach a model what harms users, or cannot show what it does.
 
 A model is asked live to order what a query brings. Judgments that hold other documents (answers
 that the query never brings, negatives drawn from elsewhere) teach it to tell these apart, and a
-held-out part of the same judgments applauds.
+held-out part of the same judgments applauds. `judgment_doubts` looks at judged documents and their
+features, `list_doubts` at the lists that users get.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from owpc_ltr.arrays import Vector
 from owpc_ltr.data.arrow_numbers import numbers_in
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.evaluation.live_lists import LiveLists
 from owpc_ltr.evaluation.verdict import Doubt
 
 _FEWEST_QUERIES = 20
@@ -23,8 +26,26 @@ _FEWEST_PAIRS = 1_000
 _MOST_DOCUMENTS = 10_000
 _MANY = 0.5
 _SEPARATED = 0.98
-_FEW_JUDGED = 0.3
 _SEED = 0
+
+TOP = 10
+"""How many documents of a list users look at."""
+FEWEST_JUDGED = 0.5
+"""The least share of the top ten that is judged: below it, a figure says more of what unjudged
+documents are taken for than of the judged ones. Lists of a good judgment pool have .7 to 1."""
+FEWEST_SHOWN = 0.9
+"""The same where judgments are made of clicks: these know only what users were shown, so that both
+top tens must have been."""
+MOST_APART = 0.1
+"""How far the judged shares of two rankers may be apart. Unjudged documents count as irrelevant, so
+that one document in ten moves NDCG@10 by more than most gains are worth."""
+LOWEST_RECALL = 0.5
+"""The least share of the relevant documents within the window: with less, most of what is measured
+on judged documents is of documents that no user sees."""
+_ALL = 0.98
+"""What holds for almost all queries, or pairs: no ranker or collection comes by it honestly."""
+_STANDARD_ERRORS = 2.0
+"""How far below chance the query's own order must be: 1 in 40 by chance."""
 
 
 def judgment_findings(
@@ -69,31 +90,123 @@ def shares_right(data: RankingDataset) -> NDArray[np.float64]:
     return np.array([pairs.right(sample.features[:, c]) for c in range(data.n_features)])
 
 
-def live_findings(
-    recall: float, judged: tuple[float, ...], window: int, n_queries: int
-) -> list[str]:
-    """The same of what the engine brings for some queries, one line each.
-
-    `recall` is the mean share of the relevant documents within the window; `judged` the mean
-    shares of judged documents among the first ten: of the query alone, and with a model if there
-    is one. NaN is not known.
-    """
-    found = []
-    if recall < _MANY:
-        found.append(
+def recall_doubts(recall: float, window: int, n_queries: int) -> list[Doubt]:
+    """Whether judgments are of documents that users get; `recall` is a mean over the queries."""
+    if not recall < LOWEST_RECALL:
+        return []
+    return [
+        Doubt(
+            "window-recall",
             f"only {recall:.0%} of the relevant documents are among the first {window} that the "
-            f"query brings (mean of {n_queries} queries): no ranker of the window can mend that, "
-            "and a model of the others learns what users never see; mend the query, widen the "
-            "window, or judge what it brings (owpc-ltr judge pool)"
+            f"query brings (mean of {n_queries} queries): no ranker of the window can change that, "
+            "and a model of the others learns what users never see",
+            "change the query, widen the window, or judge what it brings (owpc-ltr judge pool)",
         )
-    least = min((share for share in judged if share == share), default=1.0)  # noqa: PLR0124 - NaN
-    if least < _FEW_JUDGED:
-        found.append(
-            f"only {least:.0%} of the first ten documents are judged (mean of {n_queries} "
-            "queries): these judgments cannot tell whether users get better lists; judge what "
-            "they get (owpc-ltr judge pool)"
+    ]
+
+
+def list_doubts(
+    lists: Mapping[str, LiveLists], alone: LiveLists | None = None, by_clicks: float = 0.0
+) -> list[Doubt]:
+    """Why judgments cannot show which of these rankers, by name, has better lists for users.
+
+    `alone` are the lists of the query without a model, `by_clicks` the share of the judgments that
+    are made of clicks.
+    """
+    return [
+        *_unjudged(lists, by_clicks > _MANY),
+        *_one_grade(lists),
+        *_known_items(lists),
+        *_made_from_a_list(lists),
+        *([] if alone is None else _inverted(alone)),
+    ]
+
+
+def _unjudged(lists: Mapping[str, LiveLists], by_clicks: bool) -> Iterator[Doubt]:
+    """Too few judged documents in a top ten, or many fewer than in the other."""
+    fewest = FEWEST_SHOWN if by_clicks else FEWEST_JUDGED
+    shares = {name: mean_known(one.judged_at(TOP)) for name, one in lists.items()}
+    known = sorted((share, name) for name, share in shares.items() if not np.isnan(share))
+    if not known:
+        return
+    (least, name), (most, other) = known[0], known[-1]
+    few, apart = least < fewest, most - least > MOST_APART
+    if not few and not apart:
+        return
+    beside = f", and {most:.0%} of those of {other}" if len(known) > 1 else ""
+    n_queries = len(lists[name].there)
+    yield Doubt(
+        "unjudged",
+        f"{'only ' if few else ''}{least:.0%} of the first ten documents of {name} are judged"
+        f"{beside} (mean of {n_queries} queries)"
+        f"{', by clicks, which know only what was shown' if by_clicks else ''}",
+        "judge what users get (owpc-ltr judge pool)",
+    )
+
+
+def _one_grade(lists: Mapping[str, LiveLists]) -> Iterator[Doubt]:
+    """Judged documents that all have the best grade: clicks alone, or the top of some list."""
+    grades = np.concatenate([one.grades[:, :TOP].ravel() for one in lists.values()])
+    grades = grades[~np.isnan(grades)]
+    highest = max(one.highest for one in lists.values())
+    if len(grades) >= _FEWEST_QUERIES and float((grades == highest).mean()) > _ALL:
+        yield Doubt(
+            "one-grade",
+            f"the judged documents among the first ten all have the grade {highest:g}: nobody said "
+            "what is irrelevant",
+            "judge all documents that users get (owpc-ltr judge pool)",
         )
-    return found
+
+
+def _known_items(lists: Mapping[str, LiveLists]) -> Iterator[Doubt]:
+    """One relevant document a query: whether there are others, nobody looked."""
+    counts = next(iter(lists.values())).n_relevant
+    counts = counts[counts > 0]
+    if len(counts) >= _FEWEST_QUERIES and float((counts == 1).mean()) > _ALL:
+        yield Doubt(
+            "known-items",
+            "each query has one relevant document: such known items come with documents that "
+            "nobody judged, and a ranker that brings other good ones looks bad",
+            "judge all documents that users get (owpc-ltr judge pool)",
+        )
+
+
+def _made_from_a_list(lists: Mapping[str, LiveLists]) -> Iterator[Doubt]:
+    """A ranker that orders as the grades do, in all queries."""
+    for name, one in lists.items():
+        right = one.agreement_at(TOP)
+        right = right[~np.isnan(right)]
+        if len(right) >= _FEWEST_QUERIES and right.mean() > _ALL:
+            yield Doubt(
+                "made-from-a-list",
+                f"{name} has {right.mean():.1%} of the judged pairs in its first ten documents in "
+                "the order of their grades: the grades seem to come from its list, or from a "
+                "feature that it reads",
+                "let people judge the documents (owpc-ltr judge pool)",
+            )
+
+
+def _inverted(alone: LiveLists) -> Iterator[Doubt]:
+    """Grades that the query's own order contradicts."""
+    right = alone.agreement_at(TOP)
+    right = right[~np.isnan(right)]
+    if len(right) < _FEWEST_QUERIES:
+        return
+    error = float(right.std(ddof=1)) / len(right) ** 0.5
+    if right.mean() < 0.5 - _STANDARD_ERRORS * error:
+        yield Doubt(
+            "inverted",
+            f"the query alone has {right.mean():.0%} of the judged pairs in its first ten "
+            "documents in the order of their grades, fewer than by chance: the grades seem to be "
+            "inverted, or made to contradict it",
+            "check which grade is the best one, and let people judge (owpc-ltr judge pool)",
+        )
+
+
+def mean_known(values: Vector) -> float:
+    """The mean of the values that are known; NaN where none is."""
+    counted = values[~np.isnan(values)]
+    return float(counted.mean()) if len(counted) else float("nan")
 
 
 @dataclass(frozen=True)

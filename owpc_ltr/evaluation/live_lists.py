@@ -86,11 +86,27 @@ class LiveLists:
         judged = (~np.isnan(self.grades[:, :k]) & first).sum(axis=1)
         return _share(judged, first.sum(axis=1))
 
+    def agreement_at(self, k: int) -> Vector:
+        """The share of pairs of judged documents among the first k that stand as their grades do.
+
+        Pairs of one grade are left out; NaN where there is no other.
+        """
+        grades = self.grades[:, :k]
+        higher, lower = np.triu_indices(grades.shape[1], 1)
+        right = (grades[:, higher] > grades[:, lower]).sum(axis=1)
+        wrong = (grades[:, higher] < grades[:, lower]).sum(axis=1)
+        return _share(right, right + wrong)
+
+    @cached_property
+    def n_relevant(self) -> NDArray[np.int64]:
+        """How many documents of each query are relevant, within its list or not."""
+        found: NDArray[np.int64] = (np.nan_to_num(self.grades) > 0).sum(axis=1)
+        return found + np.diff(self.missed_offsets)
+
     @cached_property
     def recall(self) -> Vector:
         """The share of the relevant documents within the lists; NaN where none is relevant."""
-        found = (np.nan_to_num(self.grades) > 0).sum(axis=1)
-        return _share(found, found + np.diff(self.missed_offsets))
+        return _share((np.nan_to_num(self.grades) > 0).sum(axis=1), self.n_relevant)
 
     def _ideal_among(
         self, metric: Metric, best: Grades, assumed: NDArray[np.bool_], cutoff: int

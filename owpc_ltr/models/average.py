@@ -19,6 +19,7 @@ from owpc_ltr.errors import BadInput
 from owpc_ltr.files.strict_json import take_numbers
 from owpc_ltr.models.linear import LinearModel, SavedRanker, content_of, model_of
 from owpc_ltr.models.matrix import model_matrix
+from owpc_ltr.models.record import warnings_of
 from owpc_ltr.protocols import Model
 
 
@@ -111,7 +112,8 @@ def _common_record(models: Sequence[Model]) -> dict[str, Any]:
         kept["source"] = {**(kept.get("source") or {}), **seen}
     # Each may have been trained with a newer table than the one before.
     kept |= as_joined(tuple(dict.fromkeys(s for m in models for s in sources_in(m.record))))
-    return {**kept, "average_of": len(models)}
+    told = list(dict.fromkeys(one for m in models for one in warnings_of(m.record)))
+    return {**kept, "average_of": len(models), **({"warnings": told} if told else {})}
 
 
 def _check_features(model: Model, names: tuple[str, ...]) -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.strict_json import a_json
+from owpc_ltr.protocols import Ranker
+
+AnyRanker = TypeVar("AnyRanker", bound=Ranker)
 
 _PARTS = {
     "imported": dict,
@@ -32,6 +37,19 @@ def checked_record(content: dict[str, Any]) -> dict[str, Any]:
     if split is not None and not isinstance(split, dict):
         raise BadInput(f"'split' of its source is {a_json(split)}, not an object")
     return dict(record)
+
+
+def warnings_of(record: Mapping[str, Any]) -> list[str]:
+    """What training warned of."""
+    told = record.get("warnings")
+    return [str(one) for one in told] if isinstance(told, list) else []
+
+
+def with_warnings(model: AnyRanker, found: Iterable[str]) -> AnyRanker:
+    """The same ranker, whose record has these warnings before its own, each once."""
+    told = list(dict.fromkeys([*found, *warnings_of(model.record)]))
+    changed: AnyRanker = replace(model, record={**model.record, "warnings": told})  # type: ignore[type-var]
+    return changed
 
 
 _WORDS = {dict: "JSON object", list: "list", str: "text"}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from owpc_ltr.models.record import warnings_of
 from owpc_ltr.reporting.figures import plain
 
 C = "optimizer.C"
@@ -42,8 +43,7 @@ class Record:
     @property
     def warnings(self) -> list[str]:
         """What training warned of."""
-        told = self.content.get("warnings")
-        return [str(one) for one in told] if isinstance(told, list) else []
+        return warnings_of(self.content)
 
     @property
     def chosen_by(self) -> str:

@@ -14,9 +14,12 @@ from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.deployment.aliases import Aliases
+from owpc_ltr.engine.deployment.certificates import Certificates
 from owpc_ltr.engine.deployment.gate import Gate, NotBetter
+from owpc_ltr.engine.deployment.provenance import provenance
 from owpc_ltr.engine.deployment.upload import Uploaded, upload
-from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.evaluation.verdict import Outcome
 from owpc_ltr.features.feature_set import Feature
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
@@ -52,20 +55,75 @@ def trained(weights: tuple[float, ...], split: HashSplit | None = SPLIT) -> Line
     return linear(weights, source=source)
 
 
+def first(small: Small, model: LinearModel) -> Uploaded:
+    """A model that nothing is required of."""
+    return upload(small.engine, small.store, model, FEATURESET, small.index, small.name)
+
+
+def never(_data: RankingDataset) -> Any:
+    raise UsageError("no index has these documents")
+
+
 def put(small: Small, model: LinearModel, **gate: Any) -> Uploaded:
-    options = {"metric": parse_metric("ndcg@10"), "data": DATA, **gate}
+    """A model that must be better on data that knows no documents, which is accepted."""
+    options = {"metric": parse_metric("ndcg@10"), "data": DATA, "ask": never, "accepted": "a test"}
     return upload(
         small.engine, small.store, model, FEATURESET, small.index, small.name,
-        gate=Gate(**options),
+        gate=Gate(**{**options, **gate}),
     )  # fmt: skip
 
 
-def test_the_first_model_has_nothing_to_be_better_than(small: Small) -> None:
-    assert put(small, trained(BAD)).gate is None
+def test_a_first_model_without_lists_to_compare_is_refused_and_it_is_said_how(small: Small) -> None:
+    with pytest.raises(Refused, match=r"has no model to compare with yet.*--live") as refused:
+        put(small, trained(GOOD))
+    assert refused.value.exit_code == 5
+    assert small.store.list_models() == []
+
+
+def test_data_that_knows_no_documents_cannot_tell_unless_that_is_accepted(small: Small) -> None:
+    old = first(small, trained(BAD))
+    with pytest.raises(NotBetter, match=r"^cannot tell: .*does not know its queries and doc") as no:
+        put(small, trained(GOOD), accepted=None)
+    assert no.value.exit_code == 5
+    assert no.value.result.verdict.outcome == Outcome.CANNOT_TELL
+    assert not no.value.result.passed
+    assert small.store.list_models() == [old.model]
+    done = put(small, trained(GOOD), accepted="the documents are those of the index")
+    kept = Certificates(small.engine, small.store).get(done.model).gate
+    assert kept is not None
+    assert kept["accepted_unproven"] == "the documents are those of the index"
+    assert kept["verdict"]["outcome"] == "cannot tell"
+    assert kept["verdict"]["reasons"][0]["check"] == "not-searched"
+    told = provenance(Certificates(small.engine, small.store).get(done.model))
+    assert told["gate.accepted_unproven"] == "the documents are those of the index"
+    assert told["gate.verdict"] == "cannot tell"
+
+
+def test_what_is_accepted_must_be_better_all_the_same(small: Small) -> None:
+    first(small, trained(GOOD))
+    with pytest.raises(NotBetter, match=r"^worse: gain in ndcg@10 over") as no:
+        put(small, trained(BAD), accepted="trust me")
+    assert no.value.result.accepted == "trust me"
+
+
+def test_an_interval_above_0_is_no_gain_where_the_test_does_not_find_one(small: Small) -> None:
+    """Three queries that win and none that loses: p = .25, and nothing is claimed."""
+    rng = np.random.default_rng(3)
+    rare = replace(DATA, features=DATA.features.copy())
+    rare.features[:, 1] = rare.features[:, 0]
+    for query in range(3):
+        rows = slice(8 * query, 8 * query + 8)
+        rare.features[rows, 1] = rng.permutation(rare.features[rows, 0])[::-1]
+    first(small, unknowing(BAD))
+    with pytest.raises(NotBetter, match=r"^no significant difference: gain in") as no:
+        put(small, unknowing(GOOD), data=rare)
+    found = no.value.result.comparison
+    assert (found.wins, found.losses) == (3, 0)
+    assert found.p_permutation == pytest.approx(0.25, abs=0.02)
 
 
 def test_a_better_model_gets_in_with_the_comparison_and_its_losers(small: Small) -> None:
-    old = put(small, trained(BAD))
+    old = first(small, trained(BAD))
     done = put(small, trained(GOOD))
     assert done.alias.previous == (old.model,)
     assert done.gate is not None
@@ -81,7 +139,7 @@ def test_a_better_model_gets_in_with_the_comparison_and_its_losers(small: Small)
 def test_queries_count_by_their_importance(small: Small) -> None:
     often = replace(DATA, query_weights=np.arange(DATA.n_queries) % 4 / 2)
     source = {"fingerprint": often.fingerprint, "split": SPLIT.as_dict()}
-    put(small, linear(BAD, source=source), data=often)
+    first(small, linear(BAD, source=source))
     # So weighted, they are too few to show a gain.
     with pytest.raises(NotBetter) as no:
         put(small, linear(GOOD, source=source), data=often)
@@ -95,7 +153,7 @@ def test_queries_count_by_their_importance(small: Small) -> None:
 
 
 def test_a_worse_or_equal_model_is_refused_and_nothing_is_stored(small: Small) -> None:
-    old = put(small, trained(GOOD))
+    old = first(small, trained(GOOD))
     for weights in (BAD, (2.0, 0.0, 0.0)):
         with pytest.raises(NotBetter, match="nothing was uploaded") as raised:
             put(small, trained(weights))
@@ -106,18 +164,18 @@ def test_a_worse_or_equal_model_is_refused_and_nothing_is_stored(small: Small) -
 
 
 def test_a_metric_that_should_fall_must_fall(small: Small) -> None:
-    put(small, trained(GOOD))
+    first(small, trained(GOOD))
     metric = parse_metric("pairwise-error")
     with pytest.raises(NotBetter):
         put(small, trained(BAD), metric=metric)
     other = replace(small, name=f"{small.name}-b")
-    put(other, trained(BAD))
+    first(other, trained(BAD))
     assert put(other, trained(GOOD), metric=metric).gate is not None
 
 
 def test_only_queries_held_out_from_both_models_count(small: Small) -> None:
     other = HashSplit(0.2, 0.3, salt="another")
-    put(small, trained(BAD, other))
+    first(small, trained(BAD, other))
     both = (SPLIT.sides(DATA) == "test") & (other.sides(DATA) == "test")
     assert both.sum() < 6
     with pytest.raises(NotBetter) as no:
@@ -126,7 +184,7 @@ def test_only_queries_held_out_from_both_models_count(small: Small) -> None:
 
 
 def test_a_comparison_on_training_queries_is_refused(small: Small) -> None:
-    put(small, trained(BAD))
+    first(small, trained(BAD))
     with pytest.raises(
         Refused, match=r"held out from all.*the new model was trained on 80 of them"
     ):
@@ -134,7 +192,7 @@ def test_a_comparison_on_training_queries_is_refused(small: Small) -> None:
 
 
 def test_a_comparison_on_the_queries_that_chose_the_settings_is_refused(small: Small) -> None:
-    put(small, trained(BAD))
+    first(small, trained(BAD))
     source = {"fingerprint": "another", "validation_fingerprint": DATA.fingerprint}
     with pytest.raises(Refused, match=r"held out from all.*the new model was chosen on 80 of them"):
         put(small, linear(GOOD, source=source))
@@ -143,7 +201,7 @@ def test_a_comparison_on_the_queries_that_chose_the_settings_is_refused(small: S
 def test_of_a_model_that_tells_nothing_of_its_data_it_is_said_that_nothing_is_known(
     small: Small,
 ) -> None:
-    put(small, linear(BAD))
+    first(small, linear(BAD))
     done = put(small, linear(GOOD, source={"fingerprint": "another"}))
     assert done.gate is not None
     for caution, whose in zip(
@@ -154,7 +212,7 @@ def test_of_a_model_that_tells_nothing_of_its_data_it_is_said_that_nothing_is_kn
 
 
 def test_features_that_mean_something_else_are_not_compared(small: Small) -> None:
-    put(small, trained(BAD))
+    first(small, trained(BAD))
     changed = replace(
         FEATURESET,
         name="other",
@@ -165,7 +223,7 @@ def test_features_that_mean_something_else_are_not_compared(small: Small) -> Non
     with pytest.raises(Refused, match="reads the feature 'title'"):
         upload(
             small.engine, small.store, model, changed, small.index, small.name,
-            gate=Gate(parse_metric("ndcg@10"), DATA),
+            gate=Gate(parse_metric("ndcg@10"), DATA, never),
         )  # fmt: skip
     fewer = replace(DATA, features=DATA.features[:, :2].copy(), feature_names=("title", "body"))
     with pytest.raises(BadInput, match="other features"):
@@ -183,12 +241,12 @@ def two_minds() -> RankingDataset:
 
 
 def test_importance_decides_whether_a_model_gets_in(small: Small) -> None:
-    put(small, linear(BAD, source={"fingerprint": "another"}))
+    first(small, linear(BAD, source={"fingerprint": "another"}))
     good = linear(GOOD, source={"fingerprint": "another"})
     data = two_minds()
     likes_good = np.where(np.arange(80) % 2, 1.0, 20.0)
     for weights, words in (
-        (None, "80 held-out queries \\("),
+        (None, "80 held-out queries, p"),
         (21.0 - likes_good, "by their import"),
     ):
         with pytest.raises(NotBetter, match=words) as raised:
@@ -227,7 +285,7 @@ def unknowing(weights: tuple[float, ...]) -> LinearModel:
 
 def test_people_and_a_cheap_judge_together_let_a_better_model_in(small: Small) -> None:
     cheap, people = cheaply(0.5)
-    put(small, unknowing(BAD))
+    first(small, unknowing(BAD))
     done = put(small, unknowing(GOOD), data=cheap, human=people).gate
     assert done is not None
     assert done.powered is not None
@@ -241,12 +299,11 @@ def test_people_and_a_cheap_judge_together_let_a_better_model_in(small: Small) -
 
 def test_a_cheap_judge_whom_people_contradict_lets_nobody_in(small: Small) -> None:
     """The cheap judge likes the new model on every query; people like the old one."""
-    put(small, unknowing(GOOD))
+    first(small, unknowing(GOOD))
     cheap, people = cheaply(0.5)
     bad = cheap.features[:, 1]
     flattering = replace(cheap, labels=np.clip(np.round(bad - 1), 0, 3).astype(np.float32))
-    assert put(replace(small, name=f"{small.name}-c"), unknowing(GOOD)).gate is None
-    with pytest.raises(NotBetter, match="the cheap judge alone, who is biased, \\+0") as no:
+    with pytest.raises(NotBetter, match="proxy labels alone, which are biased, \\+0") as no:
         put(small, unknowing(BAD), data=flattering, human=people)
     found = no.value.result.powered
     assert found is not None
@@ -257,7 +314,7 @@ def test_a_cheap_judge_whom_people_contradict_lets_nobody_in(small: Small) -> No
 def test_an_error_must_fall_by_both_judges_too(small: Small) -> None:
     cheap, people = cheaply(0.5)
     metric = parse_metric("pairwise-error")
-    put(small, unknowing(BAD))
+    first(small, unknowing(BAD))
     done = put(small, unknowing(GOOD), data=cheap, human=people, metric=metric).gate
     assert done is not None
     assert done.powered is not None
@@ -270,7 +327,7 @@ def test_people_may_judge_a_dataset_of_their_own_and_held_out_queries_count_alon
     cheap, _ = cheaply(1.0, 0.02)
     split = HashSplit(0.1, 0.6)
     source = {"fingerprint": cheap.fingerprint, "split": split.as_dict()}
-    put(small, linear(BAD, source=source))
+    first(small, linear(BAD, source=source))
     own = replace(DATA, document_ids=cheap.document_ids).select(np.arange(0, 80, 2))
     done = put(small, linear(GOOD, source=source), data=cheap, human=own).gate
     assert done is not None
@@ -284,7 +341,7 @@ def test_queries_that_are_all_as_important_change_no_figure(small: Small) -> Non
     told = []
     for name, data in (("one", DATA), ("other", alike)):
         at = replace(small, name=f"{small.name}-{name}")
-        put(at, linear(BAD, source={"fingerprint": "another"}))
+        first(at, linear(BAD, source={"fingerprint": "another"}))
         gate = put(at, linear(GOOD, source={"fingerprint": "another"}), data=data).gate
         assert gate is not None
         told.append(gate.as_dict() | {"over": "", "cautions": []})

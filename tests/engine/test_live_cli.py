@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
+import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.models.linear import save_model
 from tests.commands import Run, commands_in
 from tests.engine.small_cluster import WORDS, Small, linear, small_cluster
@@ -35,11 +39,14 @@ def place(small: Small, tmp_path: Path) -> list[str]:
         "POST", f"/{small.index}/_search", body={"size": 120, "query": {"match_all": {}}}
     )
     hits = answer["hits"]["hits"]
+    rng = np.random.default_rng(2)
     lines = ["query_id,query,doc_id,grade"]
     for number in range(40):
         words = {WORDS[number % 8], WORDS[(number % 8 + number // 8 + 1) % 8]}
-        for hit in hits[::2]:
-            grade = int(words <= set(hit["_source"]["title"].split()))
+        # Judges leave out a document in five, and err in one of ten.
+        for hit in [one for one in hits if rng.random() < 0.8]:
+            wrong = rng.random() < 0.1
+            grade = int((words <= set(hit["_source"]["title"].split())) != wrong)
             lines.append(f"q{number},{' '.join(sorted(words))},{hit['_id']},{grade}")
     (tmp_path / "judged.csv").write_text("\n".join(lines) + "\n")
     (tmp_path / "query.json").write_text(json.dumps({"match": {"body": "{{keywords}}"}}))
@@ -77,11 +84,66 @@ def test_a_refused_upload_is_one_line_and_leaves_nothing(
     code, _, err = run("upload", "bad.json", *gate, *place)
     (refusal,) = [line for line in err.splitlines() if line.startswith("owpc-ltr:")]
     assert code == 5
-    assert "no live gain in ndcg@10 over 'the query alone'" in refusal
+    assert "live gain in ndcg@10 over 'the query alone'" in refusal
+    assert refusal.split(": ")[1] in {"worse", "no significant difference"}
     assert small.store.list_models() == []
     code, out, _ = run("upload", "good.json", *gate, *place)
     assert (code, len(small.store.list_models())) == (0, 1)
-    assert "gain in ndcg@10 over 'the query alone'" in out
+    assert "\nbetter\nlive gain in ndcg@10 over 'the query alone'" in out
+    told = " ".join(out.split())
+    assert re.search(r"judged among the first 10: \d\d% with the query alone, \d\d% with the", told)
+    assert "recall of the window: " in told
+
+
+def test_what_a_gate_cannot_tell_is_settled_by_the_command_that_it_prints(
+    run: Run, place: list[str], tmp_path: Path, small: Small
+) -> None:
+    with (tmp_path / "judged.csv").open(newline="") as opened:
+        rows = list(csv.DictReader(opened))
+    with (tmp_path / "few.csv").open("w", newline="") as opened:
+        writer = csv.DictWriter(opened, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows[::3])
+    name = f"{small.name}-settled"
+    words = ["upload", "good.json", "--require-gain", "ndcg@10", "--live", "--name", name]
+    code, out, err = run(*words, "--judgments", "few.csv", *place)
+    (refusal,) = [line for line in err.splitlines() if line.startswith("owpc-ltr:")]
+    assert code == 5
+    assert re.match(r"owpc-ltr: cannot tell: only \d\d% of the first ten documents of ", refusal)
+    assert "judged among the first 10: " in out
+    documents = re.search(r"\(about ([\d,]+) documents\)", refusal)
+    assert documents is not None
+    command = shlex.split(refusal.partition("documents): owpc-ltr ")[2])
+    assert command[:2] == ["judge", "pool"]
+    code, out, _ = run(*command, "--json")
+    told = json.loads(out)
+    assert (code, told["queries"]) == (0, 40)
+    assert told["documents"] == int(documents[1].replace(",", ""))
+    # Who names the risk gets in, and that is kept.
+    code, out, _ = run(*words, "--judgments", "few.csv", *place, "--accept-unproven", "I looked")
+    assert code == 0
+    assert "cannot tell: only" in out
+    assert "accepted unproven: I looked" in out
+    code, out, _ = run("models", "show", name, *place[:6])
+    assert re.search(r"gate.accepted_unproven +I looked", out)
+    assert re.search(r"gate.verdict +cannot tell", out)
+    code, out, _ = run(*words, "--judgments", "few.csv", *place, "--json")
+    refused = json.loads(out)
+    assert (code, refused["model"], refused["gate"]["passed"]) == (5, None, False)
+    assert refused["gate"]["verdict"]["outcome"] == "cannot tell"
+
+
+def test_queries_are_drawn_of_those_that_no_model_was_trained_with(
+    run: Run, place: list[str], tmp_path: Path
+) -> None:
+    split = HashSplit(0.1, 0.5)
+    save_model(linear(source={"split": split.as_dict()}), tmp_path / "trained.json")
+    pool = ["judge", "pool", "--queries", "judged.csv", "--rankers", "query,trained.json"]
+    code, out, _ = run(*pool, "--sample", "12", "--depth", "5", "--out", "sheet.csv", *place)
+    assert (code, "documents of 12 queries" in out) == (0, True)
+    with (tmp_path / "sheet.csv").open(newline="") as opened:
+        drawn = sorted({row["query_id"] for row in csv.DictReader(opened)})
+    assert set(split.sides_of(drawn)) == {"test"}
 
 
 def test_a_pool_is_a_sheet_that_is_read_once_it_is_graded(
@@ -114,6 +176,7 @@ def test_a_pool_is_a_sheet_that_is_read_once_it_is_graded(
         (["evaluate", "good.json", "--judgments", "judged.csv"], "add --live"),
         (["evaluate", "good.json", "x.parquet", *LIVE], "leave DATA out"),
         (["upload", "good.json", *LIVE], "with --require-gain"),
+        (["upload", "good.json", "--accept-unproven", "x"], "of a gain that is required"),
     ],
 )
 def test_what_does_not_belong_together_is_refused(

@@ -7,21 +7,26 @@ from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from owpc_ltr.api.cluster import Cluster
 from owpc_ltr.api.live import LiveProof
+from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
+from owpc_ltr.data.parquet import read_dataset
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.deployment.aliases import Aliases
 from owpc_ltr.engine.deployment.gate import NotBetter
-from owpc_ltr.engine.deployment.live_gate import LiveGate, LiveGateResult
+from owpc_ltr.engine.deployment.live_gate import LiveGate
 from owpc_ltr.engine.deployment.trial import PREFIX, on_trial
 from owpc_ltr.engine.deployment.upload import Uploaded, upload
 from owpc_ltr.engine.search.live_evaluation import LiveQuestion
 from owpc_ltr.engine.search.request import SearchRequest
+from owpc_ltr.engine.search.serving import query_alone
 from owpc_ltr.engine.store.base import Store
-from owpc_ltr.errors import EngineUnavailable, Refused, UsageError
+from owpc_ltr.errors import EngineUnavailable, OwpcLtrWarning, Refused, UsageError
+from owpc_ltr.evaluation.verdict import Outcome
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.reordering import ReorderingModel
@@ -48,7 +53,11 @@ def cluster(small: Small) -> Cluster:
 
 @pytest.fixture(scope="module")
 def judgments(small: Small) -> Judgments:
-    """Relevant is what has the words in its title; every document of the index is judged."""
+    """Relevant is what has the words in its title, to a judge who errs in one of ten documents.
+
+    Every document of the index is judged.
+    """
+    rng = np.random.default_rng(5)
     answer = small.engine.request(
         "POST", f"/{small.index}/_search", body={"size": 150, "query": {"match_all": {}}}
     )
@@ -57,7 +66,8 @@ def judgments(small: Small) -> Judgments:
     for number in range(56):
         first, second = WORDS[number % 8], WORDS[(number % 8 + number // 8 + 1) % 8]
         words = {first, second}
-        grades = np.array([len(words & titles[name]) == 2 for name in titles], np.float32)
+        relevant = np.array([len(words & titles[name]) == 2 for name in titles])
+        grades = np.where(rng.random(len(titles)) < 0.1, ~relevant, relevant).astype(np.float32)
         params = {"keywords": f"{first} {second}", "query": f"{first} {second}"}
         queries.append(JudgedQuery(f"q{number}", params, list(titles), grades))
     return Judgments(queries)
@@ -136,7 +146,7 @@ def test_what_the_query_does_not_bring_within_the_window_is_told(
     assert any("among the first 10 that the query brings" in line for line in narrow.warnings)
     assert not any("that the query brings" in line for line in wide.warnings)
     (doubt,) = cluster.check_judgments(judgments, index=small.index, query=BODY, window=10)
-    assert "no ranker of the window can mend that" in doubt
+    assert "no ranker of the window can change that" in doubt
     assert cluster.check_judgments(judgments, index=small.index, query=BODY, window=150) == []
 
 
@@ -207,7 +217,8 @@ def test_the_next_one_must_be_better_live_than_the_champion(
     small: Small, judgments: Judgments
 ) -> None:
     name = f"{small.name}-next"
-    worse = gated(small, trained((1.0, 0.0, -1.0)), judgments, name)
+    poor = trained((1.0, 0.0, -1.0))
+    worse = upload(small.engine, small.store, poor, FEATURESET, small.index, name)
     better = gated(small, trained(BY_TITLE), judgments, name)
     assert better.gate is not None
     assert better.gate.over == worse.model
@@ -215,7 +226,127 @@ def test_the_next_one_must_be_better_live_than_the_champion(
         gated(small, trained((1.0, 0.0, -0.9)), judgments, name)
     assert Aliases(small.engine, small.store).resolve(name) == better.model
     # It is better than the query alone all the same, where that is what is asked for.
-    assert gated(small, trained((1.0, 0.0, -0.8)), judgments, name, "query").gate is not None
+    assert gated(small, trained((1.0, 0.0, -0.02)), judgments, name, "query").gate is not None
+
+
+def test_judgments_of_one_rankers_list_cannot_tell_and_what_would_is_counted(
+    small: Small, judgments: Judgments
+) -> None:
+    """The true grades of what the query alone brings: what else the model brings is unjudged."""
+    name = f"{small.name}-doubtful"
+    own = []
+    for query in judgments.queries:
+        request = SearchRequest(small.index, BODY, query.params, 10, 100, query_id=query.query_id)
+        first = query_alone(small.engine, small.store)(request).document_ids[:10]
+        grades = dict(zip(query.document_ids, query.grades.tolist(), strict=True))
+        shown = np.array([grades[document] for document in first], np.float32)
+        own.append(replace(query, document_ids=list(first), grades=shown))
+    with pytest.raises(NotBetter, match=r"^cannot tell: (only )?\d\d% of the first ten") as no:
+        gated(small, trained(BY_TITLE), Judgments(own), name)
+    result = no.value.result
+    live = result.live
+    assert live is not None
+    assert live.judged[0] == 1.0
+    assert result.evidence.startswith("judged among the first 10: 100% with the query alone, ")
+    assert result.to_judge is not None
+    both = [
+        {*a.document_ids[:10], *b.document_ids[:10]}
+        for a, b in zip(live.before, live.after, strict=True)
+    ]
+    assert result.to_judge == (live.n_queries, sum(map(len, both)))
+    assert f"(about {result.to_judge[1]:,} documents)" in str(no.value)
+    assert Aliases(small.engine, small.store).find(name) is None
+
+
+def test_grades_that_contradict_the_query_cannot_tell(small: Small, judgments: Judgments) -> None:
+    """By title alone the titles are the truth: inverted, they applaud what hides them."""
+    turned = [replace(query, grades=1 - query.grades) for query in judgments.queries]
+    question = LiveQuestion(
+        small.index, {"match": {"title": "{{keywords}}"}}, turned, [parse_metric("ndcg@10")], 100
+    )
+    with pytest.raises(NotBetter, match=r"^cannot tell: .*(fewer than by chance|below random)"):
+        upload(
+            small.engine, small.store, trained((-1.0, 0.0, 0.0)), FEATURESET, small.index,
+            f"{small.name}-turned", gate=LiveGate(question),
+        )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def logged(
+    cluster: Cluster, small: Small, judgments: Judgments, tmp_path_factory: pytest.TempPathFactory
+) -> RankingDataset:
+    """The judged documents with their features."""
+    out = tmp_path_factory.mktemp("logged") / "data.parquet"
+    cluster.log_features(judgments, out, featureset="small", index=small.index)
+    return read_dataset(out)
+
+
+def by_data(
+    cluster: Cluster, small: Small, name: str, data: RankingDataset, **how: Any
+) -> Uploaded:
+    given = {"require_gain": "ndcg@10", "data": data, "query": BODY, **how}
+    return cluster.upload(linear(BY_TITLE), name, index=small.index, featureset="small", **given)
+
+
+def test_a_first_model_is_compared_live_with_the_query_alone_by_the_data(
+    cluster: Cluster, small: Small, logged: RankingDataset
+) -> None:
+    done = by_data(cluster, small, f"{small.name}-data-first", logged)
+    assert done.gate is not None
+    assert (done.gate.over, done.gate.of_live_lists) == ("the query alone", True)
+    assert done.gate.verdict.outcome == Outcome.BETTER
+    with pytest.raises(NotBetter):
+        by_data(cluster, small, f"{small.name}-data-second", logged, query={
+            "match": {"title": "{{keywords}}"}
+        })  # fmt: skip
+
+
+def test_a_first_model_is_measured_by_the_metric_that_is_asked_for_or_not_at_all(
+    cluster: Cluster, small: Small, logged: RankingDataset
+) -> None:
+    name = f"{small.name}-data-error"
+    with pytest.raises(UsageError, match="a live list lacks most of them"):
+        by_data(cluster, small, name, logged, require_gain="pairwise-error")
+    with pytest.raises(UsageError, match="say why"):
+        by_data(cluster, small, name, logged, accept_unproven=" ")
+    assert Aliases(small.engine, small.store).find(name) is None
+
+
+def test_data_of_what_users_get_lets_a_better_model_in_and_other_data_does_not(
+    cluster: Cluster, small: Small, logged: RankingDataset
+) -> None:
+    name = f"{small.name}-data-next"
+    poor = linear((0.0, 0.0, -1.0))
+    old = upload(small.engine, small.store, poor, FEATURESET, small.index, name)
+    # Every tenth document, drawn: their grades are true, and hardly one is in a top ten.
+    rng = np.random.default_rng(0)
+    kept = np.flatnonzero(rng.random(logged.n_documents) < 0.1)
+    of = np.repeat(np.arange(logged.n_queries), np.diff(logged.offsets))[kept]
+    assert logged.document_ids is not None
+    some = replace(
+        logged, features=logged.features[kept], labels=logged.labels[kept],
+        offsets=np.append(0, np.cumsum(np.bincount(of, minlength=logged.n_queries))),
+        document_ids=logged.document_ids.take(pa.array(kept)),
+    )  # fmt: skip
+    with pytest.raises(NotBetter, match=r"^cannot tell: only \d+% of the first ten doc") as no:
+        by_data(cluster, small, name, some)
+    assert no.value.result.comparison.low > 0
+    assert Aliases(small.engine, small.store).resolve(name) == old.model
+    done = by_data(cluster, small, name, logged)
+    assert done.gate is not None
+    assert (done.gate.over, done.gate.of_live_lists) == (old.model, False)
+    assert done.gate.live is not None
+    assert done.gate.live.judged == (1.0, 1.0)
+
+
+def test_what_training_warned_of_is_told_again_at_the_upload(
+    cluster: Cluster, small: Small
+) -> None:
+    model = linear(BY_TITLE, warnings=["each query has one relevant document"])
+    name = f"{small.name}-warned"
+    with pytest.warns(OwpcLtrWarning, match="^in training: each query has one relevant document$"):
+        cluster.upload(model, name, index=small.index, featureset="small")
+    assert cluster.models.show(name).record["warnings"] == ["each query has one relevant document"]
 
 
 def test_live_queries_count_by_their_importance(small: Small, judgments: Judgments) -> None:
@@ -231,7 +362,7 @@ def test_live_queries_count_by_their_importance(small: Small, judgments: Judgmen
         small.engine, small.store, trained(BY_TITLE), FEATURESET, small.index, name,
         gate=LiveGate(question),
     )  # fmt: skip
-    assert isinstance(done.gate, LiveGateResult)
+    assert done.gate is not None
     assert done.gate.weighted
     live = done.gate.live
     assert live is not None

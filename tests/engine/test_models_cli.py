@@ -176,7 +176,11 @@ def test_trained_models_pass_the_gate_only_where_they_are_better(run: Run, small
     save_model(replace(linear((0.0, 1.0, -1.0)), record=record_of("trees.json")), Path("poor.json"))
     code, _, err = run("upload", "poor.json", *at)
     assert code == 0, err
-    gate = ("--require-gain", "ndcg@10", "--over", "champion", "--data", "data.parquet")
+    gate = ["--require-gain", "ndcg@10", "--over", "champion", "--data", "data.parquet"]
+    code, _, err = run("upload", "trees.json", "--budget", "0", *at, *gate)
+    assert code == 5
+    assert "owpc-ltr: cannot tell: only" in err
+    gate += ["--accept-unproven", "documents at random, by their true grades"]
     code, out, err = run("upload", "trees.json", "--budget", "0", *at, *gate)
     assert code == 0, err
     assert "the client scores it, stored model against laptop: " in out
@@ -226,22 +230,26 @@ def test_people_and_a_cheap_judge_let_a_model_in_by_the_command(run: Run, small:
     save_model(unknowing(BAD), Path("poor.json"))
     save_model(unknowing(GOOD), Path("fine.json"))
     at = ("--index", small.index, "--featureset", "small", "--name", small.name)
-    gate = ("--require-gain", "ndcg@10", "--cheap", "clicks.parquet", "--human", "sample.tsv")
+    gate = ["--require-gain", "ndcg@10", "--cheap", "clicks.parquet", "--human", "sample.tsv"]
     code, _, err = run("upload", "poor.json", *at)
     assert code == 0, err
     code, _, err = run("upload", "fine.json", *at, *gate[:4])
     assert (code, "give --human, too" in err) == (2, True)
+    gate += ["--accept-unproven", "no index has these documents"]
     code, out, err = run("upload", "fine.json", *at, *gate)
     assert code == 0, err
-    assert "on 40 human-judged of 80 held-out queries; people alone +" in out
-    assert "no more human labels are needed" in out
+    told = " ".join(out.split())
+    assert "on 40 human-judged of 80 held-out queries, p = " in told
+    assert "human labels alone +" in told
+    assert "no more human labels are needed" in told
     with Path("sample.tsv").open("a") as file:
         file.write("stranger\tstranger\td0\t1\n")
     code, out, err = run("upload", "poor.json", *at, *gate)
     assert code == 5
     # What is doubtful of the figures is told with a no, too.
-    assert "1 queries that people judged are not among the cheap judgments" in out
-    assert "on 40 human-judged of 80 held-out queries (people alone -" in err
+    assert "1 queries that people judged are not among the cheap judgments" in " ".join(out.split())
+    assert "worse: gain in ndcg@10 over" in err
+    assert "human labels alone -" in err
     assert "LOSES MOST" in out
 
 

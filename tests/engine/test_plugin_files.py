@@ -62,7 +62,8 @@ def test_a_gain_is_measured_by_a_metric_that_is_a_file(run: Run, small: Small) -
     save_model(linear((2.0, 0.0, 0.2)), Path("good.json"))
     at = ("--index", small.index, "--featureset", "small", "--name", small.name)
     assert run("upload", "poor.json", *at)[0] == 0
-    gain = ("--require-gain", "success@1,relevant-above=2", "--data", "data.parquet")
+    gain = ("--require-gain", "success@1,relevant-above=2", "--data", "data.parquet",
+            "--accept-unproven", "documents at random")  # fmt: skip
     code, _, err = run("upload", "good.json", *at, *gain)
     assert code == 2
     assert "success" in err

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,12 +13,19 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.types import Judgments
 from owpc_ltr.data.query_texts import query_text
-from owpc_ltr.engine.deployment.aliases import ROLES, Aliases
-from owpc_ltr.engine.deployment.certificates import Certificate, Certificates
+from owpc_ltr.engine.deployment.certificates import Certificate
 from owpc_ltr.engine.deployment.gate_result import GateResult, NotBetter
+from owpc_ltr.engine.deployment.live_gate import (
+    QUERY,
+    LiveGate,
+    live_evidence,
+    other_model,
+    pass_live_gate,
+)
 from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveQuestion
 from owpc_ltr.engine.store.base import Store
-from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.evaluate import Measured, compare, importance_of, measure
 from owpc_ltr.evaluation.held_out import choose_queries
 from owpc_ltr.evaluation.human_sample import (
@@ -29,18 +36,26 @@ from owpc_ltr.evaluation.human_sample import (
     sample_weights,
     strata_of,
 )
+from owpc_ltr.evaluation.judgment_checks import judgment_doubts
 from owpc_ltr.evaluation.prediction_powered import (
     prediction_powered,
 )
 from owpc_ltr.evaluation.sample_randomness import doubts_of_sample
 from owpc_ltr.evaluation.unused_weights import unused_weights
+from owpc_ltr.evaluation.verdict import Doubt
 from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.features.text_scores import text_scores
 from owpc_ltr.metrics import Metric
 from owpc_ltr.protocols import Model
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.joined_tables.table import JoinedTable
 
 __all__ = ["Gate", "GateResult", "NotBetter", "held_out", "pass_gate"]
 
 _SHOWN = 10
+_ASKED = 1_000
+"""How many held-out queries are searched for, to see what of their lists is judged."""
 
 
 @dataclass(frozen=True)
@@ -48,32 +63,40 @@ class Gate:
     """What a new model must show: a gain in a metric over another model, on judged queries.
 
     `over` is `champion`, `challenger`, or an immutable name. With `human` judgments of a random
-    sample of the queries, or of each of the `strata`, those of `data` are cheap ones, and people
-    decide.
+    sample of the queries, or of each of the `strata`, those of `data` are proxy labels, and people
+    decide. `ask` makes of judged queries what is asked of the index, to see whether the judgments
+    are of what users get; the name's first model is compared with the query alone by it.
+    `accepted` is why judgments that cannot tell are taken for proof.
     """
 
     metric: Metric
     data: RankingDataset
+    ask: Callable[[RankingDataset], LiveQuestion]
     over: str = "champion"
     human: Judgments | RankingDataset | None = None
     strata: Mapping[str, str] | None = None
+    progress: Callable[[str, float | None], None] | None = None
+    tables: Sequence[JoinedTable] = ()
+    accepted: str | None = None
 
 
 def pass_gate(
     engine: Engine, store: Store, gate: Gate, model: Model, featureset: FeatureSet, name: str
-) -> GateResult | None:
-    """Compare on held-out queries with the model that is there; None where there is none yet.
+) -> GateResult:
+    """Compare on held-out queries with the model that is there; else live with the query alone.
 
-    Raises NotBetter where the interval of the gain reaches down to 0, Refused or BadInput where
-    the two cannot be compared fairly.
+    Raises NotBetter where the new model is not shown to be better, Refused or BadInput where the
+    two cannot be compared fairly.
     """
-    other = _other(engine, store, name, gate.over)
+    other = other_model(engine, store, name, gate.over)
     if other is None:
-        return None
+        first = _over_the_query(gate, name)
+        return pass_live_gate(engine, store, first, model, featureset, name)
     data, cautions = held_out(gate.data, model, other)
     both = _Both(model, other, featureset, gate.metric)
+    judged = data
     if gate.human is not None:
-        result = _by_both_judges(gate, gate.human, both, data, cautions)
+        result, judged = _by_both_judges(gate, gate.human, both, data, cautions)
     else:
         weights = importance_of(data)
         new, old = both.measured(data)
@@ -86,9 +109,84 @@ def pass_gate(
             (*cautions, *unused_weights(data)),
             weighted=weights is not None,
         )
+    live, doubts = _evidence(engine, store, gate, model, featureset, other, judged)
+    if live is not None:
+        doubts += _contradicted(result, live)
+    result = replace(result, live=live, doubts=(*result.doubts, *doubts), accepted=gate.accepted)
     if not result.passed:
         raise NotBetter(result)
     return result
+
+
+def _over_the_query(gate: Gate, name: str) -> LiveGate:
+    """The comparison with the query alone: judged documents have no scores of a query."""
+    if gate.human is not None or not _is_of_documents(gate.data):
+        what = "proxy labels" if gate.human is not None else "data without queries and documents"
+        raise Refused(
+            f"'{name}' has no model to compare with yet, and {what} cannot be compared with the "
+            "query alone: require the gain of live results (--live --judgments FILE, live=…)"
+        )
+    # What is only looked at may be measured by another metric; what decides may not.
+    question = replace(gate.ask(gate.data), metrics=[gate.metric])
+    return LiveGate(question, QUERY, "auto", gate.progress, gate.tables, gate.accepted)
+
+
+def _is_of_documents(data: RankingDataset) -> bool:
+    return data.document_ids is not None and data.query_params is not None
+
+
+def _evidence(
+    engine: Engine,
+    store: Store,
+    gate: Gate,
+    model: Model,
+    featureset: FeatureSet,
+    other: Certificate,
+    judged: RankingDataset,
+) -> tuple[LiveEvaluation | None, list[Doubt]]:
+    """What users get of the held-out judged queries, and why the judgments cannot tell."""
+    whole = judged if gate.human is not None else gate.data
+    doubts = judgment_doubts(whole, text_scores(featureset))
+    if not _is_of_documents(judged):
+        return None, [*doubts, _not_seen("it does not know its queries and documents")]
+    try:
+        question = gate.ask(judged)
+        order = np.random.default_rng(question.seed).permutation(len(question.queries))[:_ASKED]
+        asked = [question.queries[number] for number in np.sort(order).tolist()]
+        live = live_evidence(
+            engine, store, replace(question, queries=asked), model, featureset, other,
+            gate.tables, gate.progress,
+        )  # fmt: skip
+    except UsageError as error:
+        return None, [*doubts, _not_seen(str(error))]
+    return live, [*doubts, *live.doubts, *live.recall_doubts]
+
+
+def _not_seen(why: str) -> Doubt:
+    return Doubt(
+        "not-searched",
+        f"whether the data is of what users get was not seen: {why}",
+        "give data that log-features wrote, or require the gain of live results",
+    )
+
+
+def _contradicted(result: GateResult, live: LiveEvaluation) -> list[Doubt]:
+    """Whether users' lists say the opposite of the judged documents."""
+    one, offline = live.measured[0], result.comparison
+    if str(one.metric) != result.metric:
+        return []
+    gains = (one.comparison.mean_difference, one.condensed.mean_difference)
+    if not (offline.low > 0 > min(gains) or offline.high < 0 < max(gains)):
+        return []
+    return [
+        Doubt(
+            "live-contradicts",
+            f"the gain in {result.metric} is {offline.mean_difference:+.4f} on the judged "
+            f"documents, and {gains[0]:+.4f} in live results ({gains[1]:+.4f} with unjudged "
+            "documents left out)",
+            "judge what users get (owpc-ltr judge pool)",
+        )
+    ]
 
 
 @dataclass(frozen=True)
@@ -113,8 +211,8 @@ def _by_both_judges(
     both: _Both,
     data: RankingDataset,
     cautions: tuple[str, ...],
-) -> GateResult:
-    """The gain by people's judgments of a sample and cheap ones of all queries."""
+) -> tuple[GateResult, RankingDataset]:
+    """The gain by people's judgments of a sample and proxy labels of all queries; the sample."""
     sample = human_sample(gate.data, human)
     of_people, places = sample.among(data.query_ids)
     if isinstance(human, RankingDataset):
@@ -133,7 +231,7 @@ def _by_both_judges(
     ids = data.query_ids.to_pylist()
     found = prediction_powered(gains, spread, ids, weights=weights, strata=strata)
     better = (new, old) if sign > 0 else (old, new)
-    return GateResult(
+    result = GateResult(
         str(gate.metric),
         both.other.model,
         compare(*better, weights=sample_weights(weights, places, strata)),
@@ -147,6 +245,7 @@ def _by_both_judges(
         weighted=weights is not None,
         powered=found,
     )
+    return result, of_people
 
 
 def held_out(
@@ -166,16 +265,6 @@ def held_out(
             "comparison needs 2 at least: train with a split, or give newer judgments"
         )
     return data.select(chosen.queries), chosen.warnings
-
-
-def _other(engine: Engine, store: Store, name: str, over: str) -> Certificate | None:
-    alias = Aliases(engine, store).find(name)
-    certificates = Certificates(engine, store)
-    if over in ROLES:
-        if alias is None:
-            return None
-        over = alias.model_of(over)
-    return certificates.get(certificates.called(over))
 
 
 def _scores(other: Certificate, featureset: FeatureSet, data: RankingDataset) -> Vector:

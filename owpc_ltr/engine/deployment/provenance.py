@@ -12,6 +12,9 @@ _RECORD = ("loss", "optimizer", "normalise", "basis", "seed", "select", "validat
            "documents", "imported", "source", "fingerprint", "featureset_hash",
            "owpc_ltr")  # fmt: skip
 _SHOWN = 3
+_LONG = ("losers", "live")
+_EVIDENCE = ("judged_at_10", "window_recall", "n_queries")
+"""What is told of the live results of a gate."""
 _FIT = ("objective", "risk", "gap", "relative_gap", "passes", "stop_reason")
 
 
@@ -29,8 +32,14 @@ def provenance(certificate: Certificate) -> dict[str, Any]:
     facts["parity"] = certificate.parity
     facts["interval"] = {**certificate.interval.as_dict(), "holds": certificate.interval.holds}
     if certificate.gate:
-        gate = {key: part for key, part in certificate.gate.items() if key != "losers"}
+        gate = {key: part for key, part in certificate.gate.items() if key not in _LONG}
         facts["gate"] = gate | {"cautions": "; ".join(gate.get("cautions") or ())}
+        if isinstance(gate.get("verdict"), dict):
+            reasons = "; ".join(one["message"] for one in gate["verdict"].get("reasons") or ())
+            facts["gate"]["verdict"] = gate["verdict"]["outcome"]
+            facts["gate"] |= {"cannot_tell_because": reasons} if reasons else {}
+        live = certificate.gate.get("live") or {}
+        facts["gate"] |= {key: live[key] for key in _EVIDENCE if key in live}
         worst = (certificate.gate.get("losers") or ())[:_SHOWN]
         facts["gate"]["loses_most"] = ", ".join(f"'{one.get('keywords')}'" for one in worst)
     return dict(flattened(facts))

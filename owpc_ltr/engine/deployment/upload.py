@@ -64,7 +64,7 @@ _ATTEMPTS = 3
 class Uploaded:
     """A model in an engine: its immutable name, the alias that points to it, and the proof.
 
-    `gate` is None where none was asked for, or there was no other model to compare with.
+    `gate` is None where none was asked for.
     `cautions` say what should be known of it, a line each. `features` tells how far each moved
     since training, the furthest first, and `rankings` what that does to them: nothing where the
     model remembers no features. `form` says where the model runs and why, if that was a choice.

@@ -8,23 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.judgments import JudgedQuery
+from owpc_ltr.data.judgments.judges import share_by_clicks
 from owpc_ltr.data.judgments.weights import importance_of
 from owpc_ltr.data.query_texts import query_text
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, serve_all
 from owpc_ltr.errors import Refused
+from owpc_ltr.evaluation.judgment_checks import TOP, list_doubts, mean_known, recall_doubts
 from owpc_ltr.evaluation.live_lists import LiveLists, live_lists, within_window
+from owpc_ltr.evaluation.multiple_comparisons import holm
 from owpc_ltr.evaluation.significance import Comparison, compare_paired
+from owpc_ltr.evaluation.verdict import Doubt, Verdict, decide
 from owpc_ltr.metrics import Metric, uneven
 
 Progress = Callable[[str, float | None], None]
-_TOP = 10
+QUERY_ALONE = "the query alone"
 _SHOWN = 10
 
 
@@ -66,7 +71,8 @@ class LiveMeasured:
 
     `before`, `after` and `comparison` take unjudged documents for irrelevant, the `condensed` ones
     leave them out. `bounds` are the means before and after with all unjudged documents irrelevant
-    and all relevant within the cutoff; None where a metric has no such bounds.
+    and all relevant within the cutoff; None where a metric has no such bounds. `p` is corrected for
+    all metrics that were measured.
     """
 
     metric: Metric
@@ -75,6 +81,22 @@ class LiveMeasured:
     comparison: Comparison
     condensed: Comparison
     bounds: tuple[tuple[float, float], tuple[float, float]] | None
+    p: float
+
+    @property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """Whether the difference has the other sign with unjudged documents left out."""
+        plain, condensed = self.comparison, self.condensed.mean_difference
+        if not (plain.low > 0 > condensed or plain.high < 0 < condensed):
+            return ()
+        return (
+            Doubt(
+                "unjudged-decide",
+                f"the difference in {self.metric} is {plain.mean_difference:+.4f} with unjudged "
+                f"documents as irrelevant, and {condensed:+.4f} with these left out",
+                "judge what users get (owpc-ltr judge pool)",
+            ),
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """The figures as JSON; the comparison's `a` is with the model, `b` without."""
@@ -88,6 +110,7 @@ class LiveMeasured:
             "unjudged_irrelevant": self.comparison.as_dict(),
             "condensed": self.condensed.as_dict(),
             "bounds": bounds,
+            "p_corrected": self.p,
         }
 
 
@@ -95,19 +118,51 @@ class LiveMeasured:
 class LiveEvaluation:
     """Every query served twice, over the whole index, and what came of it.
 
-    `judged` is the mean share of the first ten documents that is judged, before and after;
-    `recall` the mean share of a query's relevant documents that the query brings within the window
-    at all: no ranker of the window can mend the rest.
+    `lists` are before, after, and of the query alone; `names` say by what the first two ranked.
     """
 
     question: LiveQuestion
     before: tuple[Served, ...] = field(repr=False)
     after: tuple[Served, ...] = field(repr=False)
     measured: tuple[LiveMeasured, ...]
-    judged: tuple[float, float]
-    recall: float
+    lists: tuple[LiveLists, LiveLists, LiveLists] = field(repr=False)
+    names: tuple[str, str] = (QUERY_ALONE, "the model")
     side: str = "all"
     warnings: tuple[str, ...] = ()
+
+    @cached_property
+    def judged(self) -> tuple[float, float]:
+        """The mean share of the first ten documents that is judged, before and after."""
+        before, after, _ = self.lists
+        return mean_known(before.judged_at(TOP)), mean_known(after.judged_at(TOP))
+
+    @cached_property
+    def recall(self) -> float:
+        """The mean share of a query's relevant documents within the window of the query.
+
+        No ranker of the window can bring the rest.
+        """
+        return mean_known(self.lists[2].recall)
+
+    @cached_property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """Why the judgments cannot tell what users get, whatever the metric."""
+        before, after, alone = self.lists
+        lists = dict(zip(self.names, (before, after), strict=True))
+        return tuple(list_doubts(lists, alone, share_by_clicks(self.question.queries)))
+
+    @property
+    def recall_doubts(self) -> list[Doubt]:
+        """Whether most relevant documents are beyond the window; live figures count these, too."""
+        return recall_doubts(self.recall, self.question.window, self.n_queries)
+
+    def verdict(self, number: int = 0) -> Verdict:
+        """Whether users get better lists after than before, by one of the metrics."""
+        one = self.measured[number]
+        found = one.comparison
+        doubts = (*self.doubts, *one.doubts)
+        # What ranks within a window is a gain: every live metric is higher for better lists.
+        return decide(found.low, found.high, one.p, doubts)
 
     @property
     def n_queries(self) -> int:
@@ -152,7 +207,10 @@ class LiveEvaluation:
             "n_queries": self.n_queries,
             "queries": self.side,
             **({"weighted": True} if self.weighted else {}),
-            "metrics": [one.as_dict() for one in self.measured],
+            "metrics": [
+                {**one.as_dict(), "verdict": self.verdict(number).as_dict()}
+                for number, one in enumerate(self.measured)
+            ],
             "judged_at_10": {"before": _known(self.judged[0]), "after": _known(self.judged[1])},
             "window_recall": _known(self.recall),
             "milliseconds": self.milliseconds,
@@ -162,12 +220,19 @@ class LiveEvaluation:
 
 
 def evaluate_live(
-    question: LiveQuestion, before: Serve, after: Serve, progress: Progress | None = None
+    question: LiveQuestion,
+    before: Serve,
+    after: Serve,
+    progress: Progress | None = None,
+    *,
+    alone: Serve | None = None,
+    names: tuple[str, str] = (QUERY_ALONE, "the model"),
 ) -> LiveEvaluation:
     """Serve every query in both ways and compare them.
 
-    Raises UsageError for metrics that cannot be measured live, Refused where the engine's answers
-    cannot be compared.
+    `alone` is how the query without a model is served, where `before` is another way. Raises
+    UsageError for metrics that cannot be measured live, Refused where the engine's answers cannot
+    be compared.
     """
     metrics = [within_window(metric, question.window) for metric in question.metrics]
     if len(question.queries) < 2:
@@ -175,28 +240,28 @@ def evaluate_live(
             f"a comparison needs 2 queries at least, and there is {len(question.queries)}: give "
             "more judgments"
         )
-    first, second = serve_all((before, after), question.requests(), question.in_flight, progress)
-    old, new = _lists(question, first), _lists(question, second)
+    ways = (before, after) if alone is None else (before, after, alone)
+    answers = serve_all(ways, question.requests(), question.in_flight, progress)
+    old, new, *others = (_lists(question, one) for one in answers)
+    measured = [
+        replace(_measured(metric, old, new, question), metric=asked)
+        for asked, metric in zip(question.metrics, metrics, strict=True)
+    ]
+    corrected = holm(np.array([one.comparison.p_permutation for one in measured]))
     return LiveEvaluation(
         question,
-        first,
-        second,
-        tuple(
-            replace(_measured(metric, old, new, question), metric=asked)
-            for asked, metric in zip(question.metrics, metrics, strict=True)
-        ),
-        (_mean(old.judged_at(_TOP)), _mean(new.judged_at(_TOP))),
-        _mean(old.recall),
+        answers[0],
+        answers[1],
+        tuple(replace(one, p=p) for one, p in zip(measured, corrected.tolist(), strict=True)),
+        (old, new, others[0] if others else old),
+        names,
     )
 
 
-def reach(
-    question: LiveQuestion, serve: Serve, progress: Progress | None = None
-) -> tuple[float, float]:
-    """The mean share of relevant documents within the window, and of judged ones in its top ten."""
+def lists_of(question: LiveQuestion, serve: Serve, progress: Progress | None = None) -> LiveLists:
+    """The lists that one way to serve gives."""
     (answers,) = serve_all((serve,), question.requests(), question.in_flight, progress)
-    lists = _lists(question, answers)
-    return _mean(lists.recall), _mean(lists.judged_at(_TOP))
+    return _lists(question, answers)
 
 
 def _lists(question: LiveQuestion, answers: Sequence[Served]) -> LiveLists:
@@ -218,13 +283,15 @@ def _measured(
         for low, high in zip(plain, best, strict=True)
         if high is not None
     ]
+    comparison = _compare(plain[1], plain[0], question)
     return LiveMeasured(
         metric,
         plain[0],
         plain[1],
-        _compare(plain[1], plain[0], question),
+        comparison,
         _compare(after.condensed(metric), before.condensed(metric), question),
         (bounds[0], bounds[1]) if bounds else None,
+        comparison.p_permutation,
     )
 
 
@@ -233,11 +300,6 @@ def _compare(after: Vector, before: Vector, question: LiveQuestion) -> Compariso
     weights = question.weights
     own = None if weights is None else weights[counted]
     return compare_paired(after[counted], before[counted], seed=question.seed, weights=own)
-
-
-def _mean(values: Vector) -> float:
-    counted = values[~np.isnan(values)]
-    return float(counted.mean()) if len(counted) else float("nan")
 
 
 def _known(value: float) -> float | None:
