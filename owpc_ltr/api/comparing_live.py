@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -65,13 +66,18 @@ def compare_live(asked: Asked, data: Data | Path | str, search: LiveSearch) -> R
         _weights(left) if asked.weighted else None,
         chosen.side,
         (*chosen.notes, f"lists are of the whole index, their first {search.window} documents"),
-        (*chosen.warnings, *_unused(left), *_findings(lists, left, search.window)),
+        (*chosen.warnings, *_unused(left), *_recall(lists, search.window)),
     )
     values = {
         name: measure_lists(one, asked.how.metrics, asked.how.unjudged)
         for name, one in lists.items()
     }
-    return side_by_side(values, None, of, asked.how)
+    found = side_by_side(values, None, of, asked.how)
+    by_clicks = share_by_clicks(left)
+    for a, b in combinations(lists, 2):
+        doubts = list_doubts({a: lists[a], b: lists[b]}, by_clicks=by_clicks)
+        found = found.with_doubts(doubts, a, b)
+    return found
 
 
 def _lists(
@@ -103,17 +109,11 @@ def _lists(
     return {name: live_lists(ranked[name], grades, search.window) for name in rankers}
 
 
-def _findings(
-    lists: Mapping[str, LiveLists], judged: Sequence[JudgedQuery], window: int
-) -> list[str]:
-    """What looks harmful: relevant documents that nobody brings, and judgments that cannot tell."""
+def _recall(lists: Mapping[str, LiveLists], window: int) -> list[str]:
+    """Whether most relevant documents are in nobody's window."""
     recall = max(mean_known(one.recall) for one in lists.values())
-    by_clicks = share_by_clicks(judged)
-    doubts = [
-        *recall_doubts(recall, window, len(judged)),
-        *list_doubts(lists, by_clicks=by_clicks),
-    ]
-    return [doubt.line for doubt in doubts]
+    n_queries = len(next(iter(lists.values())).there)
+    return [doubt.line for doubt in recall_doubts(recall, window, n_queries)]
 
 
 def _unused(judged: Sequence[JudgedQuery]) -> list[str]:

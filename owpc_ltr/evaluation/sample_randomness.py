@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -45,8 +44,3 @@ def random_sample_doubts(p: float) -> tuple[Doubt, ...]:
             "draw them at random (owpc-ltr judge next)",
         ),
     )
-
-
-def doubts_of_sample(p: float) -> Iterator[str]:
-    """The same as lines."""
-    yield from (doubt.line for doubt in random_sample_doubts(p))

@@ -37,10 +37,8 @@ from owpc_ltr.evaluation.human_sample import (
     strata_of,
 )
 from owpc_ltr.evaluation.judgment_checks import judgment_doubts
-from owpc_ltr.evaluation.prediction_powered import (
-    prediction_powered,
-)
-from owpc_ltr.evaluation.sample_randomness import doubts_of_sample
+from owpc_ltr.evaluation.prediction_powered import prediction_powered
+from owpc_ltr.evaluation.sample_randomness import random_sample_doubts
 from owpc_ltr.evaluation.unused_weights import unused_weights
 from owpc_ltr.evaluation.verdict import Doubt
 from owpc_ltr.features.feature_set import FeatureSet
@@ -112,7 +110,10 @@ def pass_gate(
     live, doubts = _evidence(engine, store, gate, model, featureset, other, judged)
     if live is not None:
         doubts += _contradicted(result, live)
-    result = replace(result, live=live, doubts=(*result.doubts, *doubts), accepted=gate.accepted)
+    own = (result.powered or result.comparison).doubts
+    result = replace(
+        result, live=live, doubts=(*result.doubts, *doubts, *own), accepted=gate.accepted
+    )
     if not result.passed:
         raise NotBetter(result)
     return result
@@ -240,10 +241,10 @@ def _by_both_judges(
             *cautions,
             *sample.notes,
             *unused_weights(data),
-            *doubts_of_sample(found.p_random),
         ),
         weighted=weights is not None,
         powered=found,
+        doubts=random_sample_doubts(found.p_random),
     )
     return result, of_people
 

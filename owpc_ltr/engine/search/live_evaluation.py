@@ -25,7 +25,7 @@ from owpc_ltr.evaluation.judgment_checks import TOP, list_doubts, mean_known, re
 from owpc_ltr.evaluation.live_lists import LiveLists, live_lists, within_window
 from owpc_ltr.evaluation.multiple_comparisons import holm
 from owpc_ltr.evaluation.significance import Comparison, compare_paired
-from owpc_ltr.evaluation.verdict import Doubt, Verdict, decide
+from owpc_ltr.evaluation.verdict import Doubt, Verdict
 from owpc_ltr.metrics import Metric, uneven
 
 Progress = Callable[[str, float | None], None]
@@ -159,10 +159,8 @@ class LiveEvaluation:
     def verdict(self, number: int = 0) -> Verdict:
         """Whether users get better lists after than before, by one of the metrics."""
         one = self.measured[number]
-        found = one.comparison
-        doubts = (*self.doubts, *one.doubts)
         # What ranks within a window is a gain: every live metric is higher for better lists.
-        return decide(found.low, found.high, one.p, doubts)
+        return one.comparison.verdict(one.p, (*self.doubts, *one.doubts))
 
     @property
     def n_queries(self) -> int:
