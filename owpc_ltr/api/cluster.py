@@ -67,6 +67,12 @@ def connect(
     )
 
 
+_ALL_FIELDS = (
+    "live results are those of a query of all text fields: give the query of your application, if "
+    "it has another"
+)
+
+
 class Cluster(Explanations, LiveLists, Workbench):
     """A cluster that answers requests, and the store in it of feature sets and models."""
 
@@ -268,7 +274,7 @@ class Cluster(Explanations, LiveLists, Workbench):
 
             gate = Gate(
                 metric, data, ask, over, judged.human, judged.strata, progress, tables,
-                accept_unproven,
+                accept_unproven, () if query is not None else (_ALL_FIELDS,),
             )  # fmt: skip
         give_warnings(f"in training: {told}" for told in warnings_of(ranker.record))
         uploaded = upload(

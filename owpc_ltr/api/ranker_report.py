@@ -103,9 +103,12 @@ def _compared(
     **how: Any,
 ) -> list[Any]:
     """The comparison, the queries that it is of, the models, and examples."""
+    from dataclasses import replace
+
     from owpc_ltr.api.comparing import compare
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.document_fields import with_document_fields
+    from owpc_ltr.models.record import warnings_of
     from owpc_ltr.models.reordering import ReorderingModel, dataset_scores
     from owpc_ltr.reporting.contests import contest_of_comparison
 
@@ -115,6 +118,8 @@ def _compared(
     )  # fmt: skip
     new = next(name for name in rankers if name != baseline)
     contest = contest_of_comparison(found, side_in_words, new)
+    told = [f"in training: {one}" for one in warnings_of(getattr(rankers[new], "record", {}))]
+    contest = replace(contest, warnings=(*told, *contest.warnings))
     chosen = _of(data, found)
     if not isinstance(chosen, RankingDataset):
         return [contest, chosen, *_models(rankers)]

@@ -294,11 +294,15 @@ def test_a_first_model_is_compared_live_with_the_query_alone_by_the_data(
     done = by_data(cluster, small, f"{small.name}-data-first", logged)
     assert done.gate is not None
     assert (done.gate.over, done.gate.of_live_lists) == ("the query alone", True)
+    assert not any("all text fields" in caution for caution in done.gate.cautions)
     assert done.gate.verdict.outcome == Outcome.BETTER
     with pytest.raises(NotBetter):
         by_data(cluster, small, f"{small.name}-data-second", logged, query={
             "match": {"title": "{{keywords}}"}
         })  # fmt: skip
+    with pytest.raises(NotBetter) as no:
+        by_data(cluster, small, f"{small.name}-data-third", logged, query=None, window=10)
+    assert any("all text fields" in caution for caution in no.value.result.cautions)
 
 
 def test_a_first_model_is_measured_by_the_metric_that_is_asked_for_or_not_at_all(

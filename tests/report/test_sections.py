@@ -25,7 +25,7 @@ from owpc_ltr.evaluation.comparing.result import RankerComparison
 from owpc_ltr.host.registry import load
 from owpc_ltr.inspection.figures import CurvePoint, Gain, LearningCurve
 from owpc_ltr.inspection.finding import Finding
-from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.linear import LinearModel, with_record
 from owpc_ltr.reporting.blocks import Table, Text
 from owpc_ltr.reporting.contests import contest_of_comparison
 from owpc_ltr.reporting.examples import FIRST, extremes, moved_documents
@@ -388,6 +388,15 @@ def test_a_ranker_that_learned_from_the_queries_is_not_called_better(tmp_path: P
         assert page.verdict is not None
         moods[side] = page.verdict.mood
     assert moods == {"auto": "better", "all": "cannot tell", "train": "cannot tell"}
+
+
+def test_the_comparison_opens_with_what_training_warned_of(tmp_path: Path) -> None:
+    model = linear(1.0, 0.0, 0.0)
+    with_record(model, {"warnings": ["one answer a query"]}).save(tmp_path / "m.json")
+    rankers: list[Path | str] = [tmp_path / "m.json", "feature:noise"]
+    page = report_on_rankers(rankers, dataset().without_missing(), metrics="map", examples=0)
+    notes = [block.text for block in page.sections[0].blocks if isinstance(block, Text)]
+    assert notes[0] == "in training: one answer a query"
 
 
 def test_a_model_whose_record_is_of_other_data_may_have_learned_from_these(tmp_path: Path) -> None:

@@ -64,7 +64,8 @@ class Gate:
     sample of the queries, or of each of the `strata`, those of `data` are proxy labels, and people
     decide. `ask` makes of judged queries what is asked of the index, to see whether the judgments
     are of what users get; the name's first model is compared with the query alone by it.
-    `accepted` is why judgments that cannot tell are taken for proof.
+    `accepted` is why judgments that cannot tell are taken for proof, `cautions` what else is not
+    known.
     """
 
     metric: Metric
@@ -76,6 +77,7 @@ class Gate:
     progress: Callable[[str, float | None], None] | None = None
     tables: Sequence[JoinedTable] = ()
     accepted: str | None = None
+    cautions: tuple[str, ...] = ()
 
 
 def pass_gate(
@@ -112,7 +114,11 @@ def pass_gate(
         doubts += _contradicted(result, live)
     own = (result.powered or result.comparison).doubts
     result = replace(
-        result, live=live, doubts=(*result.doubts, *doubts, *own), accepted=gate.accepted
+        result,
+        live=live,
+        doubts=(*result.doubts, *doubts, *own),
+        accepted=gate.accepted,
+        cautions=(*result.cautions, *(gate.cautions if live is not None else ())),
     )
     if not result.passed:
         raise NotBetter(result)
@@ -129,7 +135,9 @@ def _over_the_query(gate: Gate, name: str) -> LiveGate:
         )
     # What is only looked at may be measured by another metric; what decides may not.
     question = replace(gate.ask(gate.data), metrics=[gate.metric])
-    return LiveGate(question, QUERY, "auto", gate.progress, gate.tables, gate.accepted)
+    return LiveGate(
+        question, QUERY, "auto", gate.progress, gate.tables, gate.accepted, gate.cautions
+    )
 
 
 def _is_of_documents(data: RankingDataset) -> bool:

@@ -52,7 +52,7 @@ class LiveGate:
     `over` is `champion` (where the name points to nothing yet: the query alone), `challenger`, an
     immutable name, or `query`. Of the question's queries those count that no model has seen. In the
     `tables` is what models read from outside the index. `accepted` is why judgments that cannot
-    tell are taken for proof.
+    tell are taken for proof, `cautions` what else is not known.
     """
 
     question: LiveQuestion
@@ -61,6 +61,7 @@ class LiveGate:
     progress: Callable[[str, float | None], None] | None = None
     tables: Sequence[JoinedTable] = ()
     accepted: str | None = None
+    cautions: tuple[str, ...] = ()
 
 
 def pass_live_gate(
@@ -83,7 +84,7 @@ def pass_live_gate(
     measured = found.measured[0]
     result = GateResult(
         str(measured.metric), QUERY_ALONE if other is None else other.model,
-        measured.comparison, tuple(found.losers()), chosen.warnings,
+        measured.comparison, tuple(found.losers()), (*chosen.warnings, *gate.cautions),
         question.weights is not None, live=found, of_live_lists=True,
         doubts=(*found.verdict().doubts, *_feature_doubts(engine, store, featureset, question)),
         accepted=gate.accepted,
