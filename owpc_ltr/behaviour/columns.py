@@ -62,6 +62,10 @@ def find_columns(names: Sequence[str], given: Mapping[str, str], place: str) -> 
         wanted = [given[role]] if role in given else known
         column = next((name for name in wanted if name in have), None)
         if column is not None:
+            if names.count(column) > 1:
+                raise BadInput(
+                    f"cannot read {place}: it has two columns {shown(column)}: rename one"
+                )
             found[role] = column
         elif role in given:
             raise BadInput(

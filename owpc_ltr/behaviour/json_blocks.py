@@ -2,63 +2,207 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from owpc_ltr.files.text import ByteSource
+from owpc_ltr.errors import BadInput
+from owpc_ltr.files.columnar import MOST_COLUMNS
+from owpc_ltr.files.json_values import NoJson, json_text, kind_of, read_json_value
+from owpc_ltr.files.line_blocks import bad_line_of
+from owpc_ltr.files.strict_json import DEEPEST_NESTING
 
-BLOCK = 8 << 20
-"""Bytes that are read at once."""
-
-
-def line_blocks(source: ByteSource) -> Iterator[bytes]:
-    """The content, cut at ends of lines."""
-    rest, buffer = b"", memoryview(bytearray(BLOCK))
-    while got := source.readinto(buffer):
-        content = rest + bytes(buffer[:got])
-        end = content.rfind(b"\n") + 1
-        rest = content[end:]
-        if end:
-            yield content[:end]
-    if rest.strip():
-        yield rest
+_SAMPLE = 1 << 17
+_WITH_DECIMALS = frozenset({"position", "time"})
+"""Roles that are no ids, whose numbers may be rounded."""
+Row = Mapping[str, Any]
 
 
-def objects_table(block: bytes) -> tuple[Any, int]:
-    """A block of lines as a table, and how many of them are no objects."""
-    import pyarrow.json
+def sample_of(path: Path, line: int, block: bytes, roles: Iterable[Collection[str]]) -> list[Row]:
+    """The objects at the beginning of a block.
 
-    options = pyarrow.json.ReadOptions(use_threads=False, block_size=len(block) + 1)
-    with suppress(pa.ArrowException):
-        return pyarrow.json.read_json(pa.BufferReader(block), options), 0
-    # A line that is no object, or values of two types: one at a time, scalars as their texts.
-    rows, bad = [], 0
-    for line in block.split(b"\n"):
-        if not line.strip():
+    Also the first that has a name of a role of which those have none.
+    """
+    begin = block.rfind(b"\n", 0, _SAMPLE) + 1 or len(block)
+    rows, _ = _objects(path, line, block[:begin])
+    have = {name for row in rows for name in _paths(row)}
+    for name in (name for names in roles if have.isdisjoint(names) for name in names):
+        last = name.rpartition(".")[2]
+        place = block.find(f'"{last}"'.encode(), begin)
+        if place >= 0:
+            start, end = block.rfind(b"\n", 0, place) + 1, block.find(b"\n", place) + 1
+            number = line + block.count(b"\n", 0, start)
+            rows += _objects(path, number, block[start : end or len(block)])[0]
+    return rows
+
+
+def names_of(path: Path, rows: Sequence[Row]) -> list[str]:
+    """The keys of objects, each by its whole path. Raises BadInput for too many of them."""
+    found: dict[str, None] = {}
+    for row in rows:
+        found.update(dict.fromkeys(_paths(row)))
+        if len(found) > MOST_COLUMNS:
+            raise BadInput(
+                f"cannot read {path}: its lines have more than {MOST_COLUMNS} different keys: "
+                "leave out those that say nothing"
+            )
+    return list(found)
+
+
+class ObjectBlocks:
+    """Blocks of lines as tables of those columns that have a role."""
+
+    def __init__(self, path: Path, roles: Mapping[str, str], sample: Sequence[Row]) -> None:
+        self._path = path
+        self._roles = roles
+        self._schema = self._learned(sample)
+        """Of the columns, as the lines before have them; None where one is of two types."""
+
+    def read(self, line: int, block: bytes) -> tuple[pa.Table, int]:
+        """The columns of a block, and how many of its lines are no objects.
+
+        Raises BadInput, naming the line, for what two readers would understand in two ways: a key
+        that stands twice, a number that is not finite, half a surrogate pair, deep nesting.
+        """
+        table = self._parsed(line, block)
+        if table is not None:
+            return table, 0
+        # A line that is no object, or values of two types: one at a time, scalars as their texts.
+        rows, bad = _objects(self._path, line, block)
+        self._schema = self._learned(rows)
+        texts = {
+            name: pa.array([_text(_value(row, name)) for row in rows], pa.string())
+            for name in dict.fromkeys(self._roles.values())
+        }
+        return pa.table(texts), bad
+
+    def _parsed(self, line: int, block: bytes) -> pa.Table | None:
+        """The table as Arrow parses it; None where it cannot, or should not."""
+        import pyarrow.json
+
+        if self._schema is None or not _is_plain(block):
+            return None
+        options = pyarrow.json.ReadOptions(use_threads=False, block_size=len(block) + 1)
+        # Columns without a role are not built: there may be as many as there are lines.
+        only = pyarrow.json.ParseOptions(
+            explicit_schema=self._schema, unexpected_field_behavior="ignore"
+        )
+        try:
+            table = pyarrow.json.read_json(pa.BufferReader(block), options, only)
+        except pa.ArrowException:
+            return None
+        try:
+            table.validate(full=True)
+        except pa.ArrowException as error:
+            raise bad_line_of(self._path, line, block) from error
+        return table
+
+    def _learned(self, rows: Sequence[Row]) -> pa.Schema | None:
+        fields: dict[str, Any] = {}
+        for role, name in self._roles.items():
+            kind = _type_of([_value(row, name) for row in rows], role)
+            whole = any(name in row for row in rows)
+            apart = not whole or any(_value(row, name, whole=False) is not None for row in rows)
+            if kind is None or ("." in name and whole and apart):
+                return None
+            inner = fields
+            *above, last = [name] if whole else name.split(".")
+            for part in above:
+                inner = inner.setdefault(part, {})
+                if not isinstance(inner, dict):
+                    return None
+            if last in inner and inner[last] != kind:
+                return None
+            inner[last] = kind
+        return pa.schema(_fields(fields))
+
+
+def _objects(path: Path, line: int, block: bytes) -> tuple[list[Row], int]:
+    """The objects of a block, and how many lines are none."""
+    rows: list[Row] = []
+    bad = 0
+    for number, text in enumerate(block.split(b"\n"), line):
+        if not text.strip():
             continue
         try:
-            content = json.loads(line)
-        except (ValueError, RecursionError):
+            content = read_json_value(text.decode())
+        except UnicodeDecodeError as error:
+            raise bad_line_of(path, number, text) from error
+        except NoJson:
             content = None
+        except ValueError as error:
+            raise BadInput(f"cannot read {path}, line {number}: {error}") from error
         if isinstance(content, dict):
-            rows.append(_flat(content))
+            rows.append(content)
         else:
             bad += 1
-    names = dict.fromkeys(name for row in rows for name in row)
-    arrays = {name: pa.array([row.get(name) for row in rows]) for name in names if name}
-    return (pa.table(arrays) if arrays else None), bad
+    return rows, bad
 
 
-def _flat(content: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Every value under its whole name, as text; a list as JSON."""
-    found: dict[str, Any] = {}
-    for name, value in content.items():
+def _paths(row: Row, above: str = "") -> Iterator[str]:
+    for name, value in row.items():
         if isinstance(value, dict):
-            found.update(_flat(value, f"{above}{name}."))
+            yield from _paths(value, f"{above}{name}.")
         elif value is not None:
-            found[f"{above}{name}"] = value if isinstance(value, str) else json.dumps(value)
-    return found
+            yield f"{above}{name}"
+
+
+def _value(row: Row, name: str, whole: bool = True) -> Any:
+    """What stands under a whole name, or where its dots lead; an object says nothing."""
+    found: Any = row.get(name) if whole else None
+    if found is None and "." in name:
+        found = row
+        for part in name.split("."):
+            found = found.get(part) if isinstance(found, dict) else None
+    return None if isinstance(found, dict) else found
+
+
+def _text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else json_text(value)
+
+
+def _type_of(values: Sequence[Any], role: str) -> Any:
+    """Arrow's type of all values, None where there is none."""
+    kinds = {kind_of(value) for value in values} - {"null"}
+    if kinds == {"a list"} and role == "shown":
+        inner = _type_of([one for value in values if value is not None for one in value], "shown")
+        return None if inner is None or pa.types.is_nested(inner) else pa.list_(inner)
+    if kinds <= {"a text"}:
+        return pa.string()
+    if kinds != {"a number"}:
+        return None
+    if not any(isinstance(value, float) for value in values):
+        return pa.int64()
+    return pa.float64() if role in _WITH_DECIMALS else None
+
+
+def _fields(types: Mapping[str, Any]) -> list[pa.Field]:
+    return [
+        pa.field(name, pa.struct(_fields(kind)) if isinstance(kind, dict) else kind)
+        for name, kind in types.items()
+    ]
+
+
+def _is_plain(block: bytes) -> bool:
+    """Whether each line begins and ends as an object does, and none is nested deep.
+
+    Arrow's reader takes a value for one that goes on in the next line, to any depth of its stack.
+    """
+    content = np.frombuffer(block, np.uint8)
+    ends = np.flatnonzero(content == ord("\n"))
+    if not block.endswith(b"\n"):
+        ends = np.append(ends, len(content))
+    starts = np.append(0, ends[:-1] + 1)
+    starts, ends = starts[starts < ends], ends[starts < ends]
+    last = ends - 1
+    last = np.where((content[last] == ord("\r")) & (last > starts), last - 1, last)
+    if not ((content[starts] == ord("{")) & (content[last] == ord("}"))).all():
+        return False
+    opened = (content | 0x20) == ord("{")  # [ too
+    if np.count_nonzero(opened) < len(starts) + DEEPEST_NESTING:
+        return True
+    line = np.searchsorted(ends, np.flatnonzero(opened))
+    return not (line[DEEPEST_NESTING:] == line[:-DEEPEST_NESTING]).any()

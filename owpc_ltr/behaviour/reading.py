@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,14 +10,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from owpc_ltr.behaviour.columns import find_columns
-from owpc_ltr.behaviour.json_blocks import BLOCK, line_blocks, objects_table
-from owpc_ltr.data.judgments.head import first_lines, read_head
+from owpc_ltr.behaviour.columns import KNOWN, find_columns
+from owpc_ltr.behaviour.delimited_blocks import DelimitedBlocks
+from owpc_ltr.behaviour.json_blocks import ObjectBlocks, names_of, sample_of
+from owpc_ltr.data.judgments.head import read_head
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.text import ByteSource, open_bytes, shown
+from owpc_ltr.files.columnar import ARROW, PARQUET, open_columns
+from owpc_ltr.files.line_blocks import line_blocks
+from owpc_ltr.files.text import open_bytes, shown
 
 _ROWS = 1 << 18
-_PARQUET, _ARROW = b"PAR1", b"ARROW1"
 
 
 @dataclass(frozen=True)
@@ -49,19 +49,12 @@ def read_events(path: Path, columns: Mapping[str, str]) -> Iterator[EventBatch]:
     head = read_head(path)
     if not head.strip():
         raise BadInput(f"cannot read {path}: it is empty")
-    if head.startswith((_PARQUET, _ARROW)):
-        batches = _arrow_batches(path, columns)
+    if head.startswith((PARQUET, ARROW)):
+        yield from _column_batches(path, columns)
     elif head.lstrip()[:1] == b"{":
-        batches = _json_batches(path, columns)
+        yield from _json_batches(path, columns)
     else:
-        batches = _text_batches(path, columns, head)
-    try:
-        yield from batches
-    except (pa.ArrowException, UnicodeDecodeError) as error:
-        why = (str(error).splitlines() or [type(error).__name__])[0]
-        raise BadInput(
-            f"cannot read {path}: {shown(why, 160)[1:-1]}: write or fetch it again"
-        ) from error
+        yield from _text_batches(path, columns)
 
 
 def table_events(table: Any, columns: Mapping[str, str]) -> Iterator[EventBatch]:
@@ -71,93 +64,45 @@ def table_events(table: Any, columns: Mapping[str, str]) -> Iterator[EventBatch]
         yield _roles(batch, found, "the table")
 
 
-class _Inflated(io.RawIOBase):
-    """A file's inflated bytes, as Python's own files give them."""
-
-    def __init__(self, source: ByteSource) -> None:
-        self._source = source
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        return self._source.readinto(memoryview(buffer).cast("B"))
+def _column_batches(path: Path, columns: Mapping[str, str]) -> Iterator[EventBatch]:
+    with open_columns(path) as file:
+        found = find_columns(_names(file.schema), columns, str(path))
+        for batch in file.batches(list(dict.fromkeys(found.values()))):
+            yield _roles(batch, found, str(path))
 
 
-def _arrow_batches(path: Path, columns: Mapping[str, str]) -> Iterator[EventBatch]:
-    import pyarrow.ipc
-    import pyarrow.parquet as pq
-
-    with open_bytes(path, any_content=True) as source:
-        packed, magic = source.compressed, memoryview(bytearray(len(_ARROW)))
-        source.readinto(magic)
-    if packed:
-        raise BadInput(f"cannot read {path}: it is packed as a whole; unpack it first")
-    file = pa.memory_map(str(path))
-    if bytes(magic) == _ARROW:
-        arrow = pyarrow.ipc.open_file(file)
-        found = find_columns(_names(arrow.schema), columns, str(path))
-        for number in range(arrow.num_record_batches):
-            yield _roles(arrow.get_batch(number), found, str(path))
-        return
-    parquet = pq.ParquetFile(file, page_checksum_verification=True)
-    found = find_columns(_names(parquet.schema_arrow), columns, str(path))
-    for batch in parquet.iter_batches(
-        batch_size=_ROWS, columns=list(dict.fromkeys(found.values()))
-    ):
-        yield _roles(batch, found, str(path))
-
-
-def _text_batches(path: Path, columns: Mapping[str, str], head: bytes) -> Iterator[EventBatch]:
-    import pyarrow.csv
-
-    first = (first_lines(head) or [""])[0]
-    delimiter = "\t" if "\t" in first else ","
-    names = next(csv.reader([first], delimiter=delimiter))
-    found = find_columns(names, columns, str(path))
-    wanted = list(dict.fromkeys(found.values()))
-    bad = 0
-
-    def skip(_row: Any) -> str:
-        nonlocal bad
-        bad += 1
-        return "skip"
-
+def _text_batches(path: Path, columns: Mapping[str, str]) -> Iterator[EventBatch]:
+    table: DelimitedBlocks | None = None
+    found: dict[str, str] = {}
     with open_bytes(path) as source:
-        reader = pyarrow.csv.open_csv(
-            pa.PythonFile(io.BufferedReader(_Inflated(source), 1 << 20), "r"),
-            pyarrow.csv.ReadOptions(use_threads=False, block_size=BLOCK),
-            pyarrow.csv.ParseOptions(
-                delimiter=delimiter, invalid_row_handler=skip, newlines_in_values=True
-            ),
-            pyarrow.csv.ConvertOptions(
-                include_columns=wanted,
-                column_types=dict.fromkeys(wanted, pa.string()),
-                strings_can_be_null=True,
-                null_values=[""],
-            ),
-        )
-        told = 0
-        for batch in reader:
-            unreadable, told = bad - told, bad
+        for first, content in line_blocks(source, quoted=True):
+            line, block = first, content
+            if table is None:
+                if not content.strip():
+                    continue
+                table, line, block = DelimitedBlocks.begin(path, first, content)
+                found = find_columns(table.names, columns, str(path))
+            if not block.strip():
+                continue
+            batch, unreadable = table.read(line, block, list(dict.fromkeys(found.values())))
             yield _roles(batch, found, str(path), unreadable)
-        if bad > told:
-            yield EventBatch({}, bad - told)
 
 
 def _json_batches(path: Path, columns: Mapping[str, str]) -> Iterator[EventBatch]:
-    found: dict[str, str] | None = None
+    objects: ObjectBlocks | None = None
+    found: dict[str, str] = {}
+    names = [[columns[role]] if role in columns else known for role, known in KNOWN.items()]
     with open_bytes(path) as source:
-        for block in line_blocks(source):
-            table, unreadable = objects_table(block)
-            if table is None:
-                yield EventBatch({}, unreadable)
-                continue
-            if found is None:
-                found = find_columns(_names(table.schema), columns, str(path))
-            for batch in table.combine_chunks().to_batches():
-                yield _roles(batch, found, str(path), unreadable)
-                unreadable = 0
+        for line, block in line_blocks(source):
+            if objects is None:
+                sample = sample_of(path, line, block, names)
+                if not sample:  # not one line is an object yet
+                    yield EventBatch({}, sum(1 for one in block.split(b"\n") if one.strip()))
+                    continue
+                found = find_columns(names_of(path, sample), columns, str(path))
+                objects = ObjectBlocks(path, found, sample)
+            batch, unreadable = objects.read(line, block)
+            yield _roles(batch, found, str(path), unreadable)
 
 
 def _names(schema: Any) -> list[str]:

@@ -7,8 +7,14 @@ import math
 from typing import Any
 
 
+class NoJson(ValueError):
+    """A text that breaks the syntax of JSON."""
+
+
 def read_json_value(text: str) -> Any:
     """The value of a JSON text. Raises ValueError, which says in a few words why, for all else.
+
+    It is a `NoJson` where the syntax is broken.
 
     >>> read_json_value('{"vector": [0.5, -1e-3]}')
     {'vector': [0.5, -0.001]}
@@ -21,7 +27,7 @@ def read_json_value(text: str) -> Any:
             text, parse_float=_finite, parse_constant=_finite, object_pairs_hook=each_once
         )
     except json.JSONDecodeError as error:
-        raise ValueError(f"{error.msg.lower()} at character {error.pos + 1}") from error
+        raise NoJson(f"{error.msg.lower()} at character {error.pos + 1}") from error
     except RecursionError as error:
         raise ValueError("it is nested too deep") from error
     # Half a surrogate pair can be written in JSON, and in nothing that is sent.

@@ -8,7 +8,7 @@ are text. A null is no parameter. Errors name the row, from 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -25,11 +25,10 @@ from owpc_ltr.data.judgments.typed import table_column
 from owpc_ltr.data.judgments.weights import weights_of
 from owpc_ltr.data.judgments.writing import further_params
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.text import open_bytes, read_bytes, shown
+from owpc_ltr.files.columnar import ARROW, PARQUET, open_columns
+from owpc_ltr.files.text import shown
 from owpc_ltr.protocols import JudgmentReader
 
-_PARQUET = b"PAR1"
-_ARROW = b"ARROW1"
 _DATASET = b"owpc_ltr"  # in the metadata of what `save_dataset` writes
 _LARGEST = 1 << 30
 _OF_NUMBERS = ("grade", "weight", "query_weight")
@@ -44,7 +43,7 @@ class Parquet:
 
     def recognises(self, _path: Path, head: bytes) -> bool:
         """Whether the file begins as these formats do."""
-        return head.startswith((_PARQUET, _ARROW))
+        return head.startswith((PARQUET, ARROW))
 
     def read(self, path: Path, topics: Mapping[str, str] | None = None) -> JudgmentLines:
         """The judgments; columns of text are the file's own. `topics` as for csv."""
@@ -129,46 +128,18 @@ def _table(path: Path) -> tuple[Any, list[str]]:
     import pyarrow as pa
 
     batches, size = [], 0
-    try:
-        schema, found = _open(path)
-        for batch in found:
-            # First of all: the size of a list is read from its offsets.
-            batch.validate(full=True)
+    with open_columns(path) as file:
+        for batch in file.batches():
             size += batch.nbytes
             if size > _LARGEST:
                 raise BadInput(
                     f"cannot read {path}: it is larger than {_LARGEST >> 20} MiB; cut it"
                 )
             batches.append(batch)
+        # Columns of categories were written out.
+        schema = batches[0].schema if batches else file.schema
+        schema = schema.with_metadata(file.schema.metadata)
         return pa.Table.from_batches(batches, schema), schema.names
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        why = (str(error).splitlines() or [type(error).__name__])[0].split(". ")[0].lower()
-        raise BadInput(
-            f"cannot read {path}: it is no whole Parquet or Arrow file ({shown(why, 120)[1:-1]}): "
-            "write or fetch it again"
-        ) from error
-
-
-def _open(path: Path) -> tuple[Any, Iterator[Any]]:
-    """The schema, and the rows in batches."""
-    import pyarrow as pa
-    import pyarrow.ipc
-    import pyarrow.parquet as pq
-
-    with open_bytes(path, any_content=True) as source:
-        compressed, head = source.compressed, memoryview(bytearray(len(_ARROW)))
-        source.readinto(head)
-    # What is packed as a whole is unpacked as a whole; else only what is looked at is read.
-    file = (
-        pa.BufferReader(pa.py_buffer(read_bytes(path, _LARGEST, any_content=True)))
-        if compressed
-        else pa.memory_map(str(path))
-    )
-    if bytes(head) == _ARROW:
-        arrow = pyarrow.ipc.open_file(file)
-        return arrow.schema, (arrow.get_batch(i) for i in range(arrow.num_record_batches))
-    parquet = pq.ParquetFile(file, page_checksum_verification=True)
-    return parquet.schema_arrow, parquet.iter_batches()
 
 
 def _converted(path: Path, name: str, role: str | None, column: Any) -> Any:

@@ -12,6 +12,7 @@ import lzma
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -67,17 +68,41 @@ def _bomb(line: bytes, pack: Callable[[bytes], bytes] = gzip.compress) -> Callab
     return lambda: pack(line * ((96 << 20) // len(line)))
 
 
-def _table(columns: dict[str, object]) -> bytes:
+def _table(columns: dict[str, object] | pa.Table) -> bytes:
+    table = columns if isinstance(columns, pa.Table) else pa.table(columns)
     out = pa.BufferOutputStream()
-    pq.write_table(pa.table(columns), out)
+    pq.write_table(table, out)
     return bytes(out.getvalue())
 
 
-def _not_utf8() -> bytes:
+def _bad_texts() -> pa.Array:
+    """Two texts, the first of which is no UTF-8."""
     data = pa.py_buffer(b"\xff\xfe\x80d")
     ends = pa.py_buffer(b"\0\0\0\0\3\0\0\0\4\0\0\0")
-    bad = pa.StringArray.from_buffers(2, ends, data)
+    return pa.StringArray.from_buffers(2, ends, data)
+
+
+def _not_utf8() -> bytes:
+    bad = _bad_texts()
     return _table({"query_id": ["q", "q"], "query": ["r", "r"], "doc_id": bad, "grade": [1, 0]})
+
+
+def _rows(count: int) -> bytes:
+    """So many rows of nothing, in a few bytes."""
+    nulls = pa.nulls(1 << 20)
+    names = ("query", "document", "position", "action", "session")
+    schema = pa.schema([(name, pa.string()) for name in names])
+    table = pa.table([nulls.cast(pa.string())] * len(names), schema)
+    out = pa.BufferOutputStream()
+    with pq.ParquetWriter(out, schema) as writer:
+        for _ in range(count >> 20):
+            writer.write_table(table)
+    return bytes(out.getvalue())
+
+
+def _twice(write: Callable[[Any], bytes]) -> bytes:
+    table = pa.table(_events())
+    return write(table.append_column("query", table["query"]))
 
 
 def _deep(levels: int) -> bytes:
@@ -232,6 +257,92 @@ JUDGMENTS = _cases("judgments", [
         ("arrow magic alone", b"ARROW1\0\0", "cannot read"),
 ])  # fmt: skip
 
+_HEAD = b"query,document,position,action,session\n"
+_EVENT = b'{"query": "x", "document": "d", "position": 1, "action": "click", "session": "s"'
+
+
+def _events(**changes: object) -> dict[str, object]:
+    """Columns of two events."""
+    columns = {"query": ["x", "x"], "document": ["d", "e"], "position": [1, 2],
+               "action": ["impression", "click"], "session": ["s", "s"]}  # fmt: skip
+    return {**columns, **changes}
+
+
+def _arrow(columns: dict[str, object] | pa.Table) -> bytes:
+    table = columns if isinstance(columns, pa.Table) else pa.table(columns)
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_file(out, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(out.getvalue())
+
+
+def _damaged_offsets() -> bytes:
+    """The end of the second text lies far behind the texts."""
+    text = "a text that is found again"
+    content = bytearray(_arrow(_events(query=[text, text])))
+    place = content.index((0).to_bytes(4, "little") + len(text).to_bytes(4, "little"))
+    content[place + 8 : place + 12] = (2**30).to_bytes(4, "little")
+    return bytes(content)
+
+
+def _wide(rows: int, text: str) -> bytes:
+    same = {"document": ["d"] * rows, "position": [1] * rows, "action": ["click"] * rows}
+    return _table(_events(query=[text] * rows, session=["s"] * rows, **same))
+
+
+def _new_keys(lines: int) -> bytes:
+    return b"".join(_EVENT + b', "key %d": 1}\n' % number for number in range(lines))
+
+
+CLICKS = _cases("clicks", [
+        ("one click", _EVENT + b"}\n", "no event says what was shown"),
+        ("brackets", b'{"a": 1}\n' + b"[" * 20_000 + b"\n", "line 2: it is nested too deep"),
+        ("brackets in a value", _EVENT + b', "a": ' + b"[" * 20_000 + b"\n", "nested too deep"),
+        ("brackets, one a line", _EVENT + b', "a": ' + b"[\n" * 20_000,
+         "20,000 a line that cannot be read"),
+        ("new keys", lambda: _new_keys(20_000), "a session of more than 50 clicks"),
+        ("keys of a line", lambda: b"{%s}\n" % b",".join(b'"k%d":1' % n for n in range(10_001)),
+         "more than 10000 different keys"),
+        ("key twice", _EVENT + b', "query": "y"}\n', "line 1: the key 'query' stands twice"),
+        ("id 1e400", b'{"document": 1e400}\n', "line 1: 1e400 is no finite number"),
+        ("id NaN", b'{"document": NaN}\n', "line 1: NaN is no finite number"),
+        ("half a pair", b'{"query": "\\ud800"}\n', "line 1: half a surrogate pair"),
+        ("JSON not UTF-8", _EVENT + b'}\n{"query": "\xff"}\n', "line 2: byte 0xff is not UTF-8"),
+        ("CSV not UTF-8", _HEAD + b"x,d,1,click,s\nx,\xff,1,click,s\n", "line 3: byte 0xff"),
+        ("header not UTF-8", b"query,\xff\n", "line 1: byte 0xff is not UTF-8"),
+        ("a cut line not UTF-8", _HEAD + b"x,d\xff\n", "line 2: byte 0xff is not UTF-8"),
+        ("CR alone", b"query,document\rx,d\r", "line 1: its lines end in CR alone"),
+        ("open quote in the header", b'query,"document\n', "no column says the position"),
+        ("column twice", b"query," + _HEAD + b"x,x,d,1,click,s\n", "two columns 'query'"),
+        ("many columns", lambda: b"a," * 20_000 + b"b\n", "20001 columns, more than 10000"),
+        ("NUL in the header", b"query\0,document\n", "no header that names columns"),
+        ("gz bomb of one line", _bomb(b"0"), "line 1: it is longer than 16 MiB"),
+        ("gz bomb of lines", _bomb(_HEAD), "decompression bomb"),
+        ("line of 100 MB", lambda: _HEAD + b"x" * 100_000_000, "line 2: it is longer than 16 MiB"),
+        ("offsets beyond the texts", _damaged_offsets(), "no whole Parquet or Arrow file"),
+        ("arrow not UTF-8", _arrow(_events(query=_bad_texts())), "no whole Parquet or Arrow file"),
+        ("parquet not UTF-8", _table(_events(query=_bad_texts())), "no whole Parquet or Arrow"),
+        ("parquet cut", _table(_events())[:-5], "no whole Parquet or Arrow file"),
+        ("parquet magic alone", b"PAR1", "no whole Parquet or Arrow file"),
+        ("parquet bomb of a text", lambda: _wide(40_000, "x" * 100_000), "decompression bomb"),
+        ("parquet bomb of rows", lambda: _rows(200_000_000), "decompression bomb"),
+        ("parquet of many columns", lambda: _table({f"c{n}": [1] for n in range(20_000)}),
+         "20000 columns, more than 10000"),
+        ("parquet of one column twice", _twice(_table), "two columns 'query'"),
+        ("arrow of one column twice", _twice(_arrow), "two columns 'query'"),
+])  # fmt: skip
+
+JOINED = _cases("joined", [
+        ("plain", _table({"doc_id": ["d"], "ctr": [0.5]}), READ),
+        ("many columns", lambda: _table({"doc_id": ["d"], **{f"c{n}": [1] for n in range(20_000)}}),
+         "20001 columns, more than 10000"),
+        ("a text for many rows", lambda: _table({"doc_id": ["x" * 100_000] * 40_000,
+         "ctr": [1] * 40_000}), "decompression bomb"),
+        ("not UTF-8", _table({"doc_id": _bad_texts(), "ctr": [1, 2]}), "no whole Parquet"),
+        ("arrow", _arrow({"doc_id": ["d"], "ctr": [0.5]}), "it is an Arrow file"),
+        ("cut", _table({"doc_id": ["d"], "ctr": [0.5]})[:-3], "no whole Parquet file"),
+])  # fmt: skip
+
 _MODEL = {
     "format": "owpc-ltr model", "version": 1, "kind": "linear", "feature_names": ["a"],
     "weights": [1.0], "normalisers": {}, "record": {},
@@ -310,8 +421,12 @@ QUERIES = _cases(
         ("not UTF-8", b"\xff\n", "is not UTF-8 text"),
         ("UTF-16", "rambo\n".encode("utf-16"), "UTF-16"),
         ("mustache", b"{{>file:///etc/passwd}}\n", READ),
+        ("an empty line first", b"\nquery_id,query\nq1,rambo\n", READ),
+        ("empty lines and a short row", b"\n\nquery_id,query\nq1\n", "line 4: it has not as many"),
+        ("open quote in the header", b'query,"a\n', "cannot read"),
+        ("column twice", b"query,query\na,b\n", "two columns 'query'"),
         ("gz bomb", _bomb(b"rambo\n"), "decompression bomb"),
     ],
 )
 
-CASES = [*LETOR, *JUDGMENTS, *MODELS, *JSONS, *LINES, *RUNS, *QUERIES]
+CASES = [*LETOR, *CLICKS, *JOINED, *JUDGMENTS, *MODELS, *JSONS, *LINES, *RUNS, *QUERIES]

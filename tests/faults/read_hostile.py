@@ -18,15 +18,19 @@ from owpc_ltr.errors import OwpcLtrError
 
 def readers() -> dict[str, Callable[[Path], Any]]:
     """A reader for each kind of file, as commands and notebooks call it."""
+    from owpc_ltr.api.clicks import count_clicks
     from owpc_ltr.api.datasets import read_dataset, read_run
     from owpc_ltr.api.files import read_json_object
     from owpc_ltr.api.judgments import read_judgments
     from owpc_ltr.api.models import load_model
+    from owpc_ltr.data.joined_tables.reading import read_joined_tables
     from owpc_ltr.data.judgments.asked import read_queries
     from owpc_ltr.features.loading import load_featureset
     from owpc_ltr.files.document_file import DocumentFile
 
     return {
+        "clicks": lambda path: count_clicks(path, min_people=1),
+        "joined": read_joined_tables,
         "letor": read_dataset,
         "judgments": read_judgments,
         "model": load_model,

@@ -14,7 +14,11 @@ from tests.faults.hostile import CASES, READ, Case
 
 MOST_MEMORY = 200 << 10
 """kB by which a reader may grow the process."""
-GOOD = {"letor": b"0 qid:1 1:1\n", "judgments": b"query\tdoc_id\tgrade\nq\td\t1\n"}
+GOOD = {
+    "letor": b"0 qid:1 1:1\n",
+    "judgments": b"query\tdoc_id\tgrade\nq\td\t1\n",
+    "clicks": b"query,document,position,action,session\nx,d,1,impression,s\n",
+}
 
 
 def _is_large(case: Case) -> bool:
@@ -87,7 +91,9 @@ def test_a_check_that_is_wrong_is_noticed(tmp_path: Path) -> None:
             check(tmp_path, [liar])
 
 
-@pytest.mark.parametrize("kind", ["letor", "judgments", "model", "featureset", "json", "run"])
+@pytest.mark.parametrize(
+    "kind", ["letor", "judgments", "clicks", "joined", "model", "featureset", "json", "run"]
+)
 def test_what_is_no_file_is_refused_at_once_by_every_reader(tmp_path: Path, kind: str) -> None:
     from owpc_ltr.errors import BadInput
     from tests.faults.read_hostile import readers

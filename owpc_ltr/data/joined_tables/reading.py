@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -10,7 +11,6 @@ from typing import IO, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.frame_kinds import is_frame
@@ -19,8 +19,8 @@ from owpc_ltr.data.joined_tables.roles import Columns, columns_of, refuse_taken
 from owpc_ltr.data.joined_tables.source import JoinedSource
 from owpc_ltr.data.joined_tables.table import JoinedTable, make_table, row_hashes
 from owpc_ltr.data.joined_tables.texts import Texts
-from owpc_ltr.data.parquet.damaged import reading_parquet
 from owpc_ltr.errors import BadInput
+from owpc_ltr.files.columnar import columns_in, reading_columns
 from owpc_ltr.files.regular import open_regular
 from owpc_ltr.files.text import shown
 
@@ -58,22 +58,18 @@ def _read(source: Any, number: int) -> JoinedTable:
 
 
 def _from_file(path: Path) -> JoinedTable:
-    with open_regular(path) as file, reading_parquet(path):
+    with open_regular(path) as file, reading_columns(path, "Parquet file"):
         digest = _file_digest(file)
-        # What was digested is what is read, should another file take the name meanwhile. A large
-        # table is read as it is decoded, not held beside that.
-        parquet = pq.ParquetFile(
-            file, page_checksum_verification=True, buffer_size=1 << 20, pre_buffer=False
-        )
-        if _DATASET in (parquet.schema_arrow.metadata or {}):
+        # What was digested is what is read, should another file take the name meanwhile.
+        found = columns_in(file, path, os.fstat(file.fileno()).st_size)
+        if found.rows is None:
+            raise BadInput(f"cannot join {path}: it is an Arrow file; write it as Parquet")
+        if _DATASET in (found.schema.metadata or {}):
             raise BadInput(
                 f"cannot join {path}: it is a dataset of owpc-ltr, with labels: give a table of "
                 "keys and numbers"
             )
-        return _from_batches(
-            path.name, digest, parquet.schema_arrow, parquet.metadata.num_rows,
-            parquet.iter_batches(_ROWS),
-        )  # fmt: skip
+        return _from_batches(path.name, digest, found.schema, found.rows, found.batches())
 
 
 def _from_batches(

@@ -34,10 +34,11 @@ def read_queries(path: Path) -> list[JudgedQuery]:
     weight.
     """
     text = read_text(path)
-    head = text.lstrip("\r\n").partition("\n")[0]
+    blank = len(text) - len(text.lstrip("\r\n"))
+    head = text[blank:].partition("\n")[0]
     mark = next((mark for mark in "\t,;" if mark in head), ",")
     names = [name.strip().strip('"').lower() for name in head.split(mark)]
-    rows = _table(text, mark, path) if set(names) & set(_TEXTS) else _lines(text)
+    rows = _table(text, blank, mark, path) if set(names) & set(_TEXTS) else _lines(text)
     found: dict[str, JudgedQuery] = {}
     for number, query_id, params, importance in rows:
         if not params["query"].strip() or not query_id.strip():
@@ -71,9 +72,21 @@ def _lines(text: str) -> list[_Row]:
     return rows
 
 
-def _table(text: str, mark: str, path: Path) -> list[_Row]:
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
-    names = {name: name.strip().lower() for name in reader.fieldnames or ()}
+def _table(text: str, blank: int, mark: str, path: Path) -> list[_Row]:
+    """The rows below a header, before which there are so many `blank` characters."""
+    before = text.count("\n", 0, blank)
+    reader = csv.DictReader(io.StringIO(text[blank:], newline=""), delimiter=mark, strict=True)
+    try:
+        header = [name.strip().lower() for name in reader.fieldnames or ()]
+    except csv.Error as error:
+        raise BadInput(f"cannot read {path}, line {before + 1}: {error}") from error
+    twice = next((name for name in header if name and header.count(name) > 1), None)
+    if twice is not None or not set(header) & set(_TEXTS):
+        what = f"two columns {shown(twice)}" if twice else f"no column {' or '.join(_TEXTS)}"
+        raise BadInput(
+            f"cannot read {path}, line {before + 1}: the header names {what}: name each once"
+        )
+    names = dict(zip(reader.fieldnames or (), header, strict=True))
     by_role = {lowered: name for name, lowered in names.items()}
     said = next(by_role[name] for name in _TEXTS if name in by_role)
     called = next((by_role[name] for name in _IDS if name in by_role), said)
@@ -83,31 +96,30 @@ def _table(text: str, mark: str, path: Path) -> list[_Row]:
     rows: list[_Row] = []
     try:
         for row in reader:
+            line = before + reader.line_num
             if None in row or None in row.values():
                 raise BadInput(
-                    f"cannot read {path}, line {reader.line_num}: it has not as many fields as "
-                    "the header"
+                    f"cannot read {path}, line {line}: it has not as many fields as the header"
                 )
             words = row[said]
             further = {name.strip(): row[name] for name in names if name not in own and row[name]}
             params = {"keywords": words, "query": words}
             for name, cell in further.items():
                 if not name.startswith(SHOWN):
-                    params |= _param(name, cell, f"{path}, line {reader.line_num}")
-            importance = None if weighed is None else _importance(row[weighed], path, reader)
-            rows.append((reader.line_num, row[called], params, importance))
+                    params |= _param(name, cell, f"{path}, line {line}")
+            importance = None if weighed is None else _importance(row[weighed], path, line)
+            rows.append((line, row[called], params, importance))
     except csv.Error as error:
-        raise BadInput(f"cannot read {path}, line {reader.line_num}: {error}") from error
+        line = before + reader.line_num
+        raise BadInput(f"cannot read {path}, line {line}: {error}") from error
     return rows
 
 
-def _importance(cell: str, path: Path, reader: csv.DictReader[str]) -> float | None:
+def _importance(cell: str, path: Path, line: int) -> float | None:
     try:
         return said_weight(cell)
     except ValueError as error:
-        raise BadInput(
-            f"cannot read {path}, line {reader.line_num}: the {IMPORTANCE} {error}"
-        ) from error
+        raise BadInput(f"cannot read {path}, line {line}: the {IMPORTANCE} {error}") from error
 
 
 def _param(name: str, cell: str, place: str) -> dict[str, Any]:

@@ -50,6 +50,7 @@ def load_queries(path: Path, digest: str) -> tuple[pa.StringArray, NDArray[np.in
         if Parts(path, parquet).about.get("digest") != digest:
             raise changed(path)
         column = parquet.read(columns=["query_id"]).column("query_id").combine_chunks()
+        column.validate(full=True)
         runs = pc.run_end_encode(column, run_end_type=pa.int64())
         return runs.values, np.diff(numbers_in(runs.run_ends), prepend=0)
 

@@ -18,10 +18,10 @@ from owpc_ltr.compiling import compiled, is_small
 from owpc_ltr.data.arrow_numbers import arrow_of, numbers_in
 from owpc_ltr.data.consistency import infinite_value
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.parquet.damaged import reading_parquet
 from owpc_ltr.data.parquet.digest import digest_of
 from owpc_ltr.data.parquet.schema import COLUMNS, FORMAT, KEY, NEEDED
 from owpc_ltr.errors import BadInput
+from owpc_ltr.files.columnar import reading_columns
 from owpc_ltr.files.regular import open_regular
 from owpc_ltr.files.text import shown
 
@@ -43,8 +43,8 @@ def load_dataset(path: Path | str, digest: str | None = None) -> RankingDataset:
 
 @contextmanager
 def opened(path: Path) -> Iterator[pq.ParquetFile]:
-    """The file, open; what goes wrong in the block is told as `reading_parquet` does."""
-    with open_regular(path) as file, reading_parquet(path):
+    """The file, open; what goes wrong in the block is told as `reading_columns` does."""
+    with open_regular(path) as file, reading_columns(path, "Parquet file"):
         parquet = pq.ParquetFile(file, page_checksum_verification=True)
         if pa.field(_ENCODED, pa.string()) in list(parquet.schema_arrow):
             # A query's parameters, which may be long vectors, stand on each of its rows.

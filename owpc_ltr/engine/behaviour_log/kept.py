@@ -177,7 +177,10 @@ class Parts:
 def _read(path: Path) -> pa.Table:
     try:
         # A damaged page is an OSError of Arrow's own, and no fault of the disk.
-        return pq.read_table(pa.BufferReader(path.read_bytes()), page_checksum_verification=True)
+        content = pa.BufferReader(path.read_bytes())
+        table = pq.read_table(content, page_checksum_verification=True)
+        table.validate(full=True)
+        return table
     except (pa.ArrowException, OSError) as error:
         raise _damaged(path) from error
 

@@ -111,7 +111,9 @@ def to_bytes(values: Values) -> bytes:
 def from_bytes(content: bytes) -> Values:
     """What `to_bytes` wrote."""
     with pa.ipc.open_file(pa.py_buffer(content)) as reader:
-        table = reader.read_all().combine_chunks()
+        table = reader.read_all()
+        table.validate(full=True)
+        table = table.combine_chunks()
     features = table.column("features").combine_chunks()
     flat = features.flatten().to_numpy(zero_copy_only=True)
     return Values(

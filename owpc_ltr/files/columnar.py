@@ -1,0 +1,215 @@
+"""Parquet files and Arrow files (Feather) of unknown origin: bounded, and checked before use."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from owpc_ltr.errors import BadInput, DiskFault
+from owpc_ltr.files.regular import open_regular
+from owpc_ltr.files.text import FREE_BYTES, LARGEST_RATIO, open_bytes, read_bytes, shown
+
+PARQUET, ARROW = b"PAR1", b"ARROW1"
+MOST_COLUMNS = 10_000
+_LARGEST = 1 << 30
+_ROWS = 1 << 16
+"""Rows that are decoded together."""
+_DECODED_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class ColumnFile:
+    """An open Parquet or Arrow file: its columns, and how many rows it says it has (Parquet)."""
+
+    path: Path | str
+    schema: Any
+    rows: int | None
+    _file: Any
+    _size: int
+    _metadata: Any
+    """Parquet's; None for Arrow files."""
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
+        """The rows in batches, whose buffers, offsets and texts are checked.
+
+        `columns` are those that are read, all without it; a dot leads into an object. Columns of
+        categories are written out. Raises BadInput for rows that inflate out of proportion, Arrow's
+        errors for damage.
+        """
+        found = self._arrow_batches if self._metadata is None else self._row_groups
+        for batch in found(columns):
+            # Before anything else: the size of a text or a list is read from its offsets.
+            batch.validate(full=True)
+            if any(map(_has_categories, batch.schema.types)):
+                for start in range(0, len(batch), _ROWS):
+                    yield self._written_out(batch.slice(start, _ROWS))
+            else:
+                yield batch
+
+    def _arrow_batches(self, columns: Sequence[str] | None) -> Iterator[Any]:
+        import pyarrow as pa
+
+        names = self.schema.names
+        wanted = None
+        if columns is not None:
+            outer = {name if name in names else name.split(".")[0] for name in columns}
+            wanted = sorted(names.index(name) for name in outer)
+        options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=wanted)
+        self._file.seek(0)
+        reader = pa.ipc.open_file(self._file, options=options)
+        for number in range(reader.num_record_batches):
+            yield reader.get_batch(number)
+
+    def _row_groups(self, columns: Sequence[str] | None) -> Iterator[Any]:
+        """Batches of Parquet's, in which texts are categories: one may stand for many rows."""
+        import pyarrow.parquet as pq
+
+        about = self._metadata
+        # The metadata of single columns are not asked for: a damaged one aborts the process.
+        groups = [about.row_group(number) for number in range(about.num_row_groups)]
+        most = max(FREE_BYTES, LARGEST_RATIO * self._size)
+        values = sum(group.num_rows for group in groups) * len(self.schema)
+        if max(values, sum(group.total_byte_size for group in groups)) > most:
+            raise self._bomb()
+        leaves = [about.schema.column(number) for number in range(about.num_columns)]
+        texts = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
+        parquet = pq.ParquetFile(
+            self._file,
+            metadata=self._metadata,
+            page_checksum_verification=True,
+            read_dictionary=texts,
+            buffer_size=1 << 20,
+            # A thread that reads ahead would outlive an error.
+            pre_buffer=False,
+        )
+        wanted = None if columns is None else list(columns)
+        yield from parquet.iter_batches(_ROWS, columns=wanted, use_threads=False)
+
+    def _written_out(self, batch: Any) -> Any:
+        """The batch with its categories as what they stand for."""
+        import pyarrow as pa
+
+        columns, size = [], 0
+        for column in batch.columns:
+            size += _size_of(column)
+            if size > _DECODED_BYTES:
+                raise self._bomb()
+            columns.append(column.cast(_plain_type(column.type)))
+        return pa.RecordBatch.from_arrays(columns, batch.schema.names)
+
+    def _bomb(self) -> BadInput:
+        return BadInput(
+            f"cannot read {self.path}: its {self._size} bytes inflate more than "
+            f"{LARGEST_RATIO}-fold, as a decompression bomb does: write it again with shorter "
+            "texts, or as CSV"
+        )
+
+
+@contextmanager
+def open_columns(path: Path) -> Iterator[ColumnFile]:
+    """A Parquet or Arrow file, also one that is compressed as a whole.
+
+    What goes wrong in the block is told as `reading_columns` does.
+    """
+    import pyarrow as pa
+
+    with open_bytes(path, any_content=True) as source:
+        packed = source.compressed
+    with open_regular(path) as file, reading_columns(path):
+        size = os.fstat(file.fileno()).st_size
+        if packed:
+            content: Any = read_bytes(path, _LARGEST, any_content=True)
+        elif file.read(len(ARROW)) == ARROW:
+            # Its columns stay where they are.
+            content = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+        else:
+            yield columns_in(file, path, size)
+            return
+        yield columns_in(pa.BufferReader(pa.py_buffer(content)), path, len(content))
+
+
+def columns_in(file: IO[bytes] | Any, path: Path | str, size: int) -> ColumnFile:
+    """The columns of an open file. Raises BadInput for more than `MOST_COLUMNS`."""
+    import pyarrow.ipc
+    import pyarrow.parquet as pq
+
+    file.seek(0)
+    arrow = file.read(len(ARROW)) == ARROW
+    file.seek(0)
+    if arrow:
+        schema, metadata = pyarrow.ipc.open_file(file).schema, None
+    else:
+        parquet = pq.ParquetFile(file)
+        schema, metadata = parquet.schema_arrow, parquet.metadata
+    if len(schema) > MOST_COLUMNS:
+        raise BadInput(
+            f"cannot read {path}: it has {len(schema)} columns, more than {MOST_COLUMNS}: leave "
+            "out those that say nothing"
+        )
+    return ColumnFile(path, schema, metadata and metadata.num_rows, file, size, metadata)
+
+
+@contextmanager
+def reading_columns(path: Path, kind: str = "Parquet or Arrow file") -> Iterator[None]:
+    """What goes wrong while a file is read in this block: BadInput, or DiskFault of the disk."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, OSError, MemoryError, UnicodeError, RecursionError) as error:
+        if getattr(error, "errno", None) == errno.EIO:
+            raise DiskFault(f"cannot read {path}: {os.strerror(errno.EIO)}") from error
+        why = (str(error).splitlines() or [type(error).__name__])[0].split(". ")[0].lower()
+        raise BadInput(
+            f"cannot read {path}: it is no whole {kind} ({shown(why, 120)[1:-1]}): write or fetch "
+            "it again"
+        ) from error
+
+
+def _has_categories(kind: Any) -> bool:
+    from pyarrow import types
+
+    if types.is_list(kind) or types.is_large_list(kind):
+        return _has_categories(kind.value_type)
+    if types.is_struct(kind):
+        return any(_has_categories(kind.field(number).type) for number in range(kind.num_fields))
+    return bool(types.is_dictionary(kind))
+
+
+def _plain_type(kind: Any) -> Any:
+    import pyarrow as pa
+
+    if not _has_categories(kind):
+        return kind
+    if pa.types.is_dictionary(kind):
+        return kind.value_type
+    if pa.types.is_struct(kind):
+        inner = [kind.field(number) for number in range(kind.num_fields)]
+        return pa.struct([field.with_type(_plain_type(field.type)) for field in inner])
+    make = pa.large_list if pa.types.is_large_list(kind) else pa.list_
+    return make(kind.value_field.with_type(_plain_type(kind.value_type)))
+
+
+def _size_of(column: Any) -> int:
+    """The bytes of a column, with the texts that its categories stand for."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = column.type
+    if not _has_categories(kind):
+        return int(column.nbytes)
+    if pa.types.is_struct(kind):
+        return sum(map(_size_of, column.flatten()))
+    if not pa.types.is_dictionary(kind):
+        return _size_of(column.flatten())
+    kind = kind.value_type
+    if not (pa.types.is_string(kind) or pa.types.is_binary(kind)):
+        return int(column.nbytes)
+    lengths = pc.binary_length(column.dictionary).cast(pa.int64()).take(column.indices)
+    return pc.sum(lengths).as_py() or 0
