@@ -122,6 +122,47 @@ def test_an_option_names_an_input_too(tmp_path: Path, run: Run) -> None:
         assert (tmp_path / words[-1]).read_bytes() == content
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("train", "data.txt", "--loss", "pairwise", "--out"),
+        ("compare", "m.json", "m.json", "--data", "data.txt", "--per-query"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_two_outputs_are_two_files(tmp_path: Path, run: Run, words: tuple[str, ...]) -> None:
+    (tmp_path / "there.csv").write_text("earlier")
+    (tmp_path / "link.csv").symlink_to("there.csv")
+    (tmp_path / "hard.csv").hardlink_to(tmp_path / "there.csv")
+    (tmp_path / "gone.csv").symlink_to("new.csv")
+    again = [("there.csv", other) for other in ("there.csv", "./there.csv", "link.csv", "hard.csv")]
+    for one, other in [*again, ("new.csv", str(tmp_path / "new.csv")), ("gone.csv", "new.csv")]:
+        code, out, error = run(*words, one, "--report", other)
+        assert (code, out) == (2, ""), (one, other, error)
+        assert f"{words[-1]} {one} and --report {Path(other)} are one file" in error
+    assert (tmp_path / "there.csv").read_text() == "earlier"
+    assert not (tmp_path / "new.csv").exists()
+
+
+def test_a_link_of_another_user_in_a_folder_of_all_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "all"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    (tmp_path / "mine").write_text("mine")
+    (folder / "out").symlink_to(tmp_path / "mine")
+    write_output(folder / "out", b"written through my own link")
+    if os.geteuid():
+        pytest.skip("only root can give a file to another user")
+    os.lchown(folder / "out", 65534, -1)
+    with pytest.raises(UsageError, match="a link that another user has put there"):
+        write_output(folder / "out", b"x")
+    assert (tmp_path / "mine").read_text() == "written through my own link"
+    folder.chmod(0o755)
+    write_output(folder / "out", b"nobody else can write there now")
+
+
 def test_a_fold_may_not_be_the_journal(tmp_path: Path, run: Run) -> None:
     for name in ("1", "2", "3"):
         (tmp_path / name).mkdir()

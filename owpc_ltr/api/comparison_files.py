@@ -18,6 +18,8 @@ from owpc_ltr.evaluation.comparing.shown import (
     wins_ties_losses,
 )
 from owpc_ltr.files.output import write_output
+from owpc_ltr.files.spreadsheets import sheet_bytes
+from owpc_ltr.shown import printable
 
 if TYPE_CHECKING:
     from owpc_ltr.evaluation.comparing.result import RankerComparison
@@ -53,9 +55,9 @@ def write_per_query(found: RankerComparison, path: Path | str) -> None:
     check_per_query(path)
     buffer = io.BytesIO()
     if Path(path).suffix.lower() == ".csv":
-        from pyarrow import csv
-
-        csv.write_csv(found.per_query, buffer)
+        columns = found.per_query.to_pydict()
+        cells = [map(_cell, [name, *values]) for name, values in columns.items()]
+        buffer.write(sheet_bytes(zip(*cells, strict=True)))
     else:
         from pyarrow import parquet
 
@@ -66,3 +68,9 @@ def write_per_query(found: RankerComparison, path: Path | str) -> None:
 def write_latex(found: RankerComparison | Selection, path: Path | str) -> None:
     """Write the figures as a LaTeX table."""
     write_output(path, found.to_latex().encode())
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, str):
+        return printable(value)
+    return "" if value is None else value

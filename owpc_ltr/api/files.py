@@ -2,6 +2,6 @@
 
 from owpc_ltr.files.finite_json import finite_json
 from owpc_ltr.files.json_object import read_json_object
-from owpc_ltr.files.output import check_output, is_standard_output
+from owpc_ltr.files.output import check_output, is_standard_output, same_file
 
-__all__ = ["check_output", "finite_json", "is_standard_output", "read_json_object"]
+__all__ = ["check_output", "finite_json", "is_standard_output", "read_json_object", "same_file"]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.output import write_output
+from owpc_ltr.files.spreadsheets import read_cell, sheet_bytes
 from owpc_ltr.files.text import read_text
 
 HEADER = ["query_id", "stratum"]
@@ -23,15 +24,12 @@ def read_strata(given: Mapping[str, str] | Path | str | None) -> Mapping[str, st
         raise BadInput(f"cannot read {given}: its first line is not {','.join(HEADER)}")
     found: dict[str, str] = {}
     for number, row in enumerate(rows[1:], 2):
-        if len(row) != len(HEADER) or row[0] in found:
+        if len(row) != len(HEADER) or read_cell(row[0]) in found:
             raise BadInput(f"cannot read {given}, line {number}: one query and its stratum a line")
-        found[row[0]] = row[1]
+        found[read_cell(row[0])] = read_cell(row[1])
     return found
 
 
 def write_strata(query_ids: Sequence[str], strata: Sequence[str], path: Path) -> None:
     """Write the stratum of each query."""
-    out = io.StringIO(newline="")
-    rows = csv.writer(out, lineterminator="\n")
-    rows.writerows([HEADER, *zip(query_ids, strata, strict=True)])
-    write_output(path, out.getvalue().encode())
+    write_output(path, sheet_bytes([HEADER, *zip(query_ids, strata, strict=True)]))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 
 from owpc_ltr.errors import BadInput, OwpcLtrError, PluginError, UsageError
@@ -80,4 +83,22 @@ class Writes:
         if self.or_folder and path.is_dir():
             return False
         check_output(path, inputs, needs_folder=self.needs_folder)
+        if path.is_symlink() and not is_standard_output(path):
+            print(f"{path} is a link: {os.path.realpath(path)} is written", file=sys.stderr)
         return is_standard_output(path)
+
+
+def refuse_one_file(outputs: Mapping[str, Path]) -> None:
+    """Refuse two outputs, by their parameters, that are one file: the first would be lost."""
+    from owpc_ltr.api.files import same_file
+
+    for (one, path), (other, again) in combinations(outputs.items(), 2):
+        if same_file(path, again):
+            raise UsageError(
+                f"{_option(one)} {path} and {_option(other)} {again} are one file, which can hold "
+                "one of them: name two files"
+            )
+
+
+def _option(parameter: str) -> str:
+    return f"--{parameter.replace('_', '-')}"

@@ -20,7 +20,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar, get_type_hints
 
-from owpc_ltr.cli.files import Reads, Writes
+from owpc_ltr.cli.files import Reads, Writes, refuse_one_file
 from owpc_ltr.errors import UsageError
 
 NAMES = frozenset(
@@ -35,8 +35,8 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """The command, with each dataclass among its parameters spread into its fields, in order.
 
     Files that it is marked to read (see `Reads`) are looked for before it begins, those that it
-    will write (see `Writes`) are checked, and names that are empty refused. Raises ValueError
-    where two options would have one name.
+    will write (see `Writes`) are checked, of which no two may be one file, and names that are empty
+    refused. Raises ValueError where two options would have one name.
     """
     hints = get_type_hints(command, include_extras=True)
     given = inspect.signature(command).parameters
@@ -58,9 +58,9 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
         for name, mark in read.items():
             mark.check(values[name])
         inputs = [path for name, mark in read.items() for path in mark.files(values[name])]
-        outputs = [
-            mark.check(values[name], inputs) for name, mark in written.items() if values[name]
-        ]
+        given_outputs = {name: values[name] for name in written if values[name]}
+        outputs = [written[name].check(path, inputs) for name, path in given_outputs.items()]
+        refuse_one_file(given_outputs)
         # What is written to standard output stands there alone.
         with contextlib.redirect_stdout(sys.stderr) if any(outputs) else contextlib.nullcontext():
             command(**{name: _gather(name, hints[name], values) for name in given})

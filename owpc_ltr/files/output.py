@@ -96,6 +96,16 @@ def check_output(
         raise UsageError(f"cannot write {path}: the folder {folder} is not writable")
 
 
+def same_file(one: Path | str, other: Path | str) -> bool:
+    """Whether two outputs are one: the same name, or names that lead to the same file."""
+    if is_standard_output(one) or is_standard_output(other):
+        return str(one) == str(other)
+    try:
+        return os.path.realpath(one) == os.path.realpath(other) or Path(one).samefile(other)
+    except OSError:
+        return False
+
+
 @contextmanager
 def disk_faults(path: Path | str) -> Iterator[None]:
     """Errors of the disk in this block, as one line that names the output."""
@@ -116,7 +126,11 @@ def disk_faults(path: Path | str) -> Iterator[None]:
 
 
 def _followed(path: Path) -> Path:
-    """Where links lead in the end. Raises UsageError for one to an open descriptor."""
+    """Where links lead in the end.
+
+    Raises UsageError for one to an open descriptor, and for one that another user has put into a
+    folder of all, as /tmp is: the rule of Linux for opening files.
+    """
     target = path
     for _ in range(_LONGEST_CHAIN):
         if not target.is_symlink():
@@ -125,6 +139,12 @@ def _followed(path: Path) -> Path:
             raise UsageError(
                 f"cannot write {path}: it is an open descriptor of a process; name a file, or - "
                 "for standard output"
+            )
+        about, folder = target.lstat(), target.parent.stat()
+        if folder.st_mode & stat.S_IWOTH and about.st_uid not in {os.geteuid(), folder.st_uid}:
+            raise UsageError(
+                f"cannot write {path}: it is a link that another user has put there, to "
+                f"{target.readlink()}; name another file"
             )
         target = target.parent / target.readlink()
     raise UsageError(f"cannot write {path}: its links lead nowhere; name a file")

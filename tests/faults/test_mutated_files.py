@@ -1,7 +1,6 @@
 """Files that were changed at random are read, or refused in one line: nothing else.
 
-`OWPC_LTR_FAULTS=all` reads 20,000 of each kind; `python -m tests.faults.mutated` prints what came of
-them.
+`OWPC_LTR_FAULTS=all` reads 20,000 of each kind; `python -m tests.faults.mutated` tells of them.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from owpc_ltr.data.judgments.types import JudgedQuery
 from owpc_ltr.data.judgments.weights import IMPORTANCE, said_weight
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.json_values import read_json_value
+from owpc_ltr.files.spreadsheets import read_cell
 from owpc_ltr.files.text import read_text, shown
 
 _TEXTS = ("query", "keywords", "query_text")
@@ -77,7 +78,8 @@ def _table(text: str, blank: int, mark: str, path: Path) -> list[_Row]:
     before = text.count("\n", 0, blank)
     reader = csv.DictReader(io.StringIO(text[blank:], newline=""), delimiter=mark, strict=True)
     try:
-        header = [name.strip().lower() for name in reader.fieldnames or ()]
+        reader.fieldnames = list(map(read_cell, reader.fieldnames or ()))
+        header = [name.strip().lower() for name in reader.fieldnames]
     except csv.Error as error:
         raise BadInput(f"cannot read {path}, line {before + 1}: {error}") from error
     twice = next((name for name in header if name and header.count(name) > 1), None)
@@ -86,7 +88,7 @@ def _table(text: str, blank: int, mark: str, path: Path) -> list[_Row]:
         raise BadInput(
             f"cannot read {path}, line {before + 1}: the header names {what}: name each once"
         )
-    names = dict(zip(reader.fieldnames or (), header, strict=True))
+    names = dict(zip(reader.fieldnames, header, strict=True))
     by_role = {lowered: name for name, lowered in names.items()}
     said = next(by_role[name] for name in _TEXTS if name in by_role)
     called = next((by_role[name] for name in _IDS if name in by_role), said)
@@ -95,12 +97,13 @@ def _table(text: str, blank: int, mark: str, path: Path) -> list[_Row]:
     own |= {weighed} if weighed else set()
     rows: list[_Row] = []
     try:
-        for row in reader:
+        for read in reader:
             line = before + reader.line_num
-            if None in row or None in row.values():
+            if None in read or None in read.values():
                 raise BadInput(
                     f"cannot read {path}, line {line}: it has not as many fields as the header"
                 )
+            row = {name: read_cell(cell) for name, cell in read.items()}
             words = row[said]
             further = {name.strip(): row[name] for name in names if name not in own and row[name]}
             params = {"keywords": words, "query": words}

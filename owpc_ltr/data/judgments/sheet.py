@@ -6,8 +6,6 @@ What is shown of a document stands in columns called `document:FIELD`, which rea
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -17,6 +15,8 @@ from owpc_ltr.data.judgments.types import JudgedQuery
 from owpc_ltr.data.judgments.weights import IMPORTANCE, importance_cell
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.output import write_output
+from owpc_ltr.files.spreadsheets import sheet_bytes
+from owpc_ltr.shown import printable
 
 _LONGEST = 300
 
@@ -35,9 +35,7 @@ def write_sheet(
     weighed = any(query.importance is not None for query in queries)
     called += [IMPORTANCE] if weighed else []
     header = ["query_id", "query", *called, "doc_id", *(f"{SHOWN}{name}" for name in fields)]
-    out = io.StringIO(newline="")
-    rows = csv.writer(out, lineterminator="\n")
-    rows.writerow([*header, "grade"])
+    rows: list[list[str]] = [[*header, "grade"]]
     for number, query in enumerate(queries):
         said = [query.params.get("query", ""), *(cells[number] for _, cells in further)]
         if any("\r" in part for part in said):
@@ -46,12 +44,12 @@ def write_sheet(
         for document in query.document_ids:
             content = shown.get(document, {})
             cells = [_one_line(content.get(name, "")) for name in fields]
-            rows.writerow([query.query_id, *said, document, *cells, ""])
-    write_output(path, out.getvalue().encode())
+            rows.append([query.query_id, *said, document, *cells, ""])
+    write_output(path, sheet_bytes(rows))
 
 
 def _one_line(value: object) -> str:
     """A field's value, short and on one line."""
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-    text = " ".join(text.split())
+    text = printable(" ".join(text.split()))
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -14,6 +14,7 @@ import numpy as np
 from owpc_ltr.data.judgments.lines import JudgmentLines
 from owpc_ltr.data.judgments.roles import find_roles, lines_by_role
 from owpc_ltr.errors import BadInput
+from owpc_ltr.files.spreadsheets import read_cell
 from owpc_ltr.files.text import shown
 
 _NUMBER = re.compile(r"-?\d+(\.\d*)?")
@@ -82,6 +83,8 @@ def _rows(
             f"cannot read {path}, line {begin}: {error}: double the quotes within a field, and "
             "quote the field"
         ) from error
+    if "'" in text:
+        header, fields = list(map(read_cell, header)), list(map(read_cell, fields))
     return [name.strip() for name in header], fields, begins, lone
 
 

@@ -19,6 +19,7 @@ from owpc_ltr.data.judgments.weights import (
 )
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.output import write_output
+from owpc_ltr.files.spreadsheets import marked_cell
 from owpc_ltr.files.text import shown
 
 _FIRST = ("query_id", "query", "doc_id", "grade")
@@ -52,7 +53,7 @@ def table_bytes(judgments: Judgments, delimiter: str = "\t") -> bytes:
     plain = csv.writer(out, delimiter=delimiter, lineterminator="\n")
     quoted = csv.writer(out, delimiter=delimiter, lineterminator="\n", quoting=csv.QUOTE_ALL)
     weights = _weights(judgments.queries)
-    plain.writerow([*_FIRST, *weights, *(name for name, _ in further)])
+    plain.writerow([*_FIRST, *weights, *(marked_cell(name) for name, _ in further)])
     for number, query in enumerate(judgments.queries):
         text, values = query.params.get("query", ""), [cells[number] for _, cells in further]
         if not text.strip():
@@ -62,7 +63,8 @@ def table_bytes(judgments: Judgments, delimiter: str = "\t") -> bytes:
         cells = [column(query) for column in weights.values()]
         judged = zip(query.document_ids, query.grades, *cells, strict=True)
         for document, grade, *sure in judged:
-            writer.writerow([query.query_id, text, document, decimal(grade), *sure, *values])
+            said = map(marked_cell, (query.query_id, text, document))
+            writer.writerow([*said, decimal(grade), *sure, *map(marked_cell, values)])
     return out.getvalue().encode()
 
 

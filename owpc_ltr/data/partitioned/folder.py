@@ -11,6 +11,7 @@ from pathlib import Path
 from owpc_ltr.data.partitioned.manifest import MANIFEST, UNFINISHED, Share
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.files.output import disk_faults
+from owpc_ltr.files.shared import open_in_shared, refuse_foreign
 
 COLUMN = "bucket"
 """The hive partition: folders are called bucket=K."""
@@ -21,9 +22,11 @@ def own_folder(folder: Path, share: Share) -> Iterator[None]:
     """The folder, held by this process alone, with nothing of an unfinished run in it."""
     check_folder(folder, share)
     with disk_faults(folder):
+        if folder.exists():
+            refuse_foreign(folder, linked=True)
         folder.mkdir(parents=True, exist_ok=True)
         mark = folder / f"{UNFINISHED}{share.suffix()}"
-        lock = os.open(mark, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        lock = open_in_shared(mark, mode=0o644)
     try:
         _lock(lock, folder)
         with disk_faults(folder):
@@ -82,6 +85,7 @@ def _clear(folder: Path, share: Share) -> None:
     for own in folder.glob(f"{COLUMN}=*"):
         number = own.name.removeprefix(f"{COLUMN}=")
         if number.isdecimal() and share.has(int(number)):
+            refuse_foreign(own)
             for path in own.glob("*part-*.parquet*"):
                 path.unlink()
             with suppress(OSError):

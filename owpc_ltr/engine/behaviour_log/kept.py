@@ -180,9 +180,9 @@ def _read(path: Path) -> pa.Table:
         content = pa.BufferReader(path.read_bytes())
         table = pq.read_table(content, page_checksum_verification=True)
         table.validate(full=True)
-        return table
     except (pa.ArrowException, OSError) as error:
         raise _damaged(path) from error
+    return table
 
 
 def _damaged(path: Path) -> Refused:

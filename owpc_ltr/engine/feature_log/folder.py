@@ -15,6 +15,7 @@ from owpc_ltr.engine.feature_log.contents import Contents
 from owpc_ltr.engine.feature_log.lock import locked
 from owpc_ltr.errors import DiskFault, Refused, UsageError
 from owpc_ltr.files.atomic import write_atomically
+from owpc_ltr.files.shared import open_in_shared
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -130,7 +131,7 @@ def open_run(
     try:
         with _disk(path):
             _settle(path, job, restart=restart)
-            journal = os.open(path / "journal", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            journal = open_in_shared(path / "journal", os.O_APPEND)
             _sync(path)
             folder = RunFolder(path, job, journal)
         yield folder
@@ -145,14 +146,20 @@ def open_run(
 
 
 def publish(folder: RunFolder, dataset: RankingDataset, out: Path) -> None:
-    """Write the dataset in the run folder, move it to its place, and take the folder away."""
+    """Write the dataset in the run folder, move it to its place, and take the folder away.
+
+    Behind a link it is the link's file that is written, as by every command.
+    """
     from owpc_ltr.data.parquet import save_dataset
 
     finished = folder.path / "dataset.parquet"
     with _disk(out):
-        save_dataset(dataset, finished)
-        finished.replace(out)
-        _sync(out.parent)
+        if out.is_symlink():
+            save_dataset(dataset, out)
+        else:
+            save_dataset(dataset, finished)
+            finished.replace(out)
+            _sync(out.parent)
     remove(folder.path)
 
 

@@ -8,17 +8,22 @@ import socket
 from pathlib import Path
 
 from owpc_ltr.errors import Refused
+from owpc_ltr.files.shared import open_in_shared, refuse_foreign
 
 
 def locked(path: Path, out: Path) -> int:
     """A descriptor that holds the lock of a run folder, which is made if need be.
 
     Closing it gives the lock back, and so does any end of the process. Raises Refused when
-    another process holds it.
+    another process holds it, and where another user has made the folder or can write to it.
     """
     while True:
-        path.mkdir(parents=True, exist_ok=True)
-        lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            path.mkdir(mode=0o700)
+        except FileExistsError:
+            refuse_foreign(path)
+        lock = open_in_shared(path / "lock")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is_still(lock, path / "lock"):

@@ -12,6 +12,7 @@ from pathlib import Path
 from owpc_ltr.engine.node.places import make_folder
 from owpc_ltr.engine.node.report import Report
 from owpc_ltr.errors import EngineUnavailable
+from owpc_ltr.files.shared import open_in_shared
 
 
 @contextmanager
@@ -21,7 +22,7 @@ def locked(path: Path, what: str, report: Report, patience: float = 900.0) -> It
     Raises EngineUnavailable when it is still held after `patience` seconds.
     """
     make_folder(path.parent)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    descriptor = open_in_shared(path, mode=0o644)
     try:
         _acquire(descriptor, what, report, patience)
         os.truncate(descriptor, 0)
