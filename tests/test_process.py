@@ -320,6 +320,37 @@ def test_a_stop_where_nothing_can_catch_it_is_told_at_the_end(environ: dict[str,
     assert one_line(ended.stderr) == "owpc-ltr: stopped, and finished all the same\n"
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_output_is_handed_over_is_told(number: int, environ: dict[str, str]) -> None:
+    """The command has returned, and its lines are on their way."""
+    before = (
+        "import owpc_ltr.cli.streams as streams\nimport os\nreal = streams.Outlet.flush\n"
+        "def flush(self):\n    streams.Outlet.flush = real\n"
+        f"    os.kill(os.getpid(), {int(number)})\n    real(self)\n"
+        "streams.Outlet.flush = flush"
+    )
+    ended = driven(before, ["plugins", "--json"], environ)
+    assert ended.returncode == 128 + number
+    assert one_line(ended.stderr) == "owpc-ltr: stopped, and finished all the same\n"
+    assert json.loads(ended.stdout)
+
+
+def test_what_foreign_code_makes_of_a_stop_is_no_traceback(environ: dict[str, str]) -> None:
+    """A library whose callback was cut raises an error of its own where nothing can catch it."""
+    before = (
+        "import owpc_ltr.api.plugins as api\nimport os, signal\nreal = api.plugins\n"
+        "class Leaving:\n    def __del__(self):\n        try:\n"
+        "            os.kill(os.getpid(), signal.SIGTERM)\n"
+        "        except BaseException as error:\n"
+        "            raise SystemError('a result with an exception set') from error\n"
+        "def leave(*asked):\n    Leaving()\n    return real(*asked)\n"
+        "api.plugins = leave"
+    )
+    ended = driven(before, ["plugins"], environ)
+    assert ended.returncode == 143
+    assert one_line(ended.stderr) == "owpc-ltr: stopped, and finished all the same\n"
+
+
 def test_once_a_step_is_finished_signals_end_the_command_again(stops: Stops) -> None:
     with finishing():
         pass

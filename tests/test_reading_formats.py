@@ -14,6 +14,7 @@ import xgboost
 from sklearn import ensemble, tree
 
 from owpc_ltr.errors import BadInput
+from owpc_ltr.interop.formats import xgboost_importance
 from owpc_ltr.interop.formats.lightgbm_text import from_lightgbm
 from owpc_ltr.interop.formats.sklearn_trees import from_sklearn
 from owpc_ltr.interop.formats.xgboost_json import from_dump
@@ -327,3 +328,19 @@ def test_what_the_plugin_says_of_missing_values_is_read_from_a_raw_model_too(
     assert (from_raw({**written, "missing_as_zero": True}).score(rows) == zeros.score(rows)).all()
     with pytest.raises(BadInput, match="not true or false"):
         from_raw({**written, "missing_as_zero": 1})
+
+
+def test_a_split_on_a_feature_that_is_far_away_counts_nothing(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its importances would take 17 GB."""
+
+    def count(*_: Any) -> None:
+        raise MemoryError
+
+    content = raw(trained(rng))
+    tree = content["learner"]["gradient_booster"]["model"]["trees"][0]
+    tree["split_indices"][0] = 2**31 - 1
+    monkeypatch.setattr(xgboost_importance.np, "bincount", count)
+    with pytest.raises(BadInput, match="feature number 2147483647"):
+        from_raw(content)

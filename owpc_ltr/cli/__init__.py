@@ -19,8 +19,10 @@ def main() -> NoReturn:
     code = 130
     try:
         code = _with_streams(stops)
+        if stops.number:
+            code = _tell_stop(stops)
     except Stopped:
-        code = stops.exit_code
+        code = _tell_stop(stops)
     except MemoryError:
         # Not even enough was left to tell it where everything else is told.
         code = _tell("there is not enough memory for this", Refused.exit_code)
@@ -56,14 +58,25 @@ def _run(stops: Stops) -> int:
             code: object = app(standalone_mode=False)
     except BaseException as error:  # noqa: BLE001 - the one place that tells whatever is left
         if isinstance(error, Stopped) or (stops.number and not isinstance(error, OwpcLtrError)):
-            message = "stopped; what is finished is kept, and the same command goes on"
-            return _tell(message, stops.exit_code)
+            return _tell_stop(stops)
         from owpc_ltr.cli.faults import fault_of
 
         return _tell(*fault_of(error))
-    if stops.number:
-        return _tell("stopped, and finished all the same", stops.exit_code)
+    stops.done = True
     return code if isinstance(code, int) else 0
+
+
+def _tell_stop(stops: Stops) -> int:
+    """Say once that a signal came, wherever the command was; its exit code."""
+    if not stops.told:
+        stops.told = True
+        _tell(
+            "stopped, and finished all the same"
+            if stops.done
+            else "stopped; what is finished is kept, and the same command goes on",
+            stops.exit_code,
+        )
+    return stops.exit_code
 
 
 @contextmanager

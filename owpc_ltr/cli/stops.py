@@ -36,6 +36,9 @@ class Stops:
 
     def __init__(self) -> None:
         self.number: int | None = None
+        self.done = False
+        """Whether the command has returned: what is left is to hand over what it printed."""
+        self.told = False
         self._over = False
         # `nohup` has a command go on when its terminal is closed.
         self._heard = [
@@ -64,8 +67,11 @@ class Stops:
         return 128 + (self.number or 0)
 
     def _tell_unraisable(self, unraisable: sys.UnraisableHookArgs) -> None:
-        """What is raised where nothing can catch it; a stop there is told at the command's end."""
-        if not isinstance(unraisable.exc_value, Stopped):
+        """What is raised where nothing can catch it; a stop there is told at the command's end.
+
+        After a stop that may be whatever foreign code makes of one that it was cut by.
+        """
+        if self.number is None and not isinstance(unraisable.exc_value, Stopped):
             self._hook(unraisable)
 
     def _stop(self, number: int, _frame: FrameType | None) -> None:
@@ -73,7 +79,7 @@ class Stops:
             os._exit(128 + number)
         first = self.number is None
         self.number = number
-        if first and self.finishing:
+        if first and (self.finishing or self.done):
             return
         raise Stopped(number)
 

@@ -68,6 +68,9 @@ class Chart:
     table: Table
     legend: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "spec", _drawable(self.spec))
+
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         """The picture where it needs no network: a notebook, an editor, a page of nbconvert."""
         from owpc_ltr.reporting.pictures import svg_of
@@ -173,6 +176,23 @@ class Section:
     title: str
     lead: str
     blocks: tuple[Block, ...]
+
+
+_OF_OBJECTS = {
+    *("constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString"),
+    *("toString", "valueOf", "__proto__", "__defineGetter__", "__defineSetter__"),
+    *("__lookupGetter__", "__lookupSetter__"),
+}
+"""What every object of JavaScript has: the chart library takes such a name for one it knows."""
+
+
+def _drawable(part: Any) -> Any:
+    """A specification in which a word joiner, which is not seen, tells such names from those."""
+    if isinstance(part, dict):
+        return {key: _drawable(value) for key, value in part.items()}
+    if isinstance(part, list | tuple):
+        return [_drawable(value) for value in part]
+    return f"{part}\u2060" if isinstance(part, str) and part in _OF_OBJECTS else part
 
 
 def charts_of(sections: Sequence[Section]) -> list[Chart]:

@@ -18,7 +18,7 @@ from owpc_ltr.engine.deployment.prune import delete, prunable
 from owpc_ltr.engine.deployment.upload import upload
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.http.connection import ConnectionSettings
-from owpc_ltr.engine.http.responses import check_whole, hits_of, part_of
+from owpc_ltr.engine.http.responses import check_whole, hits_of, part_of, search_hits
 from owpc_ltr.engine.search.capacity import capacity
 from owpc_ltr.engine.search.compare import search
 from owpc_ltr.engine.search.latency import timed
@@ -152,3 +152,56 @@ def test_an_answer_is_whole_if_every_shard_is_heard(shards: dict[str, int], whol
         return
     with pytest.raises(Refused, match="a part of the index only"):
         check_whole(answer, "it")
+
+
+def _found(ids: str, **more: Any) -> dict[str, Any]:
+    hits = [{"_index": "small", "_id": name, "_score": 1.0} for name in ids]
+    shards = {"total": 1, "successful": 1, "failed": 0}
+    return {**WHOLE, "_shards": shards, "hits": {"hits": hits, **more}}
+
+
+def _total(value: int, relation: str = "eq") -> dict[str, Any]:
+    return {"total": {"value": value, "relation": relation}}
+
+
+@pytest.mark.parametrize(
+    ("answer", "body", "why"),
+    [
+        (_found("aba", **_total(3)), {"size": 3}, "document 'a' twice"),
+        (_found("ab", **_total(3)), {"size": 3}, "2 hits, where its total of 3 has 3"),
+        (_found("ab", **_total(30, "gte")), {"size": 3}, "2 hits, where its total of 30 has 3"),
+        (_found("a", total=5), {"size": 2, "from": 3}, "1 hits, where its total of 5 has 2"),
+        (_found("", **_total(1)), {}, "0 hits, where its total of 1 has 1"),
+        (_found("abc", **_total(3)), {"size": 2}, "3 hits, where 2 were asked for"),
+    ],
+)
+def test_hits_that_no_engine_gives_are_refused(
+    answer: dict[str, Any], body: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(Refused, match=why):
+        search_hits(answer, "the search", body)
+
+
+@pytest.mark.parametrize(
+    ("answer", "body"),
+    [
+        (_found("ab", **_total(2)), {"size": 10}),
+        (_found("a", **_total(4)), {"size": 2, "from": 3}),
+        (_found("", **_total(4)), {"size": 2, "from": 9}),
+        (_found("ab"), {"size": 10, "track_total_hits": False}),
+        (_found("ab", **_total(9)), {"size": 10, "collapse": {"field": "brand"}}),
+        (_found("ab", **_total(9)), {"size": 10, "min_score": 1}),
+        (_found("ab", **_total(9)), {"size": 2}),
+    ],
+)
+def test_hits_that_an_engine_may_give_are_believed(
+    answer: dict[str, Any], body: dict[str, Any]
+) -> None:
+    assert len(search_hits(answer, "the search", body)) == len(answer["hits"]["hits"])
+
+
+def test_documents_of_two_indices_may_have_one_id() -> None:
+    answer = _found("ab", **_total(2))
+    answer["hits"]["hits"][0]["_id"] = "b"
+    answer["hits"]["hits"][0]["_index"] = "other"
+    assert len(search_hits(answer, "the search", {"size": 2})) == 2

@@ -14,11 +14,13 @@ import vl_convert
 
 from owpc_ltr.api.report_parts import material_of
 from owpc_ltr.reporting.assembly import page_of
-from owpc_ltr.reporting.blocks import Chart, QueryRow
+from owpc_ltr.reporting.blocks import Chart, QueryRow, Table
+from owpc_ltr.reporting.charts.bars import bars
 from owpc_ltr.reporting.charts.common import AFTER, DASHES, LOSS, SERIES, SHAPES
 from owpc_ltr.reporting.charts.dumbbells import dumbbells
 from owpc_ltr.reporting.library import VEGA_LITE
 from owpc_ltr.reporting.page import Page
+from owpc_ltr.reporting.pictures import svg_of
 from owpc_ltr.reporting.sections.scores import binned, less_the_mean
 from owpc_ltr.reporting.shapes import shapes_of
 from tests.report.samples import NAMES, against, curves, dataset, linear
@@ -185,3 +187,12 @@ def test_a_query_that_got_better_has_the_colour_of_gains_and_points_where_it_wen
     assert (of["color"]["better"], of["color"]["worse"]) == (AFTER, LOSS)
     assert of["shape"][went["up"]] == "triangle-right"
     assert of["shape"][went["down"]] == "triangle-left"
+
+
+@pytest.mark.parametrize("name", ["toString", "constructor", "__proto__", "hasOwnProperty"])
+def test_names_that_every_object_of_javascript_has_are_drawn(name: str) -> None:
+    table = Table("t", ("name",), ((name,),))
+    chart = Chart("c", "t", bars([(name, 1.0), ("other", 2.0)], "value"), "s", table)
+    drawn = svg_of(chart.spec)
+    assert f">{name}" in drawn
+    assert drawn.count('aria-roledescription="bar"') == 2

@@ -7,15 +7,20 @@ where it has the shape that is used, and a write where it says that just that wa
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from owpc_ltr.errors import EngineUnavailable, Refused
+from owpc_ltr.files.text import shown
 
 _LARGEST = 2**63
 _LARGEST_SCORE = 1e39
 """Scores are of 32 bits."""
+_SIZE = 10
+"""The hits of a search that says no size."""
+_SHORTENING = frozenset({"collapse", "min_score", "terminate_after"})
 
 
 @dataclass(frozen=True)
@@ -120,6 +125,43 @@ def hits_of(answer: Any, what: str, *keys: str) -> list[dict[str, Any]]:
         if isinstance(score, int | float) and not abs(score) < _LARGEST_SCORE:
             raise strange(what, "hits.hits[]._score")
     return found
+
+
+def search_hits(answer: Any, what: str, body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The hits of a search with this body, each with its `_id`; see `check_hits`."""
+    hits = hits_of(answer, what, "_id")
+    check_hits(answer, what, body)
+    return hits
+
+
+def check_hits(answer: Any, what: str, body: Mapping[str, Any]) -> None:
+    """Refuse hits that no engine gives: one twice, or more or fewer than the search must have.
+
+    The number that an answer promises is its total, from `from` on and up to `size`; lists that are
+    collapsed, or cut by `min_score` or `terminate_after`, may be shorter. Raises Refused.
+    """
+    found = answer["hits"]
+    hits = found.get("hits", [])
+    places = [tuple(str(hit.get(key)) for key in ("_index", "_id", "_routing")) for hit in hits]
+    twice = next((place for place, n in Counter(places).items() if n > 1), None)
+    if twice is not None:
+        raise _impossible(what, f"document {shown(twice[1])} twice")
+    size, first = int(body.get("size", _SIZE)), int(body.get("from", 0))
+    if len(hits) > size:
+        raise _impossible(what, f"{len(hits)} hits, where {size} were asked for")
+    total = found.get("total")
+    total = total.get("value") if isinstance(total, dict) else total
+    if type(total) is int and not _SHORTENING & body.keys():
+        promised = min(size, max(0, total - first))
+        if len(hits) < promised:
+            raise _impossible(what, f"{len(hits)} hits, where its total of {total} has {promised}")
+
+
+def _impossible(what: str, found: str) -> Refused:
+    return Refused(
+        f"the engine gave {what} {found}: no engine's answer is so; look at what stands between it "
+        "and you, and try again"
+    )
 
 
 def part_of(answer: Any, key: str, what: str) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.document_fields import IDS, value_at
 from owpc_ltr.data.joined_tables.served import JoinedColumns, ValuesOf, columns_for
 from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.http.responses import check_hits
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.store.base import Search, Store
 from owpc_ltr.engine.store.needs import NoWindowScores
@@ -229,6 +230,7 @@ def _ask(engine: Engine, index: str, search: Search, deadline: float) -> dict[st
     if not (whole and scored):
         what = "for a part of the index only" if not whole else "without the scores of its hits"
         raise Refused(f"the engine answered {what}: try again")
+    check_hits(answer, "the search", search.body)
     return dict(answer)
 
 

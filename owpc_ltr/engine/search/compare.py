@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.data.joined_tables.served import JoinedColumns, columns_for, refuse_unused
 from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.engine.http.responses import hits_of, strange
+from owpc_ltr.engine.http.responses import search_hits, strange
 from owpc_ltr.engine.search.client_rerank import live_search, prepare
 from owpc_ltr.engine.search.request import SearchRequest, request_body
 from owpc_ltr.engine.store.base import Store
@@ -170,7 +170,7 @@ def _ask(engine: Engine, index: str, body: dict[str, Any]) -> _Found:
         params={"allow_partial_search_results": "false"},
         body=body,
     )
-    hits, took = hits_of(answer, "the search", "_id"), answer.get("took")
+    hits, took = search_hits(answer, "the search", body), answer.get("took")
     sources = [hit.get("_source") or {} for hit in hits]
     if type(took) is not int or not all(isinstance(source, dict) for source in sources):
         raise strange("the search")

@@ -14,7 +14,7 @@ import numpy as np
 
 from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.engine.http.responses import hits_of
+from owpc_ltr.engine.http.responses import search_hits
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, serve_all
 
@@ -111,17 +111,18 @@ def _documents(engine: Engine, plan: PoolPlan, ids: Sequence[str]) -> dict[str, 
     shown: dict[str, Mapping[str, Any]] = {}
     for first in range(0, len(ids), _BATCH):
         batch = list(ids[first : first + _BATCH])
+        body = {
+            "query": {"ids": {"values": batch}},
+            "size": len(batch),
+            "_source": list(plan.fields) or False,
+        }
         answer = engine.request(
             "POST",
             f"/{plan.index}/_search",
             params={"allow_partial_search_results": "false"},
-            body={
-                "query": {"ids": {"values": batch}},
-                "size": len(batch),
-                "_source": list(plan.fields) or False,
-            },
+            body=body,
         )
-        for hit in hits_of(answer, "the documents to judge", "_id"):
+        for hit in search_hits(answer, "the documents to judge", body):
             shown[str(hit["_id"])] = hit.get("_source") or {}
     return shown
 

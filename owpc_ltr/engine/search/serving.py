@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.data.joined_tables.served import JoinedColumns, columns_for
 from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.engine.http.responses import hits_of, strange
+from owpc_ltr.engine.http.responses import search_hits, strange
 from owpc_ltr.engine.http.workers import Workers
 from owpc_ltr.engine.search.client_rerank import find_featureset, live_search, prepare
 from owpc_ltr.engine.search.request import SearchRequest, request_body
@@ -144,7 +144,7 @@ def _ask(engine: Engine, request: SearchRequest, body: dict[str, Any]) -> Served
         params={"allow_partial_search_results": "false"},
         body={**body, "_source": False},
     )
-    hits, took = hits_of(answer, what, "_id"), answer.get("took")
+    hits, took = search_hits(answer, what, body), answer.get("took")
     if type(took) is not int:
         raise strange(what)
     for hit in hits:

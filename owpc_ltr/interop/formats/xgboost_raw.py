@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -56,9 +57,11 @@ def from_raw(
     objective = take(take_object(learner, "objective", "the XGBoost model"), "name", "objective")
     link = link_of(objective)
     base = base_margin(objective, _base_score(learner), _major_version(content))
+    # It knows the numbers of its features, by which importances are counted.
+    model = TreeModel(names, growing.forest("the XGBoost model"), base, link)
     importances = told_importances(inner["trees"][:keep], names)
-    record = {"importances": importances} if importances else {}
-    model = TreeModel(names, growing.forest("the XGBoost model"), base, link, record)
+    if importances:
+        model = replace(model, record={"importances": importances})
     as_zero = content.get("missing_as_zero", False)
     if not isinstance(as_zero, bool):
         raise BadInput(f"'missing_as_zero' is {a_json(as_zero)}, not true or false")

@@ -94,7 +94,9 @@
         // Two queries of the same words are two rows.
         const times = (names.get(row.name) || 0) + 1;
         names.set(row.name, times);
-        const query = times > 1 ? `${row.name} (${row.id})` : row.name;
+        const name = times > 1 ? `${row.name} (${row.id})` : row.name;
+        // The chart library takes what every object has for a name that it knows.
+        const query = name in {} ? `${name}\u2060` : name;
         return { query, before: row.before, after: row.after, went: row.went };
       });
       spec.height = Math.max(1, shown.length) * 26;
