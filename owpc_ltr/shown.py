@@ -22,6 +22,7 @@ _AUTHORIZATION = re.compile(
 )
 _SECRET_NAME = re.compile(r"(?i)passw|secret|token|api_?key|credential")
 BLACK = "***"
+_LONGEST, _END = 1200, 500
 
 
 def printable(text: str) -> str:
@@ -31,6 +32,20 @@ def printable(text: str) -> str:
     'a\\x1b[31mb\\nc\\u202e'
     """
     return _STEERING.sub(_escaped, text)
+
+
+def message_line(text: str) -> str:
+    """A message on one line of at most 1,200 characters: its middle is left out.
+
+    What is wrong stands at its beginning, and what to do at its end.
+
+    >>> len(message_line(f"cannot read {'x' * 5000}: check the name"))
+    1200
+    """
+    line = printable(text)
+    if len(line) <= _LONGEST:
+        return line
+    return f"{line[: _LONGEST - _END - 3]} … {line[-_END:]}"
 
 
 def printable_lines(text: str) -> str:

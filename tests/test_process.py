@@ -205,6 +205,14 @@ def test_names_of_strangers_steer_no_terminal(environ: dict[str, str]) -> None:
             assert "\u202e".encode() not in told
 
 
+def test_a_message_is_bounded_with_its_remedy(environ: dict[str, str]) -> None:
+    name = "/".join(["x" * 200] * 15)
+    ended = driven("", ["evaluate", name, "data.txt"], environ)
+    told = one_line(ended.stderr)
+    assert len(told) < 1300
+    assert told.startswith("owpc-ltr: cannot read the model xxx")
+
+
 # --- signals
 
 
@@ -324,10 +332,10 @@ def test_a_stop_where_nothing_can_catch_it_is_told_at_the_end(environ: dict[str,
 def test_a_signal_while_output_is_handed_over_is_told(number: int, environ: dict[str, str]) -> None:
     """The command has returned, and its lines are on their way."""
     before = (
-        "import owpc_ltr.cli.streams as streams\nimport os\nreal = streams.Outlet.flush\n"
-        "def flush(self):\n    streams.Outlet.flush = real\n"
-        f"    os.kill(os.getpid(), {int(number)})\n    real(self)\n"
-        "streams.Outlet.flush = flush"
+        "import owpc_ltr.cli as cli\nimport os\nreal = cli._run\n"
+        "def run(stops):\n    code = real(stops)\n"
+        f"    os.kill(os.getpid(), {int(number)})\n    return code\n"
+        "cli._run = run"
     )
     ended = driven(before, ["plugins", "--json"], environ)
     assert ended.returncode == 128 + number

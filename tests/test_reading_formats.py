@@ -14,7 +14,7 @@ import xgboost
 from sklearn import ensemble, tree
 
 from owpc_ltr.errors import BadInput
-from owpc_ltr.interop.formats import xgboost_importance
+from owpc_ltr.interop.formats import xgboost_raw
 from owpc_ltr.interop.formats.lightgbm_text import from_lightgbm
 from owpc_ltr.interop.formats.sklearn_trees import from_sklearn
 from owpc_ltr.interop.formats.xgboost_json import from_dump
@@ -341,6 +341,6 @@ def test_a_split_on_a_feature_that_is_far_away_counts_nothing(
     content = raw(trained(rng))
     tree = content["learner"]["gradient_booster"]["model"]["trees"][0]
     tree["split_indices"][0] = 2**31 - 1
-    monkeypatch.setattr(xgboost_importance.np, "bincount", count)
+    monkeypatch.setattr(xgboost_raw, "told_importances", count)
     with pytest.raises(BadInput, match="feature number 2147483647"):
         from_raw(content)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owpc_ltr.shown import printable, printable_lines, redacted, secrets_of
+from owpc_ltr.shown import message_line, printable, printable_lines, redacted, secrets_of
 
 SECRET = "c4n4ry/s3cret"
 
@@ -57,3 +57,13 @@ def test_what_is_no_secret_stays() -> None:
     assert redacted(text).startswith("KeyError: 'learner' at https://")
     assert secrets_of({"PATH": "/bin", "HTTPS_PROXY": "http://proxy:1"}) == []
     assert secrets_of({"HTTPS_PROXY": "http://me:pw@proxy:1"}) == ["http://me:pw@proxy:1"]
+
+
+def test_a_long_message_keeps_what_is_wrong_and_what_to_do() -> None:
+    names = ", ".join(f"feature_{n}" for n in range(2000))
+    line = message_line(f"cannot train on data.txt: no feature is called {names}: check the names")
+    assert len(line) == 1200
+    assert line.startswith("cannot train on data.txt: no feature is called feature_0, ")
+    assert line.endswith("feature_1999: check the names")
+    assert " … " in line
+    assert message_line("x" * 1200) == "x" * 1200

@@ -82,7 +82,7 @@ def _tell_stop(stops: Stops) -> int:
 @contextmanager
 def _warnings_told() -> Iterator[None]:
     """What the library warns of goes to standard error, a line each, when it is found."""
-    from owpc_ltr.shown import printable
+    from owpc_ltr.shown import message_line
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", OwpcLtrWarning)
@@ -90,7 +90,7 @@ def _warnings_told() -> Iterator[None]:
 
         def tell(message: Any, category: Any, *place: Any, **more: Any) -> None:
             if issubclass(category, OwpcLtrWarning):
-                print(f"warning: {printable(str(message))}", file=sys.stderr)
+                print(f"warning: {message_line(str(message))}", file=sys.stderr)
             else:
                 shown(message, category, *place, **more)
 
@@ -124,8 +124,8 @@ def _compiling_told() -> Iterator[None]:
 
 def _tell(message: str, code: int) -> int:
     """Print a fault, of which foreign names are a part; its exit code."""
-    from owpc_ltr.shown import printable
+    from owpc_ltr.shown import message_line
 
     if message:
-        print(f"owpc-ltr: {printable(message)}", file=sys.stderr)
+        print(f"owpc-ltr: {message_line(message)}", file=sys.stderr)
     return code

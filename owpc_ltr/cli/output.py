@@ -15,7 +15,7 @@ import typer
 
 from owpc_ltr.api.files import finite_json
 from owpc_ltr.cli.streams import results
-from owpc_ltr.shown import printable, printable_lines
+from owpc_ltr.shown import message_line, printable, printable_lines
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
@@ -97,7 +97,7 @@ def _fitting(widths: list[int], fixed: Sequence[bool]) -> list[int]:
 
 def warn(message: str) -> None:
     """A warning on standard error."""
-    typer.echo(f"warning: {printable(message)}", err=True)
+    typer.echo(f"warning: {message_line(message)}", err=True)
 
 
 @contextmanager

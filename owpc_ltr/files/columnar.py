@@ -84,7 +84,9 @@ class ColumnFile:
             metadata=self._metadata,
             page_checksum_verification=True,
             read_dictionary=texts,
-            buffer_size=1 << 20,
+            # Unbuffered, a page's size that is too large is known before memory is taken for it; a
+            # large file is read as it is decoded, not held beside that.
+            buffer_size=0 if self._size < FREE_BYTES else 1 << 20,
             # A thread that reads ahead would outlive an error.
             pre_buffer=False,
         )
@@ -126,7 +128,7 @@ def open_columns(path: Path) -> Iterator[ColumnFile]:
         if packed:
             content: Any = read_bytes(path, _LARGEST, any_content=True)
         elif file.read(len(ARROW)) == ARROW:
-            # Its columns stay where they are.
+            # Its columns are not copied.
             content = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
         else:
             yield columns_in(file, path, size)
