@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_optimizers.boosting.boosting import Boosting
@@ -21,6 +22,7 @@ from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel, load_model
+from owpc_ltr.models.parity_samples import parity_samples_of
 from owpc_ltr.protocols import Run
 from owpc_ltr.training import feature_selection
 from owpc_ltr.training.feature_selection import train_at_cost
@@ -74,6 +76,25 @@ def test_what_is_left_out_is_never_looked_at(both: Both, plan: Plan) -> None:
     assert [step.features for step in selected.path] == sorted(
         {step.features for step in selected.path}, reverse=True
     )
+
+
+@pytest.mark.parametrize("plan", [LINEAR, TREES])
+def test_the_model_remembers_documents_with_the_features_that_it_leaves_out(
+    both: Both, plan: Plan
+) -> None:
+    """An upload compares them with the engine's: zeros in their place would be drift."""
+    known = [
+        replace(
+            side,
+            query_params=pa.array([f'{{"keywords": "{n}"}}' for n in range(side.n_queries)]),
+            document_ids=pa.array([f"d{n}" for n in range(side.n_documents)]),
+        )
+        for side in both
+    ]
+    costs = Costs({"strong": 5.0, "weak": 1.0, "noise": 1.0, "more_noise": 1.0}, 0.01)
+    selected = train_at_cost(known[0], plan, RUN, known[1], costs)
+    assert len(selected.kept) < len(NAMES)
+    assert selected.trained.model.record["probes"] == parity_samples_of(known[1])
 
 
 def test_a_dear_feature_gives_way_to_its_cheap_copy(both: Both) -> None:

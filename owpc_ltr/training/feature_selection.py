@@ -29,7 +29,8 @@ from owpc_ltr.training.feature_worth import Aim, Costs, aim_of, signed
 from owpc_ltr.training.train import Plan, Trained, train
 
 _TRIED = 5
-_OF_THE_DATA = ("fingerprint", "feature_ranges", "source")
+_OF_THE_DATA = ("fingerprint", "feature_ranges", "source", "probes")
+"""What a record says of the data, which a model trained on some of its columns saw in part."""
 
 
 @dataclass(frozen=True)
