@@ -14,9 +14,9 @@ from tests.engine.lacking import skip_what_it_lacks
 from tests.faults.outcomes import Outcomes, Table
 from tests.faults.seeds import Seeds, replay_command, seeds_for
 from tests.faults.selection import Selection, node_group, select
-from tests.session_node import certificates, node_for, node_url, session_node
+from tests.session_node import certificates, node_for, node_url, plugin_node, session_node
 
-__all__ = ["certificates", "node_for", "node_url", "session_node"]
+__all__ = ["certificates", "node_for", "node_url", "plugin_node", "session_node"]
 
 # A first call compiles, which takes a second, and machines are as slow as they are; a failure must
 # come back in the next run.

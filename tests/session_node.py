@@ -65,6 +65,15 @@ def node_for(request: pytest.FixtureRequest) -> Callable[[str], str]:
     return address
 
 
+@pytest.fixture
+def plugin_node(node_url: str) -> Iterator[tuple[str, Any]]:
+    """The address of the node behind a scripted LTR plugin, and that plugin."""
+    from tests.engine.scripted_plugin import scripted_plugin
+
+    with scripted_plugin(node_url) as made:
+        yield made
+
+
 @pytest.fixture(scope="session")
 def session_node() -> Iterator[SessionNode]:
     """A node of this session's own: the usual one, or the one of OWPC_LTR_TEST_ENGINE."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,10 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.search.compare import BeforeAndAfter
     from owpc_ltr.engine.search.profile import Profile
     from owpc_ltr.engine.search.request import SearchRequest
+    from owpc_ltr.features.feature_set import FeatureSet
+    from owpc_ltr.interop.stored_model import StoredModel
     from owpc_ltr.models.reordering import ReorderingModel
+    from owpc_ltr.protocols import Model
 
 
 class Searches(Place):
@@ -139,7 +143,7 @@ class Searches(Place):
         *,
         queries: Path | str | None = None,
         params: Mapping[str, Any] | None = None,
-        model: str | None = None,
+        model: Model | Path | str | None = None,
         featureset: str | None = None,
         index: str | None = None,
         query: Mapping[str, Any] | Path | str | None = None,
@@ -151,8 +155,9 @@ class Searches(Place):
         """What features, windows and a model cost in the live query, in milliseconds.
 
         Asked with each of `keywords`, and with the judged `queries` of a file, which may have
-        `params` of their own; else these hold. With a model it is
-        rescored; without, the features of the window come back.
+        `params` of their own; else these hold. With a model it is rescored; without, the features
+        of the window come back. `model` is an uploaded name, or a model or its file, which is in
+        the cluster only meanwhile.
         """
         from owpc_ltr.api.judgments import read_judgments
         from owpc_ltr.api.parameters import plain_params
@@ -167,15 +172,39 @@ class Searches(Place):
             raise UsageError("there is no query to profile with: give --keywords or --queries")
         if model is None and featureset is None:
             raise UsageError("say what to profile: --featureset, or --model, which has its own set")
-        stored = None if model is None else self.store.get_model(self.models.resolve(model))
-        if stored is not None and featureset not in {None, stored.featureset.name}:
+        with self._profiled(model, featureset, index) as (where, known, stored):
+            return profile(
+                self.engine, self.store, where, self.template(where, query)[0], known, stored,
+                typed, repeat=repeat, window=window, seed=seed, progress=progress or silent,
+            )  # fmt: skip
+
+    @contextmanager
+    def _profiled(
+        self, model: Model | Path | str | None, featureset: str | None, index: str | None
+    ) -> Iterator[tuple[str, FeatureSet, StoredModel | None]]:
+        """The index, the feature set, and the model where there is one, stored or on trial."""
+        from owpc_ltr.api.defaults import the_featureset
+        from owpc_ltr.engine.deployment.trial import exported, searchable
+        from owpc_ltr.errors import UsageError
+        from owpc_ltr.models.linear import load_model
+
+        if model is None:
+            where = the_index(self.engine, index)
+            yield where, self.store.get_featureset(str(featureset)), None
+            return
+        if not isinstance(model, str) or Path(model).is_file():
+            ranker = load_model(Path(model)) if isinstance(model, Path | str) else model
+            wanted = ranker.record.get("featureset_hash")
+            own = self.store.get_featureset(the_featureset(self.store, featureset, wanted))
+            where = the_index(self.engine, index)
+            with searchable(self.store, exported(self.engine, self.store, ranker, own)) as kept:
+                yield where, own, kept
+            return
+        name = self.models.resolve(model)
+        stored = self.store.get_model(name)
+        if featureset not in {None, stored.featureset.name}:
             raise UsageError(
                 f"the model '{model}' has the feature set '{stored.featureset.name}', not "
                 f"'{featureset}': leave --featureset out"
             )
-        known = stored.featureset if stored else self.store.get_featureset(str(featureset))
-        where = the_index(self.engine, index) if model is None else self.index_of(model, index)
-        return profile(
-            self.engine, self.store, where, self.template(where, query)[0], known, stored, typed,
-            repeat=repeat, window=window, seed=seed, progress=progress or silent,
-        )  # fmt: skip
+        yield self.index_of(name, index), stored.featureset, stored

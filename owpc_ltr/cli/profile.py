@@ -27,7 +27,8 @@ class Profiled:
         str | None, typer.Option(help="The name of a feature set in the cluster.")
     ] = None
     model: Annotated[
-        str | None, typer.Option(help="The name of an uploaded model; it has its own feature set.")
+        str | None,
+        typer.Option(help="An uploaded model's name, or a model's FILE.json; it has its own set."),
     ] = None
 
 
@@ -70,8 +71,8 @@ def profile(
     The live query is timed without features, with all, with groups of them that tell what each
     costs, and by window.
 
-    With a model it is rescored; without, the features of the window come back. A cost whose
-    interval lies on both sides of 0 is not told from noise.
+    With a model it is rescored; without, the features of the window come back. Costs and their
+    intervals are clipped at 0: one whose interval begins there is within the noise of the timing.
     """
     from owpc_ltr.api.parameters import named_params
 
@@ -103,10 +104,16 @@ def _print_costs(costs: Sequence[FeatureCost], whole: dict[str, Samples]) -> Non
     print_table(
         ["FEATURE", "COSTS MS", "95 %", "BY THE ENGINE'S CLOCK"],
         [
-            (cost.feature, cost.milliseconds, f"[{cost.low:+.2f}, {cost.high:+.2f}]", cost.took)
+            (cost.feature, cost.milliseconds, f"[{cost.low:.2f}, {cost.high:.2f}]", cost.took)
             for cost in costs
         ],
     )
+    noise = sum(cost.in_noise for cost in costs)
+    if noise:
+        typer.echo(
+            f"{noise} of {len(costs)} within the noise of the timing (interval clipped at 0): a "
+            "larger --repeat tells smaller costs"
+        )
     for name, words in (("all", "with all features"), ("none", "without any")):
         times = whole[name].as_dict()
         typer.echo(f"{words}: {times['wall_median_ms']:.2f} ms (95 %: {times['wall_p95_ms']:.2f})")

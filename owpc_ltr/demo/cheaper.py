@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,15 +40,13 @@ def train_cheaper(
     Features are timed in the live query, and left out one by one, by validation queries. Where
     these show no gain it is the model itself.
     """
-    from owpc_ltr.engine.search.latency import Subject
     from owpc_ltr.models.linear import LinearModel, save_model
 
     title = f"leave out features whose time is worth more than {1 - KEPT:.0%} of the gain"
     with walk.step("cheaper", title):
-        stored = export_linear(model, cluster.featureset, "timed")
-        subject = Subject(INDEX, baseline.query(), cluster.featureset, stored)
         asked = [json.loads(text) for text in _params(sides.validation)]
-        costs = _costs(walk, cluster, subject, asked)
+        with _subject(cluster, baseline, model) as subject:
+            costs = _costs(walk, cluster, subject, asked)
         rival = _validation(sides, cluster, baseline)
         try:
             selected = _selected(walk, sides, costs, rival)
@@ -56,7 +56,11 @@ def train_cheaper(
         fewer = selected.trained.model
         assert isinstance(fewer, LinearModel)  # noqa: S101 - told to the type checker
         save_model(fewer, walk.options.file("-owpc-fewer.json"))
-        added = _added(walk, cluster, subject, fewer, asked)
+        with (
+            _subject(cluster, baseline, model) as whole,
+            _subject(cluster, baseline, fewer) as cheap,
+        ):
+            added = _added(walk, cluster, {"all": whole, "fewer": cheap}, asked)
         record = fewer.record["feature_cost"]
         chosen = next(step for step in selected.path if step.features == len(selected.kept))
         walk.narrator.line(
@@ -75,6 +79,16 @@ def train_cheaper(
             "path": record["path"],
         }
     return fewer
+
+
+@contextmanager
+def _subject(cluster: Cluster, baseline: MultiMatch, model: LinearModel) -> Iterator[Subject]:
+    """What is timed: a model in the tuned query, in the cluster only meanwhile."""
+    from owpc_ltr.engine.deployment.trial import searchable
+    from owpc_ltr.engine.search.latency import Subject
+
+    with searchable(cluster.store, export_linear(model, cluster.featureset, "timed")) as stored:
+        yield Subject(INDEX, baseline.query(), cluster.featureset, stored)
 
 
 def _params(data: RankingDataset) -> list[str]:
@@ -128,18 +142,15 @@ def _selected(
 
 
 def _added(
-    walk: Walk, cluster: Cluster, subject: Subject, fewer: LinearModel, asked: list[dict[str, Any]]
+    walk: Walk, cluster: Cluster, subjects: dict[str, Subject], asked: list[dict[str, Any]]
 ) -> dict[str, float]:
-    """The median search without a model, and what all features and these few add to it."""
-    from dataclasses import replace
-
+    """The median search without a model, and what each of these adds to it."""
     from owpc_ltr.engine.search.latency import model_latencies
 
-    cheap = replace(subject, model=export_linear(fewer, cluster.featureset, "timed"))
     samples = model_latencies(
-        cluster.engine, cluster.store, {"all": subject, "fewer": cheap}, asked,
+        cluster.engine, cluster.store, subjects, asked,
         window=WINDOW, repeat=_TIMED, seed=walk.options.seed,
     )  # fmt: skip
     alone = samples["none"].wall
-    added = {name: float(np.median(samples[name].wall - alone)) for name in ("all", "fewer")}
+    added = {name: float(np.median(samples[name].wall - alone)) for name in subjects}
     return {"none": float(np.median(alone)), **added}

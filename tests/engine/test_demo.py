@@ -32,6 +32,7 @@ from owpc_ltr.evaluation.evaluate import measure, model_data
 from owpc_ltr.features.loading import load_featureset
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel, load_model
+from tests.engine.scripted_plugin import ScriptedPlugin
 
 pytestmark = pytest.mark.node
 
@@ -116,6 +117,29 @@ def test_the_demo_goes_all_the_way_and_its_figures_can_be_had_again(
     told = figures["contest"]["rankers"]["OWPC (linear)"]["ndcg@10"]
     assert again.mean == pytest.approx(told)
     assert figures["contest"]["queries"] == held_out.n_queries
+
+
+def test_the_demo_goes_all_the_way_on_a_node_with_the_plugin(
+    plugin_node: tuple[str, ScriptedPlugin], tmp_path: Path
+) -> None:
+    """Official images bundle it."""
+    url, plugin = plugin_node
+    begun = Walk(DemoOptions(folder=tmp_path, queries=60), Listening())
+    begun.figures["seconds"]["node"] = 0.0
+    logged = log_corpus(begun, connect(url))
+    walk, _ = gone_on(begun, STEPS)
+    learn_from_judgments(walk, logged)
+    figures = walk.figures
+    assert len(figures["seconds"]) == STEPS + 1
+    models = {name.removeprefix("model-") for name in plugin.stores[""] if name[:6] == "model-"}
+    assert models == {figures["upload"]["model"], figures["upload_trees"]["model"]}
+    for key in ("upload", "upload_trees"):
+        assert figures[key]["parity"]["scored_by"] == "engine"
+        assert figures[key]["parity"]["largest_difference"] <= 1e-5
+    assert figures["live_trees"]["n_queries"] == figures["live"]["n_queries"] > 0
+    clicks, _ = gone_on(begun, CLICKS_STEPS)
+    learn_from_clicks(clicks, logged)
+    assert f"model-{clicks.figures['upload']['model']}" in plugin.stores[""]
 
 
 def test_the_demo_goes_from_clicks_to_a_ranker_in_the_engine(

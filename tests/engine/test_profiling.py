@@ -19,17 +19,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import owpc_ltr as ltr
 from owpc_ltr import cli
+from owpc_ltr.cli.profile import _print_costs
 from owpc_ltr.engine.http.identity import About
 from owpc_ltr.engine.search import latency as profiling
 from owpc_ltr.engine.search.capacity import capacity
 from owpc_ltr.engine.search.feature_latency import (
+    _cost,
     derived_from,
     feature_costs,
     weighed,
     weighing,
 )
-from owpc_ltr.engine.search.latency import Subject, timed, window_latencies
+from owpc_ltr.engine.search.latency import Samples, Subject, timed, window_latencies
 from owpc_ltr.engine.store.base import Search, Store
 from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
@@ -37,6 +40,7 @@ from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
 from owpc_ltr.interop.export import export_linear
 from owpc_ltr.interop.stored_model import StoredModel
+from tests.engine.scripted_plugin import ScriptedPlugin
 from tests.engine.small_cluster import FEATURESET, WORDS, Small, linear, small_cluster
 
 QUERY = {"match": {"body": "{{keywords}}"}}
@@ -155,6 +159,24 @@ def test_a_cost_is_told_from_noise_that_two_searches_drown_it_in(rng: np.random.
     assert np.abs(np.delete(found, 3)).max() < 0.4
 
 
+def test_no_cost_is_below_nothing_and_the_noise_is_said(
+    rng: np.random.Generator, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Half of the features that cost nothing would else be measured to cost less than that."""
+    passed = rng.normal(5, 1, size=(2, 12, 64))
+    groups = weighing(26, rng)
+    costs = passed[:, :, : len(groups)] @ np.where(groups, 2, -2) / len(groups)
+    found = [_cost(f"f{place}", costs[:, :, place].T) for place in range(26)]
+    assert min(min(one.as_dict()[key] for one in found) for key in ("milliseconds", "low")) == 0
+    assert sum(one.milliseconds == 0 for one in found) > 5
+    assert all(one.low <= one.milliseconds <= one.high for one in found)
+    told = Samples(np.ones(4), np.ones(4))
+    _print_costs(found, {"all": told, "none": told})
+    out = capsys.readouterr().out
+    assert re.search(r"-[0-9]", out) is None
+    assert f"{sum(one.in_noise for one in found)} of 26 within the noise" in out
+
+
 def test_windows_and_order_are_as_asked(clocked: Clocked) -> None:
     engine: Any = clocked
     store = PluginFreeStore(engine)
@@ -268,7 +290,8 @@ def test_a_real_node_is_profiled_for_people_and_machines(
     costs = [cost["milliseconds"] for cost in told["features"]]
     assert costs == sorted(costs, reverse=True)
     assert np.isfinite(costs).all()
-    assert all(cost["low"] < cost["milliseconds"] < cost["high"] for cost in told["features"])
+    ends = [(cost["low"], cost["milliseconds"], cost["high"]) for cost in told["features"]]
+    assert all(0 <= low <= middle <= high for low, middle, high in ends)
     assert [row["window"] for row in told["windows"]] == [10, 50, 100, 200, 500, 1000]
     for row in (*told["windows"], *told["searches"].values()):
         assert 0 < row["wall_median_ms"] <= row["wall_p95_ms"]
@@ -283,6 +306,23 @@ def test_a_real_node_is_profiled_for_people_and_machines(
     assert "with all features" in out
     assert re.search(r"its features are at least 2 (of 1024 )?clauses", out)
     assert "WINDOW" in out
+
+
+@pytest.mark.node
+@pytest.mark.parametrize("kind", ["plugin-free", "ltr-plugin"])
+def test_a_model_that_is_not_uploaded_is_profiled_and_leaves_nothing(
+    kind: str, plugin_node: tuple[str, ScriptedPlugin], tmp_path: Path
+) -> None:
+    url, plugin = plugin_node
+    with small_cluster(url, documents=20, kind=kind) as made:
+        cluster = ltr.connect(url, store=made.name.removeprefix("m-"), store_kind=kind)
+        path = tmp_path / "model.json"
+        ltr.save_model(linear(), path)
+        for model in (path, str(path), linear()):
+            found = cluster.profile(["alpha beta"], model=model, index=made.index, repeat=2)
+            assert {cost.feature for cost in found.costs} == {"title", "body", "size"}
+            assert cluster.models.names() == []
+        assert (plugin.computed != []) == (kind == "ltr-plugin")
 
 
 @pytest.mark.node

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from owpc_ltr.engine.deployment.immutable import immutable_name
 from owpc_ltr.engine.deployment.store_form import export_for
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.search.serving import Serve, with_reordering, with_stored
@@ -46,16 +47,28 @@ def on_trial(
         return
     if featureset is None:
         raise TypeError("a model that is no reordering is tried with its feature set")
-    stored = _exported(engine, store, model, featureset)
-    if store.kind != "ltr-plugin" or is_client_scored(stored):
-        # Without the plugin a search carries the whole model: there is nothing to store.
+    with searchable(store, exported(engine, store, model, featureset)) as stored:
         yield with_stored(engine, store, stored, tables=tables)
+
+
+@contextmanager
+def searchable(store: Store, model: StoredModel) -> Iterator[StoredModel]:
+    """A model that is not uploaded, as searches can name it; nothing stays behind.
+
+    The LTR plugin runs only stored models, so that it is stored meanwhile. Without the plugin a
+    search carries the whole model, and there is nothing to store.
+    """
+    if store.kind != "ltr-plugin" or is_client_scored(model):
+        yield model
         return
-    with _kept(store, replace(stored, name=f"{PREFIX}{uuid.uuid4().hex[:12]}")) as kept:
-        yield with_stored(engine, store, kept)
+    # The hash of its content proves to `models prune` that what a killed process left is ours.
+    name = immutable_name(f"{PREFIX}{uuid.uuid4().hex[:12]}", model)
+    with _kept(store, replace(model, name=name)) as kept:
+        yield kept
 
 
-def _exported(engine: Engine, store: Store, model: Model, featureset: FeatureSet) -> StoredModel:
+def exported(engine: Engine, store: Store, model: Model, featureset: FeatureSet) -> StoredModel:
+    """The model as this store keeps it, for the client to score where the engine cannot run it."""
     if joined_used(model):
         return store_for_client(model, featureset, "trial")
     model = for_engine(model)

@@ -38,9 +38,10 @@ from owpc_ltr.interop.export import import_linear
 class FeatureCost:
     """What a feature costs, in milliseconds by our clock.
 
-    `milliseconds` is the median over repeats; `low` and `high` are its 95 % interval, which is
-    without bounds for a single repeat: where they lie on both sides of 0 the cost is not told from
-    noise. `took` is the mean by the engine's clock.
+    `milliseconds` is the median over repeats; `low` and `high` are its 95 % interval, which has no
+    upper end for a single repeat. `took` is the mean by the engine's clock. No feature costs less
+    than nothing: all four are clipped at 0, and an interval that begins there (`in_noise`) includes
+    no cost at all.
     """
 
     feature: str
@@ -48,6 +49,11 @@ class FeatureCost:
     low: float
     high: float
     took: float
+
+    @property
+    def in_noise(self) -> bool:
+        """Whether the cost is not told from that of no feature at all."""
+        return self.low <= 0
 
     def as_dict(self) -> dict[str, Any]:
         """The cost as JSON."""
@@ -116,8 +122,8 @@ def _cost(name: str, costs: NDArray[np.float64]) -> FeatureCost:
     low, middle, high = np.percentile(costs[:, 0], (25, 50, 75))
     # The notch of a box plot (McGill, Tukey & Larsen 1978), the 95 % interval of a median.
     half = 1.57 * (high - low) / np.sqrt(len(costs)) if len(costs) > 1 else np.inf
-    middle = float(middle)
-    return FeatureCost(name, middle, middle - half, middle + half, float(costs[:, 1].mean()))
+    ends = (middle, middle - half, middle + half, costs[:, 1].mean())
+    return FeatureCost(name, *(max(0.0, float(each)) for each in ends))
 
 
 def derived_from(featureset: FeatureSet) -> dict[str, list[str]]:

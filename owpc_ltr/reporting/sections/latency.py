@@ -33,8 +33,8 @@ def latency_section(latency: Latency) -> Section | None:
     if not blocks:
         return None
     lead = (
-        "Milliseconds that each feature adds to a search. Where an interval lies on both sides of "
-        "0, the cost is not told from noise."
+        "Milliseconds that each feature adds to a search. Where an interval begins at 0, the cost "
+        "is within the noise of the timing."
     )
     about = f" Measured on {latency.about}." if latency.about else ""
     return Section("latency", "Latency", "What does it cost?", lead + about, tuple(blocks))
