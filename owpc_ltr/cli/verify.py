@@ -66,6 +66,8 @@ def verify(
             f"'{found.model}' has drifted since it was uploaded: {'; '.join(found.drift)}"
         )
     if not as_json:
+        for note in found.notes:
+            typer.echo(note)
         typer.echo(f"'{found.model}' is what it was when it was uploaded")
 
 

@@ -93,16 +93,70 @@ def test_features_that_moved_are_named_with_how_far(small: Small) -> None:
     assert look(small, done.model, feature_drift=1e3).drift == ()
 
 
-def test_an_index_made_anew_is_drift_and_so_is_another_mapping(small: Small) -> None:
+def test_an_index_made_again_is_no_drift_and_another_mapping_is(small: Small) -> None:
     done = put(small)
     small.engine.request("DELETE", f"/{small.index}")
     fill(small.engine, small.index, small.documents)
-    (words,) = look(small, done.model).drift
-    assert "made anew" in words
+    found = look(small, done.model)
+    assert found.drift == ()
+    assert found.notes == (
+        f"the index '{small.index}' was made again, with the same mapping and analysis",
+    )
     small.engine.request(
         "PUT", f"/{small.index}/_mapping", body={"properties": {"new": {"type": "keyword"}}}
     )
     assert any("mapping" in words for words in look(small, done.model).drift)
+
+
+def switch(small: Small, before: str, after: str) -> None:
+    actions = [
+        {"remove": {"index": before, "alias": f"{small.index}-live"}},
+        {"add": {"index": after, "alias": f"{small.index}-live"}},
+    ]
+    small.engine.request("POST", "/_aliases", body={"actions": actions})
+
+
+@pytest.fixture
+def alias(small: Small) -> Iterator[str]:
+    """An alias of the index, and another index that it can be switched to."""
+    name = f"{small.index}-live"
+    small.engine.request("PUT", f"/{small.index}/_alias/{name}")
+    yield name
+    small.engine.request("DELETE", f"/{small.index}-v2")
+
+
+def test_an_alias_that_is_switched_to_an_identical_copy_is_no_drift(
+    small: Small, alias: str
+) -> None:
+    done = upload(small.engine, small.store, linear(), FEATURESET, alias, small.name)
+    fill(small.engine, f"{small.index}-v2", small.documents)
+    switch(small, small.index, f"{small.index}-v2")
+    found = verify(small.engine, small.store, done.model, tolerance=TOLERANCE)
+    assert found.drift == ()
+    (note,) = found.notes
+    assert f"'{alias}' is now {small.index}-v2 (at the upload {small.index})" in note
+    assert "the same mapping" in note
+
+
+def test_an_alias_that_is_switched_to_another_mapping_is_named_with_what_fails(
+    small: Small, alias: str
+) -> None:
+    done = upload(small.engine, small.store, linear(), FEATURESET, alias, small.name)
+    texts = {"title": {"type": "text"}, "body": {"type": "text"}, "size": {"type": "keyword"}}
+    mapped = {"mappings": {"properties": texts}}
+    small.engine.request("PUT", f"/{small.index}-v2", body=mapped)
+    copied = {"source": {"index": small.index}, "dest": {"index": f"{small.index}-v2"}}
+    small.engine.request("POST", "/_reindex", params={"refresh": "true"}, body=copied)
+    switch(small, small.index, f"{small.index}-v2")
+    found = verify(small.engine, small.store, done.model, tolerance=TOLERANCE)
+    assert found.parity is None
+    mapping, feature = found.drift
+    assert f"{small.index}-v2" in mapping
+    assert "another mapping or analysis" in mapping
+    assert feature == (
+        f"feature 'size' (fields: size) cannot be computed on '{alias}': a field is mapped as "
+        "another type than the query on it needs"
+    )
 
 
 def test_documents_that_are_gone_are_counted(small: Small) -> None:

@@ -15,8 +15,10 @@ from owpc_ltr.engine.deployment.parity import PROBE_SHARE, Parity, check_parity
 from owpc_ltr.engine.feature_log.environment import Environment, observe
 from owpc_ltr.engine.http.client import Engine, EngineRefusal
 from owpc_ltr.engine.store.base import Store
+from owpc_ltr.engine.store.templates import compile_featureset
 from owpc_ltr.errors import BadInput, give_warnings
 from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.features.named_fields import named_fields
 from owpc_ltr.interop.client_scored import joined_in
 from owpc_ltr.interop.stored_model import StoredModel
 from owpc_ltr.names import base_index, check_index
@@ -32,8 +34,9 @@ class Verified:
     """What was found of a model: `drift` in words, nothing if all is as it was.
 
     `features` are all of them, those that moved most first, and `rankings` what that does to
-    rankings; `parity` is None where the feature set in the store is another, with which nothing can
-    be compared.
+    rankings; `parity` is None where nothing can be compared: the feature set in the store is
+    another, or the index cannot compute it any more. `notes` tell what changed without being drift:
+    an index that was made again, or that an alias was switched to, with the same mapping.
     """
 
     model: str
@@ -42,6 +45,7 @@ class Verified:
     parity: Parity | None
     features: tuple[Moved, ...]
     rankings: Orders | None = None
+    notes: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """What was found, as JSON."""
@@ -74,19 +78,26 @@ def verify(
     if drift:
         return Verified(model, index, tuple(drift), None, ())
     now = _observed(engine, store, certificate.featureset.name, index)
-    drift += _changed_environment(certificate, now)
+    drift += _changed_environment(certificate, now, index)
+    notes = () if drift else tuple(_replaced_indices(certificate, now, index))
     stored = store.get_model(model)
     joined = _joined(stored, tables)
-    parity, answered = check_parity(
-        engine,
-        store,
-        stored,
-        certificate.ranker(),
-        index,
-        list(certificate.samples),
-        share=probe_share,
-        joined=joined,
-    )
+    try:
+        parity, answered = check_parity(
+            engine,
+            store,
+            stored,
+            certificate.ranker(),
+            index,
+            list(certificate.samples),
+            share=probe_share,
+            joined=joined,
+        )
+    except EngineRefusal:
+        broken = _broken_features(engine, certificate, index)
+        if not broken:
+            raise
+        return Verified(model, index, (*drift, *broken), None, (), notes=notes)
     asked = certificate.featureset.feature_names + (joined.feature_names if joined else ())
     features = moved_features(asked, answered)
     far = [one for one in features if one.by > feature_drift]
@@ -96,7 +107,8 @@ def verify(
     refusal = parity.refusal(tolerance)
     if refusal:
         drift.append(refusal)
-    return Verified(model, index, tuple(drift), parity, features, moved_rankings(answered))
+    rankings = moved_rankings(answered)
+    return Verified(model, index, tuple(drift), parity, features, rankings, notes)
 
 
 def _joined(stored: StoredModel, tables: Sequence[JoinedTable]) -> JoinedColumns | None:
@@ -133,7 +145,8 @@ def _observed(engine: Engine, store: Store, featureset: str, index: str) -> Envi
         raise BadInput(f"there is no index '{index}' to verify on: check its name") from refusal
 
 
-def _changed_environment(certificate: Certificate, now: Environment) -> list[str]:
+def _changed_environment(certificate: Certificate, now: Environment, index: str) -> list[str]:
+    """What scores may depend on: the engine, and the mapping and analysis of each index."""
     changes = [
         f"the engine's {name} changed from {value} to {now.engine.get(name)}"
         for name, value in certificate.engine.items()
@@ -142,16 +155,55 @@ def _changed_environment(certificate: Certificate, now: Environment) -> list[str
     # What was made anew has another name behind its alias, and is the same index to people.
     then = {base_index(index): known for index, known in certificate.indices.items()}
     there = {base_index(index): known for index, known in now.indices.items()}
-    if then.keys() != there.keys():
-        before, after = ", ".join(certificate.indices), ", ".join(now.indices)
-        return [*changes, f"the index changed from {before} to {after}"]
-    for index, known in then.items():
-        changes += [
-            f"the index '{index}' has another {_WORDS.get(key, key)}"
-            for key, value in known.items()
-            if there[index].get(key) != value
+    if then.keys() == there.keys():
+        return changes + [
+            f"the index '{index}' has another mapping or analysis"
+            for index, known in then.items()
+            if known.get(_MAPPING) != there[index].get(_MAPPING)
         ]
+    if {known.get(_MAPPING) for known in then.values()} != {
+        known.get(_MAPPING) for known in there.values()
+    }:
+        changes.append(f"{_switched(certificate, now, index)}, with another mapping or analysis")
     return changes
 
 
-_WORDS = {"uuid": "uuid (it was made anew)", "mapping_hash": "mapping or analysis"}
+def _replaced_indices(certificate: Certificate, now: Environment, index: str) -> list[str]:
+    """Indices that are others than at the upload, with the same mapping and analysis."""
+    then, there = (
+        {base_index(name): known.get("uuid") for name, known in indices.items()}
+        for indices in (certificate.indices, now.indices)
+    )
+    if then.keys() != there.keys():
+        return [f"{_switched(certificate, now, index)}, with the same mapping and analysis"]
+    return [
+        f"the index '{name}' was made again, with the same mapping and analysis"
+        for name, uuid in then.items()
+        if uuid != there[name]
+    ]
+
+
+def _switched(certificate: Certificate, now: Environment, index: str) -> str:
+    before, after = ", ".join(certificate.indices), ", ".join(now.indices)
+    return f"'{index}' is now {after} (at the upload {before})"
+
+
+def _broken_features(engine: Engine, certificate: Certificate, index: str) -> list[str]:
+    """The features whose queries the index refuses, each asked by itself."""
+    params = certificate.samples[0]["params"] if certificate.samples else {}
+    features = {feature.name: feature for feature in certificate.featureset.features}
+    broken = []
+    for part in compile_featureset(certificate.featureset).queries:
+        body = {"query": part.query(params), "size": 1, "_source": False}
+        try:
+            engine.request("POST", f"/{index}/_search", body=body)
+        except EngineRefusal as refusal:
+            fields = {field.name for field in named_fields(features[part.name], params)}
+            reads = f" (fields: {', '.join(sorted(fields))})" if fields else ""
+            broken.append(
+                f"feature '{part.name}'{reads} cannot be computed on '{index}': {refusal.reason}"
+            )
+    return broken
+
+
+_MAPPING = "mapping_hash"

@@ -11,6 +11,9 @@ _LONGEST = 400
 _EMPTY_WORDS = re.compile(
     r"all shards failed|\[\d+:\d+\] \[[^\]]*\] failed to parse (field|object).*|compile error"
 )
+_CAST = re.compile(r"class \S+ cannot be cast to class \S+( \(.*\))?")
+"""Java's words for a query on a field of another type: they name two classes, and no field."""
+_WRONG_TYPE = "a field is mapped as another type than the query on it needs"
 _PARSER_PLACE = re.compile(r"\s*at \[Source: REDACTED[^\]]*\]")
 _ADVICE = (
     ("please create it first", "`owpc-ltr featureset push` makes it"),
@@ -33,6 +36,7 @@ _ADVICE = (
         "document (models show: interval.holds)",
     ),
     ("of script", "mend the script in its template"),
+    (_WRONG_TYPE, "compare the mapping of the index with the feature's template"),
     ("negative", "mend the script or boost: no score may be negative"),
     ("minimum", "normalisers need a minimum of 0 or more, and a larger maximum"),
     ("standard deviation", "normalisers need a standard deviation above 0"),
@@ -112,7 +116,8 @@ def _layers(error: dict[str, Any]) -> list[tuple[str, str]]:
     layers: list[tuple[str, str]] = []
     layer: Any = error
     while isinstance(layer, dict) and len(layers) < 100:
-        layers.append((str(layer.get("type") or ""), str(layer.get("reason") or "").strip()))
+        reason = _CAST.sub(_WRONG_TYPE, str(layer.get("reason") or "")).strip()
+        layers.append((str(layer.get("type") or ""), reason))
         shards = layer.get("failed_shards")
         inner = layer.get("caused_by")
         if isinstance(shards, list) and shards and isinstance(shards[0], dict):

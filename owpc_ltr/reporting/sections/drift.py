@@ -14,6 +14,7 @@ _DRAWN = 20
 def drift_section(found: Verified) -> Section:
     """What `verify` found: what drifted in words, how far features moved, and rankings with it."""
     blocks: list[Block] = [Text(line, "warning") for line in found.drift]
+    blocks += [Text(line) for line in found.notes]
     rows = [("model", found.model), ("index", found.index)]
     if found.parity is not None:
         parity = found.parity
