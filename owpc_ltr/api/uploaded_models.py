@@ -89,6 +89,13 @@ class UploadedModels:
         """Let NAME point again to the model before."""
         return self._aliases.roll_back(name)
 
+    def serving_mode(self, name: str) -> str:
+        """Who scores with a model: `engine` or `client`."""
+        from owpc_ltr.interop.client_scored import is_client_scored
+
+        stored = self._store().get_model(self.resolve(name))
+        return "client" if is_client_scored(stored) else "engine"
+
     def prune(self, names: Sequence[str]) -> None:
         """Remove these models and their certificates, or none if an alias points to one of them."""
         from owpc_ltr.engine.deployment.prune import prune

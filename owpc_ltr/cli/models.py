@@ -110,10 +110,15 @@ def promote(
     place: StoreOptions,
     as_json: Json = False,
 ) -> None:
-    """Let NAME point to its challenger, or to the model NAME-HASH."""
+    """Switch NAME to its challenger, or to the model NAME-HASH.
+
+    Requests that applications already hold keep the former model: fetch them again.
+    """
     models = place.connect().models
     with finishing():
-        _print_alias(models.promote(name), as_json=as_json)
+        alias = models.promote(name)
+        left = alias.previous[-1] if alias.previous else None
+        _print_switched(models, alias, left, place, as_json=as_json)
 
 
 @app.command()
@@ -181,18 +186,18 @@ def prune(
 @app.command()
 @grouped
 def rollback(name: UploadedName, *, place: StoreOptions, as_json: Json = False) -> None:
-    """Let NAME point again to the model before.
+    """Roll NAME back to the model before.
 
-    `models promote NAME-HASH` goes forward again.
+    `models promote NAME-HASH` goes forward again. Requests that applications already hold keep the
+    model that was rolled back: fetch them again.
     """
     models = place.connect().models
     left = models.resolve(name)
     with finishing():
         alias = models.rollback(name)
-        _print_alias(alias, as_json=as_json)
+        _print_switched(models, alias, left, place, as_json=as_json)
         if not as_json:
-            at = f" --store {place.store}" if place.store else ""
-            typer.echo(f"forward again: owpc-ltr models promote {left}{at}")
+            typer.echo(f"forward again: owpc-ltr models promote {left}{_at(place)}")
 
 
 def _known(
@@ -231,12 +236,27 @@ def _print_importances(features: Mapping[str, Mapping[str, Any]]) -> None:
         )
 
 
-def _print_alias(alias: Alias, *, as_json: bool) -> None:
+def _print_switched(
+    models: UploadedModels, alias: Alias, left: str | None, place: StoreOptions, *, as_json: bool
+) -> None:
+    """What the alias is switched to, and what applications must fetch again to follow it."""
+    fetch = None
+    if models.serving_mode(alias.current) == "engine":
+        fetch = f"owpc-ltr rescore-body --model {alias.name}{_at(place)}"
     if as_json:
         content = {"current": alias.current, "previous": list(alias.previous)}
-        print_json({"name": alias.name, "store": alias.store, **content})
-    else:
-        typer.echo(f"'{alias.name}' now points to '{alias.current}'")
+        print_json({"name": alias.name, "store": alias.store, **content, "fetch_again": fetch})
+        return
+    typer.echo(f"'{alias.name}' now points to '{alias.current}'")
+    if left is not None:
+        instead = f"fetch them again: {fetch}" if fetch else "it is scored by the client instead"
+        typer.echo(f"search templates and requests made before still use '{left}': {instead}")
+
+
+def _at(place: StoreOptions) -> str:
+    """The options that name the store, for commands to be typed."""
+    kind = f" --store-kind {place.store_kind}" if place.store_kind else ""
+    return kind + (f" --store {place.store}" if place.store else "")
 
 
 def _shown(value: object) -> str:

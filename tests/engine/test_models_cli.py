@@ -96,11 +96,22 @@ def test_a_model_walks_from_challenger_to_champion_and_back(run: Run, small: Sma
     assert f"'{alias['challenger']}' is what it was when it was uploaded" in out
 
     _, out, _ = run("models", "promote", small.name)
-    assert out == f"'{small.name}' now points to '{alias['challenger']}'\n"
-    _, out, _ = run("models", "rollback", small.name)
     own = small.name.removeprefix("m-")
-    forward = f"owpc-ltr models promote {alias['challenger']} --store {own}"
-    assert out == f"'{small.name}' now points to '{alias['current']}'\nforward again: {forward}\n"
+    fetch = f"owpc-ltr rescore-body --model {small.name} --store-kind plugin-free --store {own}"
+    held = "search templates and requests made before still use"
+    assert out == (
+        f"'{small.name}' now points to '{alias['challenger']}'\n"
+        f"{held} '{alias['current']}': fetch them again: {fetch}\n"
+    )
+    before = run("rescore-body", "--model", small.name, "--index", small.index)[1]
+    _, out, _ = run("models", "rollback", small.name)
+    forward = f"models promote {alias['challenger']} --store-kind plugin-free --store {own}"
+    assert out == (
+        f"'{small.name}' now points to '{alias['current']}'\n"
+        f"{held} '{alias['challenger']}': fetch them again: {fetch}\n"
+        f"forward again: owpc-ltr {forward}\n"
+    )
+    assert run(*fetch.split()[1:], "--index", small.index)[1] != before
     _, out, _ = run("models", "prune")
     assert f"unused: '{alias['challenger']}'" in out
     code, _, err = run("models", "prune", alias["current"])
@@ -136,9 +147,9 @@ def test_models_are_listed_with_their_stores_and_go_forward_again(run: Run, smal
     assert re.search(rf"^{small.name} +{small.store.name} +{alias['current']} ", out, re.MULTILINE)
     assert out.endswith(f"unused: '{listed['unused'][0]}'\n")
     _, out, _ = run("models", "rollback", small.name)
-    words = out.splitlines()[1].removeprefix("forward again: owpc-ltr ").split()
+    words = out.splitlines()[2].removeprefix("forward again: owpc-ltr ").split()
     _, out, _ = run(*words[:3])
-    assert out == f"'{small.name}' now points to '{alias['current']}'\n"
+    assert out.startswith(f"'{small.name}' now points to '{alias['current']}'\n")
     code, _, err = run("upload", "one.json", *at[:-1], "x@363e5ec3")
     assert code == 2
     assert "no name has an '@'" in err
