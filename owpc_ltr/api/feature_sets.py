@@ -29,6 +29,7 @@ class FeatureSets:
         params: Mapping[str, Any] | None = None,
         allow_unmapped: bool = False,
         replace: bool = False,
+        force: bool = False,
     ) -> FeatureSet:
         """Store a feature set, after every feature has been tried on the index.
 
@@ -36,13 +37,17 @@ class FeatureSets:
         `params` (numbers and lists among them), else those of its own validation, else
         `keywords`. With `replace` another set of its name makes room.
 
-        Raises BadInput for a field that a template names and the index's mapping does not have,
-        unless `allow_unmapped`: an engine would say nothing, and answer that nothing matches.
+        Raises Refused where uploaded models use that other set, unless `force`; BadInput for a
+        field that a template names and the index's mapping does not have, unless `allow_unmapped`:
+        an engine would say nothing, and answer that nothing matches. Warns of derived features,
+        which not every model can use in the engine.
         """
         from owpc_ltr.api.defaults import the_index
         from owpc_ltr.api.parameters import plain_params
-        from owpc_ltr.engine.store.trial import put_tried, trial_params
+        from owpc_ltr.engine.deployment.featureset_use import refuse_replacing
+        from owpc_ltr.engine.store.trial import derived_cautions, put_tried, trial_params
         from owpc_ltr.engine.store.unmapped import refuse_unmapped
+        from owpc_ltr.errors import give_warnings
         from owpc_ltr.features.feature_set import FeatureSet
         from owpc_ltr.features.loading import load_featureset
 
@@ -56,7 +61,10 @@ class FeatureSets:
             refuse_unmapped(self._engine, featureset, where, tried.values)
         validation = {"index": where, "params": tried.values}
         pushed = with_changes(featureset, validation=validation)
+        if replace and not force:
+            refuse_replacing(self._engine, self._store(), pushed)
         put_tried(self._store(), pushed, tried, replace=replace)
+        give_warnings(derived_cautions(self._engine, self._store(), pushed))
         return pushed
 
     def get(self, name: str) -> FeatureSet:
@@ -67,6 +75,13 @@ class FeatureSets:
         """Their names, sorted."""
         return self._store().list_featuresets()
 
-    def delete(self, name: str) -> None:
-        """Take out a feature set; models keep their own copy of it."""
+    def delete(self, name: str, *, force: bool = False) -> None:
+        """Delete a feature set. Raises Refused where uploaded models use it, unless `force`.
+
+        They go on ranking by their own copy of it, but nothing more is logged for them.
+        """
+        from owpc_ltr.engine.deployment.featureset_use import refuse_in_use
+
+        if not force:
+            refuse_in_use(self._engine, self._store(), name, "delete")
         self._store().delete_featureset(name)

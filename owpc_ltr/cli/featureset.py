@@ -46,6 +46,9 @@ def push(
     replace: Annotated[
         bool, typer.Option("--replace", help="Put it in the place of another one of its name.")
     ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="With --replace: also where uploaded models use it.")
+    ] = False,
     place: StoreOptions,
     as_json: Json = False,
 ) -> None:
@@ -61,6 +64,7 @@ def push(
         params=named_params(param or ()),
         allow_unmapped=allow_unmapped,
         replace=replace,
+        force=force,
     )
     tried_on = (featureset.validation or {})["index"]
     summary = {
@@ -122,10 +126,17 @@ def list_all(
 def delete(
     name: Name,
     *,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also where uploaded models use it.")
+    ] = False,
     place: StoreOptions,
 ) -> None:
-    """Delete a feature set; models keep their own copy of it."""
-    place.connect().featuresets.delete(name)
+    """Delete a feature set that no uploaded model uses.
+
+    With --force also one that models use: they go on ranking by their own copy of it, but verify,
+    explain and log-features have it no more.
+    """
+    place.connect().featuresets.delete(name, force=force)
     typer.echo(f"deleted feature set '{name}'")
 
 

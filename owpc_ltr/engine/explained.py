@@ -69,6 +69,7 @@ def explain_search(
     the meantime.
     """
     whose = f"the model '{stored.name}'"
+    _refuse_replaced_set(store, stored)
     refuse_unused(joined_in(stored), asked.tables, whose)
     joined = columns_for(joined_in(stored), asked.tables, whose)
     model = _local(engine, store, stored)
@@ -109,6 +110,20 @@ class _Window:
     scores: Sequence[float]
     ranks_before: Sequence[int | None]
     fields: Fields = field(default_factory=dict)
+
+
+def _refuse_replaced_set(store: Store, stored: StoredModel) -> None:
+    """Refuse a model whose features the LTR plugin would log by another set than it scores by.
+
+    It logs by the name of a set; without the plugin the model's own copy is logged.
+    """
+    own = stored.featureset
+    if store.kind == "ltr-plugin" and store.get_featureset(own.name).hash != own.hash:
+        raise Refused(
+            f"the feature set '{own.name}' was replaced since '{stored.name}' was uploaded, and "
+            "what it logs now is not what the model scores: push the former set again, or train "
+            "and upload by the one that is there"
+        )
 
 
 def _local(engine: Engine, store: Store, stored: StoredModel) -> Model:

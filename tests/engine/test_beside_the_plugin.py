@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
 
+import owpc_ltr as ltr
+from owpc_ltr.api.cluster import Cluster
 from owpc_ltr.engine.deployment.prune import prunable
 from owpc_ltr.engine.deployment.trial import searchable
+from owpc_ltr.errors import OwpcLtrWarning, Refused
+from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
 from owpc_ltr.interop.export import export_linear
+from owpc_ltr.models.forest import Forest
+from owpc_ltr.models.trees import TreeModel
+from owpc_ltr.protocols import Model
+from tests.engine.deployed import KINDS, put
 from tests.engine.scripted_plugin import ScriptedPlugin
-from tests.engine.small_cluster import FEATURESET, Small, linear, small_cluster
+from tests.engine.small_cluster import FEATURESET, Small, linear, probes, small_cluster
 
 pytestmark = pytest.mark.node
+
+
+def cluster_of(small: Small) -> Cluster:
+    own = small.name.removeprefix("m-")
+    return ltr.connect(small.engine.settings.url, store=own, store_kind=small.store.kind)
 
 
 @pytest.fixture
@@ -25,3 +41,109 @@ def test_what_a_killed_trial_left_is_known_as_ours(small: Small) -> None:
     with searchable(small.store, export_linear(linear(), FEATURESET, "it")) as kept:
         assert prunable(small.engine, small.store) == [kept.name]
     assert small.store.list_models() == []
+
+
+def other_set() -> FeatureSet:
+    title = Feature("title", ("keywords",), {"match": {"body": "{{keywords}}"}})
+    return replace(FEATURESET, features=(title, *FEATURESET.features[1:]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_feature_set_in_use_is_neither_deleted_nor_replaced(
+    kind: str, plugin_node: tuple[str, ScriptedPlugin]
+) -> None:
+    with small_cluster(plugin_node[0], kind=kind) as small:
+        sets = cluster_of(small).featuresets
+        asked: Any = {"index": small.index, "params": {"keywords": "alpha"}, "replace": True}
+        model = put(small, linear()).model
+        earlier = put(small, linear((1, 1, 1))).model
+        for act in (
+            lambda: sets.delete("small"),
+            lambda: sets.push(other_set(), **asked),
+        ):
+            with pytest.raises(Refused, match=f"used by '{earlier}' .*, '{model}' .*--force"):
+                act()
+        assert sets.get("small").hash == FEATURESET.hash
+        assert sets.push(FEATURESET, **asked).hash == FEATURESET.hash
+        sets.push(replace(other_set(), name="free"), **asked)
+        sets.delete("free")
+        sets.push(other_set(), **asked, force=True)
+        sets.delete("small", force=True)
+        assert sets.names() == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_is_never_explained_by_another_set_than_it_scores_by(
+    kind: str, plugin_node: tuple[str, ScriptedPlugin]
+) -> None:
+    """The plugin logs by the set's name; without it the model's own copy is asked."""
+    with small_cluster(plugin_node[0], kind=kind) as small:
+        cluster = cluster_of(small)
+        put(small, linear())
+        before = cluster.explain("alpha beta", model=small.name, index=small.index)
+        small.store.put_featureset(other_set(), replace=True)
+        if kind == "ltr-plugin":
+            with pytest.raises(Refused, match="'small' was replaced since"):
+                cluster.explain("alpha beta", model=small.name, index=small.index)
+        else:
+            after = cluster.explain("alpha beta", model=small.name, index=small.index)
+            assert after.as_dict() == before.as_dict()
+
+
+def derived_set(expression: str) -> FeatureSet:
+    made = Feature("twice", (), expression, DERIVED)
+    return FeatureSet("derived", (*FEATURESET.features, made))
+
+
+def one_split(featureset: FeatureSet, threshold: float) -> TreeModel:
+    """Whether the derived feature is below the threshold; a missing one goes left."""
+    forest = Forest(
+        np.array([0], np.int32),
+        np.array([3, -1, -1], np.int32),
+        np.array([threshold, 0, 0], np.float32),
+        np.array([1, 0, 0], np.int32),
+        np.array([True, False, False]),
+        np.array([0, -1.0, 2.0]),
+    )
+    record = {"probes": probes(), "featureset_hash": featureset.hash}
+    return TreeModel(featureset.feature_names, forest, 0.0, record=record)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_derived_features_mean_for_models_is_said_when_they_are_pushed(
+    kind: str, plugin_node: tuple[str, ScriptedPlugin]
+) -> None:
+    wanted = {"plugin-free": "'twice'.*--client-scored", "ltr-plugin": "'twice'.*--missing zero"}
+    with small_cluster(plugin_node[0], kind=kind) as small:
+        sets = cluster_of(small).featuresets
+        with pytest.warns(OwpcLtrWarning, match=wanted[kind]):
+            sets.push(derived_set("title * 2"), index=small.index, params={"keywords": "alpha"})
+
+
+@pytest.mark.filterwarnings("ignore::owpc_ltr.errors.OwpcLtrWarning")
+@pytest.mark.parametrize(
+    ("expression", "threshold", "mend"),
+    [
+        ("0 - title * size", -0.5, "train with --missing zero"),
+        ("size - title", 4.0, "use a linear model"),
+    ],
+)
+def test_trees_that_the_engine_scores_otherwise_for_a_derived_feature_are_told_why(
+    expression: str, threshold: float, mend: str, small: Small
+) -> None:
+    """And what is advised does it, and nothing less."""
+    cluster, featureset = cluster_of(small), derived_set(expression)
+    cluster.featuresets.push(featureset, index=small.index, params={"keywords": "alpha"})
+    where: Any = {"name": small.name, "index": small.index, "featureset": "derived"}
+    trees = one_split(featureset, threshold)
+    mended = linear()
+    mended = replace(mended, feature_names=featureset.feature_names, weights=np.ones(4))
+    mended.record["featureset_hash"] = featureset.hash
+    refused: list[Model] = [trees]
+    if "linear" in mend:
+        refused.append(trees.with_missing_as_zero())
+    for model in refused:
+        with pytest.raises(Refused, match=f"'twice' is derived from 'title'.*; {mend}"):
+            cluster.upload(model, **where)
+    good: Model = mended if "linear" in mend else trees.with_missing_as_zero()
+    assert cluster.upload(good, **where).parity.largest_difference <= 1e-5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -17,8 +18,10 @@ from owpc_ltr.engine.http.responses import hits_of
 from owpc_ltr.engine.search.request import rescore_clauses
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import Refused, UsageError
-from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.features.expressions import expression_variables
+from owpc_ltr.features.feature_set import DERIVED, FeatureSet
 from owpc_ltr.interop.client_scored import client_model, is_client_scored, joined_in
+from owpc_ltr.interop.engine_versions import XGBOOST, XGBOOST_RAW
 from owpc_ltr.interop.plain_engine.form import score_shift
 from owpc_ltr.interop.stored_model import StoredModel
 from owpc_ltr.models.parity_samples import packed, unpacked
@@ -44,7 +47,8 @@ class Parity:
     `absent_queries` none is.
 
     Both score the features as they are asked for now. Of a model that the client scores
-    (`scored_by`), the scores are those of the model that was read back from the store.
+    (`scored_by`), the scores are those of the model that was read back from the store. `cause` says
+    what is known to make an engine score these features otherwise, if anything is.
     """
 
     queries: int
@@ -59,10 +63,11 @@ class Parity:
     absent: int = 0
     absent_queries: int = 0
     scored_by: str = ENGINE
+    cause: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """The parity as JSON."""
-        return asdict(self)
+        return {key: part for key, part in asdict(self).items() if key != "cause" or part}
 
     def compared(self) -> str:
         """How many documents and queries were compared, and of how many."""
@@ -88,7 +93,7 @@ class Parity:
         where = f"document '{self.worst_document}' of query '{self.worst_query}'"
         by = f"by {self.largest_difference:.3g} on {where} ({tolerance:g} is allowed)"
         who = "the engine" if self.scored_by == ENGINE else "the model read back from the store"
-        return f"{who} scores differently: {by}"
+        return f"{who} scores differently: {by}{self.cause and f'; {self.cause}'}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +162,30 @@ def check_parity(
     _refuse_few(found, asked, share, index)
     parity = parity_of(answered, CLIENT if is_client_scored(stored) else ENGINE)
     absent, absent_queries = (asked[what] - found[what] for what in ("documents", "queries"))
-    return replace(parity, absent=absent, absent_queries=absent_queries), answered
+    cause = _derived_cause(stored, answered) if store.kind == "ltr-plugin" else ""
+    return replace(parity, absent=absent, absent_queries=absent_queries, cause=cause), answered
+
+
+def _derived_cause(stored: StoredModel, answered: Sequence[Answered]) -> str:
+    """What derives from a missing feature: the log counts that as 0, trees in an engine do not."""
+    if stored.type not in {XGBOOST, XGBOOST_RAW}:
+        return ""
+    names = stored.featureset.feature_names
+    rows = np.vstack([one.features for one in answered])
+    for column, feature in enumerate(stored.featureset.features):
+        if feature.template_language != DERIVED:
+            continue
+        for source in sorted(expression_variables(str(feature.template)) & set(names)):
+            unmatched = rows[np.isnan(rows[:, names.index(source)]), column]
+            if len(unmatched):
+                # A gap is scored as a 0 by trees that were trained so: where it is logged as one.
+                mend = "use a linear model" if unmatched.any() else "train with --missing zero"
+                return (
+                    f"'{feature.name}' is derived from '{source}', which some of the documents do "
+                    "not match: it is logged as for 0, and trees in the engine take it for "
+                    f"missing; {mend}, or leave it out"
+                )
+    return ""
 
 
 def _refuse_few(found: dict[str, int], asked: dict[str, int], share: float, index: str) -> None:

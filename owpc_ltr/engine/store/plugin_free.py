@@ -210,7 +210,8 @@ class PluginFreeStore:
         if compiled.derived:
             raise Refused(
                 f"feature '{compiled.derived[0].name}' is derived from others, which only the LTR "
-                "plugin can do inside a search: train without it, or use a cluster with the plugin"
+                "plugin can do inside a search: train without it, let the client score "
+                "(--client-scored), or use a cluster with the plugin"
             )
         return {part.name: part.query(given) for part in compiled.queries}
 

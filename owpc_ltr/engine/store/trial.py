@@ -8,16 +8,21 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.features.feature_set import DERIVED, FeatureSet
+from owpc_ltr.interop.engine_versions import XGBOOST, serving_profile
+
+if TYPE_CHECKING:
+    from owpc_ltr.engine.http.client import Engine
 
 _NO_JSON = re.compile(
     r"does not give JSON|as JSON: it must|unrecognized token|unexpected char", re.I
 )
 _OF_FEATURE = re.compile(r"feature '([^']+)'|feature \[([^\]]+)\]")
+_TOLD = 5
 _TEXTS = frozenset(("keywords", "query", "text", "q"))
 """Names of parameters that are text in every feature set."""
 
@@ -63,6 +68,27 @@ def put_tried(store: Store, featureset: FeatureSet, tried: TrialParams, *, repla
             f"{error}; {told} was tried as the text '{tried.text}': if it is a number or a list, "
             f"give a value to try with, --param {names[0]}=VALUE"
         ) from error
+
+
+def derived_cautions(engine: Engine, store: Store, featureset: FeatureSet) -> list[str]:
+    """What the derived features of a set mean for models, before anything is logged for one."""
+    derived = [f"'{f.name}'" for f in featureset.features if f.template_language == DERIVED]
+    if not derived:
+        return []
+    told = f"{', '.join(derived[:_TOLD])}{' …' if len(derived) > _TOLD else ''} (derived)"
+    if store.kind != "ltr-plugin":
+        return [
+            f"{told}: only the LTR plugin computes this inside a search, so that here the client "
+            "must score a model that uses it: upload it with --client-scored, or leave it out"
+        ]
+    about = engine.about()
+    if serving_profile(about.distribution, about.version).missing[XGBOOST] == "zero":
+        return []
+    return [
+        f"{told}: where a feature that it is derived from does not match, it is logged as for 0, "
+        "and trees in the engine take it for missing: train trees with --missing zero, and let it "
+        "be 0 there; linear models are not affected"
+    ]
 
 
 def _suspects(message: str, featureset: FeatureSet, tried: TrialParams) -> list[str]:
