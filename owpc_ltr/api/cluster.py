@@ -162,11 +162,12 @@ class Cluster(Explanations, LiveLists, Workbench):
         else:
             judged = judgments
         where = the_index(self.engine, index)
-        known = self.store.get_featureset(the_featureset(self.store, featureset))
+        store = self.holding_set(featureset).store
+        known = store.get_featureset(the_featureset(store, featureset))
         own = judged if parted is None else parted.own(judged)
         counted = _counted(progress or silent, own.n_judgments)
         report = log_features(
-            self.engine, self.store, known, judged, where, target,
+            self.engine, store, known, judged, where, target,
             source=source, options=logging, joined=tables_of(join), parted=parted, helpers=workers,
             progress=counted,
         )  # fmt: skip
@@ -252,9 +253,10 @@ class Cluster(Explanations, LiveLists, Workbench):
         path = Path(model) if isinstance(model, Path | str) else None
         ranker = load_model(path) if path is not None else model
         assert not isinstance(ranker, Path | str)  # noqa: S101 - told to the type checker
-        called = the_name(self.engine, self.store, name, path)
+        called = the_name(self.engine, self.stores, name, path)
+        store = self.holding(called).store
         wanted = ranker.record.get("featureset_hash")
-        trained_on = self.store.get_featureset(the_featureset(self.store, featureset, wanted))
+        trained_on = store.get_featureset(the_featureset(store, featureset, wanted))
         where = the_index(self.engine, index)
         if data is not None and (metric is None or live is not None):
             self._warn_of_judgments(data, trained_on, index, live)
@@ -278,7 +280,7 @@ class Cluster(Explanations, LiveLists, Workbench):
             )  # fmt: skip
         give_warnings(f"in training: {told}" for told in warnings_of(ranker.record))
         uploaded = upload(
-            self.engine, self.store, ranker, trained_on, where, called, tolerance,
+            self.engine, store, ranker, trained_on, where, called, tolerance,
             role=role, gate=gate, samples=samples, keep=keep, allow_slow=allow_slow,
             max_drift=max_drift, probe_share=probe_share, budget=Budget(budget, budgeted),
             client_scored=client_scored, tables=tables,
@@ -304,12 +306,13 @@ class Cluster(Explanations, LiveLists, Workbench):
         """
         from owpc_ltr.engine.deployment.drift import verify
 
-        model = self.models.resolve(the_name(self.engine, self.store, name))
+        called = the_name(self.engine, self.stores, name)
+        store, model = self.holding(called).store, self.models.resolve(called)
         tables = tables_of(join)
         limits = {
             "tolerance": tolerance, "feature_drift": feature_drift, "probe_share": probe_share
         }  # fmt: skip
-        return verify(self.engine, self.store, model, index, tables=tables, **limits)
+        return verify(self.engine, store, model, index, tables=tables, **limits)
 
     def _warn_of_judgments(
         self,

@@ -54,15 +54,18 @@ def the_featureset(store: Store, given: str | None, wanted_hash: str | None = No
         names = [name for name in names if store.get_featureset(name).hash == wanted_hash]
         if not names:
             raise UsageError(
-                "no feature set in the store is the one that the model was trained on: push it "
-                "again, or name another with --featureset"
+                f"no feature set in the {store.kind} store is the one that the model was trained "
+                "on: push it there, or name another with --featureset, or its store with "
+                "--store-kind"
             )
         return names[0]
-    return _only(names, "feature set", "--featureset", "the store")
+    return _only(names, "feature set", "--featureset", f"the {store.kind} store")
 
 
-def the_name(engine: Engine, store: Store, given: str | None, file: Path | None = None) -> str:
-    """The name given, that of the model's file, or the only one that the store has."""
+def the_name(
+    engine: Engine, stores: Sequence[Store], given: str | None, file: Path | None = None
+) -> str:
+    """The name given, that of the model's file, or the only one that the stores have."""
     from owpc_ltr.engine.deployment.aliases import Aliases
     from owpc_ltr.names import check_name
 
@@ -72,8 +75,8 @@ def the_name(engine: Engine, store: Store, given: str | None, file: Path | None 
         return given
     if file is not None:
         return check_name("model", file.name.removesuffix(".json"))
-    names = [alias.name for alias in Aliases(engine, store).all()]
-    return _only(names, "model", "--model NAME", engine.settings.url)
+    names = {alias.name: None for store in stores for alias in Aliases(engine, store).all()}
+    return _only(list(names), "model", "--model NAME", engine.settings.url)
 
 
 def _only(names: Sequence[str], what: str, option: str, where: str) -> str:

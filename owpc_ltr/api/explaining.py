@@ -107,9 +107,10 @@ class Explanations(Searches):
             raise UsageError("give one of model and reranker: a search is ranked by one")
         if index is not None:
             check_index(index)
-        name = ""
+        name, store = "", self.store
         if reranker is None:
-            name = self.models.resolve(the_name(self.engine, self.store, model))
+            called = the_name(self.engine, self.stores, model)
+            store, name = self.holding(called).store, self.models.resolve(called)
             where = self.index_of(name, index)
         else:
             where = the_index(self.engine, index)
@@ -118,8 +119,7 @@ class Explanations(Searches):
         if reranker is not None:
             called = f"the reranker {reranker.reranker}"
             return explain_reordered(self.engine, self.store, request, reranker, called, wanted)
-        stored = self.store.get_model(name)
-        return explain_search(self.engine, self.store, request, stored, wanted)
+        return explain_search(self.engine, store, request, store.get_model(name), wanted)
 
 
 def _query_of(data: RankingDataset | PartitionedDataset, query_id: str) -> RankingDataset:

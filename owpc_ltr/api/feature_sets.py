@@ -16,8 +16,15 @@ if TYPE_CHECKING:
 class FeatureSets:
     """The feature sets of a cluster's store."""
 
-    def __init__(self, engine: Engine, store: Callable[[], Store]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        store: Callable[[], Store],
+        holding: Callable[[str], Store] | None = None,
+    ) -> None:
+        """Use the cluster behind `engine`, and `store`; `holding` gives the store of a set."""
         self._engine, self._store = engine, store
+        self._holding = holding or (lambda _: store())
 
     def push(
         self,
@@ -69,7 +76,7 @@ class FeatureSets:
 
     def get(self, name: str) -> FeatureSet:
         """The feature set of this name; BadInput if there is none."""
-        return self._store().get_featureset(name)
+        return self._holding(name).get_featureset(name)
 
     def names(self) -> list[str]:
         """Their names, sorted."""
@@ -82,6 +89,7 @@ class FeatureSets:
         """
         from owpc_ltr.engine.deployment.featureset_use import refuse_in_use
 
+        store = self._holding(name)
         if not force:
-            refuse_in_use(self._engine, self._store(), name, "delete")
-        self._store().delete_featureset(name)
+            refuse_in_use(self._engine, store, name, "delete")
+        store.delete_featureset(name)

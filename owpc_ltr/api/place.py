@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from owpc_ltr.api.defaults import the_index
 
@@ -33,19 +33,56 @@ class Place:
 
         return choose_store(self.engine, self._store_kind, self._store_name)
 
+    @cached_property
+    def stores(self) -> tuple[Store, ...]:
+        """The store, and the plugin-free one of a cluster that has the LTR plugin.
+
+        What was uploaded before the plugin was installed is in the second. Where a kind was asked
+        for, there is only that.
+        """
+        from owpc_ltr.engine.store.plugin_free import PluginFreeStore
+
+        if self._store_kind is not None or self.store.kind == PluginFreeStore.kind:
+            return (self.store,)
+        return self.store, PluginFreeStore(self.engine, self._store_name)
+
+    def holding(self, model: str | None) -> Self:
+        """This place with the store that an uploaded model, or the alias of one, is in."""
+        from owpc_ltr.engine.deployment.aliases import holds
+
+        return self._with(lambda store: model is not None and holds(self.engine, store, model))
+
+    def holding_set(self, featureset: str | None) -> Self:
+        """This place with the store that a feature set is in; None for any."""
+
+        def has(store: Store) -> bool:
+            names = store.list_featuresets()
+            return bool(names) if featureset is None else featureset in names
+
+        return self._with(has)
+
+    def _with(self, has: Callable[[Store], bool]) -> Self:
+        if len(self.stores) == 1 or has(self.store) or not has(self.stores[1]):
+            return self
+        return type(self)(self.engine, self.stores[1].kind, self._store_name)
+
     @property
     def featuresets(self) -> FeatureSets:
         """The feature sets of the store: push, get, list, delete."""
         from owpc_ltr.api.feature_sets import FeatureSets
 
-        return FeatureSets(self.engine, lambda: self.store)
+        return FeatureSets(
+            self.engine, lambda: self.store, lambda name: self.holding_set(name).store
+        )
 
     @property
     def models(self) -> UploadedModels:
         """The models of the store and their names: list, show, promote, roll back, delete."""
         from owpc_ltr.api.uploaded_models import UploadedModels
 
-        return UploadedModels(self.engine, lambda: self.store)
+        return UploadedModels(
+            self.engine, lambda: self.store, lambda name: self.holding(name).store
+        )
 
     def template(
         self, index: str, query: Mapping[str, Any] | Path | str | None

@@ -73,8 +73,8 @@ class PoolRankers:
             else:
                 name = place.models.resolve(str(ranker))
                 certificate = place.models.certificate(name)
-                stored, interval = place.store.get_model(name), place.models.interval(name)
-                serve = with_stored(place.engine, place.store, stored, interval, tables)
+                own, interval = place.models.store_of(str(ranker)), place.models.interval(name)
+                serve = with_stored(place.engine, own, own.get_model(name), interval, tables)
                 found.ways.append((serve, template))
                 found.records[name] = certificate.record if certificate else {}
         return found

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.search.compare import BeforeAndAfter
     from owpc_ltr.engine.search.profile import Profile
     from owpc_ltr.engine.search.request import SearchRequest
+    from owpc_ltr.engine.store.base import Store
     from owpc_ltr.features.feature_set import FeatureSet
     from owpc_ltr.interop.stored_model import StoredModel
     from owpc_ltr.models.reordering import ReorderingModel
@@ -89,12 +90,13 @@ class Searches(Place):
                 title=title, deadline=deadline, tables=tables_of(join),
             )  # fmt: skip
             return replace(found, index=request.index)
-        name = self.models.resolve(the_name(self.engine, self.store, model))
+        called = the_name(self.engine, self.stores, model)
+        here, name = self.holding(called), self.models.resolve(called)
         where = self.index_of(name, index)
-        stored = self.store.get_model(name)
+        stored = here.store.get_model(name)
         tables = tables_of(join)
         request = self.request(keywords, index=where, **asked)
-        found = search(self.engine, self.store, request, stored, title=title, tables=tables)
+        found = search(self.engine, here.store, request, stored, title=title, tables=tables)
         return replace(found, index=where, model=name)
 
     def rescore_body(
@@ -119,7 +121,8 @@ class Searches(Place):
 
         if index is not None:
             check_index(index)
-        name = self.models.resolve(the_name(self.engine, self.store, model))
+        called = the_name(self.engine, self.stores, model)
+        here, name = self.holding(called), self.models.resolve(called)
         request = self.request(keywords, index=self.index_of(name, index), **asked)
         interval = self.models.interval(name)
         if not math.isfinite(interval.low):
@@ -128,14 +131,14 @@ class Searches(Place):
                 f"nothing is known of the scores of '{name}': documents beyond the window of "
                 f"{window} may pass those within it; upload it again to be safe"
             ])  # fmt: skip
-        stored = self.store.get_model(name)
+        stored = here.store.get_model(name)
         shift = score_shift(stored)
         if shift:
             give_warnings([
                 f"scores of '{name}' in the engine are the model's plus {shift:.6g}, so that none "
                 "is negative: the order is the model's"
             ])  # fmt: skip
-        return request_body(self.store, stored, request, interval)
+        return request_body(here.store, stored, request, interval)
 
     def profile(
         self,
@@ -172,25 +175,25 @@ class Searches(Place):
             raise UsageError("there is no query to profile with: give --keywords or --queries")
         if model is None and featureset is None:
             raise UsageError("say what to profile: --featureset, or --model, which has its own set")
-        with self._profiled(model, featureset, index) as (where, known, stored):
+        with self._profiled(model, featureset, index) as (store, where, known, stored):
             return profile(
-                self.engine, self.store, where, self.template(where, query)[0], known, stored,
+                self.engine, store, where, self.template(where, query)[0], known, stored,
                 typed, repeat=repeat, window=window, seed=seed, progress=progress or silent,
             )  # fmt: skip
 
     @contextmanager
     def _profiled(
         self, model: Model | Path | str | None, featureset: str | None, index: str | None
-    ) -> Iterator[tuple[str, FeatureSet, StoredModel | None]]:
-        """The index, the feature set, and the model where there is one, stored or on trial."""
+    ) -> Iterator[tuple[Store, str, FeatureSet, StoredModel | None]]:
+        """The store, the index, the set, and the model where there is one, stored or on trial."""
         from owpc_ltr.api.defaults import the_featureset
         from owpc_ltr.engine.deployment.trial import exported, searchable
         from owpc_ltr.errors import UsageError
         from owpc_ltr.models.linear import load_model
 
         if model is None:
-            where = the_index(self.engine, index)
-            yield where, self.store.get_featureset(str(featureset)), None
+            store, where = self.holding_set(featureset).store, the_index(self.engine, index)
+            yield store, where, store.get_featureset(str(featureset)), None
             return
         if not isinstance(model, str) or Path(model).is_file():
             ranker = load_model(Path(model)) if isinstance(model, Path | str) else model
@@ -198,13 +201,13 @@ class Searches(Place):
             own = self.store.get_featureset(the_featureset(self.store, featureset, wanted))
             where = the_index(self.engine, index)
             with searchable(self.store, exported(self.engine, self.store, ranker, own)) as kept:
-                yield where, own, kept
+                yield self.store, where, own, kept
             return
-        name = self.models.resolve(model)
-        stored = self.store.get_model(name)
+        store, name = self.holding(model).store, self.models.resolve(model)
+        stored = store.get_model(name)
         if featureset not in {None, stored.featureset.name}:
             raise UsageError(
                 f"the model '{model}' has the feature set '{stored.featureset.name}', not "
                 f"'{featureset}': leave --featureset out"
             )
-        yield self.index_of(name, index), stored.featureset, stored
+        yield store, self.index_of(name, index), stored.featureset, stored

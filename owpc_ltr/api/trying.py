@@ -31,6 +31,7 @@ def trying(
 ) -> Iterator[Tried]:
     """A model that serves searches: one of the cluster by its name, or another on trial."""
     if isinstance(model, str) and not Path(model).is_file():
+        place = place.holding(model)
         name = place.models.resolve(model)
         stored, certificate = place.store.get_model(name), place.models.certificate(name)
         known = (certificate.record, certificate.interval) if certificate else ({}, None)

@@ -16,8 +16,15 @@ if TYPE_CHECKING:
 class UploadedModels:
     """The models of a cluster's store, and the aliases that point to them."""
 
-    def __init__(self, engine: Engine, store: Callable[[], Store]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        store: Callable[[], Store],
+        holding: Callable[[str], Store] | None = None,
+    ) -> None:
+        """Use the cluster behind `engine`, and `store`; `holding` gives the store of a model."""
         self._engine, self._store = engine, store
+        self._holding = holding or (lambda _: store())
 
     def aliases(self, *, everywhere: bool = False) -> list[Alias]:
         """The names that applications use, and the models that they point to.
@@ -26,7 +33,7 @@ class UploadedModels:
         """
         from owpc_ltr.engine.deployment.aliases import all_aliases
 
-        return all_aliases(self._engine) if everywhere else self._aliases.all()
+        return all_aliases(self._engine) if everywhere else self._aliases(self._store()).all()
 
     def names(self) -> list[str]:
         """Every model of the store, by its immutable name."""
@@ -40,12 +47,18 @@ class UploadedModels:
 
     def resolve(self, name: str) -> str:
         """The model that NAME, NAME:challenger, NAME-HASH or NAME@HASH is."""
-        model = self._aliases.resolve(name)
-        return self._certificates.called(model) if model == name else model
+        store = self._holding(name)
+        model = self._aliases(store).resolve(name)
+        return self._certificates(store).called(model) if model == name else model
+
+    def store_of(self, name: str) -> Store:
+        """The store that a model, or the alias of one, is in."""
+        return self._holding(name)
 
     def certificate(self, name: str) -> Certificate | None:
         """What is known of a model but its content; None where it was never proved."""
-        return self._certificates.find(self.resolve(name), whole=False)
+        found = self._certificates(self._holding(name))
+        return found.find(self.resolve(name), whole=False)
 
     def interval(self, name: str) -> ScoreInterval:
         """Between which numbers a model's scores lie, as its certificate says."""
@@ -56,7 +69,7 @@ class UploadedModels:
 
     def show(self, name: str) -> Certificate:
         """Where a model comes from and what was proven of it. BadInput if it has no certificate."""
-        return self._certificates.get(self.resolve(name))
+        return self._certificates(self._holding(name)).get(self.resolve(name))
 
     def facts(self, name: str) -> dict[str, Any]:
         """The same in few words, a fact a line."""
@@ -83,30 +96,37 @@ class UploadedModels:
         """
         from owpc_ltr.engine.deployment.promote import promote
 
-        return promote(self._engine, self._store(), name)
+        return promote(self._engine, self._holding(name), name)
 
     def rollback(self, name: str) -> Alias:
         """Let NAME point again to the model before."""
-        return self._aliases.roll_back(name)
+        return self._aliases(self._holding(name)).roll_back(name)
 
     def serving_mode(self, name: str) -> str:
         """Who scores with a model: `engine` or `client`."""
         from owpc_ltr.interop.client_scored import is_client_scored
 
-        stored = self._store().get_model(self.resolve(name))
+        stored = self._holding(name).get_model(self.resolve(name))
         return "client" if is_client_scored(stored) else "engine"
 
     def prune(self, names: Sequence[str]) -> None:
         """Remove these models and their certificates, or none if an alias points to one of them."""
         from owpc_ltr.engine.deployment.prune import prune
 
-        prune(self._engine, self._store(), [self._certificates.called(name) for name in names])
+        by_store: dict[str, tuple[Store, list[str]]] = {}
+        for name in names:
+            store = self._holding(name)
+            called = self._certificates(store).called(name)
+            by_store.setdefault(store.kind, (store, []))[1].append(called)
+        for store, own in by_store.values():
+            prune(self._engine, store, own)
 
     def deletable(self, name: str) -> list[str]:
         """What `delete` would remove."""
         from owpc_ltr.engine.deployment.prune import doomed
 
-        return doomed(self._engine, self._store(), self._certificates.called(name))
+        store = self._holding(name)
+        return doomed(self._engine, store, self._certificates(store).called(name))
 
     def delete(self, name: str) -> list[str]:
         """Remove the model NAME-HASH, or NAME and all of its models; what was removed.
@@ -115,16 +135,15 @@ class UploadedModels:
         """
         from owpc_ltr.engine.deployment.prune import delete
 
-        return delete(self._engine, self._store(), self._certificates.called(name))
+        store = self._holding(name)
+        return delete(self._engine, store, self._certificates(store).called(name))
 
-    @property
-    def _aliases(self) -> Aliases:
+    def _aliases(self, store: Store) -> Aliases:
         from owpc_ltr.engine.deployment.aliases import Aliases
 
-        return Aliases(self._engine, self._store())
+        return Aliases(self._engine, store)
 
-    @property
-    def _certificates(self) -> Certificates:
+    def _certificates(self, store: Store) -> Certificates:
         from owpc_ltr.engine.deployment.certificates import Certificates
 
-        return Certificates(self._engine, self._store())
+        return Certificates(self._engine, store)

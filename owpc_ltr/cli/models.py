@@ -214,7 +214,7 @@ def _print_aliases(aliases: Sequence[Alias]) -> None:
     rows = [
         (
             p.name,
-            p.store or "default",
+            f"{p.store or 'default'} ({p.store_kind})" if p.store_kind else p.store or "default",
             p.current,
             ", ".join(reversed(p.previous)) or "–",
             p.challenger or "–",

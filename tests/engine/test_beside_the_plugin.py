@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import owpc_ltr as ltr
 from owpc_ltr.api.cluster import Cluster
 from owpc_ltr.engine.deployment.prune import prunable
 from owpc_ltr.engine.deployment.trial import searchable
-from owpc_ltr.errors import OwpcLtrWarning, Refused
+from owpc_ltr.errors import BadInput, OwpcLtrWarning, Refused, UsageError
 from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
 from owpc_ltr.interop.export import export_linear
 from owpc_ltr.models.forest import Forest
@@ -147,3 +148,50 @@ def test_trees_that_the_engine_scores_otherwise_for_a_derived_feature_are_told_w
             cluster.upload(model, **where)
     good: Model = mended if "linear" in mend else trees.with_missing_as_zero()
     assert cluster.upload(good, **where).parity.largest_difference <= 1e-5
+
+
+@pytest.mark.filterwarnings("ignore:no document has a value")
+@pytest.mark.parametrize("named", [True, False])
+def test_a_cluster_that_gains_the_plugin_keeps_its_models(
+    named: bool, plugin_node: tuple[str, ScriptedPlugin], tmp_path: Path
+) -> None:
+    """Nothing says which store is meant: what was there before is used where it is."""
+    url, plugin = plugin_node
+    with small_cluster(url) as small:
+        plugin.runs = False
+        own = small.name.removeprefix("m-") if named else None
+        before = ltr.connect(url, store=own)
+        before.featuresets.push(FEATURESET, index=small.index, params={"keywords": "alpha"})
+        for weights in ((1.0, 1.0, 1.0), (1.0, 0.5, -0.2)):
+            before.upload(linear(weights), small.name, index=small.index, featureset="small")
+        found = before.search("alpha beta", model=small.name)
+
+        plugin.runs = True
+        now = ltr.connect(url, store=own)
+        assert now.store.kind == "ltr-plugin"
+        assert now.search("alpha beta", model=small.name).after == found.after
+        immutable = now.models.resolve(small.name)
+        assert now.search("alpha beta", model=immutable).after == found.after
+        body = now.rescore_body("alpha", model=small.name)
+        assert "sltr" not in str(body)
+        assert now.verify(small.name).drift == ()
+        assert now.models.show(small.name).model == immutable
+        assert now.explain("alpha beta", model=small.name).hits
+        assert now.profile(["alpha"], model=small.name, repeat=2).store_kind == "plugin-free"
+        assert now.featuresets.get("small").hash == FEATURESET.hash
+        (tmp_path / "judged.csv").write_text("query,docid,rating\nalpha,d1,1\nalpha,d2,0\n")
+        now.log_features(
+            tmp_path / "judged.csv", tmp_path / "data.parquet", featureset="small",
+            index=small.index,
+        )  # fmt: skip
+        assert now.models.rollback(small.name).current != immutable
+        assert now.models.promote(immutable).current == immutable
+        again = now.upload(linear((2.0, 1.0, 1.0)), small.name, index=small.index)
+        assert again.store_kind == "plugin-free"
+        assert now.models.delete(small.name)
+        assert plugin.stores == {}
+        with pytest.raises(BadInput, match=f"no model '{small.name}' in .*ltr"):
+            now.search("alpha", model=small.name, index=small.index)
+        with pytest.raises(UsageError, match="in the ltr-plugin store .*--store-kind"):
+            now.upload(linear(), small.name, index=small.index)
+        now.featuresets.delete("small")

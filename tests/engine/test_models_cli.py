@@ -144,7 +144,8 @@ def test_models_are_listed_with_their_stores_and_go_forward_again(run: Run, smal
     (alias,) = listed["aliases"]
     assert (alias["store"], len(alias["previous"])) == (small.store.name, 1)
     _, out, _ = run("models", "list")
-    assert re.search(rf"^{small.name} +{small.store.name} +{alias['current']} ", out, re.MULTILINE)
+    place = rf"{small.store.name} \(plugin-free\)"
+    assert re.search(rf"^{small.name} +{place} +{alias['current']} ", out, re.MULTILINE)
     assert out.endswith(f"unused: '{listed['unused'][0]}'\n")
     _, out, _ = run("models", "rollback", small.name)
     words = out.splitlines()[2].removeprefix("forward again: owpc-ltr ").split()

@@ -33,7 +33,7 @@ from owpc_ltr.engine.http.responses import (
 )
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused
-from owpc_ltr.names import check_name
+from owpc_ltr.names import check_name, immutable, split_immutable
 
 __all__ = ["CHALLENGER", "CHAMPION", "INDEX", "KEPT", "ROLES", "Alias", "Aliases", "all_aliases"]
 
@@ -178,9 +178,10 @@ class Aliases:
         return found
 
     def _unknown(self, name: str) -> BadInput:
-        place = f"the store '{self._store}' of " if self._store else ""
+        own = f" '{self._store}'" if self._store else ""
         return BadInput(
-            f"there is no model '{name}' in {place}{self._engine.settings.url}: upload it first"
+            f"there is no model '{name}' in the {self._kind} store{own} of "
+            f"{self._engine.settings.url}: upload it first, or name its store (models list)"
         )
 
     def _path(self, name: str) -> str:
@@ -291,6 +292,23 @@ class Aliases:
             **({"challenger": alias.challenger} if alias.challenger else {}),
             "keep": alias.keep,
         }
+
+
+def holds(engine: Engine, store: Store, name: str) -> bool:
+    """Whether a store has the model, or the alias, of this name: NAME, NAME:challenger, NAME-HASH.
+
+    An alias from before aliases belonged to stores is where its model is.
+    """
+    own = name.partition(":")[0]
+    alias = Aliases(engine, store).find(own)
+    if alias is not None and alias.store_kind is not None:
+        return True
+    parts = split_immutable(own)
+    names = {own} if alias is None else {alias.current}
+    names |= {immutable(*parts)} if parts else set()
+    if alias is None and parts is None:
+        return False
+    return not names.isdisjoint(store.list_models())
 
 
 def all_aliases(engine: Engine) -> list[Alias]:
