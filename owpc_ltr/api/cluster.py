@@ -197,7 +197,7 @@ class Cluster(Explanations, LiveLists, Workbench):
         accept_unproven: str | None = None,
         max_drift: float = 0.25,
         probe_share: float = 0.5,
-        budget: float = 10.0,
+        budget: float | None = None,
         client_scored: bool = False,
         join: Any = None,
         plugins: Sequence[Path | str] = (),
@@ -215,8 +215,9 @@ class Cluster(Explanations, LiveLists, Workbench):
         the deployment record.
         `keep` is how many earlier models the name can go back
         to (5 at first); `allow_slow` takes a model that the engine's cache has no room for. Without
-        the LTR plugin, trees run inside the engine where they fit and add no more than `budget`
-        milliseconds to a search, measured on the index; else the client scores them. With
+        the LTR plugin, trees run inside the engine where they fit and ask no more than 64 feature
+        queries and tables; with a `budget`, where they add no more than so many milliseconds to a
+        search, measured on the index now. Else the client scores them. With
         `client_scored` the client scores whatever it is: also a model of features that are in no
         index, which searches then look up in tables; `join` has such tables, as for `log_features`,
         to prove that. `plugins` are files in which the metric may be.

@@ -125,12 +125,13 @@ class Keeping:
         typer.Option("--allow-slow", help="Upload it although every search must compile it anew."),
     ] = False
     budget: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="Without the LTR plugin, trees run inside the engine where they add no more than "
-            "this to a search; else the client scores them. 0: the client always."
+            help="Without the LTR plugin, trees of at most 64 tables and feature queries run "
+            "inside the engine, larger ones on the client. With a time as 10ms: those that add no "
+            "more than this to a search, measured now. 0 = always score on the client."
         ),
-    ] = "10ms"
+    ] = None
     client_scored: Annotated[
         bool,
         typer.Option(
@@ -141,8 +142,10 @@ class Keeping:
     ] = False
 
     @property
-    def milliseconds(self) -> float:
+    def milliseconds(self) -> float | None:
         """The budget in milliseconds. Raises UsageError for what is no time."""
+        if self.budget is None:
+            return None
         match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s)?", self.budget.strip())
         if match is None:
             raise UsageError(f"--budget is a time as 10ms or 0.5s, not '{self.budget[:40]}'")

@@ -192,6 +192,6 @@ def test_a_cluster_that_gains_the_plugin_keeps_its_models(
         assert plugin.stores == {}
         with pytest.raises(BadInput, match=f"no model '{small.name}' in .*ltr"):
             now.search("alpha", model=small.name, index=small.index)
-        with pytest.raises(UsageError, match="in the ltr-plugin store .*--store-kind"):
+        with pytest.raises(UsageError, match=r"in the ltr-plugin store .*--store-kind"):
             now.upload(linear(), small.name, index=small.index)
         now.featuresets.delete("small")

@@ -187,7 +187,10 @@ def test_each_recorded_model_scores_as_it_is_emulated_and_as_it_was_recorded(
         emulated = emulate(stored, live.features(stored.featureset), live.profile)
         assert scores.tolist() == emulated.tolist(), each.number
         before = recorded.get(each.number)
-        if before and same_version:
+        # The recorded plugin is a snapshot after 3.8.0, which knows a key that 3.8.0 itself
+        # reads past in a raw model.
+        snapshot_only = "missing_as_zero" in json.dumps(stored.definition)
+        if before and same_version and (live.profile.missing_as_zero or not snapshot_only):
             known = [before[document] for document in live.documents]
             assert scores == pytest.approx(known, rel=1e-6, abs=1e-6), each.number
             compared += 1

@@ -19,6 +19,7 @@ from owpc_ltr.engine.deployment.prune import prunable, prune
 from owpc_ltr.engine.deployment.store_form import Budget
 from owpc_ltr.engine.deployment.trial import on_trial
 from owpc_ltr.engine.deployment.upload import Uploaded, upload
+from owpc_ltr.engine.http.client import Engine, EngineRefusal
 from owpc_ltr.engine.search.compare import search
 from owpc_ltr.engine.search.profile import profile
 from owpc_ltr.engine.search.request import SearchRequest
@@ -95,7 +96,7 @@ def test_beyond_the_budget_the_client_scores_them(
 ) -> None:
     for added, scored_by in ((14.2, "client"), (9.9, "engine")):
         monkeypatch.setattr(store_form, "added_milliseconds", lambda *_, _of=added, **__: _of)
-        done = put(small, trees(small, base=added), budget=Budget())
+        done = put(small, trees(small, base=added), budget=Budget(10.0))
         assert done.parity.scored_by == scored_by
         assert f"{added:+.1f} ms" in told(done)
         assert done.form is not None
@@ -105,6 +106,46 @@ def test_beyond_the_budget_the_client_scores_them(
             "added_ms": added,
             "budget_ms": 10.0,
         }
+
+
+def test_without_a_measurement_the_same_model_is_always_served_alike(
+    small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the node is busy with: the size of the model decides, and is said."""
+    monkeypatch.setattr(store_form, "added_milliseconds", lambda *_, **__: pytest.fail("timed"))
+    model = trees(small)
+    first = put(small, model, budget=Budget())
+    assert first.parity.scored_by == "engine"
+    assert "at most 64 feature queries and 64 tables" in told(first)
+    monkeypatch.setattr(store_form, "MOST_TABLES", 0)
+    second = put(small, model, budget=Budget())
+    assert second.parity.scored_by == "client"
+    assert "--budget 10ms measures it" in told(second)
+
+
+@dataclass
+class Scriptless:
+    """An engine that allows no inline scripts."""
+
+    engine: Engine
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)
+
+    def request(self, method: str, path: str, **given: Any) -> Any:
+        if "script_score" in json.dumps(given.get("body")):
+            why = "cannot execute [inline] scripts"
+            raise EngineRefusal(f"{method} {path}", 400, "illegal_argument_exception", why)
+        return self.engine.request(method, path, **given)
+
+
+@pytest.mark.parametrize("budget", [Budget(), PATIENT])
+def test_where_no_scripts_are_allowed_the_client_scores(small: Small, budget: Budget) -> None:
+    model, engine = trees(small), cast(Engine, Scriptless(small.engine))
+    store = small.store_through(engine)
+    done = upload(engine, store, model, FEATURESET, small.index, small.name, budget=budget)
+    assert done.parity.scored_by == "client"
+    assert "cannot execute [inline] scripts" in told(done)
 
 
 def test_a_model_that_is_there_already_keeps_its_form_without_being_timed(small: Small) -> None:

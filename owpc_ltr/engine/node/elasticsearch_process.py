@@ -7,6 +7,10 @@ from pathlib import Path
 from owpc_ltr.engine.node.java import Java
 
 MAIN_CLASS = "org.elasticsearch.launcher.CliToolLauncher"
+SERVER_LAUNCHER = "lib/tools/server-launcher"
+"""Where later releases (9.5 has it) keep a launcher for the server alone: of these, the command
+line tools' launcher only prints how the server is to be started."""
+SERVER_CLASS = "org.elasticsearch.server.launcher.ServerLauncher"
 
 
 def jvm_options(heap: str, collector: str, folder: Path) -> str:
@@ -24,15 +28,16 @@ def jvm_options(heap: str, collector: str, folder: Path) -> str:
 
 
 def elasticsearch_command(java: Java, home: Path, folder: Path, token: str) -> list[str]:
-    """The launcher's command line, as bin/elasticsearch would give it.
+    """The launcher's command line, as bin/elasticsearch of this version would give it.
 
     The server speaks with it over a pipe: it ends when the launcher does, however that ends.
     """
+    small = ["-Xms4m", "-Xmx64m", "-XX:+UseSerialGC", f"-Dowpc_ltr.node={token}"]
+    if (home / SERVER_LAUNCHER).is_dir():
+        return [str(java.program), *small, "-cp", f"{home / SERVER_LAUNCHER}/*", SERVER_CLASS]
     return [
         str(java.program),
-        "-Xms4m",
-        "-Xmx64m",
-        "-XX:+UseSerialGC",
+        *small,
         "-Dcli.name=server",
         f"-Dcli.script={home}/bin/elasticsearch",
         "-Dcli.libs=lib/tools/server-cli",
@@ -40,8 +45,20 @@ def elasticsearch_command(java: Java, home: Path, folder: Path, token: str) -> l
         f"-Des.path.conf={folder}/config",
         "-Des.distribution.type=zip",
         "-Des.java.type=owpc-ltr",
-        f"-Dowpc_ltr.node={token}",
         "-cp",
         f"{home}/lib/*:{home}/lib/cli-launcher/*",
         MAIN_CLASS,
     ]
+
+
+def elasticsearch_environment(java: Java, home: Path, folder: Path) -> dict[str, str]:
+    """What bin/elasticsearch exports; releases without a launcher of their own do not read it."""
+    return {
+        "JAVA": str(java.program),
+        "JAVA_TYPE": "ES_JAVA_HOME",
+        "ES_JAVA_HOME": str(java.program.parent.parent),
+        "ES_HOME": str(home),
+        "ES_PATH_CONF": str(folder / "config"),
+        "ES_DISTRIBUTION_TYPE": "zip",
+        "CLI_JAVA_OPTS": "-Xms4m -Xmx64m -XX:+UseSerialGC",
+    }

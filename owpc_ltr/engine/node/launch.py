@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from owpc_ltr.engine.node.account import Account, give
@@ -143,13 +143,21 @@ def command(node: LocalNode, java: Java, home: Path, folder: Path, token: str) -
 
 
 def launch(
-    line: Sequence[str], folder: Path, account: Account | None, start_in: Path | None = None
+    line: Sequence[str],
+    folder: Path,
+    account: Account | None,
+    start_in: Path | None = None,
+    more: Mapping[str, str] | None = None,
 ) -> int:
-    """Start the process, detached from this one; its pid. Its output goes to the log."""
+    """Start the process, detached from this one; its pid. Its output goes to the log.
+
+    `more` is what its environment has besides.
+    """
     identity = {"user": account.uid, "group": account.gid, "extra_groups": []} if account else {}
     # Nothing is inherited: secrets of this shell, or JAVA_TOOL_OPTIONS, have no business there.
     environment = {"LANG": "C.UTF-8", "PATH": "/usr/bin:/bin", "HOME": str(folder)}
     environment |= {"ES_TMPDIR": str(folder / "tmp"), "LIBFFI_TMPDIR": str(folder / "tmp")}
+    environment |= more or {}
     # Never through a link: the folder belongs to the node's account, and we may be root.
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     with os.fdopen(os.open(folder / "logs" / "node.log", flags, 0o640), "wb") as log:

@@ -13,6 +13,7 @@ from pathlib import Path
 from owpc_ltr.engine.node import probe
 from owpc_ltr.engine.node.account import Account
 from owpc_ltr.engine.node.config import LocalNode
+from owpc_ltr.engine.node.elasticsearch_process import elasticsearch_environment
 from owpc_ltr.engine.node.ending import end
 from owpc_ltr.engine.node.homes import provide_home
 from owpc_ltr.engine.node.identity import created, live_process
@@ -105,9 +106,11 @@ def _launch(
     with writing_to(seat.folder, "--data" if node.folder else "OWPC_LTR_HOME"):
         prepare_folder(own, seat.folder, account, seats)
         # Elasticsearch looks for its modules where it starts.
-        start_in = home if node.engine == ELASTICSEARCH else None
+        is_elastic = node.engine == ELASTICSEARCH
+        start_in = home if is_elastic else None
+        more = elasticsearch_environment(java, home, seat.folder) if is_elastic else None
         line = command(own, java, home, seat.folder, token)
-        return launch(line, seat.folder, account, start_in)
+        return launch(line, seat.folder, account, start_in, more)
 
 
 def _record(

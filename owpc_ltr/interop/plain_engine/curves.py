@@ -76,6 +76,11 @@ class PlainCurves:
         parts = [curve.query(queries[curve.feature]) for curve in self.curves]
         return summed([*parts, lowest(LOWEST_RESCORED)])
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """The feature queries, and a table for each."""
+        return len(self.curves), len(self.curves)
+
     def in_words(self) -> str:
         """How the engine comes by its scores."""
         return f"{len(self.curves)} curves of one feature each"

@@ -46,6 +46,11 @@ class PlainForm(Protocol):
         """What the engine gives for each row, rounded to float32 where it rounds."""
         ...
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """What an engine's work grows with: the feature queries that it asks, and the tables."""
+        ...
+
     def in_words(self) -> str:
         """How the engine comes by its scores."""
         ...

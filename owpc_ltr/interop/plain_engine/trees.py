@@ -143,7 +143,7 @@ class PlainTrees:
     @property
     def interval(self) -> ScoreInterval:
         """Between which numbers the engine's scores lie, for every document."""
-        tables = sum(block.table_count for block in self.blocks)
+        _, tables = self.size
         top = self.unit * LARGEST_VALUE * tables if self.link == "identity" else 1.0
         return ScoreInterval(LOWEST_RESCORED, LOWEST_RESCORED + top, proven=True)
 
@@ -160,10 +160,15 @@ class PlainTrees:
             whole if own else scripted(whole, LOGISTIC, floor=LOWEST_RESCORED, middle=self.middle)
         )
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """The feature queries of all blocks, and their tables."""
+        asked = sum(len(block.features) for block in self.blocks)
+        return asked, sum(block.table_count for block in self.blocks)
+
     def in_words(self) -> str:
         """How the engine comes by its scores."""
-        tables = sum(block.table_count for block in self.blocks)
-        asked = sum(len(block.features) for block in self.blocks)
+        asked, tables = self.size
         return f"{tables} tables of up to three features, {asked} feature queries"
 
     def score(self, feature_names: Sequence[str], features: Matrix) -> Vector:
