@@ -13,15 +13,23 @@ import pytest
 from owpc_ltr.engine.node import LocalNode
 from owpc_ltr.engine.node.assembly import assemble, download
 from owpc_ltr.engine.node.elasticsearch_home import distribution
+from owpc_ltr.engine.node.elasticsearch_process import elasticsearch_environment
 from owpc_ltr.engine.node.java import choose_java
-from owpc_ltr.engine.node.launch import command, decisive_line, prepare_folder, settings
+from owpc_ltr.engine.node.launch import (
+    advice,
+    command,
+    decisive_line,
+    prepare_folder,
+    settings,
+)
 from owpc_ltr.engine.node.layout import BOOTSTRAP, BOOTSTRAP_ELSE, CLASSLOADER, MODULES, SERVER
+from owpc_ltr.engine.node.lifecycle import _usual_folder
 from owpc_ltr.engine.node.manifest import Manifest
 from owpc_ltr.engine.node.maven import Jar, Maven, NotPublished
 from owpc_ltr.engine.node.opensearch_home import opensearch_parts
-from owpc_ltr.engine.node.places import make_folder
+from owpc_ltr.engine.node.places import Places, make_folder
 from owpc_ltr.engine.node.record import Record, read_record, record_file
-from owpc_ltr.engine.node.release import ELASTICSEARCH, Release, usual_release
+from owpc_ltr.engine.node.release import ELASTICSEARCH, OPENSEARCH, Release, usual_release
 from owpc_ltr.engine.node.report import Silent
 from owpc_ltr.errors import BadInput, EngineUnavailable, UsageError
 from tests.engine.test_node_maven import Remote, local, remote  # noqa: F401
@@ -274,6 +282,50 @@ def test_a_module_that_the_java_lacks_is_what_the_log_says(tmp_path: Path) -> No
         "ERROR: Elasticsearch died while starting up\n"
     )
     assert "Module jdk.jlink not found" in decisive_line(log)
+    assert advice(decisive_line(log)).endswith("name a whole JDK with --java")
+
+
+def test_data_that_a_later_version_upgraded_is_what_the_log_says(tmp_path: Path) -> None:
+    """As Elasticsearch 8.19.4 ends on the data of 9.2.0."""
+    log = tmp_path / "node.log"
+    log.write_text(
+        "[ERROR][o.e.b.Elasticsearch] fatal exception while booting Elasticsearch\n"
+        "java.lang.IllegalStateException: cannot downgrade a node from version [9.2.0] to version "
+        "[8.19.4]\nERROR: Elasticsearch died while starting up\n"
+    )
+    assert "--data" in advice(decisive_line(log))
+
+
+def test_each_version_has_a_data_folder_of_its_own(tmp_path: Path) -> None:
+    places = Places(tmp_path / "cache", tmp_path / "state")
+    nodes = [
+        LocalNode(port=9777, engine=engine, version=version, nodes=count)
+        for engine, versions in (
+            (OPENSEARCH, ("3.8.0", "2.19.6")),
+            (ELASTICSEARCH, ("9.2.0", "8.19.4", "9.5.3")),
+        )
+        for version in versions
+        for count in (1, 3)
+    ]
+    folders = {_usual_folder(node, places).name for node in nodes}
+    assert len(folders) == len(nodes)
+    assert {"9777", "9777-elasticsearch", "9777-elasticsearch-8.19.4"} <= folders
+
+
+def test_a_release_with_a_launcher_of_its_own_is_started_by_it(tmp_path: Path) -> None:
+    """The tools' launcher of 9.5 only prints how the server is to be started, and ends."""
+    node, home, data = LocalNode(engine=ELASTICSEARCH, version="9.5.3"), tmp_path / "h", tmp_path
+    banner = fake_java(tmp_path, 'openjdk version "25.0.1" 2025-10-01')
+    java = choose_java(banner, None, tmp_path, Silent(), {})
+    assert command(node, java, home, data, "t")[-1].endswith("CliToolLauncher")
+    (home / "lib" / "tools" / "server-launcher").mkdir(parents=True)
+    line = command(node, java, home, data, "t")
+    assert line[-1] == "org.elasticsearch.server.launcher.ServerLauncher"
+    assert "-Dowpc_ltr.node=t" in line
+    told = elasticsearch_environment(java, home, data)
+    assert told["ES_HOME"] == str(home)
+    assert told["ES_PATH_CONF"] == str(data / "config")
+    assert told["JAVA"] == str(java.program)
 
 
 def test_the_record_of_an_earlier_version_is_of_opensearch(tmp_path: Path) -> None:

@@ -197,6 +197,20 @@ def decisive_line(log: Path) -> str:
     return told[-1][:300] if told else "its log is empty"
 
 
+def advice(line: str) -> str:
+    """What to do about a decisive line, after a semicolon; nothing where nobody knows."""
+    found = (words for pattern, words in _ADVICE.items() if re.search(pattern, line))
+    return next((f"; {words}" for words in found), "")
+
+
+_ADVICE = {
+    r"FindException: Module": "this Java is stripped of a module: name a whole JDK with --java",
+    r"cannot downgrade|IndexFormatTooNew|incompatible with": "a later version has upgraded the "
+    "data: name another folder with --data, or start that version",
+    r"Address already in use": "name another --port or --transport-port",
+}
+
+
 def _collector(heap: str) -> str:
     """Serial takes a third less memory than G1 and is as fast, until pauses grow with the heap."""
     return "-XX:+UseSerialGC" if heap_bytes(heap) < 2 * UNITS["g"] else "-XX:+UseG1GC"

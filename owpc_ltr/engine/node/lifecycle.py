@@ -21,7 +21,7 @@ from owpc_ltr.engine.node.record import (
     read_records,
     record_file,
 )
-from owpc_ltr.engine.node.release import OPENSEARCH
+from owpc_ltr.engine.node.release import OPENSEARCH, USUAL
 from owpc_ltr.engine.node.report import Report, Silent
 from owpc_ltr.engine.node.seats import check_seats, seats_of
 from owpc_ltr.engine.node.starting import await_health, launched
@@ -133,8 +133,13 @@ def _choose_folder(node: LocalNode, places: Places, account: Account | None) -> 
 
 
 def _usual_folder(node: LocalNode, places: Places) -> Path:
-    """One a port, engine and number of nodes, which cannot read each other's indices."""
+    """One a port, engine, version and number of nodes, which cannot read each other's indices.
+
+    An engine upgrades what it finds, and an older one then cannot open it any more. The usual
+    version has the folder without a version, whose indices a later usual one upgrades.
+    """
     own = "" if node.engine == OPENSEARCH else f"-{node.engine}"
+    own += "" if node.release.version == USUAL[node.engine] else f"-{node.release.version}"
     own += f"-{node.nodes}-nodes" if node.nodes > 1 else ""
     return places.nodes / f"{node.port}{own}"
 

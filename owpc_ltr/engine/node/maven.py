@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.engine.node.java import MISSING
 from owpc_ltr.engine.node.places import make_folder, writing_to
+from owpc_ltr.engine.node.release import ELASTICSEARCH, OPENSEARCH, USUAL
 from owpc_ltr.engine.node.report import Report
 from owpc_ltr.errors import EngineUnavailable
 from owpc_ltr.files.atomic import write_atomically
@@ -158,8 +159,9 @@ class Maven:
                     write_atomically(_sum_file(path), _sha1(content).encode())
                     write_atomically(path, content)
                 return
+        known = USUAL[ELASTICSEARCH if "elasticsearch" in jar.group else OPENSEARCH]
         raise NotPublished(
-            f"{jar} is not in any configured maven repository: name another --version, as 3.8.0"
+            f"{jar} is not in any configured maven repository: name another --version, as {known}"
         )
 
     def _content(self, url: str, unsummed: bool) -> bytes | None:

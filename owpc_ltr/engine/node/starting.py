@@ -18,7 +18,7 @@ from owpc_ltr.engine.node.ending import end
 from owpc_ltr.engine.node.homes import provide_home
 from owpc_ltr.engine.node.identity import created, live_process
 from owpc_ltr.engine.node.java import Java, choose_java
-from owpc_ltr.engine.node.launch import command, decisive_line, launch, prepare_folder
+from owpc_ltr.engine.node.launch import advice, command, decisive_line, launch, prepare_folder
 from owpc_ltr.engine.node.lock import locked
 from owpc_ltr.engine.node.manifest import Manifest
 from owpc_ltr.engine.node.places import Places, writing_to
@@ -77,9 +77,10 @@ def await_health(record: Record, patience: float, report: Report) -> None:
             return
         for number, member in enumerate(record.members, 1):
             if live_process(member) is None:
+                line = decisive_line(member.log)
                 raise EngineUnavailable(
-                    f"{_named(record, number)} ended while it started: "
-                    f"{decisive_line(member.log)}; the whole log: {member.log}"
+                    f"{_named(record, number)} ended while it started: {line}{advice(line)}; the "
+                    f"whole log: {member.log}"
                 )
         waited = time.monotonic() - begin
         if waited > patience:
