@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -37,15 +37,34 @@ def without_last_columns(model: Model, columns: Collection[str]) -> Model:
     if not columns:
         return model
     kept = model.feature_names[: -len(columns)]
-    if set(model.feature_names[len(kept) :]) != set(columns) or not features_used(model) <= {*kept}:
-        raise ValueError("only columns that are last, and not used, can be left out")
+    if set(model.feature_names[len(kept) :]) != set(columns):
+        raise ValueError("only columns that are last can be left out so")
+    return with_features(model, kept)
+
+
+def with_features(model: Model, kept: Sequence[str]) -> Model:
+    """The same scores from a matrix of these columns alone, in this order.
+
+    Raises ValueError where the model looks at others, or is of a kind that uses all of them.
+    """
+    names = tuple(kept)
+    if not features_used(model) <= {*names}:
+        raise ValueError("only columns that are not used can be left out")
+    places = [model.feature_names.index(name) for name in names]
     if isinstance(model, LinearModel):
-        normalisers = {name: own for name, own in model.normalisers.items() if name in kept}
-        weights = model.weights[: len(kept)]
-        return replace(model, feature_names=kept, weights=weights, normalisers=normalisers)
+        normalisers = {name: own for name, own in model.normalisers.items() if name in names}
+        weights = model.weights[places]
+        return replace(model, feature_names=names, weights=weights, normalisers=normalisers)
     if isinstance(model, AverageModel):
-        parts = tuple(without_last_columns(part, columns) for part in model.parts)
-        return replace(model, feature_names=kept, parts=parts)
-    if isinstance(model, TreeModel | AdditiveModel):
-        return replace(model, feature_names=kept)
+        parts = tuple(with_features(part, names) for part in model.parts)
+        return replace(model, feature_names=names, parts=parts)
+    if isinstance(model, TreeModel):
+        moved = np.zeros(len(model.feature_names), np.int32)
+        moved[places] = np.arange(len(places))
+        forest = model.forest
+        feature = np.where(forest.is_leaf, forest.feature, moved[forest.feature])
+        forest = replace(forest, feature=feature.astype(np.int32))
+        return replace(model, feature_names=names, forest=forest)
+    if isinstance(model, AdditiveModel):
+        return replace(model, feature_names=names)
     raise ValueError(f"a {model.kind} model uses all of its features")

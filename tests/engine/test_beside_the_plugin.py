@@ -20,7 +20,7 @@ from owpc_ltr.interop.export import export_linear
 from owpc_ltr.models.forest import Forest
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Model
-from tests.engine.deployed import KINDS, put
+from tests.engine.deployed import KINDS, liar, put
 from tests.engine.scripted_plugin import ScriptedPlugin
 from tests.engine.small_cluster import FEATURESET, Small, linear, probes, small_cluster
 
@@ -195,3 +195,61 @@ def test_a_cluster_that_gains_the_plugin_keeps_its_models(
         with pytest.raises(UsageError, match=r"in the ltr-plugin store .*--store-kind"):
             now.upload(linear(), small.name, index=small.index)
         now.featuresets.delete("small")
+
+
+def sparse_trees() -> TreeModel:
+    """Splits on the third feature and on none of the others."""
+    forest = one_split(derived_set("title * 2"), 4.0).forest
+    forest = replace(forest, feature=np.array([2, -1, -1], np.int32))
+    return TreeModel(
+        FEATURESET.feature_names, forest, 0.5,
+        record={"probes": probes(), "featureset_hash": FEATURESET.hash},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("model", "used"),
+    [(linear((1.0, 0.0, -0.2)), ("title", "size")), (sparse_trees(), ("size",))],
+    ids=["linear", "trees"],
+)
+def test_a_model_of_fewer_features_computes_no_others(
+    model: Model, used: tuple[str, ...], plugin_node: tuple[str, ScriptedPlugin]
+) -> None:
+    """The plugin computes the whole set of a model: it is stored with a set of its own."""
+    url, plugin = plugin_node
+    with small_cluster(url, kind="ltr-plugin") as small:
+        cluster = cluster_of(small)
+        done = put(small, model)
+        assert done.parity.largest_difference <= 1e-5
+        assert done.form is not None
+        assert f"{len(used)} of 3 features" in done.form.words
+        plugin.computed.clear()
+        found = cluster.search("alpha beta", model=small.name)
+        assert plugin.computed == [len(used)]
+        stored = small.store.get_model(done.model)
+        assert stored.featureset.feature_names == used
+        # What people push and log by is what it was.
+        assert cluster.featuresets.names() == ["small"]
+        assert small.store.get_featureset(done.model).hash == stored.featureset.hash
+        assert cluster.verify(small.name).drift == ()
+        explained = cluster.explain("alpha beta", model=small.name)
+        assert [one.score for one in explained.hits] == pytest.approx(
+            [hit.score for hit in found.after], abs=1e-5
+        )
+        put(small, linear())
+        cluster.models.rollback(small.name)
+        cluster.models.delete(small.name)
+        assert small.store.list_models() == []
+        with pytest.raises(BadInput):
+            small.store.get_featureset(done.model)
+        assert cluster.featuresets.get("small").hash == FEATURESET.hash
+
+
+def test_an_upload_that_fails_leaves_no_set_behind(
+    plugin_node: tuple[str, ScriptedPlugin],
+) -> None:
+    with small_cluster(plugin_node[0], kind="ltr-plugin") as small:
+        before = sorted(plugin_node[1].stores[small.name.removeprefix("m-")])
+        with pytest.raises(Refused, match="scores differently"):
+            put(liar(small), linear((1.0, 0.0, -0.2)))
+        assert sorted(plugin_node[1].stores[small.name.removeprefix("m-")]) == before

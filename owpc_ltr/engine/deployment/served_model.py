@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from owpc_ltr.data.joined_tables.served import JoinedColumns, columns_for, refuse_unused
 from owpc_ltr.data.joined_tables.source import in_words, joined_features
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import Refused
+from owpc_ltr.features.expressions import expression_variables
+from owpc_ltr.features.feature_set import DERIVED, MUSTACHE, FeatureSet
 from owpc_ltr.interop.joined_features import (
     for_engine,
     joined_sources,
     joined_used,
     without_joined,
 )
+from owpc_ltr.models.features_used import features_used, with_features
+from owpc_ltr.models.linear import with_record
+from owpc_ltr.models.parity_samples import packed, unpacked
 from owpc_ltr.protocols import Model
 
 if TYPE_CHECKING:
@@ -69,3 +76,43 @@ def served_model(
         "remembers them; to prove that they are found, give the table with --join FILE"
     )
     return ServedModel(model, list(samples), cautions=(unseen,))
+
+
+def with_fewer_features(
+    store: Store, served: ServedModel, featureset: FeatureSet
+) -> tuple[ServedModel, FeatureSet]:
+    """The model, and a set of the features that it uses alone, where the store computes whole sets.
+
+    The LTR plugin computes every feature of a model's set in each search, whatever its weight.
+    Names of features and of their parameters stay. Both are as they were where nothing can be left
+    out.
+    """
+    names = featureset.feature_names
+    languages = {feature.template_language for feature in featureset.features}
+    used = features_used(served.model)
+    if store.kind != "ltr-plugin" or not used or not languages <= {MUSTACHE, DERIVED}:
+        return served, featureset
+    needed = set(used)
+    for feature in reversed(featureset.features):
+        if feature.name in needed and feature.template_language == DERIVED:
+            needed |= expression_variables(str(feature.template)) & set(names)
+    if needed >= set(names):
+        return served, featureset
+    places = [place for place, name in enumerate(names) if name in needed]
+    small = with_features(served.model, [names[place] for place in places])
+    record = dict(small.record)
+    ranges = np.array(record.get("feature_ranges") or [], dtype=np.float64)
+    if ranges.shape == (2, len(names)):
+        record["feature_ranges"] = ranges[:, places].tolist()
+    samples = [_of_columns(sample, len(names), places) for sample in served.samples]
+    kept = tuple(featureset.features[place] for place in places)
+    model = with_record(small, record)
+    fewer = replace(featureset, features=kept, validation=None)
+    return replace(served, model=model, samples=samples), fewer
+
+
+def _of_columns(sample: dict[str, Any], width: int, places: list[int]) -> dict[str, Any]:
+    if "features" not in sample:
+        return sample
+    rows = unpacked(sample["features"], len(sample["document_ids"]), width)
+    return {**sample, "features": packed(rows[:, places])}

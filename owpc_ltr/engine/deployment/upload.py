@@ -34,7 +34,7 @@ from owpc_ltr.engine.deployment.moved import (
 )
 from owpc_ltr.engine.deployment.orders import Orders
 from owpc_ltr.engine.deployment.parity import PROBE_SHARE, Answered, Parity, check_parity
-from owpc_ltr.engine.deployment.served_model import served_model
+from owpc_ltr.engine.deployment.served_model import served_model, with_fewer_features
 from owpc_ltr.engine.deployment.store_form import Budget, Form, form_for
 from owpc_ltr.engine.feature_log.environment import observe
 from owpc_ltr.engine.http.client import Engine
@@ -126,11 +126,16 @@ def upload(
     # Asked before anything is stored: it raises where there is no such index.
     engine.request("GET", f"/{check_index(index)}")
     served = served_model(store, model, asked, client_scored=client_scored, tables=tables)
+    served, own = with_fewer_features(store, served, featureset)
     form = form_for(
-        engine, store, served.model, featureset, name, index, served.samples, budget, tolerance,
+        engine, store, served.model, own, name, index, served.samples, budget, tolerance,
         client_scored=client_scored,
     )  # fmt: skip
     stored = replace(form.stored, name=immutable_name(name, form.stored))
+    if own is not featureset:
+        # The set is named as the model, stored and pruned with it.
+        stored = replace(stored, featureset=replace(own, name=stored.name))
+        form = replace(form, words=_fewer(own, featureset))
     check_new_name(engine, store, name, stored.name)
     _check_role(Aliases(engine, store), name, stored.name, role)
     caution = check_room(engine, store, stored, allow_slow=allow_slow)
@@ -166,6 +171,14 @@ def interval_of(model: Model, featureset: FeatureSet, answered: list[Answered]) 
         return interval
     local = np.concatenate([[0.0], *(one.local for one in answered)])
     return ScoreInterval(2 * float(local.min()), 2 * float(local.max()), proven=False)
+
+
+def _fewer(own: FeatureSet, whole: FeatureSet) -> str:
+    few, many = len(own.features), len(whole.features)
+    return (
+        f"it runs inside the engine by a feature set of its own: the {few} of {many} features that "
+        "it uses"
+    )
 
 
 class _Overtaken(Refused):

@@ -22,7 +22,7 @@ from owpc_ltr.engine.store.templates import check_params
 from owpc_ltr.errors import EngineUnavailable, Refused
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.interop.stored_model import StoredModel, ranker_source, read_featureset, read_model
-from owpc_ltr.names import check_name, check_store
+from owpc_ltr.names import check_name, check_store, split_immutable
 
 _LOG = "main"
 _QUERY = "logged"
@@ -78,14 +78,22 @@ class LtrPluginStore:
 
     def list_featuresets(self) -> list[str]:
         """Names, sorted."""
-        return self._list("featureset")
+        names = self._list("featureset")
+        # Sets that were stored beside a model, and are named as it is, are no one else's.
+        models = self._list("model") if any(map(split_immutable, names)) else []
+        return [name for name in names if name not in models]
 
     def delete_featureset(self, name: str) -> None:
         """Take out a feature set; models keep their own copy of it."""
         self._delete("featureset", name)
 
     def put_model(self, model: StoredModel) -> None:
-        """Keep a model made of the stored feature set; Refused where that set is another one."""
+        """Keep a model made of the stored feature set; Refused where that set is another one.
+
+        A set that is named as the model is the model's own, and is stored with it.
+        """
+        if model.featureset.name == model.name:
+            self.put_featureset(model.featureset)
         path = self._path("_featureset", check_name("feature set", model.featureset.name))
         body = {"model": {"name": model.name, "model": ranker_source(model)}}
 
@@ -104,8 +112,12 @@ class LtrPluginStore:
         return self._list("model")
 
     def delete_model(self, name: str) -> None:
-        """Take out a model."""
+        """Take out a model, and the feature set that is its own."""
+        own = split_immutable(name) is not None and self.get_model(name).featureset.name == name
         self._delete("model", name)
+        if own:
+            with suppress(Absent):
+                self._delete("featureset", name)
 
     def log_search(
         self, featureset: FeatureSet, params: dict[str, Any], document_ids: list[str]
