@@ -72,6 +72,14 @@ def test_a_ranking_written_as_a_run_measures_as_its_model(run: Run) -> None:
     assert json.loads(of_run)["metrics"] == json.loads(of_model)["metrics"]
 
 
+def test_an_uploaded_name_is_measured_live_and_evaluate_says_so(run: Run) -> None:
+    Path("judgments.tsv").write_text("query\tdoc\tgrade\na\td1\t1\n")
+    code, out, err = run("evaluate", "movies-owpc", "judgments.tsv")
+    assert (code, out) == (2, "")
+    assert "no model file movies-owpc" in err
+    assert "--live --judgments FILE" in err
+
+
 def test_every_command_has_a_help_that_says_what_it_does(run: Run) -> None:
     code, out, _ = run("--help")
     assert code == 0

@@ -109,6 +109,11 @@ def evaluate(
         raise UsageError("--join is for --live: DATA has its joined columns already; leave it out")
     if data is None:
         raise UsageError("say on which judged queries: give DATA, or --live with --judgments")
+    if "." not in model and ":" not in model and not Path(model).exists():
+        raise UsageError(
+            f"there is no model file {model}: an uploaded model is measured with --live "
+            "--judgments FILE --index INDEX"
+        )
     from owpc_ltr.api.datasets import write_run
     from owpc_ltr.api.evaluation import METRICS, ranker_of
     from owpc_ltr.api.evaluation import evaluate as measure

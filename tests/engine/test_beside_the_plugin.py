@@ -17,6 +17,8 @@ from owpc_ltr.engine.deployment.trial import searchable
 from owpc_ltr.errors import BadInput, OwpcLtrWarning, Refused, UsageError
 from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
 from owpc_ltr.interop.export import export_linear
+from owpc_ltr.models.additive import AdditiveModel
+from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.forest import Forest
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Model
@@ -253,3 +255,36 @@ def test_an_upload_that_fails_leaves_no_set_behind(
         with pytest.raises(Refused, match="scores differently"):
             put(liar(small), linear((1.0, 0.0, -0.2)))
         assert sorted(plugin_node[1].stores[small.name.removeprefix("m-")]) == before
+
+
+def test_what_the_plugin_cannot_run_is_refused_with_the_way_to_have_it(small: Small) -> None:
+    """And that way leads there: the feature set is pushed first."""
+    curves = AdditiveModel(FEATURESET.feature_names, {})
+    mixed = AverageModel(
+        FEATURESET.feature_names, (linear(), sparse_trees()), np.array([0.5, 0.5]),
+        record=linear().record,
+    )  # fmt: skip
+    way = "featureset push.*--store-kind plugin-free"
+    refused: list[tuple[Any, dict[str, Any]]] = [
+        (linear(), {"client_scored": True}),
+        (curves, {}),
+        (mixed, {}),
+    ]
+    for model, options in refused:
+        known = replace(model, record=linear().record)
+        with pytest.raises(Refused, match=way):
+            put(small, known, **options)
+    own = small.name.removeprefix("m-")
+    free = ltr.connect(small.engine.settings.url, store=own, store_kind="plugin-free")
+    free.featuresets.push(FEATURESET, index=small.index, params={"keywords": "alpha"})
+    done = free.upload(mixed, small.name, index=small.index)
+    assert done.parity.scored_by == "client"
+    small.engine.request("DELETE", f"/owpc-ltr-store-{own}")
+
+
+def test_a_model_of_another_store_is_named_with_that_store(small: Small) -> None:
+    own, name = small.name.removeprefix("m-"), f"{small.name}-here"
+    put(replace(small, name=name), linear())
+    elsewhere = ltr.connect(small.engine.settings.url)
+    with pytest.raises(BadInput, match=f"--store-kind ltr-plugin --store {own}"):
+        elsewhere.search("alpha", model=name, index=small.index)

@@ -99,6 +99,16 @@ def test_the_road_of_the_readme_leads_to_a_better_list(
     assert again <= 1e-5
     assert "Insidious" in did("search", "insidious 2", *index, "--model", "movies-owpc")
     assert "rescore" in did("rescore-body", *index, "--model", "movies-owpc")
+    told = json.loads(did("explain", "insidious 2", *index, "--model", "movies-owpc", "--json"))
+    assert told["hits"]
+    live = ("--metric", "ndcg@10", *index, "--json")
+    judged = ("--live", "--judgments", "judgments.tsv")
+    (measured,) = json.loads(did("evaluate", "movies-owpc", *judged, *live))["metrics"]
+    assert measured["unjudged_irrelevant"]["mean_difference"] > 0
+    # The model that the name is rolled back to, and its file: users would get the same lists.
+    both = ("live:movies-owpc", "model.json", "--live", "--data", "judgments.tsv")
+    compared = json.loads(did("compare", *both, *live))
+    assert [pair["mean_difference"] for pair in compared["pairs"]] == [0.0]
     values = figure(r"([\d,]+ documents of [\d,]+ queries)", account)
     better = f"{gain['mean_a']:.4f} ndcg@10 against {gain['mean_b']:.4f} of best_fields"
     sure = f"{gain['n_queries']} held-out queries, gain [{gain['low']:+.4f}, {gain['high']:+.4f}]"

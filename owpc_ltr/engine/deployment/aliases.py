@@ -76,7 +76,7 @@ class Aliases:
         name, colon, role = name.partition(":")
         alias = self.find(name)
         if alias is None:
-            if colon:
+            if colon or (split_immutable(name) is None and self._other_place(name)):
                 raise self._unknown(name)
             return name
         return alias.model_of(role if colon else CHAMPION)
@@ -179,10 +179,22 @@ class Aliases:
 
     def _unknown(self, name: str) -> BadInput:
         own = f" '{self._store}'" if self._store else ""
+        there = self._other_place(name)
+        instead = f"it is in another one: {there}" if there else "upload it first"
         return BadInput(
             f"there is no model '{name}' in the {self._kind} store{own} of "
-            f"{self._engine.settings.url}: upload it first, or name its store (models list)"
+            f"{self._engine.settings.url}: {instead}"
         )
+
+    def _other_place(self, name: str) -> str:
+        """The options by which an alias of this name is found in another store."""
+        named = [alias for alias in all_aliases(self._engine) if alias.name == name]
+        options = (
+            f"--store-kind {alias.store_kind}" + (f" --store {alias.store}" if alias.store else "")
+            for alias in named
+            if not self._is_here(alias)
+        )
+        return next(options, "")
 
     def _path(self, name: str) -> str:
         return f"/{INDEX}/_doc/{self._id(name).replace('/', '%2F')}"

@@ -57,8 +57,8 @@ def served_model(
     """
     if client_scored and store.kind == "ltr-plugin":
         raise Refused(
-            "the LTR plugin's store keeps no model that the client scores: upload it with "
-            "--store-kind plugin-free"
+            "the LTR plugin's store keeps no model that the client scores: push its feature set "
+            "(featureset push), and upload it, both with --store-kind plugin-free"
         )
     sources = joined_sources(model)
     refuse_unused(sources, tables, "the model")

@@ -92,8 +92,9 @@ def export_for(
     if store.kind == "ltr-plugin":
         if isinstance(model, AdditiveModel):
             raise Refused(
-                "the LTR plugin has no additive models, and any engine runs them by scripts: "
-                "upload it with --store-kind plugin-free"
+                "the LTR plugin has no additive models, and any engine runs them by scripts: push "
+                "its feature set (featureset push), and upload it, both with --store-kind "
+                "plugin-free"
             )
         identity = engine.identity()
         profile = serving_profile(identity.distribution, identity.version)

@@ -46,7 +46,7 @@ def choose_store(engine: Engine, kind: str | None = None, name: str | None = Non
         check_engine(identity)
         return PluginFreeStore(engine, name, identity)
     raise UsageError(
-        f"{engine.settings.url} runs no LTR plugin (plugins: "
+        f"{engine.settings.url} does not list the LTR plugin (its plugins: "
         f"{', '.join(identity.plugins) or 'none'}): install it, or use --store-kind plugin-free"
     )
 

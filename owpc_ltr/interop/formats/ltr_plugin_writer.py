@@ -31,7 +31,10 @@ def plugin_definition(
         writers = [(XGBOOST, to_dump), (XGBOOST_RAW, to_raw), (RANKLIB, to_ranklib)]
     elif isinstance(model, LogisticNetwork):
         writers = [(RANKLIB, to_ranklib)]
-    reasons = [f"a model of kind '{model.kind}' has no form in the LTR plugin"]
+    reasons = [
+        f"the LTR plugin has no {model.kind} models: push its feature set (featureset push), and "
+        "upload it, both with --store-kind plugin-free, for the client to score"
+    ]
     for model_type, write in writers:
         try:
             return model_type, write(model, featureset_names, profile, never_missing)
