@@ -325,7 +325,7 @@ def test_a_stop_where_nothing_can_catch_it_is_told_at_the_end(environ: dict[str,
     )
     ended = driven(before, ["plugins"], environ)
     assert ended.returncode == 143
-    assert one_line(ended.stderr) == "owpc-ltr: stopped, and finished all the same\n"
+    assert one_line(ended.stderr) == "owpc-ltr: interrupted after the work was complete\n"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -339,7 +339,7 @@ def test_a_signal_while_output_is_handed_over_is_told(number: int, environ: dict
     )
     ended = driven(before, ["plugins", "--json"], environ)
     assert ended.returncode == 128 + number
-    assert one_line(ended.stderr) == "owpc-ltr: stopped, and finished all the same\n"
+    assert one_line(ended.stderr) == "owpc-ltr: interrupted after the work was complete\n"
     assert json.loads(ended.stdout)
 
 
@@ -356,7 +356,7 @@ def test_what_foreign_code_makes_of_a_stop_is_no_traceback(environ: dict[str, st
     )
     ended = driven(before, ["plugins"], environ)
     assert ended.returncode == 143
-    assert one_line(ended.stderr) == "owpc-ltr: stopped, and finished all the same\n"
+    assert one_line(ended.stderr) == "owpc-ltr: interrupted after the work was complete\n"
 
 
 def test_once_a_step_is_finished_signals_end_the_command_again(stops: Stops) -> None:

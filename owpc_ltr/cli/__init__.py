@@ -71,7 +71,7 @@ def _tell_stop(stops: Stops) -> int:
     if not stops.told:
         stops.told = True
         _tell(
-            "stopped, and finished all the same"
+            "interrupted after the work was complete"
             if stops.done
             else "stopped; what is finished is kept, and the same command goes on",
             stops.exit_code,

@@ -61,7 +61,7 @@ def broken(
         if stage.out and file != OLD and not (published and file == clean.published):
             problems.append("a failed command has replaced the file")
         problems += _between(clean, state, ended, cut_off=cut_off)
-        told = "finished all the same" in ended.line
+        told = "after the work was complete" in ended.line
         if stage.once and _same(state, clean.after) and not (cut_off or unsure or told):
             problems.append(f"it is done, and said to have failed: {ended.line}")
     return problems + list(_litter(stage, world, hidden=ended.code not in SILENT and not cut_off))

@@ -239,7 +239,7 @@ def _ends_token(byte: int) -> Any:
 
 
 @compiled
-def _ends_line(text: Any, at: int) -> bool:
+def _ends_line(text: Any, at: int) -> Any:
     return byte_at(text, at) == _RETURN and byte_at(text, at + 1) == _NEWLINE
 
 
