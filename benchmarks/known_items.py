@@ -1,25 +1,30 @@
-"""Whether judgments of known items mislead, on the packages of a Debian machine.
+"""What naive judgments teach, and whether the gates see it: on the packages of a Debian machine.
 
     python benchmarks/known_items.py --url http://127.0.0.1:9200 [--packages 60000] [--queries 800]
 
-A query is the short description of a package with half of its words dropped; the package is the
-one relevant document. Trained on it beside negatives drawn at random, a model looks perfect on
-held-out queries of the same kind. Printed is what is warned of, what users would get, and what a
-model gets that was trained on pooled documents: those that rankers bring, graded by a rule that
-knows the truth (3 for the package itself, 1 for those built from the same source).
+A query is the short description of a package with half of its words dropped; no document holds
+the description. The truth, which the product never reads, grades every package: 3 for the package
+itself, 1 for those built from the same source. The schemes below make judgments as teams do that
+have none; the last one pools what rankers bring and grades it. A linear model and trees learn
+from each. A row prints the true live effect on held-out queries, how many warnings training gave
+and a plain upload repeats, and the verdicts of the gates `--data` (against a model of the best text
+score) and `--live` (against the query alone). A verdict contradicts the truth if it says better
+where the model is worse, or worse where it is better: such rows are marked, and the exit code is 1.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -32,23 +37,20 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.parquet import read_dataset
 from owpc_ltr.data.splits import HashSplit
-from owpc_ltr.engine.deployment.aliases import INDEX as ALIASES
+from owpc_ltr.engine.deployment.gate_result import NotBetter
 from owpc_ltr.engine.feature_log import LogOptions, log_features
 from owpc_ltr.engine.indexing import create_index, drop_index, index_documents
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation
 from owpc_ltr.errors import OwpcLtrWarning, Refused
-from owpc_ltr.evaluation.evaluate import compare, measure
-from owpc_ltr.evaluation.judgment_checks import judgment_findings
 from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.features.text_scores import text_scores
-from owpc_ltr.metrics import parse_metric
+from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Model
 
 METRIC = "ndcg@10"
 TEXTS = ("name", "tags", "depends")
 """What is searched. The description is what is asked, and stands in no document."""
 QUERY: dict[str, Any] = {"multi_match": {"query": "{{keywords}}", "fields": list(TEXTS)}}
-NAMES = ("packages-known-items", "packages-pooled")
+NAME = "packages-benchmark"
 SPLIT = HashSplit()
 
 
@@ -117,34 +119,6 @@ def judged_query(one: Known, documents: list[str], grades: Any) -> JudgedQuery:
     return JudgedQuery(one.query_id, {"keywords": one.text, "query": one.text}, documents, grades)
 
 
-def random_negatives(
-    known: Sequence[Known], catalogue: Sequence[Package], negatives: int = 10, seed: int = 0
-) -> Judgments:
-    """The known item beside documents drawn from the catalogue."""
-    rng = np.random.default_rng(seed)
-    judged = []
-    for one in known:
-        drawn = rng.choice(len(catalogue), negatives + 1, replace=False)
-        others = [catalogue[n].name for n in drawn if catalogue[n].name != one.query_id]
-        documents = [one.query_id, *others[:negatives]]
-        grades = np.array([1.0] + [0.0] * (len(documents) - 1), np.float32)
-        judged.append(judged_query(one, documents, grades))
-    return Judgments(judged)
-
-
-def graded(
-    pooled: Sequence[JudgedQuery], known: Iterable[Known], by_name: Mapping[str, Package]
-) -> Judgments:
-    """Pooled documents by a rule that knows the truth: 3 for the item, 1 for its kin."""
-    truth = {one.query_id: one for one in known}
-    judged = []
-    for query in pooled:
-        one = truth[query.query_id]
-        grades = [_grade(one, by_name[name]) for name in query.document_ids]
-        judged.append(replace(query, grades=np.array(grades, np.float32)))
-    return Judgments(judged)
-
-
 def featureset() -> FeatureSet:
     """Text scores of each field, some stricter matches, and facts of a package."""
     said = ("keywords",)
@@ -190,30 +164,18 @@ def log(cluster: Cluster, index: str, judgments: Judgments, folder: Path) -> Ran
     return read_dataset(out)
 
 
-def trained(data: RankingDataset) -> Model:
-    """A linear model of the training queries; the warnings are the caller's to look for."""
-    import warnings
-
-    source = {"fingerprint": data.fingerprint, "split": SPLIT.as_dict()}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OwpcLtrWarning)
-        return train(
+def trained(data: RankingDataset, *, trees: bool = False) -> tuple[Model, list[str]]:
+    """A model of the training queries, linear or trees, and what training warned of."""
+    how: dict[str, Any] = {}
+    if trees:
+        how = {"optimizer": "boosting", "settings": {"trees": 60, "depth": 4}}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", OwpcLtrWarning)
+        model = train(
             SPLIT.part(data, "train"), validation=SPLIT.part(data, "validation"),
-            select=METRIC, source=source,
+            select=METRIC, **how,
         )  # fmt: skip
-
-
-def offline(model: Model, data: RankingDataset, column: str) -> tuple[float, float, float]:
-    """The metric on held-out judged documents: of one feature, of the model, and p."""
-    held_out = SPLIT.part(data, "test")
-    one = held_out.features[:, data.feature_names.index(column)]
-    alone = np.nan_to_num(one, nan=0.0).astype(np.float64)
-    both = [
-        measure(scores, held_out, [parse_metric(METRIC)])[0]
-        for scores in (model.score(held_out.features), alone)
-    ]
-    found = compare(both[0], both[1])
-    return found.mean_b, found.mean_a, found.p_permutation
+    return model, [str(one.message) for one in caught if one.category is OwpcLtrWarning]
 
 
 def live(cluster: Cluster, index: str, model: Model, judgments: Judgments) -> LiveEvaluation:
@@ -221,91 +183,252 @@ def live(cluster: Cluster, index: str, model: Model, judgments: Judgments) -> Li
     return cluster.evaluate_live(model, LiveProof(judgments, QUERY), [METRIC], index=index)
 
 
+@dataclass(frozen=True)
+class World:
+    """The catalogue, the queries, and the first packages of each by two rankers."""
+
+    catalogue: Sequence[Package]
+    known: Sequence[Known]
+    shown: Mapping[str, list[str]]
+    by_name: Mapping[str, list[str]]
+
+    @cached_property
+    def packages(self) -> dict[str, Package]:
+        """By name."""
+        return {package.name: package for package in self.catalogue}
+
+    @cached_property
+    def of_source(self) -> dict[str, list[str]]:
+        """The packages that are built from each source."""
+        found: dict[str, list[str]] = {}
+        for package in self.catalogue:
+            found.setdefault(package.source, []).append(package.name)
+        return found
+
+    def truth(self) -> Judgments:
+        """Every relevant package of every query."""
+        return self.judged(lambda one, _rng: self.graded(one, self.of_source[one.package.source]))
+
+    def graded(self, one: Known, names: Iterable[str]) -> dict[str, float]:
+        """The true grades of some packages."""
+        return {name: _grade(one, self.packages[name]) for name in names}
+
+    def clicked(self, one: Known, rng: np.random.Generator) -> int | None:
+        """The rank, from 0, at which a user clicks who looks less the further down."""
+        for rank, name in enumerate(self.shown[one.query_id][:10]):
+            if _grade(one, self.packages[name]) > 0 and rng.random() < 1 / (1 + rank / 3):
+                return rank
+        return None
+
+    def random(self, rng: np.random.Generator, number: int) -> list[str]:
+        """Packages drawn from the catalogue."""
+        places = rng.choice(len(self.catalogue), number, replace=False)
+        return [self.catalogue[place].name for place in places]
+
+    def judged(self, scheme: Scheme, seed: int = 0) -> Judgments:
+        """The judgments that a scheme makes; queries for which it has none are left out."""
+        rng = np.random.default_rng(seed)
+        queries = []
+        for one in self.known:
+            grades = scheme(one, rng)
+            if grades:
+                values = np.array(list(grades.values()), np.float32)
+                queries.append(judged_query(one, list(grades), values))
+        return Judgments(queries)
+
+
+Scheme = Callable[[Known, np.random.Generator], dict[str, float] | None]
+"""Grades by package for a query; None where the scheme has no judgments of it."""
+
+
+def schemes(world: World) -> dict[str, Scheme]:
+    """Naive schemes by name, and the pool at the end."""
+
+    def negatives(names: Iterable[str], positives: Mapping[str, float]) -> dict[str, float]:
+        return {**dict.fromkeys(names, 0.0), **positives}
+
+    def clicks(choose: Callable[[list[str], int], list[str]]) -> Scheme:
+        def scheme(one: Known, rng: np.random.Generator) -> dict[str, float] | None:
+            rank, shown = world.clicked(one, rng), world.shown[one.query_id]
+            return None if rank is None else negatives(choose(shown, rank), {shown[rank]: 1.0})
+
+        return scheme
+
+    def pool(one: Known) -> dict[str, float]:
+        first = (world.shown[one.query_id][:20], world.by_name[one.query_id][:20])
+        return world.graded(one, dict.fromkeys((*first[0], *first[1])))
+
+    def shuffled(one: Known, rng: np.random.Generator) -> dict[str, float]:
+        grades = pool(one)
+        return dict(zip(grades, rng.permutation(list(grades.values())).tolist(), strict=True))
+
+    def inverted(one: Known, rng: np.random.Generator) -> dict[str, float]:
+        grades = pool(one)
+        return grades if rng.random() < 0.5 else {name: 3.0 - g for name, g in grades.items()}
+
+    def names_match(one: Known, _rng: np.random.Generator) -> dict[str, float]:
+        words = set(one.text.lower().split())
+        shown = world.shown[one.query_id][:20]
+        return {name: float(bool(words & set(re.split(r"[^a-z0-9]+", name)))) for name in shown}
+
+    return {
+        "item, random negatives": lambda one, rng: negatives(
+            world.random(rng, 10), {one.query_id: 1.0}
+        ),
+        "item, negatives that match": lambda one, _: negatives(
+            world.shown[one.query_id][:10], {one.query_id: 1.0}
+        ),
+        "click, unclicked negative": clicks(lambda shown, _: shown[:10]),
+        "click, next page negative": clicks(lambda shown, _: shown[10:20]),
+        "click, skipped negative": clicks(lambda shown, rank: shown[:rank]),
+        "first of the list positive": lambda one, _: negatives(
+            world.shown[one.query_id][:10], dict.fromkeys(world.shown[one.query_id][:1], 1.0)
+        ),
+        "list positive, random negatives": lambda one, rng: negatives(
+            world.random(rng, 10), dict.fromkeys(world.shown[one.query_id][:10], 1.0)
+        ),
+        "word in the name positive": names_match,
+        "one ranker's list, graded": lambda one, _: world.graded(
+            one, world.shown[one.query_id][:10]
+        ),
+        "another ranker's list, graded": lambda one, _: world.graded(
+            one, world.by_name[one.query_id][:10]
+        ),
+        "pool, grades shuffled": shuffled,
+        "pool, half of them inverted": inverted,
+        "pool, graded": lambda one, _: pool(one),
+    }  # fmt: skip
+
+
+def first_documents(cluster: Cluster, index: str, known: Sequence[Known], query: Any) -> Any:
+    """The first 30 packages that a query brings, by query id."""
+    found = {}
+    for one in known:
+        body = json.dumps(query).replace("{{keywords}}", one.text.replace('"', " "))
+        answer = cluster.engine.request(
+            "POST", f"/{index}/_search",
+            body={"query": json.loads(body), "size": 30, "_source": False},
+        )  # fmt: skip
+        found[one.query_id] = [hit["_id"] for hit in answer["hits"]["hits"]]
+    return found
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Whether judgments of known items mislead.")
+    parser = argparse.ArgumentParser(description="What naive judgments teach, and who sees it.")
     parser.add_argument("--url", default=None)
     parser.add_argument("--packages", type=int, default=100_000)
     parser.add_argument("--queries", type=int, default=800)
     parser.add_argument("--index", default="owpc-ltr-benchmark-packages")
+    parser.add_argument("--only", help="One scheme, by its name.")
     given = parser.parse_args()
     if not available():
         raise SystemExit("this machine has no package lists: run it on Debian after apt-get update")
-    cluster = connect(given.url)
+    cluster = connect(given.url, store="benchmark-packages")
     catalogue = packages(given.packages)
     index_packages(cluster, given.index, catalogue)
     cluster.store.prepare()
     cluster.store.put_featureset(featureset(), replace=True)
     known = known_items(catalogue, given.queries)
+    names = {"match": {"name": "{{keywords}}"}}
+    shown, by_name = (first_documents(cluster, given.index, known, q) for q in (QUERY, names))
+    world = World(catalogue, known, shown, by_name)
+    print(f"{len(catalogue):,} packages, {len(known)} queries; {METRIC} throughout")
+    print(
+        _LINE.format("judgments", "model", "true live effect", "warned, again", "--data", "--live")
+    )
     try:
         with tempfile.TemporaryDirectory() as folder:
-            _tell(cluster, given.index, catalogue, known, Path(folder))
+            wrong = [
+                row
+                for name, scheme in schemes(world).items()
+                if given.only in {None, name}
+                for row in _rows(cluster, given.index, world, (name, scheme), Path(folder))
+            ]
     finally:
         _clean(cluster, given.index)
+    if any(wrong):
+        raise SystemExit(f"{sum(wrong)} verdicts contradict the truth")
 
 
-def _tell(
-    cluster: Cluster, index: str, catalogue: Sequence[Package], known: Sequence[Known], folder: Path
-) -> None:
-    by_name = {package.name: package for package in catalogue}
-    print(f"{len(catalogue):,} packages, {len(known)} queries; {METRIC} throughout")
-    print("\nknown items beside random documents:")
-    items = random_negatives(known, catalogue)
-    data = log(cluster, index, items, folder)
-    for finding in judgment_findings(data, text_scores(featureset())):
-        print(f"  warning: {finding}")
-    misled = trained(data)
-    before, after, p = offline(misled, data, "best")
-    print(f"  held-out judged documents: BM25 {before:.3f}, model {after:.3f} (p = {p:.2g})")
-    _tell_live(live(cluster, index, misled, items))
-    _tell_upload(partial(cluster.upload, misled, NAMES[0], index=index), items)
-    print("\npooled documents, graded:")
-    asked = [judged_query(one, [], np.zeros(0, np.float32)) for one in known]
-    names = {"match": {"name": "{{keywords}}"}}
-    pooled = cluster.pool(asked, [QUERY, names], index=index, depth=20)
-    judged = graded(pooled.queries, known, by_name)
+_LINE = "{:32} {:7} {:26} {:13} {:26} {}"
+
+
+def _rows(
+    cluster: Cluster, index: str, world: World, named: tuple[str, Scheme], folder: Path
+) -> Iterator[int]:
+    """Print both models of a scheme; how many verdicts of each contradict the truth."""
+    name, scheme = named
+    judged = world.judged(scheme)
     data = log(cluster, index, judged, folder)
-    for finding in judgment_findings(data, text_scores(featureset())):
-        print(f"  warning: {finding}")
-    good = trained(data)
-    before, after, p = offline(good, data, "best")
-    print(f"  held-out judged documents: BM25 {before:.3f}, model {after:.3f} (p = {p:.2g})")
-    _tell_live(live(cluster, index, good, judged))
-    _tell_upload(partial(cluster.upload, good, NAMES[1], index=index), judged)
-    print("  and the model of known items by these judgments:")
-    _tell_live(live(cluster, index, misled, judged))
+    for kind in ("linear", "trees"):
+        try:
+            model, warned = trained(data, trees=kind == "trees")
+        except Refused as refusal:
+            print(_LINE.format(name, kind, f"not trained: {str(refusal)[:60]}", "", "", ""))
+            continue
+        yield _row(partial(cluster.upload, name=NAME, index=index, max_drift=1e9), model, data,
+                   LiveProof(judged, QUERY), live(cluster, index, model, world.truth()),
+                   (name, kind, warned))  # fmt: skip
+
+
+def _row(
+    upload: Callable[..., Any],
+    model: Model,
+    data: RankingDataset,
+    proof: LiveProof,
+    truth: LiveEvaluation,
+    told: tuple[str, str, list[str]],
+) -> int:
+    """Print a row; how many verdicts contradict the truth."""
+    name, kind, warned = told
+    found = truth.measured[0].comparison
+    # What an application runs today: the text score that the query ranks by.
+    weights = np.array([float(feature == "best") for feature in data.feature_names])
+    _quietly(partial(upload, LinearModel(data.feature_names, weights), data=data))
+    gates = {
+        "--data": _gate(partial(upload, model, require_gain=METRIC, data=data)),
+        "--live": _gate(partial(upload, model, require_gain=METRIC, over="query", live=proof)),
+    }
+    _stored, repeated = _quietly(partial(upload, model, data=data))
+    effect = found.mean_difference
+    contradicts = sum(
+        (effect <= 0 and verdict == "better") or (effect >= 0 and verdict == "worse")
+        for verdict, _why in gates.values()
+    )
+    again = sum(any(one in line for line in repeated) for one in warned)
+    figures = f"{effect:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
+    verdicts = [verdict for verdict, _why in gates.values()]
+    line = _LINE.format(name, kind, figures, f"{len(warned)}, {again}", *verdicts)
+    print(line, "CONTRADICTS THE TRUTH" if contradicts else "", flush=True)
+    for gate, (verdict, why) in gates.items():
+        if verdict != "better":
+            print(f"    {gate}: {why[:160]}")
+    return contradicts
+
+
+def _gate(upload: Callable[[], Any]) -> tuple[str, str]:
+    """The verdict of a gate, and what it said."""
+    try:
+        (uploaded, _warned) = _quietly(upload)
+    except NotBetter as refusal:
+        return str(refusal.result.verdict.outcome), str(refusal)
+    except Refused as refusal:
+        return "refused", str(refusal)
+    return str(uploaded.gate.verdict.outcome), ""
+
+
+def _quietly(upload: Callable[[], Any]) -> tuple[Any, list[str]]:
+    """What an upload returns, and what it warns of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", OwpcLtrWarning)
+        done = upload()
+    return done, [str(one.message) for one in caught]
 
 
 def _clean(cluster: Cluster, index: str) -> None:
     """Take out everything that was put into the cluster."""
-    uploaded = [alias for alias in cluster.models.aliases() if alias.name in NAMES]
-    for alias in uploaded:
-        cluster.engine.request(
-            "DELETE", f"/{ALIASES}/_doc/{alias.name}", params={"refresh": "true"}
-        )
-        cluster.models.prune(sorted(alias.models))
-    cluster.store.delete_featureset("packages")
-    cluster.engine.request("DELETE", f"/{index}")
-
-
-def _tell_live(found: LiveEvaluation) -> None:
-    one, (before, after) = found.measured[0], found.judged
-    plain, condensed = one.comparison, one.condensed
-    print(
-        f"  live, {found.n_queries} held-out queries: {plain.mean_b:.3f} → {plain.mean_a:.3f}, "
-        f"[{plain.low:+.3f}, {plain.high:+.3f}]; unjudged left out {condensed.mean_b:.3f} → "
-        f"{condensed.mean_a:.3f}; judged@10 {before:.0%} → {after:.0%}; recall of the window "
-        f"{found.recall:.0%}"
-    )
-    for line in found.warnings:
-        print(f"  warning: {line}")
-
-
-def _tell_upload(upload: Any, judgments: Judgments) -> None:
-    try:
-        done = upload(require_gain=METRIC, over="query", live=LiveProof(judgments, QUERY))
-        print(f"  uploaded: {done.model}")
-    except Refused as refusal:
-        print(f"  refused: {refusal}")
+    drop_index(cluster.engine, "owpc-ltr-store-benchmark-packages")
+    drop_index(cluster.engine, index)
 
 
 def _dumped() -> str:
