@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from owpc_ltr.api.cluster import Cluster, connect
 from owpc_ltr.api.live import LiveProof
 from owpc_ltr.engine.deployment.aliases import Aliases
-from owpc_ltr.errors import OwpcLtrWarning, Refused
+from owpc_ltr.engine.deployment.gate_result import NotBetter
 from owpc_ltr.evaluation.judgment_checks import judgment_findings
 from owpc_ltr.features.text_scores import text_scores
 from owpc_ltr.metrics import parse_metric
@@ -42,8 +41,7 @@ story = _benchmark()
 @dataclass(frozen=True)
 class Catalogue:
     cluster: Cluster
-    packages: list[Any]
-    known: list[Any]
+    world: Any
 
 
 @pytest.fixture(scope="module")
@@ -55,43 +53,47 @@ def catalogue(node_url: str) -> Iterator[Catalogue]:
     story.index_packages(cluster, INDEX, packages)
     cluster.store.prepare()
     cluster.store.put_featureset(story.featureset(), replace=True)
-    yield Catalogue(cluster, packages, story.known_items(packages, 200))
+    known = story.known_items(packages, 200)
+    names = {"match": {"name": "{{keywords}}"}}
+    lists = [story.first_documents(cluster, INDEX, known, q) for q in (story.QUERY, names)]
+    yield Catalogue(cluster, story.World(packages, known, *lists))
     cluster.engine.request("DELETE", f"/{INDEX}")
     cluster.engine.request("DELETE", "/owpc-ltr-store-known-items-test")
+
+
+def judged(catalogue: Catalogue, scheme: str) -> Any:
+    return catalogue.world.judged(story.schemes(catalogue.world)[scheme])
 
 
 def test_known_items_are_warned_of_and_what_they_teach_does_not_get_in(
     catalogue: Catalogue, tmp_path: Path
 ) -> None:
     cluster = catalogue.cluster
-    items = story.random_negatives(catalogue.known, catalogue.packages)
+    items = judged(catalogue, "item, random negatives")
     data = story.log(cluster, INDEX, items, tmp_path)
     findings = judgment_findings(data, text_scores(story.featureset()))
     assert any("no match in any text feature" in one for one in findings)
     assert any("has 1 relevant and 10 irrelevant documents" in one for one in findings)
-    with pytest.warns(OwpcLtrWarning, match="judge pool"):
-        story.train(data, settings={"C": 1.0})
+    model, warned = story.trained(data)
+    assert any("judge pool" in one for one in warned)
     asked = cluster.check_judgments(data, index=INDEX, query=story.QUERY)
     assert any("of the relevant documents are among the first 100" in one for one in asked)
     assert any("of the first ten documents are judged" in one for one in asked)
     proof = LiveProof(items, story.QUERY)
-    with pytest.raises(Refused, match="no live gain in ndcg@10 over 'the query alone'"):
-        cluster.upload(story.trained(data), NAME, index=INDEX, require_gain="ndcg@10", live=proof)
+    with pytest.raises(NotBetter) as refusal:
+        cluster.upload(model, NAME, index=INDEX, require_gain="ndcg@10", live=proof)
+    assert refusal.value.result.verdict.outcome == "cannot tell"
     assert Aliases(cluster.engine, cluster.store).find(NAME) is None
     assert cluster.store.list_models() == []
 
 
 def test_a_model_of_pooled_documents_is_better_live(catalogue: Catalogue, tmp_path: Path) -> None:
     cluster = catalogue.cluster
-    nothing = np.zeros(0, np.float32)
-    asked = [story.judged_query(one, [], nothing) for one in catalogue.known]
-    names = {"match": {"name": "{{keywords}}"}}
-    pooled = cluster.pool(asked, [story.QUERY, names], index=INDEX, depth=20)
-    by_name = {package.name: package for package in catalogue.packages}
-    judged = story.graded(pooled.queries, catalogue.known, by_name)
-    data = story.log(cluster, INDEX, judged, tmp_path)
+    pooled = judged(catalogue, "pool, graded")
+    data = story.log(cluster, INDEX, pooled, tmp_path)
     assert judgment_findings(data, text_scores(story.featureset())) == []
-    found = story.live(cluster, INDEX, story.trained(data), judged)
+    model, _warned = story.trained(data)
+    found = story.live(cluster, INDEX, model, pooled)
     one = found.measured[0]
     assert str(one.metric) == str(parse_metric("ndcg@10"))
     assert one.comparison.mean_difference > 0
