@@ -6,7 +6,7 @@ Hanley & Lippman-Hand 1983), and each may differ by the metric's whole span.
 
 Nor does it say enough of a kind that it has too few of: where a few large differences decide, their
 number does, and the interval reaches further on their side. How much is found by simulation
-(benchmarks/coverage.py), so that intervals hold the mean in 95 % of samples.
+(benchmarks/interval_coverage.py), so that intervals hold the mean in 95 % of samples.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How often intervals hold the true difference, and how often a difference is claimed wrongly.
 
-    python benchmarks/coverage.py --worlds 1000
+    python benchmarks/interval_coverage.py --worlds 1000
 
 Each family of worlds draws the differences of two rankers by query: with a mean difference, on
 which coverage is counted, and without one, on which every "better" and "worse" is false. `plain` is

@@ -1,6 +1,6 @@
 """Small samples: intervals hold the true difference, and nothing is claimed where there is none.
 
-A family of worlds each, at reduced size; `benchmarks/coverage.py` prints the whole table.
+A family of worlds each, at reduced size; `benchmarks/interval_coverage.py` prints the whole table.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from owpc_ltr.evaluation.bootstrap import bca_interval
 from owpc_ltr.evaluation.prediction_powered import prediction_powered
 from owpc_ltr.evaluation.significance import compare_paired
 
-PATH = Path(__file__).parents[1] / "benchmarks" / "coverage.py"
+PATH = Path(__file__).parents[1] / "benchmarks" / "interval_coverage.py"
 
 
 def _benchmark() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("coverage_benchmark", PATH)
+    spec = importlib.util.spec_from_file_location("interval_coverage_benchmark", PATH)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
