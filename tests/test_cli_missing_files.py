@@ -36,7 +36,8 @@ from owpc_ltr.reproduction.folders import find_collections
 
 MISSING = "there-is-none"
 NOT_READ = {
-    *("run", "files", "out", "per_query", "journal", "report", "folder", "home", "java", "ca"),
+    *("run", "files", "out", "per_query", "journal", "report", "latex", "folder", "home", "java"),
+    "ca",
 }
 """Paths that are written, or that no command reads as its input."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -255,9 +256,13 @@ def test_where_few_queries_show_no_gain_the_demo_goes_on_with_all_features(
     def refuse(*_given: object) -> None:
         raise Refused("there is no gain to keep a share of")
 
-    for name, put in (("_costs", lambda *_: []), ("_validation", lambda *_: 1.0)):
+    for name, put in (
+        ("_subject", lambda *_: contextlib.nullcontext()),
+        ("_costs", lambda *_: []),
+        ("_validation", lambda *_: 1.0),
+        ("_selected", refuse),
+    ):
         monkeypatch.setattr(cheaper, name, put)
-    monkeypatch.setattr(cheaper, "_selected", refuse)
     featureset = load_featureset(featureset_file())
     model = LinearModel(featureset.feature_names, np.ones(len(featureset.features)))
     params = pa.array(['{"keywords": "a"}'])

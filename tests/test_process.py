@@ -210,7 +210,8 @@ def test_a_message_is_bounded_with_its_remedy(environ: dict[str, str]) -> None:
     ended = driven("", ["evaluate", name, "data.txt"], environ)
     told = one_line(ended.stderr)
     assert len(told) < 1300
-    assert told.startswith("owpc-ltr: cannot read the model xxx")
+    assert told.startswith("owpc-ltr: there is no model file xxx")
+    assert told.endswith("--live --judgments FILE --index INDEX\n")
 
 
 # --- signals
@@ -239,7 +240,7 @@ def test_a_signal_while_modules_load_is_one_line(
     ended = driven(before, words, environ)
     assert b"Traceback" not in ended.stderr
     assert ended.returncode == 128 + number, ended.stderr
-    assert "stopped" in one_line(ended.stderr)
+    assert "interrupted" in one_line(ended.stderr)
     assert not Path("m.json").exists()
 
 
@@ -262,7 +263,7 @@ def test_a_closed_terminal_ends_no_command_that_is_told_to_go_on(environ: dict[s
         for way in ("SIG_DFL", "SIG_IGN")
     )
     assert driven(heeded, ["plugins"], environ).returncode == 128 + signal.SIGHUP
-    assert b"stopped" not in driven(ignored, ["plugins"], environ).stderr
+    assert b"interrupted" not in driven(ignored, ["plugins"], environ).stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -284,7 +285,7 @@ def test_a_signal_that_is_swallowed_is_not_lost(environ: dict[str, str]) -> None
     )
     ended = driven(before, ["plugins"], environ)
     assert ended.returncode == 143
-    assert "stopped" in one_line(ended.stderr)
+    assert "interrupted" in one_line(ended.stderr)
 
 
 @pytest.fixture

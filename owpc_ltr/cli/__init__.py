@@ -73,7 +73,7 @@ def _tell_stop(stops: Stops) -> int:
         _tell(
             "interrupted after the work was complete"
             if stops.done
-            else "stopped; what is finished is kept, and the same command goes on",
+            else "interrupted; finished work is kept: run the same command again to resume",
             stops.exit_code,
         )
     return stops.exit_code
@@ -111,10 +111,11 @@ def _compiling_told() -> Iterator[None]:
             )
 
     WORK.tell = begun
+    before = len(WORK.made)
     try:
         yield
     finally:
-        if not all(one.folder for one in WORK.made):
+        if not all(one.folder for one in WORK.made[before:]):
             print(
                 "warning: compiled code was not kept, and will be compiled again: set "
                 "NUMBA_CACHE_DIR to a folder that only you can write",

@@ -38,7 +38,7 @@ def _usage(error: BaseException) -> tuple[str, int] | None:
     import typer
 
     if isinstance(error, typer.Abort):
-        return "stopped", 130
+        return "interrupted", 130
     # Its usage errors are told by their method: their class has moved between versions.
     describe = getattr(error, "format_message", None)
     if describe is None:

@@ -26,6 +26,8 @@ from owpc_ltr.inspection.moved import Stretches
 from owpc_ltr.inspection.sample import Sample
 
 _CELLS = 1_000_000
+_COLUMNS = 300
+"""At most so many features are looked at: memory grows with their square."""
 _FOLDS = 5
 _RIDGE = 0.05
 _FEWEST_DOCUMENTS = 3
@@ -130,6 +132,10 @@ def _agreement(data: RankingDataset) -> _Agreement:
     sizes = np.diff(part.offsets)
     labels = _standardised(_ranks(part.labels[:, None]), part)[:, 0]
     features = _standardised(_ranks(part.features), part)
+    if part.n_features > _COLUMNS:
+        # Those that vary in the most queries: the labels have no say in the choice.
+        often = np.argsort(-np.count_nonzero(features, axis=0), kind="stable")
+        features = features[:, np.sort(often[:_COLUMNS])]
     each = np.add.reduceat(features * labels[:, None], part.offsets[:-1], axis=0)
     fold = np.random.default_rng(0).permutation(part.n_queries) % _FOLDS
     scores = np.empty(part.n_documents)

@@ -14,7 +14,6 @@ import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.joined_tables.source import as_joined, sources_in
-from owpc_ltr.data.sources import joint_source
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.strict_json import take_numbers
 from owpc_ltr.models.linear import LinearModel, SavedRanker, content_of, model_of
@@ -107,6 +106,8 @@ def _common_record(models: Sequence[Model]) -> dict[str, Any]:
     }
     if first.get("probes"):
         kept["probes"] = first["probes"]
+    from owpc_ltr.data.sources import joint_source
+
     seen = joint_source([model.record for model in models])
     if seen:
         kept["source"] = {**(kept.get("source") or {}), **seen}
