@@ -29,18 +29,22 @@ def uneven(data: RankingDataset) -> RankingDataset:
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
     """Runs commands where there are data and a base model."""
-    # Lists of other lengths: of one shape they would be warned of. Few queries: what is good
-    # depends on the whole list, so that labels disagree with any ranker of single documents.
-    write_letor(uneven(crowded(30)), tmp_path / "data.txt")
+    # Lists of other lengths: of one shape they would be warned of.
+    write_letor(uneven(crowded(60)), tmp_path / "data.txt")
     save_model(weights(1, 0, 0), tmp_path / "base.json")
     return commands_in(tmp_path, monkeypatch, capsys)
+
+
+def unexpected(err: str) -> list[str]:
+    """Warnings but the one that labels disagree with any ranker of single documents: so they do."""
+    return [line for line in err.splitlines() if "the labels have the reverse" not in line]
 
 
 def test_the_command_line_learns_measures_and_compares(run: Run) -> None:
     learn = ("train", "data.txt", "--reranker", "exchangeable", "--loss", "pairwise")
     settings = ("--set", "reranker.kernels=rbf", "--set", "loss.inner=logistic")
     code, out, err = run(*learn, *settings, "--base", "base.json", "--out", "r.json")
-    assert (code, err) == (0, "")
+    assert (code, unexpected(err)) == (0, [])
     assert "the base" in out
     assert "chosen: " in out
     measure = ("evaluate", "r.json", "data.txt", "--against", "base.json", "--json")
@@ -79,5 +83,5 @@ def test_what_the_command_line_cannot_do_is_one_line(
     ended, out, err = run("train", "data.txt", "--loss", "pairwise", "--out", "o.json", *words)
     assert (ended, out) == (code, "")
     assert message in err
-    assert err.count("\n") == 1
+    assert len(unexpected(err)) == 1
     assert not (tmp_path / "o.json").exists()
