@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from owpc_ltr.api.cluster import connect
+from owpc_ltr.engine.deployment.aliases import INDEX as ALIASES
 from owpc_ltr.engine.node import LocalNode, NodeStatus, start, stop
 from owpc_ltr.engine.node.account import node_account
 from owpc_ltr.engine.node.elasticsearch_process import jvm_options
@@ -72,6 +74,11 @@ def plugin_node(node_url: str) -> Iterator[tuple[str, Any]]:
 
     with scripted_plugin(node_url) as made:
         yield made
+        # Aliases are in an index of the node, which outlives the plugin.
+        cluster = connect(made[0], store_kind="ltr-plugin")
+        for alias in cluster.models.aliases():
+            place = f"/{ALIASES}/_doc/{alias.name}"
+            cluster.engine.request("DELETE", place, params={"refresh": "true"})
 
 
 @pytest.fixture(scope="session")

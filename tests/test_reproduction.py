@@ -385,7 +385,7 @@ def test_the_command_says_how_to_go_on(
     monkeypatch.setattr("owpc_ltr.reproduction.bench.Bench.results", stop)
     words = ("reproduce", "inex2009", "--letor", str(letor), "--quick")
     _, _, said = run(*words, "--out", "kept")
-    assert "the same command goes on" in said
+    assert "run the same command again to resume" in said
     _, _, said = run(*words)
     assert "nothing of it is kept: with --out FOLDER it would be" in said
     code, _, said = run("reproduce", "inex2009", "--letor", str(tmp_path / "none"))

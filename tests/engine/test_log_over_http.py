@@ -336,7 +336,7 @@ def test_a_stopped_command_ends_at_once_and_goes_on_to_the_same_bytes(
     stdout, stderr = child.communicate(timeout=60)
     assert child.returncode == code
     assert stdout == ""
-    assert "the same command goes on" in stderr
+    assert "run the same command again to resume" in stderr
     assert stderr.count("\n") == 1
     assert not out.exists()
     released.set()
