@@ -190,11 +190,11 @@ def upload(
     what it was in training, it is taken out again, NAME points to what it did before, and the exit
     code is 5.
 
-    So it is, and nothing is uploaded, if --require-gain is not met: the gain on held-out queries
-    must be significant, with a 95 % interval above 0. The first model of NAME is compared with the
-    query alone. With --live the gain is of what users get from the whole index, with unjudged
-    documents as irrelevant; with these left out it must not be below 0. With --cheap and --human it
-    is that by people's judgments of a sample, made sharper by cheap ones of all queries
+    Nothing is uploaded, with the same exit code, if --require-gain is not met: the gain on held-out
+    queries must be significant, with a 95 % interval above 0. The first model of NAME is compared
+    with the query alone. With --live the gain is of what users get from the whole index, with
+    unjudged documents as irrelevant; with these left out it must not be below 0. With --cheap and
+    --human it is the gain by human labels of a sample, made sharper by proxy labels of all queries
     (prediction-powered).
 
     Judgments that cannot tell what users get are refused, too; the error has the command that makes
