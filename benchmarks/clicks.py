@@ -17,15 +17,15 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 import numpy as np
+from owpc_ltr_clicks import simulation as simulate
+from owpc_ltr_clicks.counting import count_events
+from owpc_ltr_clicks.models import choose_model
+from owpc_ltr_clicks.options import EventOptions
+from owpc_ltr_clicks.reading import table_events
+from owpc_ltr_clicks.srw import srw_ratings
 from scipy import stats
 
-from owpc_ltr import simulate
 from owpc_ltr.arrays import Vector
-from owpc_ltr.behaviour.counting import count_events
-from owpc_ltr.behaviour.models import choose_model
-from owpc_ltr.behaviour.options import EventOptions
-from owpc_ltr.behaviour.reading import table_events
-from owpc_ltr.behaviour.srw import srw_ratings
 from owpc_ltr.data.click_counts import ClickCounts
 from owpc_ltr.host.registry import installed
 

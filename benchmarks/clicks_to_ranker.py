@@ -28,13 +28,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import pyarrow as pa
+from owpc_ltr_clicks import simulation as simulate
+from owpc_ltr_clicks.counting import Behaviour
+from owpc_ltr_clicks.judge_clicks import count_clicks, judge_counts, relabel_log, weighted_judgments
 
 import owpc_ltr as ltr
-from owpc_ltr import simulate
-from owpc_ltr.api.clicks import count_clicks, judge_counts, relabel_log, weighted_judgments
 from owpc_ltr.api.live_rankers import LiveSearch
 from owpc_ltr.arrays import Vector
-from owpc_ltr.behaviour.counting import Behaviour
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.splits import DatasetSplits

@@ -28,10 +28,10 @@ from owpc_ltr.engine.search.serving import Serve, Served, with_stored
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.engine.store.templates import compile_featureset
 from owpc_ltr.errors import Refused
-from owpc_ltr.interop.client_scored import is_client_scored, store_for_client
-from owpc_ltr.interop.export import export_linear
-from owpc_ltr.interop.plain_engine.form import plain_form, store_plain
-from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.formats.client_scored import is_client_scored, store_for_client
+from owpc_ltr.formats.export import export_linear
+from owpc_ltr.formats.plugin_free.form import plain_form, store_plain
+from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.linear import LinearModel, load_model
 
 WARM_UP = 12

@@ -27,17 +27,17 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+from owpc_ltr_dask.connection import Workers
+from owpc_ltr_dask.use_workers import use_workers
 from owpc_ltr_losses.lambdarank import LambdaRank
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_optimizers.boosting.boosting import Boosting
 from scale import generated
 
-from owpc_ltr.api.workers import use_workers
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset, open_partitioned
 from owpc_ltr.data.partitioned.writing import write_partitioned
 from owpc_ltr.kernels.risk import OverParts, part_sums
 from owpc_ltr.protocols import Run
-from owpc_ltr.workers.connection import Workers
 
 _MEMORY = 1 << 50
 

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Any
 from owpc_ltr.version import VERSION
 
 if TYPE_CHECKING:
-    from owpc_ltr.api.clicks import judge_clicks
+    from owpc_ltr_clicks.judge_clicks import judge_clicks
+    from owpc_ltr_dask.use_workers import use_workers
+    from owpc_ltr_papers.reproducing import reproduce
+    from owpc_ltr_report.report import report
+
     from owpc_ltr.api.cluster import Cluster, connect
     from owpc_ltr.api.comparing import compare
     from owpc_ltr.api.conventions import explain_metric
@@ -29,10 +33,7 @@ if TYPE_CHECKING:
     )
     from owpc_ltr.api.partitions import open_dataset, partition
     from owpc_ltr.api.plugins import plugins
-    from owpc_ltr.api.reporting import report
-    from owpc_ltr.api.reproducing import reproduce
     from owpc_ltr.api.training import read_costs, select, train, train_reranker
-    from owpc_ltr.api.workers import use_workers
     from owpc_ltr.data.dataset import RankingDataset, make_dataset
     from owpc_ltr.data.joined_tables.reading import read_joined_tables
     from owpc_ltr.data.parquet import save_dataset
@@ -113,7 +114,7 @@ _HOMES = {
     "hookimpl": "owpc_ltr.host.hookspecs",
     "import_model": "owpc_ltr.api.models",
     "inspect": "owpc_ltr.api.inspecting",
-    "judge_clicks": "owpc_ltr.api.clicks",
+    "judge_clicks": "owpc_ltr_clicks.judge_clicks",
     "judge_next": "owpc_ltr.api.judging_next",
     "load_model": "owpc_ltr.api.models",
     "make_dataset": "owpc_ltr.data.dataset",
@@ -126,8 +127,8 @@ _HOMES = {
     "read_joined_tables": "owpc_ltr.data.joined_tables.reading",
     "read_judgments": "owpc_ltr.api.judgments",
     "read_run": "owpc_ltr.api.datasets",
-    "report": "owpc_ltr.api.reporting",
-    "reproduce": "owpc_ltr.api.reproducing",
+    "report": "owpc_ltr_report.report",
+    "reproduce": "owpc_ltr_papers.reproducing",
     "risk_bounds": "owpc_ltr.api.models",
     "save_dataset": "owpc_ltr.data.parquet",
     "save_model": "owpc_ltr.api.models",
@@ -135,7 +136,7 @@ _HOMES = {
     "train": "owpc_ltr.api.training",
     "train_reranker": "owpc_ltr.api.training",
     "upgrade_report": "owpc_ltr.api.models",
-    "use_workers": "owpc_ltr.api.workers",
+    "use_workers": "owpc_ltr_dask.use_workers",
     "write_judgments": "owpc_ltr.api.judgments",
     "write_run": "owpc_ltr.api.datasets",
 }

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from owpc_ltr_papers.folders import rotation
 
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.letor import write_letor
-from owpc_ltr.reproduction.folders import rotation
 
 PARTS = range(1, 6)
 _ENDINGS = ("txt", "txt.gz", "txt.xz")

@@ -62,8 +62,9 @@ def movies(folder: Path) -> None:
 
 def demo_files(folder: Path) -> None:
     """`road/`: what `demo --files road` writes, with fewer queries; it asks the cluster."""
-    from owpc_ltr.demo.files import write_files
-    from owpc_ltr.demo.narration import Silent
+    from owpc_ltr_demo.files import write_files
+    from owpc_ltr_demo.narration import Silent
+
     from owpc_ltr.engine.http.client import connect
 
     (folder / "road").mkdir()

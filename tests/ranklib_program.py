@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from owpc_ltr_papers.ranklib import RankLib, fetch_ranklib
 
 from owpc_ltr.errors import EngineUnavailable
-from owpc_ltr.reproduction.ranklib import RankLib, fetch_ranklib
 
 
 def ranklib_or_skip() -> RankLib:

@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from owpc_ltr_node.account import node_account
+from owpc_ltr_node.elasticsearch_process import jvm_options
+from owpc_ltr_node.launch import command
+from owpc_ltr_node.local_node import LocalNode, NodeStatus, start, stop
+from owpc_ltr_node.places import Places, find_places, make_folder
+from owpc_ltr_node.release import Release
 
 from owpc_ltr.api.cluster import connect
 from owpc_ltr.engine.deployment.aliases import INDEX as ALIASES
-from owpc_ltr.engine.node import LocalNode, NodeStatus, start, stop
-from owpc_ltr.engine.node.account import node_account
-from owpc_ltr.engine.node.elasticsearch_process import jvm_options
-from owpc_ltr.engine.node.launch import command
-from owpc_ltr.engine.node.places import Places, find_places, make_folder
-from owpc_ltr.engine.node.release import Release
 
 _ONCE = "-XX:TieredStopAtLevel=1"
 
@@ -128,8 +128,8 @@ def _started(config: LocalNode, places: Places) -> NodeStatus:
         return f"{jvm_options(*given)}{_ONCE}\n"
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("owpc_ltr.engine.node.starting.command", words)
-        patch.setattr("owpc_ltr.engine.node.launch.jvm_options", lines)
+        patch.setattr("owpc_ltr_node.starting.command", words)
+        patch.setattr("owpc_ltr_node.launch.jvm_options", lines)
         return start(config, places=places)
 
 

@@ -17,8 +17,8 @@ from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.errors import BadInput, OwpcLtrWarning, Refused, UsageError
 from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
-from owpc_ltr.interop.plain_engine.curves import plain_curves, read_plain_curves
-from owpc_ltr.interop.plain_engine.form import plain_form, score_shift, store_plain
+from owpc_ltr.formats.plugin_free.curves import plain_curves, read_plain_curves
+from owpc_ltr.formats.plugin_free.form import plain_form, score_shift, store_plain
 from owpc_ltr.models.additive import AdditiveModel, Curve
 from owpc_ltr.models.importance import importances
 from owpc_ltr.models.linear import LinearModel, load_model

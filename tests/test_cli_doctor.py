@@ -15,12 +15,12 @@ from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.engine.http.client import Engine, Identity
 from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.interop.engine_versions import serving_profile
-from owpc_ltr.interop.export import export_linear
-from owpc_ltr.interop.formats.xgboost_json import from_dump
-from owpc_ltr.interop.formats.xgboost_raw import from_raw
-from owpc_ltr.interop.stored_model import model_source
-from owpc_ltr.interop.upgrade_report import deploy
+from owpc_ltr.formats.engine_versions import serving_profile
+from owpc_ltr.formats.export import export_linear
+from owpc_ltr.formats.stored_model import model_source
+from owpc_ltr.formats.upgrade_report import deploy
+from owpc_ltr.formats.xgboost_json import from_dump
+from owpc_ltr.formats.xgboost_raw import from_raw
 from owpc_ltr.models.linear import LinearModel, save_model, with_record
 from owpc_ltr.models.parity_samples import parity_samples_of
 from tests.commands import Run, commands_in

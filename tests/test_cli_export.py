@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.interop.emulator import emulate
-from owpc_ltr.interop.engine_versions import RANKLIB, XGBOOST, serving_profile
-from owpc_ltr.interop.formats.xgboost_raw import from_raw
-from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.formats.emulator import emulate
+from owpc_ltr.formats.engine_versions import RANKLIB, XGBOOST, serving_profile
+from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.formats.xgboost_raw import from_raw
 from owpc_ltr.models.linear import LinearModel, Normaliser, save_model, with_record
 from owpc_ltr.models.trees import TreeModel
 from tests.commands import Run, commands_in

@@ -13,10 +13,11 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 import typer
+from owpc_ltr_clicks.reading import read_events
+from owpc_ltr_papers.folders import find_collections
 from typer.models import ArgumentInfo, ParameterInfo
 
 from owpc_ltr.api.judgments import read_judgments
-from owpc_ltr.behaviour.reading import read_events
 from owpc_ltr.cli.app import app
 from owpc_ltr.cli.files import Reads
 from owpc_ltr.data.joined_tables.reading import read_joined_tables
@@ -26,13 +27,12 @@ from owpc_ltr.features.loading import load_featureset
 from owpc_ltr.files.json_lines import read_json_lines
 from owpc_ltr.files.json_object import read_json_object
 from owpc_ltr.files.text import read_text
+from owpc_ltr.formats.engine_versions import serving_profile
+from owpc_ltr.formats.import_columns import Columns, import_with
+from owpc_ltr.formats.upgrade_report import read_deployed
 from owpc_ltr.host import registry
-from owpc_ltr.interop.engine_versions import serving_profile
-from owpc_ltr.interop.import_columns import Columns, import_with
-from owpc_ltr.interop.upgrade_report import read_deployed
 from owpc_ltr.models.linear import load_model
 from owpc_ltr.models.reordering import load_ranker
-from owpc_ltr.reproduction.folders import find_collections
 
 MISSING = "there-is-none"
 NOT_READ = {

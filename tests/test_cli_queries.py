@@ -15,7 +15,7 @@ from owpc_ltr.engine.http.connection import ConnectionSettings
 from owpc_ltr.engine.search.request import CARRIED, COLLAPSE, REFUSED, SearchRequest, request_body
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.errors import UsageError
-from owpc_ltr.interop.export import export_linear
+from owpc_ltr.formats.export import export_linear
 from tests.engine.small_cluster import FEATURESET, linear
 
 QUERY = {"match": {"t": "{{keywords}}"}}

@@ -9,10 +9,10 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from owpc_ltr_clicks import simulation as simulate
+from owpc_ltr_clicks.judge_clicks import count_clicks
 
 import owpc_ltr as ltr
-from owpc_ltr import simulate
-from owpc_ltr.api.clicks import count_clicks
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel

@@ -13,24 +13,24 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from owpc_ltr_demo import cheaper
+from owpc_ltr_demo.contest import METRICS, by_kind, hold_contest, rows_of, verdict
+from owpc_ltr_demo.corpus import index_body
+from owpc_ltr_demo.judged import DemoQuery
+from owpc_ltr_demo.lambdamart import fit_lambdamart
+from owpc_ltr_demo.live import WINDOW, Live, search_live
+from owpc_ltr_demo.main_job import run_demo, what_next
+from owpc_ltr_demo.narration import Silent
+from owpc_ltr_demo.preparing import featureset_file
+from owpc_ltr_demo.tuned_bm25 import MultiMatch, field_columns, tune, untuned
+from owpc_ltr_demo.walk import DemoOptions, Walk
 
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
-from owpc_ltr.demo import cheaper
-from owpc_ltr.demo.contest import METRICS, by_kind, hold_contest, rows_of, verdict
-from owpc_ltr.demo.corpus import index_body
-from owpc_ltr.demo.judged import DemoQuery
-from owpc_ltr.demo.lambdamart import fit_lambdamart
-from owpc_ltr.demo.live import WINDOW, Live, search_live
-from owpc_ltr.demo.main_job import run_demo, what_next
-from owpc_ltr.demo.narration import Silent
-from owpc_ltr.demo.preparing import featureset_file
-from owpc_ltr.demo.tuned_bm25 import MultiMatch, field_columns, tune, untuned
-from owpc_ltr.demo.walk import DemoOptions, Walk
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.features.loading import load_featureset
-from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.linear import LinearModel
 
 

@@ -12,12 +12,11 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from owpc_ltr.demo import sources
-from owpc_ltr.demo.compiled import MODULES
-from owpc_ltr.demo.corpus import Document, index_body, read_corpus, words_of
-from owpc_ltr.demo.docstrings import split_docstring
-from owpc_ltr.demo.judged import (
+from owpc_ltr_demo import sources
+from owpc_ltr_demo.compiled import MODULES
+from owpc_ltr_demo.corpus import Document, index_body, read_corpus, words_of
+from owpc_ltr_demo.docstrings import split_docstring
+from owpc_ltr_demo.judged import (
     MODULE,
     DemoQuery,
     Pool,
@@ -26,6 +25,7 @@ from owpc_ltr.demo.judged import (
     pool_recall,
     pools,
 )
+
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.errors import Refused
 
@@ -93,8 +93,8 @@ def test_nothing_private_and_no_module_that_acts_is_described(corpus: tuple[Docu
 
 def test_the_corpus_is_the_same_in_another_process(corpus: tuple[Document, ...]) -> None:
     script = (
-        "import json; from owpc_ltr.demo.corpus import read_corpus;"
-        "from owpc_ltr.demo.judged import make_queries; c = read_corpus();"
+        "import json; from owpc_ltr_demo.corpus import read_corpus;"
+        "from owpc_ltr_demo.judged import make_queries; c = read_corpus();"
         "print(json.dumps([[vars(d) for d in c], [q.query_id for q in make_queries(c, 200)]]))"
     )
     answer = subprocess.run(
@@ -111,7 +111,7 @@ def test_the_corpus_is_the_same_in_another_process(corpus: tuple[Document, ...])
 
 def test_reading_imports_nothing_but_the_compiled_modules() -> None:
     script = (
-        "import sys, sysconfig; from owpc_ltr.demo import corpus; sysconfig.get_paths();"
+        "import sys, sysconfig; from owpc_ltr_demo import corpus; sysconfig.get_paths();"
         "before = set(sys.modules);"
         "corpus.read_corpus(); print(*set(sys.modules) - before)"
     )

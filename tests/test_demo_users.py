@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from owpc_ltr_clicks.simulation import Users, clicks
+from owpc_ltr_demo.judged import DemoQuery
+from owpc_ltr_demo.main_job import next_after_clicks
+from owpc_ltr_demo.users import rankers, world_of
+from owpc_ltr_demo.walk import DemoOptions
 
-from owpc_ltr.demo.judged import DemoQuery
-from owpc_ltr.demo.main_job import next_after_clicks
-from owpc_ltr.demo.users import rankers, world_of
-from owpc_ltr.demo.walk import DemoOptions
 from owpc_ltr.engine.search.serving import Served
-from owpc_ltr.simulate import Users, clicks
 from tests.commands import commands_in
 
 ASKED = (

@@ -12,8 +12,8 @@ import pytest
 
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
-from owpc_ltr.interop.emulator import emulate, rejection_reason
-from owpc_ltr.interop.engine_versions import (
+from owpc_ltr.formats.emulator import emulate, rejection_reason
+from owpc_ltr.formats.engine_versions import (
     LINEAR,
     RANKLIB,
     XGBOOST,
@@ -21,10 +21,10 @@ from owpc_ltr.interop.engine_versions import (
     ServingProfile,
     serving_profile,
 )
-from owpc_ltr.interop.formats.ranklib import from_ranklib, to_ranklib
-from owpc_ltr.interop.formats.xgboost_json import from_dump
-from owpc_ltr.interop.formats.xgboost_raw_writer import to_raw
-from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.formats.ranklib import from_ranklib, to_ranklib
+from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.formats.xgboost_json import from_dump
+from owpc_ltr.formats.xgboost_raw_writer import to_raw
 from owpc_ltr.models.trees import TreeModel
 
 NAMES = ("title_bm25", "body_bm25", "pop", "n", "phrase", "tag_is")

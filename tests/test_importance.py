@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from owpc_ltr.api.models import describe, save_model
-from owpc_ltr.interop.formats.xgboost_raw import from_raw
+from owpc_ltr.formats.xgboost_raw import from_raw
 from owpc_ltr.models.average import average
 from owpc_ltr.models.importance import importances
 from owpc_ltr.models.linear import LinearModel, Normaliser, with_record

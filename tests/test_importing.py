@@ -17,13 +17,13 @@ from scipy.stats import kendalltau
 import owpc_ltr as ltr
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.interop.engine_versions import LINEAR, XGBOOST, serving_profile
-from owpc_ltr.interop.formats.ranklib import to_ranklib
-from owpc_ltr.interop.formats.xgboost_json_writer import to_dump
-from owpc_ltr.interop.formats.xgboost_raw import from_raw
-from owpc_ltr.interop.import_model import import_model
-from owpc_ltr.interop.stored_model import StoredModel
-from owpc_ltr.interop.upgrade import scores_around, upgrade_effect
+from owpc_ltr.formats.engine_versions import LINEAR, XGBOOST, serving_profile
+from owpc_ltr.formats.import_model import import_model
+from owpc_ltr.formats.ranklib import to_ranklib
+from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.formats.upgrade import scores_around, upgrade_effect
+from owpc_ltr.formats.xgboost_json_writer import to_dump
+from owpc_ltr.formats.xgboost_raw import from_raw
 from owpc_ltr.models.linear import LinearModel, Normaliser, load_model, save_model
 from owpc_ltr.models.trees import TreeModel
 
@@ -203,7 +203,7 @@ def test_an_upgrade_that_changes_where_missing_values_go_is_seen(rng: np.random.
 
 
 def test_tau_is_scipys(rng: np.random.Generator) -> None:
-    from owpc_ltr.interop.emulator import emulate
+    from owpc_ltr.formats.emulator import emulate
 
     stored, (rows, _) = stored_trees(rng), rows_and_labels(rng)
     middle = serving_profile("opensearch", "3.5.0")

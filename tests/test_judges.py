@@ -7,10 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from owpc_ltr_clicks import simulation as simulate
+from owpc_ltr_clicks.judge_clicks import (
+    judge_clicks,
+    relabel_log,
+    srw_judgments,
+    weighted_judgments,
+)
 
 import owpc_ltr as ltr
-from owpc_ltr import read_judgments, simulate
-from owpc_ltr.api.clicks import judge_clicks, relabel_log, srw_judgments, weighted_judgments
+from owpc_ltr import read_judgments
 from owpc_ltr.api.compared_data import without_features
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.judgments.asked import read_queries

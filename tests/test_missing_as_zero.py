@@ -14,9 +14,9 @@ from owpc_ltr.api.training import train
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.errors import OwpcLtrWarning, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.interop.emulator import emulate
-from owpc_ltr.interop.engine_versions import serving_profile
-from owpc_ltr.interop.export import export_checked
+from owpc_ltr.formats.emulator import emulate
+from owpc_ltr.formats.engine_versions import serving_profile
+from owpc_ltr.formats.export import export_checked
 from owpc_ltr.models.linear import load_model, save_model
 from owpc_ltr.training.missing_as_zero import taking_missing_as_zero
 from tests.commands import commands_in

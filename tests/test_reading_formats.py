@@ -14,12 +14,12 @@ import xgboost
 from sklearn import ensemble, tree
 
 from owpc_ltr.errors import BadInput
-from owpc_ltr.interop.formats import xgboost_raw
-from owpc_ltr.interop.formats.lightgbm_text import from_lightgbm
-from owpc_ltr.interop.formats.sklearn_trees import from_sklearn
-from owpc_ltr.interop.formats.xgboost_json import from_dump
-from owpc_ltr.interop.formats.xgboost_raw import from_raw
-from owpc_ltr.interop.formats.xgboost_raw_writer import to_raw
+from owpc_ltr.formats import xgboost_raw
+from owpc_ltr.formats.lightgbm_text import from_lightgbm
+from owpc_ltr.formats.sklearn_trees import from_sklearn
+from owpc_ltr.formats.xgboost_json import from_dump
+from owpc_ltr.formats.xgboost_raw import from_raw
+from owpc_ltr.formats.xgboost_raw_writer import to_raw
 from tests.xgboost_samples import (
     NAMES,
     NEW,

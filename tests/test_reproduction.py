@@ -11,6 +11,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from owpc_ltr_papers.bench import Bench
+from owpc_ltr_papers.folders import find_collections
+from owpc_ltr_papers.folds import cut_of
+from owpc_ltr_papers.jobs import Result, Tools, Training
+from owpc_ltr_papers.journal import Journal
+from owpc_ltr_papers.protocol import Extent, Method, parts_of
+from owpc_ltr_papers.reproduce import PROTOCOLS
+from owpc_ltr_papers.rows import Row, chosen_of, fact_rows
 
 import owpc_ltr as ltr
 from owpc_ltr.data.letor import read_letor, write_letor
@@ -18,14 +26,6 @@ from owpc_ltr.errors import BadInput, Refused, Stopped, UsageError
 from owpc_ltr.host.registry import load
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Run
-from owpc_ltr.reproduction.bench import Bench
-from owpc_ltr.reproduction.folders import find_collections
-from owpc_ltr.reproduction.folds import cut_of
-from owpc_ltr.reproduction.jobs import Result, Tools, Training
-from owpc_ltr.reproduction.journal import Journal
-from owpc_ltr.reproduction.protocol import Extent, Method, parts_of
-from owpc_ltr.reproduction.reproduce import PROTOCOLS
-from owpc_ltr.reproduction.rows import Row, chosen_of, fact_rows
 from owpc_ltr.training.cross_validation import choose, select
 from owpc_ltr.training.plans import model_plan
 from tests.commands import commands_in
@@ -135,7 +135,7 @@ def test_results_of_another_version_are_done_again(
     letor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ltr.reproduce("inex2009", letor, out=tmp_path / "out", quick=True)
-    monkeypatch.setattr("owpc_ltr.reproduction.journal.VERSION", "another")
+    monkeypatch.setattr("owpc_ltr_papers.journal.VERSION", "another")
     assert ltr.reproduce("inex2009", letor, out=tmp_path / "out", quick=True).stale == 25
 
 
@@ -382,7 +382,7 @@ def test_the_command_says_how_to_go_on(
     def stop(*_: object) -> None:
         raise Stopped(signal.SIGINT)
 
-    monkeypatch.setattr("owpc_ltr.reproduction.bench.Bench.results", stop)
+    monkeypatch.setattr("owpc_ltr_papers.bench.Bench.results", stop)
     words = ("reproduce", "inex2009", "--letor", str(letor), "--quick")
     _, _, said = run(*words, "--out", "kept")
     assert "run the same command again to resume" in said

@@ -6,15 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from owpc_ltr_papers.folders import find_collections
+from owpc_ltr_papers.folds import cut_of
+from owpc_ltr_papers.jobs import DataFold, Tools, Training
+from owpc_ltr_papers.rerankings import UNCHANGED, Lifted, Reranking
 
 from owpc_ltr.host.registry import load
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Run
-from owpc_ltr.reproduction.folders import find_collections
-from owpc_ltr.reproduction.folds import cut_of
-from owpc_ltr.reproduction.jobs import DataFold, Tools, Training
-from owpc_ltr.reproduction.rerankings import UNCHANGED, Lifted, Reranking
 from tests.letor_samples import write_parts
 
 TOOLS = Tools(load(), Run(), (parse_metric("ndcg-letor@10"),))

@@ -8,11 +8,11 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from owpc_ltr_papers.folders import Collection, find_collections, rotation
+from owpc_ltr_papers.folds import cut_of, read_fold
 
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.errors import BadInput
-from owpc_ltr.reproduction.folders import Collection, find_collections, rotation
-from owpc_ltr.reproduction.folds import cut_of, read_fold
 from tests.letor_samples import PARTS, part, write_folds, write_parts
 
 LETOR_SUMS = {

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from owpc_ltr_papers import ranklib
+from owpc_ltr_papers.folders import find_collections
+from owpc_ltr_papers.folds import cut_of
+from owpc_ltr_papers.jobs import DataFold, Tools
+from owpc_ltr_papers.ranklib import RankLib, fetch_ranklib
+from owpc_ltr_papers.ranklib_jobs import RANKERS, RankLibTraining, check_same
 
 from owpc_ltr.errors import EngineUnavailable, Refused
 from owpc_ltr.host.registry import load
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Run
-from owpc_ltr.reproduction import ranklib
-from owpc_ltr.reproduction.folders import find_collections
-from owpc_ltr.reproduction.folds import cut_of
-from owpc_ltr.reproduction.jobs import DataFold, Tools
-from owpc_ltr.reproduction.ranklib import RankLib, fetch_ranklib
-from owpc_ltr.reproduction.ranklib_jobs import RANKERS, RankLibTraining, check_same
 from tests.letor_samples import write_parts
 from tests.ranklib_program import ranklib_or_skip
 

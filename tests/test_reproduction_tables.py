@@ -11,10 +11,10 @@ from html.parser import HTMLParser
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from owpc_ltr_papers.outcome import Reproduction
+from owpc_ltr_papers.rows import Row
 
 from owpc_ltr.errors import UsageError
-from owpc_ltr.reproduction.outcome import Reproduction
-from owpc_ltr.reproduction.rows import Row
 
 names = st.text(alphabet=st.sampled_from("ab |&%$#_{}~^\\<>\"'`*[]−–λ\n\t,é"), max_size=12)
 numbers = st.none() | st.floats(-1, 1, allow_nan=False)
@@ -167,8 +167,7 @@ def test_a_mean_over_folds_is_the_mean_of_the_values_that_its_interval_is_of(
     folds: list[list[float]],
 ) -> None:
     import numpy as np
-
-    from owpc_ltr.reproduction.intervals import compared, interval, mean_over_folds
+    from owpc_ltr_papers.intervals import compared, interval, mean_over_folds
 
     values = [np.array(one) for one in folds]
     zeros = [np.zeros(len(one)) for one in folds]

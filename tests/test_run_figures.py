@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from ir_measures import AP, RR, P, R, Success, nDCG
+from owpc_ltr_report.examples import moved_documents
 
 import owpc_ltr as ltr
 from owpc_ltr.arrays import Vector
@@ -26,7 +27,6 @@ from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.evaluation.comparing.on_data import measure_on_data
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.reporting.examples import moved_documents
 from tests.commands import commands_in
 from tests.parted_samples import in_parts
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from owpc_ltr_node import lock as node_lock
+from owpc_ltr_node.report import Silent
 
 from owpc_ltr import partition
 from owpc_ltr.engine.feature_log.folder import open_run
 from owpc_ltr.engine.feature_log.lock import locked
-from owpc_ltr.engine.node import lock as node_lock
-from owpc_ltr.engine.node.report import Silent
 from owpc_ltr.errors import Refused
 
 MINE = "what is not to be lost"

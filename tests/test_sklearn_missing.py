@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 from sklearn import ensemble, tree
 
 from owpc_ltr.errors import BadInput, OwpcLtrWarning
-from owpc_ltr.interop.formats.sklearn_trees import from_sklearn
+from owpc_ltr.formats.sklearn_trees import from_sklearn
 
 NAMES = ("title", "pop", "n")
 ROWS = arrays(np.float32, (12, 3), elements=st.sampled_from([np.nan, 0.0, -1.5, -0.1, 0.2, 2.0]))

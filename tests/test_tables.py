@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
-from owpc_ltr.interop.plain_engine.digits import LARGEST_VALUE, digits_of, numbers_of
-from owpc_ltr.interop.plain_engine.form import plain_form, score_shift
-from owpc_ltr.interop.plain_engine.trees import (
+from owpc_ltr.formats.plugin_free.digits import LARGEST_VALUE, digits_of, numbers_of
+from owpc_ltr.formats.plugin_free.form import plain_form, score_shift
+from owpc_ltr.formats.plugin_free.trees import (
     plain_trees,
     read_plain_trees,
     store_plain_trees,

@@ -15,7 +15,7 @@ import pytest
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.interop.engine_versions import parse_version
+from owpc_ltr.formats.engine_versions import parse_version
 from owpc_ltr.models.linear import LinearModel, content_of, model_of
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.names import check_name

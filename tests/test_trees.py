@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from owpc_ltr.errors import BadInput
-from owpc_ltr.interop.formats.tree_builder import GrowingForest, NodeTable, below, up_to
+from owpc_ltr.formats.tree_builder import GrowingForest, NodeTable, below, up_to
 from owpc_ltr.models.forest import DEEPEST, HIGHEST, LEAF, ROUNDS_TO_FINITE, Forest
 from owpc_ltr.models.linear import load_model, save_model
 from owpc_ltr.models.trees import TreeModel, shortest_floats

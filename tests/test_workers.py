@@ -23,6 +23,13 @@ import psutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from owpc_ltr_dask import connection
+from owpc_ltr_dask.connection import Workers, workers_at
+from owpc_ltr_dask.parts import batches
+from owpc_ltr_dask.place import Local, Scheduler, parse_place
+from owpc_ltr_dask.placement import placed
+from owpc_ltr_dask.use_workers import use_workers
+from owpc_ltr_dask.versions import versions
 from owpc_ltr_losses.lambdarank import LambdaRank
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_losses.pairwise import Pairwise
@@ -30,7 +37,6 @@ from owpc_ltr_optimizers.boosting.boosting import Boosting
 from owpc_ltr_optimizers.bundle.bundle import Bundle
 
 import owpc_ltr as ltr
-from owpc_ltr.api.workers import use_workers
 from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
@@ -40,12 +46,6 @@ from owpc_ltr.errors import BadInput, PluginError, Refused, UsageError, WorkersU
 from owpc_ltr.host.registry import load
 from owpc_ltr.kernels.risk import OverParts
 from owpc_ltr.protocols import Run
-from owpc_ltr.workers import connection
-from owpc_ltr.workers.connection import Workers, workers_at
-from owpc_ltr.workers.parts import batches
-from owpc_ltr.workers.place import Local, Scheduler, parse_place
-from owpc_ltr.workers.placement import placed
-from owpc_ltr.workers.versions import versions
 from tests.commands import commands_in
 from tests.parted_samples import in_parts, learnable
 
@@ -231,7 +231,7 @@ def _pieces(sizes: Sequence[int]) -> list[Piece]:
 
 
 def test_without_dask_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("owpc_ltr.api.workers.find_spec", lambda _: None)
+    monkeypatch.setattr("owpc_ltr_dask.use_workers.find_spec", lambda _: None)
     with pytest.raises(UsageError, match=r"owpc-ltr\[dask\]"), use_workers("local:2"):
         pass
 

@@ -14,20 +14,20 @@ from owpc_ltr_exports.solr.solr import solr_profile, to_solr
 
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.interop.emulator import emulate, rejection_reason
-from owpc_ltr.interop.engine_versions import (
+from owpc_ltr.formats.emulator import emulate, rejection_reason
+from owpc_ltr.formats.engine_versions import (
     RANKLIB,
     XGBOOST,
     XGBOOST_RAW,
     ServingProfile,
     serving_profile,
 )
-from owpc_ltr.interop.formats.ltr_plugin_writer import plugin_definition
-from owpc_ltr.interop.formats.ranklib import from_ranklib, to_ranklib
-from owpc_ltr.interop.formats.xgboost_json import from_dump
-from owpc_ltr.interop.formats.xgboost_json_writer import to_dump
-from owpc_ltr.interop.formats.xgboost_raw import from_raw
-from owpc_ltr.interop.formats.xgboost_raw_writer import to_raw
+from owpc_ltr.formats.ltr_plugin_writer import plugin_definition
+from owpc_ltr.formats.ranklib import from_ranklib, to_ranklib
+from owpc_ltr.formats.xgboost_json import from_dump
+from owpc_ltr.formats.xgboost_json_writer import to_dump
+from owpc_ltr.formats.xgboost_raw import from_raw
+from owpc_ltr.formats.xgboost_raw_writer import to_raw
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.ranklib_network import Layer, LogisticNetwork
 from owpc_ltr.models.trees import TreeModel

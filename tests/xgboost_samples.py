@@ -9,9 +9,9 @@ import numpy as np
 import xgboost
 
 from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.interop.engine_versions import serving_profile
-from owpc_ltr.interop.formats.xgboost_raw import from_raw
-from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.formats.engine_versions import serving_profile
+from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.formats.xgboost_raw import from_raw
 from owpc_ltr.models.trees import TreeModel
 
 NAMES = ("a", "b", "c", "d")

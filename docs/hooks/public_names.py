@@ -16,27 +16,29 @@ from mkdocs.exceptions import PluginError
 PACKAGE = Path(__file__).parents[2] / "owpc_ltr"
 TOPICS = {
     "data": (
-        "api.clicks",
-        "api.datasets",
-        "api.judging_next",
-        "api.judgments",
-        "api.inspecting",
-        "api.partitions",
-        "api.workers",
-        "data",
+        *("owpc_ltr.api.datasets", "owpc_ltr.api.judging_next", "owpc_ltr.api.judgments"),
+        *("owpc_ltr.api.inspecting", "owpc_ltr.api.partitions", "owpc_ltr.data"),
+        *("owpc_ltr.inspection", "owpc_ltr_clicks", "owpc_ltr_dask"),
     ),
-    "training": ("api.training", "api.models", "training", "models", "interop"),
+    "training": (
+        *("owpc_ltr.api.training", "owpc_ltr.api.models", "owpc_ltr.training"),
+        *("owpc_ltr.models", "owpc_ltr.formats"),
+    ),
     "evaluation": (
-        *("api.evaluation", "api.comparing", "api.conventions", "api.explaining", "api.reporting"),
-        *("api.reproducing", "evaluation", "explaining", "metrics", "reporting"),
+        *("owpc_ltr.api.evaluation", "owpc_ltr.api.comparing", "owpc_ltr.api.conventions"),
+        *("owpc_ltr.api.explaining", "owpc_ltr.evaluation", "owpc_ltr.explanations"),
+        *("owpc_ltr.metrics", "owpc_ltr_papers", "owpc_ltr_report"),
     ),
-    "cluster": ("api.cluster", "api.feature_sets", "api.uploaded_models", "features", "engine"),
-    "estimators": ("api.estimators",),
-    "plugins": ("api.plugins", "host", "protocols", "arrays"),
-    "errors": ("errors",),
-    "testing": ("testing",),
+    "cluster": (
+        *("owpc_ltr.api.cluster", "owpc_ltr.api.feature_sets", "owpc_ltr.api.uploaded_models"),
+        *("owpc_ltr.features", "owpc_ltr.engine"),
+    ),
+    "estimators": ("owpc_ltr.api.estimators",),
+    "plugins": ("owpc_ltr.api.plugins", "owpc_ltr.host", "owpc_ltr.protocols", "owpc_ltr.arrays"),
+    "errors": ("owpc_ltr.errors",),
+    "testing": ("owpc_ltr.testing",),
 }
-"""Each topic, and the modules of `owpc_ltr` whose names belong to it."""
+"""Each topic, and the modules whose names belong to it."""
 
 _PLACE = re.compile(r"<!-- public names: ([a-z]+) -->")
 
@@ -63,9 +65,8 @@ def by_topic() -> dict[str, list[str]]:
 
 
 def _topic(name: str, module: str) -> str:
-    inside = module.removeprefix("owpc_ltr.")
     for topic, prefixes in TOPICS.items():
-        if any(inside == prefix or inside.startswith(f"{prefix}.") for prefix in prefixes):
+        if any(module == prefix or module.startswith(f"{prefix}.") for prefix in prefixes):
             return topic
     raise PluginError(f"the public name {name} of {module} has no topic in {Path(__file__).name}")
 

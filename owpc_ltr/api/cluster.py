@@ -23,6 +23,8 @@ from owpc_ltr.api.place import Progress, silent, tables_of
 from owpc_ltr.api.workbench import Workbench
 
 if TYPE_CHECKING:
+    from owpc_ltr_dask.connection import Workers
+
     from owpc_ltr.api.live import LiveProof
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.judgments.types import Duplicates, Judgments
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.search.live_evaluation import LiveQuestion
     from owpc_ltr.features.feature_set import FeatureSet
     from owpc_ltr.protocols import Model
-    from owpc_ltr.workers.connection import Workers
 
 
 def connect(

@@ -13,7 +13,7 @@ from owpc_ltr.api.searches import Searches
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-    from owpc_ltr.explaining.explanation import Explanation
+    from owpc_ltr.explanations.explanation import Explanation
     from owpc_ltr.models.reordering import ReorderingModel
     from owpc_ltr.protocols import Model
 
@@ -47,7 +47,7 @@ def explain(
     from owpc_ltr.data.runs import TrecRun
     from owpc_ltr.errors import UsageError
     from owpc_ltr.evaluation.evaluate import model_data
-    from owpc_ltr.explaining.listed import ServedList, explain_list
+    from owpc_ltr.explanations.listed import ServedList, explain_list
     from owpc_ltr.models.reordering import ReorderingModel, dataset_scores
 
     ranker = ranker_of(model, data, [Path(plugin) for plugin in plugins])

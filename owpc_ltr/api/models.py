@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.evaluation.risk_bounds import Bound
     from owpc_ltr.features.feature_set import FeatureSet
-    from owpc_ltr.interop.upgrade_report import UpgradeReport
+    from owpc_ltr.formats.upgrade_report import UpgradeReport
     from owpc_ltr.models.reordering import ReorderingModel
     from owpc_ltr.protocols import ExportedFile, Model
 
@@ -89,7 +89,7 @@ def import_model(
     from owpc_ltr.data.joined_tables.source import as_joined, sources_in
     from owpc_ltr.data.sources import source_of
     from owpc_ltr.features.loading import load_featureset
-    from owpc_ltr.interop.import_columns import Columns, import_with, read_names
+    from owpc_ltr.formats.import_columns import Columns, import_with, read_names
     from owpc_ltr.models.parity_samples import parity_samples_of
 
     columns = Columns()
@@ -129,8 +129,8 @@ def export_model(
     from owpc_ltr.errors import UsageError
     from owpc_ltr.features.loading import load_featureset
     from owpc_ltr.files.output import output_file, write_output
+    from owpc_ltr.formats.export_file import export_file
     from owpc_ltr.host.registry import load
-    from owpc_ltr.interop.export_file import export_file
     from owpc_ltr.models.linear import load_model as load_single
 
     output_file(out, [one for one in (model, featureset, *plugins) if isinstance(one, Path | str)])
@@ -202,8 +202,8 @@ def upgrade_report(
     by default the few that a model file remembers.
     """
     from owpc_ltr.features.loading import load_featureset
-    from owpc_ltr.interop.engine_versions import serving_profile
-    from owpc_ltr.interop.upgrade_report import report_upgrade
+    from owpc_ltr.formats.engine_versions import serving_profile
+    from owpc_ltr.formats.upgrade_report import report_upgrade
 
     old, new = (serving_profile(distribution, version) for version in (before, after))
     if isinstance(featureset, Path | str):

@@ -1,5 +1,9 @@
 """What the calls of this package return, by name."""
 
+from owpc_ltr_node.local_node import NodeStatus, Report
+from owpc_ltr_papers.outcome import Reproduction
+from owpc_ltr_papers.rows import Row as ReproductionRow
+
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.types import Judgments
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
@@ -12,7 +16,6 @@ from owpc_ltr.engine.deployment.orders import Orders
 from owpc_ltr.engine.deployment.parity import Parity
 from owpc_ltr.engine.deployment.upload import Uploaded
 from owpc_ltr.engine.feature_log import LogReport
-from owpc_ltr.engine.node import NodeStatus, Report
 from owpc_ltr.engine.search.compare import BeforeAndAfter, Hit
 from owpc_ltr.engine.search.feature_latency import FeatureCost
 from owpc_ltr.engine.search.judgment_pool import Pooled
@@ -25,16 +28,14 @@ from owpc_ltr.evaluation.evaluate import Measured
 from owpc_ltr.evaluation.prediction_powered import PredictionPowered
 from owpc_ltr.evaluation.reconciling import Reconciled
 from owpc_ltr.evaluation.risk_bounds import Bound
-from owpc_ltr.explaining.explanation import Explanation
-from owpc_ltr.explaining.hit import ExplainedHit
+from owpc_ltr.explanations.explanation import Explanation
+from owpc_ltr.explanations.hit import ExplainedHit
 from owpc_ltr.host.registry import Failure
 from owpc_ltr.inspection.figures import Canary, DataFigures, FeatureRow, LearningCurve
 from owpc_ltr.inspection.finding import Finding
 from owpc_ltr.inspection.result import Inspection
 from owpc_ltr.inspection.text import figures as inspection_figures
 from owpc_ltr.inspection.text import trials as inspection_trials
-from owpc_ltr.reproduction.outcome import Reproduction
-from owpc_ltr.reproduction.rows import Row as ReproductionRow
 from owpc_ltr.testing import Checked
 from owpc_ltr.training.cross_validation import Choice, Selection
 from owpc_ltr.training.feature_worth import Costs

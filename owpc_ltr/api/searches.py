@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.search.request import SearchRequest
     from owpc_ltr.engine.store.base import Store
     from owpc_ltr.features.feature_set import FeatureSet
-    from owpc_ltr.interop.stored_model import StoredModel
+    from owpc_ltr.formats.stored_model import StoredModel
     from owpc_ltr.models.reordering import ReorderingModel
     from owpc_ltr.protocols import Model
 
@@ -116,7 +116,7 @@ class Searches(Place):
 
         from owpc_ltr.engine.search.request import request_body
         from owpc_ltr.errors import give_warnings
-        from owpc_ltr.interop.plain_engine.form import score_shift
+        from owpc_ltr.formats.plugin_free.form import score_shift
         from owpc_ltr.names import check_index
 
         if index is not None:

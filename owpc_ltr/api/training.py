@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from owpc_ltr_dask.connection import Workers
+
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.models.reordering import ReorderingModel
     from owpc_ltr.protocols import Model, Run
     from owpc_ltr.training.cross_validation import Selection
     from owpc_ltr.training.feature_worth import Costs
-    from owpc_ltr.workers.connection import Workers
 
 Progress = Callable[[str, float | None], None]
 

@@ -140,9 +140,9 @@ def _emulate() -> None:
     import numpy as np
 
     from owpc_ltr.features.feature_set import Feature, FeatureSet
-    from owpc_ltr.interop.engine_versions import serving_profile
-    from owpc_ltr.interop.stored_model import StoredModel
-    from owpc_ltr.interop.upgrade import upgrade_effect
+    from owpc_ltr.formats.engine_versions import serving_profile
+    from owpc_ltr.formats.stored_model import StoredModel
+    from owpc_ltr.formats.upgrade import upgrade_effect
 
     features = FeatureSet("f", (Feature("a", (), {"match_all": {}}),))
     stored = StoredModel("m", "model/linear", {"a": 1.0}, features)
@@ -154,7 +154,7 @@ def _explain() -> None:
     """A tree of one split."""
     import numpy as np
 
-    from owpc_ltr.explaining.shapley import shapley_values
+    from owpc_ltr.explanations.shapley import shapley_values
     from owpc_ltr.models.forest import LEAF, Forest
 
     tree = Forest(

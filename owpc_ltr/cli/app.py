@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
+from owpc_ltr_demo.command import demo
+from owpc_ltr_node.command import app as engine
+from owpc_ltr_papers.bounds_command import bounds
+from owpc_ltr_papers.reproduce_command import reproduce
+from owpc_ltr_report.command import report
 from typer.core import TyperGroup
 
-from owpc_ltr.cli import engine, featureset, judge, models
+from owpc_ltr.cli import featureset, judge, models
 from owpc_ltr.cli.average import average
-from owpc_ltr.cli.bounds import bounds
 from owpc_ltr.cli.check import check
 from owpc_ltr.cli.compare import compare
-from owpc_ltr.cli.demo import demo
 from owpc_ltr.cli.doctor import doctor
 from owpc_ltr.cli.evaluate import evaluate
 from owpc_ltr.cli.explain import explain
@@ -25,8 +28,6 @@ from owpc_ltr.cli.metrics import metrics
 from owpc_ltr.cli.partition import partition
 from owpc_ltr.cli.plugins import plugins
 from owpc_ltr.cli.profile import profile
-from owpc_ltr.cli.report import report
-from owpc_ltr.cli.reproduce import reproduce
 from owpc_ltr.cli.rescore_body import rescore_body
 from owpc_ltr.cli.search import search
 from owpc_ltr.cli.select import select
@@ -79,7 +80,7 @@ for command in (
     app.command()(command)
 app.command("import")(import_model)
 app.command("export")(export_model)
-app.add_typer(engine.app, name="engine")
+app.add_typer(engine, name="engine")
 app.add_typer(featureset.app, name="featureset")
 app.add_typer(judge.app, name="judge")
 app.add_typer(models.app, name="models")

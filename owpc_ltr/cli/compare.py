@@ -205,7 +205,7 @@ def compare(
     if per_query is not None:
         write_per_query(found, per_query)
     if report is not None:
-        from owpc_ltr.api.reporting import report as write_page
+        from owpc_ltr_report.report import report as write_page
 
         write_page(found, out=report)
     if latex is not None:

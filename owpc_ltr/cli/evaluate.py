@@ -114,11 +114,12 @@ def evaluate(
             f"there is no model file {model}: an uploaded model is measured with --live "
             "--judgments FILE --index INDEX"
         )
+    from owpc_ltr_dask.use_workers import check_in_parts, on, workers_if_asked
+
     from owpc_ltr.api.datasets import write_run
     from owpc_ltr.api.evaluation import METRICS, ranker_of
     from owpc_ltr.api.evaluation import evaluate as measure
     from owpc_ltr.api.partitions import open_or_read, room_from, sample_of
-    from owpc_ltr.api.workers import check_in_parts, on, workers_if_asked
 
     if cluster is not None:
         check_in_parts(data)

@@ -81,7 +81,7 @@ def explain(
             asked, document, above, index, ranked, question, join, title, query_id, place
         )
     if report is not None:
-        from owpc_ltr.api.reporting import report as write_page
+        from owpc_ltr_report.report import report as write_page
 
         write_page(found, out=report)
     if as_json:

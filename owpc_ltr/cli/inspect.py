@@ -76,7 +76,7 @@ def inspect(
             progress=show,
         )
     if report is not None:
-        from owpc_ltr.api.reporting import report as write_page
+        from owpc_ltr_report.report import report as write_page
 
         write_page(found, out=report)
     if as_json:

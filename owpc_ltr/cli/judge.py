@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from owpc_ltr_clicks.command import clicks
 
 from owpc_ltr.cli.cluster import ClusterOptions, StoreOptions
 from owpc_ltr.cli.files import Reads, Writes
 from owpc_ltr.cli.groups import grouped
-from owpc_ltr.cli.judge_clicks import clicks
 from owpc_ltr.cli.judge_next import judge_next
 from owpc_ltr.cli.judgment_files import Format, Reading, write
 from owpc_ltr.cli.live import LiveQuery, LiveWindow
@@ -94,7 +94,7 @@ def pool(
             progress=show,
         )  # fmt: skip
     if report is not None:
-        from owpc_ltr.api.reporting import report as write_page
+        from owpc_ltr_report.report import report as write_page
 
         write_page(found, out=report)
     counts = {

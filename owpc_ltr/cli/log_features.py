@@ -100,7 +100,7 @@ def log_features(
     Every judged document is logged, absent from the index, or rejected, and all are counted.
     Half-done work stays in OUT.run: the same command goes on from there, to the same bytes.
     """
-    from owpc_ltr.api.workers import workers_if_asked
+    from owpc_ltr_dask.use_workers import workers_if_asked
 
     with progress() as show, workers_if_asked(cluster) as workers:
         report = place.connect().log_features(

@@ -93,10 +93,11 @@ def select(
     among everything (the paper's g_All, where only loss.generator varies).
     """
     _check_data(data)
+    from owpc_ltr_dask.use_workers import check_in_parts, workers_if_asked
+
     from owpc_ltr.api.datasets import read_folds
     from owpc_ltr.api.partitions import room_from
     from owpc_ltr.api.training import select as select_over_folds
-    from owpc_ltr.api.workers import check_in_parts, workers_if_asked
 
     room = room_from(memory)
     if cluster is not None:
@@ -117,7 +118,7 @@ def select(
             **candidates.asked(),
         )
     if report is not None:
-        from owpc_ltr.api.reporting import report as write_page
+        from owpc_ltr_report.report import report as write_page
 
         write_page(found, out=report)
     if latex is not None:

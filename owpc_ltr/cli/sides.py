@@ -35,7 +35,7 @@ class SplitOptions:
 
     def check_in_parts(self, path: Path) -> None:
         """Refuse, before workers are started, what they cannot go through."""
-        from owpc_ltr.api.workers import check_in_parts
+        from owpc_ltr_dask.use_workers import check_in_parts
 
         for one in filter(None, (path, self.validation)):
             check_in_parts(one)

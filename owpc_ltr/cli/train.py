@@ -75,10 +75,11 @@ def train(
     With --reranker it learns to reorder the lists of --base, which stays a candidate itself.
     Judgments that would teach harm are warned of; with --index the engine is asked as well.
     """
+    from owpc_ltr_dask.use_workers import on, workers_if_asked
+
     from owpc_ltr.api.models import save_model
     from owpc_ltr.api.training import check_plan, keep_warnings, train_reranker
     from owpc_ltr.api.training import train as train_model
-    from owpc_ltr.api.workers import on, workers_if_asked
 
     common: dict[str, Any] = {"seed": seed, "threads": threads, "plugins": plugin or ()}
     if learning.reranker is not None:
@@ -136,7 +137,7 @@ def _write_page(
     """The page of a trained ranker, where one is asked for."""
     if page is None:
         return
-    from owpc_ltr.api.reporting import Named, report
+    from owpc_ltr_report.report import Named, report
 
     report(Named(out.name, model), training, out=page, plugins=plugins or ())
 

@@ -54,7 +54,7 @@ def verify(
         join=join,
     )
     if report is not None:
-        from owpc_ltr.api.reporting import report as write_page
+        from owpc_ltr_report.report import report as write_page
 
         write_page(found, out=report)
     if as_json:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+from owpc_ltr_clicks.models import checked_fit, list_log_likelihoods
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.behaviour.models import checked_fit, list_log_likelihoods
 from owpc_ltr.data.click_counts import ClickCounts
 from owpc_ltr.protocols import ClickFit, ClickModel
 from owpc_ltr.testing.click_samples import (

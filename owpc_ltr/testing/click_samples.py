@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+from owpc_ltr_clicks import simulation as simulate
+from owpc_ltr_clicks.counting import count_events
+from owpc_ltr_clicks.options import EventOptions
+from owpc_ltr_clicks.reading import table_events
 
-from owpc_ltr import simulate
 from owpc_ltr.arrays import Vector
-from owpc_ltr.behaviour.counting import count_events
-from owpc_ltr.behaviour.options import EventOptions
-from owpc_ltr.behaviour.reading import table_events
 from owpc_ltr.data.click_counts import ClickCounts, ClickLists
 
 _QUERIES, _DOCUMENTS, _SHOWN = 60, 10, 6

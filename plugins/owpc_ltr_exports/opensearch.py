@@ -9,8 +9,8 @@ from typing import ClassVar
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.interop.engine_versions import serving_profile
-from owpc_ltr.interop.ltr_plugin_file import ltr_plugin_file, ltr_plugin_scores
+from owpc_ltr.formats.engine_versions import serving_profile
+from owpc_ltr.formats.ltr_plugin_file import ltr_plugin_file, ltr_plugin_scores
 from owpc_ltr.protocols import ExportedFile, ExportTarget, Model
 
 

@@ -14,16 +14,16 @@ from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.files.strict_json import parse_json
-from owpc_ltr.host.settings import check_settings
-from owpc_ltr.interop.engine_versions import parse_version, version_text
-from owpc_ltr.interop.plain_engine.scripts import BIN, LOGISTIC, TABLES, Query
-from owpc_ltr.interop.plain_engine.trees import (
+from owpc_ltr.formats.engine_versions import parse_version, version_text
+from owpc_ltr.formats.plugin_free.scripts import BIN, LOGISTIC, TABLES, Query
+from owpc_ltr.formats.plugin_free.trees import (
     CodedBlock,
     PlainTrees,
     read_plain_trees,
     store_plain_trees,
 )
-from owpc_ltr.interop.request_body import body_text
+from owpc_ltr.formats.request_body import body_text
+from owpc_ltr.host.settings import check_settings
 from owpc_ltr.names import check_name
 from owpc_ltr.protocols import ExportedFile, ExportTarget, Model
 

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-
-from owpc_ltr import simulate
-from owpc_ltr.behaviour.counting import Behaviour, count_events
-from owpc_ltr.behaviour.options import EventOptions
-from owpc_ltr.behaviour.reading import read_events, table_events
+from owpc_ltr_clicks import simulation as simulate
+from owpc_ltr_clicks.counting import Behaviour, count_events
+from owpc_ltr_clicks.options import EventOptions
+from owpc_ltr_clicks.reading import read_events, table_events
 
 
 def event(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any
 
-from owpc_ltr.behaviour.counting import Behaviour
-from owpc_ltr.behaviour.texts import normalised
+from owpc_ltr_clicks.counting import Behaviour
+from owpc_ltr_clicks.texts import normalised
 
 Row = dict[str, Any]
 Cell = tuple[str, str, int]

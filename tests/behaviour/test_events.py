@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from owpc_ltr_clicks import simulation as simulate
+from owpc_ltr_clicks.options import EventOptions, parse_actions
+from owpc_ltr_clicks.texts import normalised
 
-from owpc_ltr import simulate
-from owpc_ltr.behaviour.options import EventOptions, parse_actions
-from owpc_ltr.behaviour.texts import normalised
 from owpc_ltr.errors import BadInput, OwpcLtrError, UsageError
 from tests.behaviour.logs import counted, counted_file, event
 from tests.behaviour.plain_counts import cells_of, plain_counts

@@ -16,6 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from owpc_ltr_clicks import simulation as simulate
+from owpc_ltr_clicks.grading import cuts, grades, parse_grades, worth, worth_of_any
+from owpc_ltr_clicks.judge_clicks import judge_counts, srw_judgments
+from owpc_ltr_clicks.models import choose_model
+from owpc_ltr_clicks.weighted_clicks import weighted_clicks
 
 from owpc_ltr import (
     OwpcLtrWarning,
@@ -23,13 +28,8 @@ from owpc_ltr import (
     make_dataset,
     read_judgments,
     save_dataset,
-    simulate,
     train,
 )
-from owpc_ltr.api.clicks import judge_counts, srw_judgments
-from owpc_ltr.behaviour.grading import cuts, grades, parse_grades, worth, worth_of_any
-from owpc_ltr.behaviour.models import choose_model
-from owpc_ltr.behaviour.weighted_clicks import weighted_clicks
 from owpc_ltr.errors import BadInput, PluginError, UsageError
 from owpc_ltr.host.registry import installed
 from owpc_ltr.protocols import ClickFit

@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+from owpc_ltr_clicks.grading import grades
+from owpc_ltr_clicks.judge_clicks import judge_clicks, relabel_log
+from owpc_ltr_clicks.simulation import clicks
 
 import owpc_ltr as ltr
-from owpc_ltr.api.clicks import judge_clicks, relabel_log
-from owpc_ltr.behaviour.grading import grades
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.simulate import clicks
 
 
 @pytest.fixture(scope="module")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from owpc_ltr_clicks import simulation as simulate
+from owpc_ltr_clicks.simulation import Users, clicks, example_world
 
-from owpc_ltr import simulate
 from owpc_ltr.data.dataset import make_dataset
 from owpc_ltr.errors import UsageError
-from owpc_ltr.simulate import Users, clicks, example_world
 
 WORLD = example_world(50, 20)
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from owpc_ltr_clicks import simulation as simulate
+from owpc_ltr_clicks.judge_clicks import srw_judgments
 
-from owpc_ltr import simulate
-from owpc_ltr.api.clicks import srw_judgments
 from owpc_ltr.errors import BadInput
 from tests.behaviour.logs import event
 

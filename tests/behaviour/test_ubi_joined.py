@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from owpc_ltr import simulate
-from owpc_ltr.behaviour.counting import Behaviour, count_events
-from owpc_ltr.behaviour.options import EventOptions
-from owpc_ltr.engine.behaviour_log.documents import EVENT_FIELDS, QUERY_FIELDS, table_of
-from owpc_ltr.engine.behaviour_log.joined import joined
+from owpc_ltr_clicks import simulation as simulate
+from owpc_ltr_clicks.counting import Behaviour, count_events
+from owpc_ltr_clicks.options import EventOptions
+from owpc_ltr_clicks.ubi.documents import EVENT_FIELDS, QUERY_FIELDS, table_of
+from owpc_ltr_clicks.ubi.joined import joined
+
 from tests.behaviour.logs import counted
 from tests.behaviour.plain_counts import cells_of
 

@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from owpc_ltr_node.release import Release
 
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.http.connection import ConnectionSettings
-from owpc_ltr.engine.node.release import Release
 from tests.session_node import SessionNode, running_node
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from owpc_ltr_node.local_node import start, status
+from owpc_ltr_node.record import read_record
 
 from owpc_ltr.engine.feature_log import pinned
 from owpc_ltr.engine.feature_log.copies import asked_copies, unlike_copies
@@ -16,8 +18,6 @@ from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.http.connection import ConnectionSettings
 from owpc_ltr.engine.http.pace import Pace
 from owpc_ltr.engine.http.refusals import EngineRefusal
-from owpc_ltr.engine.node import start, status
-from owpc_ltr.engine.node.record import read_record
 from owpc_ltr.errors import OwpcLtrWarning
 from tests.cluster.several_copies import INDEX, await_green, digest, fill, log, merge_primaries
 from tests.session_node import SessionNode

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from owpc_ltr_node import launch
+from owpc_ltr_node.release import Release
 
 from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.engine.node import launch
-from owpc_ltr.engine.node.release import Release
 from tests.cluster.several_copies import digest, fill, log
 from tests.session_node import SessionNode, running_node
 

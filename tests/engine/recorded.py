@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from owpc_ltr.features.feature_set import FeatureSet, parse_featureset
-from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.formats.stored_model import StoredModel
 from tests.engine.fake_engine import Asked, FakeEngine, Reply
 
 # Every recorded "no", and the words by which a reader knows what is wrong or what to do.

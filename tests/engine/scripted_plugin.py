@@ -24,9 +24,9 @@ from owpc_ltr.engine.store.named_queries import named
 from owpc_ltr.engine.store.templates import compile_featureset
 from owpc_ltr.errors import BadInput, OwpcLtrError
 from owpc_ltr.features.feature_set import FeatureSet, parse_featureset
-from owpc_ltr.interop.emulator import emulate
-from owpc_ltr.interop.engine_versions import serving_profile
-from owpc_ltr.interop.stored_model import read_model
+from owpc_ltr.formats.emulator import emulate
+from owpc_ltr.formats.engine_versions import serving_profile
+from owpc_ltr.formats.stored_model import read_model
 from tests.engine.fake_engine import Asked, FakeEngine, Reply
 from tests.engine.memory_engine import find
 

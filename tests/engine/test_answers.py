@@ -27,7 +27,7 @@ from owpc_ltr.engine.store.base import Search, Store
 from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, Refused
-from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.formats.stored_model import StoredModel
 from tests.engine.small_cluster import FEATURESET, linear
 
 WHOLE = {"timed_out": False, "_shards": {"total": 1, "failed": 0}, "took": 1}

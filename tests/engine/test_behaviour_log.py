@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from owpc_ltr_clicks import simulation as simulate
+from owpc_ltr_clicks.counting import Behaviour
+from owpc_ltr_clicks.judge_clicks import count_ubi
+from owpc_ltr_clicks.ubi import scan
+from owpc_ltr_clicks.ubi.documents import EVENT_FIELDS, table_of
+from owpc_ltr_clicks.ubi.kept import Kept
 
-from owpc_ltr import simulate
-from owpc_ltr.api.clicks import count_ubi
 from owpc_ltr.api.cluster import Cluster, connect
-from owpc_ltr.behaviour.counting import Behaviour
-from owpc_ltr.engine.behaviour_log import scan
-from owpc_ltr.engine.behaviour_log.documents import EVENT_FIELDS, table_of
-from owpc_ltr.engine.behaviour_log.kept import Kept
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.errors import EngineUnavailable, Refused, UsageError
 from tests.behaviour.logs import counted

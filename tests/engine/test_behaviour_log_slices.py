@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from owpc_ltr_clicks import simulation as simulate
+from owpc_ltr_clicks.counting import Behaviour
+from owpc_ltr_clicks.judge_clicks import count_ubi
+from owpc_ltr_clicks.ubi import reading, scan
+from owpc_ltr_clicks.ubi.kept import Kept
+from owpc_ltr_clicks.ubi.slices import layout_of
 
-from owpc_ltr import simulate
-from owpc_ltr.api.clicks import count_ubi
 from owpc_ltr.api.cluster import Cluster, connect
-from owpc_ltr.behaviour.counting import Behaviour
-from owpc_ltr.engine.behaviour_log import reading, scan
-from owpc_ltr.engine.behaviour_log.kept import Kept
-from owpc_ltr.engine.behaviour_log.slices import layout_of
 from owpc_ltr.engine.http.client import Engine, EngineRefusal
 from owpc_ltr.engine.http.congestion import Congestion
 from owpc_ltr.engine.http.refusals import NotAllowed

@@ -15,8 +15,8 @@ from owpc_ltr.engine.deployment.cache_room import CompiledTrees, compiled_trees
 from owpc_ltr.engine.deployment.upload import Uploaded, upload
 from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
 from owpc_ltr.errors import Refused
-from owpc_ltr.interop.engine_versions import serving_profile
-from owpc_ltr.interop.export import export_checked
+from owpc_ltr.formats.engine_versions import serving_profile
+from owpc_ltr.formats.export import export_checked
 from owpc_ltr.models.forest import Forest
 from owpc_ltr.models.trees import TreeModel
 from tests.engine.fake_engine import Asked, FakeEngine, Reply

@@ -9,22 +9,22 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-
-from owpc_ltr.api.clicks import judge_clicks, relabel_log
-from owpc_ltr.api.judgments import read_judgments
-from owpc_ltr.behaviour.texts import normalised
-from owpc_ltr.data.parquet import read_dataset
-from owpc_ltr.demo.corpus import index_body, read_corpus
-from owpc_ltr.demo.files import write_files
-from owpc_ltr.demo.main_job import (
+from owpc_ltr_clicks.judge_clicks import judge_clicks, relabel_log
+from owpc_ltr_clicks.texts import normalised
+from owpc_ltr_demo.corpus import index_body, read_corpus
+from owpc_ltr_demo.files import write_files
+from owpc_ltr_demo.main_job import (
     Logged,
     learn_from_clicks,
     learn_from_judgments,
     log_corpus,
 )
-from owpc_ltr.demo.narration import Silent
-from owpc_ltr.demo.preparing import featureset_file
-from owpc_ltr.demo.walk import CLICKS_STEPS, INDEX, STEPS, DemoOptions, Walk
+from owpc_ltr_demo.narration import Silent
+from owpc_ltr_demo.preparing import featureset_file
+from owpc_ltr_demo.walk import CLICKS_STEPS, INDEX, STEPS, DemoOptions, Walk
+
+from owpc_ltr.api.judgments import read_judgments
+from owpc_ltr.data.parquet import read_dataset
 from owpc_ltr.engine.deployment.aliases import Aliases
 from owpc_ltr.engine.http.client import connect
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore

@@ -19,7 +19,7 @@ from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.engine.store.templates import compile_featureset
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.features.scoring import scoring
-from owpc_ltr.interop.export import export_linear
+from owpc_ltr.formats.export import export_linear
 from owpc_ltr.models.linear import LinearModel
 
 ASKED: list[dict[str, Any]] = [

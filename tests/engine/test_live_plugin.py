@@ -24,10 +24,10 @@ from owpc_ltr.engine.http.connection import ConnectionSettings
 from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
-from owpc_ltr.interop.emulator import emulate, rejection_reason
-from owpc_ltr.interop.engine_versions import RANKLIB, XGBOOST, ServingProfile, serving_profile
-from owpc_ltr.interop.formats.ranklib import from_ranklib, to_ranklib
-from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.formats.emulator import emulate, rejection_reason
+from owpc_ltr.formats.engine_versions import RANKLIB, XGBOOST, ServingProfile, serving_profile
+from owpc_ltr.formats.ranklib import from_ranklib, to_ranklib
+from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.ranklib_network import Layer, LogisticNetwork
 from tests.engine.deployed import liar, put, state
 from tests.engine.memory_engine import find

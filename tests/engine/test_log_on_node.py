@@ -18,9 +18,9 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from distributed.protocol.pickle import dumps, loads
+from owpc_ltr_dask.use_workers import use_workers
 from typer.testing import CliRunner
 
-from owpc_ltr.api.workers import use_workers
 from owpc_ltr.cli.app import app
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.parquet import load_dataset
@@ -410,7 +410,7 @@ def test_the_command_has_the_workers_ask(
         places.append(place)
         yield helpers
 
-    monkeypatch.setattr("owpc_ltr.api.workers.use_workers", given)
+    monkeypatch.setattr("owpc_ltr_dask.use_workers.use_workers", given)
     file = tmp_path / "judgments.tsv"
     file.write_text(
         "query_id\tdoc_id\tgrade\tquery\tyear\nq\t1\t2\tapple\t1982\nq\t2\t0\tapple\t1982\n"

@@ -20,7 +20,7 @@ from owpc_ltr.engine.deployment.upload import Uploaded, upload
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
-from owpc_ltr.interop.export import export_linear
+from owpc_ltr.formats.export import export_linear
 from tests.engine.deployed import put, state
 from tests.engine.small_cluster import FEATURESET, Small, Unreliable, linear, small_cluster
 

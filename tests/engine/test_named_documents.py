@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from owpc_ltr_clicks.documents import Documents
+from owpc_ltr_clicks.judge_clicks import count_clicks, count_ubi
+from owpc_ltr_clicks.ubi import NamedDocuments, named
 
-from owpc_ltr.api.clicks import count_clicks, count_ubi
 from owpc_ltr.api.cluster import Cluster, connect
-from owpc_ltr.behaviour.documents import Documents
-from owpc_ltr.engine.behaviour_log import NamedDocuments, named
 from owpc_ltr.errors import Refused, UsageError
 from tests.behaviour.logs import counted, event
 from tests.behaviour.plain_counts import cells_of

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 import urllib3
+from owpc_ltr_node.command import app
+from owpc_ltr_node.identity import live_process
+from owpc_ltr_node.local_node import LocalNode, default_url, start, status
+from owpc_ltr_node.record import read_record
 from typer.testing import CliRunner
 
-from owpc_ltr.cli.engine import app
-from owpc_ltr.engine.node import LocalNode, default_url, start, status
-from owpc_ltr.engine.node.identity import live_process
-from owpc_ltr.engine.node.record import read_record
 from owpc_ltr.errors import EngineUnavailable, UsageError
 from tests.engine.conftest import SessionNode
 

@@ -15,13 +15,13 @@ from typing import Any
 
 import psutil
 import pytest
+from owpc_ltr_node.identity import created
+from owpc_ltr_node.launch import settings
+from owpc_ltr_node.local_node import LocalNode, default_url, log_file, start, status, stop
+from owpc_ltr_node.places import Places
+from owpc_ltr_node.record import Member, Record, read_record, read_records
+from owpc_ltr_node.seats import Seat, check_seats, seats_of
 
-from owpc_ltr.engine.node import LocalNode, default_url, log_file, start, status, stop
-from owpc_ltr.engine.node.identity import created
-from owpc_ltr.engine.node.launch import settings
-from owpc_ltr.engine.node.places import Places
-from owpc_ltr.engine.node.record import Member, Record, read_record, read_records
-from owpc_ltr.engine.node.seats import Seat, check_seats, seats_of
 from owpc_ltr.errors import BadInput, EngineUnavailable, UsageError
 from tests.engine.conftest import free_port
 
@@ -44,7 +44,7 @@ def record_of(processes: list[Any], folder: Path) -> Record:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("owpc_ltr.engine.node.places.closed_folder", lambda *_: None)
+    monkeypatch.setattr("owpc_ltr_node.places.closed_folder", lambda *_: None)
     monkeypatch.setenv("OWPC_LTR_HOME", str(tmp_path))
     return tmp_path
 
@@ -204,8 +204,8 @@ def test_a_cluster_that_starts_by_half_is_ended_whole_and_named_in_one_line(
         started.append([sys.executable, "-c", dies, f"-Dowpc_ltr.node={given[-1]}"])
         return started[-1]
 
-    module = "owpc_ltr.engine.node.starting."
-    monkeypatch.setattr("owpc_ltr.engine.node.lifecycle.node_account", lambda: None)
+    module = "owpc_ltr_node.starting."
+    monkeypatch.setattr("owpc_ltr_node.lifecycle.node_account", lambda: None)
     monkeypatch.setattr(module + "choose_java", lambda *_, **__: SimpleNamespace(
         program=Path(sys.executable)))  # fmt: skip
     monkeypatch.setattr(

@@ -7,10 +7,9 @@ import itertools
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from owpc_ltr.engine.node.layout import MODULES, UNUSED, Module, cut, log4j_core, singles
-from owpc_ltr.engine.node.maven import Jar
-from owpc_ltr.engine.node.release import Release
+from owpc_ltr_node.layout import MODULES, UNUSED, Module, cut, log4j_core, singles
+from owpc_ltr_node.maven import Jar
+from owpc_ltr_node.release import Release
 
 names = st.sampled_from(["lucene-core", "jackson-core", "netty-buffer", "asm", UNUSED[1]])
 groups = st.sampled_from(["com.fasterxml", "tools.jackson", "org.ow2", UNUSED[0]])

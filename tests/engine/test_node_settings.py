@@ -12,12 +12,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-
-from owpc_ltr.engine.node import LocalNode
-from owpc_ltr.engine.node.account import Account, closed_folder, node_account
-from owpc_ltr.engine.node.config import heap_bytes
-from owpc_ltr.engine.node.java import THAI_PROBE, choose_java, thai_locale
-from owpc_ltr.engine.node.launch import (
+from owpc_ltr_node.account import Account, closed_folder, node_account
+from owpc_ltr_node.config import heap_bytes
+from owpc_ltr_node.java import THAI_PROBE, choose_java, thai_locale
+from owpc_ltr_node.launch import (
     check_folder,
     command,
     decisive_line,
@@ -25,9 +23,11 @@ from owpc_ltr.engine.node.launch import (
     prepare_folder,
     settings,
 )
-from owpc_ltr.engine.node.places import find_places, make_folder, writing_to
-from owpc_ltr.engine.node.probe import check_free
-from owpc_ltr.engine.node.report import Silent
+from owpc_ltr_node.local_node import LocalNode
+from owpc_ltr_node.places import find_places, make_folder, writing_to
+from owpc_ltr_node.probe import check_free
+from owpc_ltr_node.report import Silent
+
 from owpc_ltr.errors import EngineUnavailable, UsageError
 from tests.engine.conftest import free_port
 
@@ -207,7 +207,7 @@ def test_a_runtime_out_of_the_accounts_reach_is_copied(
     def closed(path: Path, _: Account) -> Path | None:
         return tmp_path / "venv" if path.is_relative_to(tmp_path / "venv") else None
 
-    monkeypatch.setattr("owpc_ltr.engine.node.java.closed_folder", closed)
+    monkeypatch.setattr("owpc_ltr_node.java.closed_folder", closed)
     stranger = Account("stranger", 54321, 54321)
     copies = tmp_path / "copies"
     for _ in range(2):

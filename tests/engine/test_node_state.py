@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from owpc_ltr_node.identity import created, live_process
+from owpc_ltr_node.local_node import default_url, status, stop
+from owpc_ltr_node.lock import locked
+from owpc_ltr_node.record import Record, read_record, read_records
+from owpc_ltr_node.report import Silent
 
-from owpc_ltr.engine.node import default_url, status, stop
-from owpc_ltr.engine.node.identity import created, live_process
-from owpc_ltr.engine.node.lock import locked
-from owpc_ltr.engine.node.record import Record, read_record, read_records
-from owpc_ltr.engine.node.report import Silent
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, UsageError
 
 TOKEN = "0123456789abcdef" * 2
@@ -41,7 +41,7 @@ RECORD = Record(
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An OWPC_LTR_HOME of the test's own; the folders above it are open enough for its account."""
-    monkeypatch.setattr("owpc_ltr.engine.node.places.closed_folder", lambda *_: None)
+    monkeypatch.setattr("owpc_ltr_node.places.closed_folder", lambda *_: None)
     monkeypatch.setenv("OWPC_LTR_HOME", str(tmp_path))
     return tmp_path
 
@@ -187,7 +187,7 @@ def test_a_record_that_is_wrong_about_its_node_is_kept_and_told(
 def test_a_node_of_a_foreign_user_is_not_ended(
     home: Path, pretender: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("owpc_ltr.engine.node.identity._own_accounts", lambda: {4_000_000})
+    monkeypatch.setattr("owpc_ltr_node.identity._own_accounts", lambda: {4_000_000})
     of(pretender).write(home / "state" / "nodes")
     with pytest.raises(EngineUnavailable, match="stop it as that user"):
         stop(9200)

@@ -13,9 +13,9 @@ from owpc_ltr.arrays import Matrix
 from owpc_ltr.engine.deployment.parity import logged
 from owpc_ltr.engine.search.request import SearchRequest, request_body
 from owpc_ltr.engine.search.window import FLOOR
-from owpc_ltr.interop.plain_engine.form import score_shift, store_plain
-from owpc_ltr.interop.plain_engine.trees import store_plain_trees
-from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.formats.plugin_free.form import score_shift, store_plain
+from owpc_ltr.formats.plugin_free.trees import store_plain_trees
+from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.additive import AdditiveModel, Curve
 from owpc_ltr.models.forest import Forest
 from owpc_ltr.models.score_range import score_interval

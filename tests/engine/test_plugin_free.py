@@ -18,8 +18,8 @@ from owpc_ltr.engine.store.named_queries import check_clauses, count_clauses, na
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.interop.export import export_linear
-from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.formats.export import export_linear
+from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from tests.engine.documents import KW, PARAMS, QUERIES, Docs, featureset_of, fill, hits_of, logged
 

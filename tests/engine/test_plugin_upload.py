@@ -18,9 +18,9 @@ from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.http.connection import ConnectionSettings
 from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
 from owpc_ltr.errors import Refused
-from owpc_ltr.interop.emulator import emulate
-from owpc_ltr.interop.engine_versions import RANKLIB, XGBOOST, serving_profile
-from owpc_ltr.interop.stored_model import read_model
+from owpc_ltr.formats.emulator import emulate
+from owpc_ltr.formats.engine_versions import RANKLIB, XGBOOST, serving_profile
+from owpc_ltr.formats.stored_model import read_model
 from owpc_ltr.models.forest import Forest
 from owpc_ltr.models.linear import Normaliser
 from owpc_ltr.models.trees import TreeModel

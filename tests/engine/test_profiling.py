@@ -38,8 +38,8 @@ from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
-from owpc_ltr.interop.export import export_linear
-from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.formats.export import export_linear
+from owpc_ltr.formats.stored_model import StoredModel
 from tests.engine.scripted_plugin import ScriptedPlugin
 from tests.engine.small_cluster import FEATURESET, WORDS, Small, linear, small_cluster
 

@@ -23,8 +23,8 @@ from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.interop.export import export_linear, export_model, import_linear
-from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.formats.export import export_linear, export_model, import_linear
+from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from tests.engine.documents import QUERIES, featureset_of
 from tests.engine.fake_engine import FakeEngine, Reply

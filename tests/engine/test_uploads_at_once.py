@@ -15,8 +15,8 @@ from owpc_ltr.engine.deployment.immutable import immutable_name
 from owpc_ltr.engine.deployment.upload import Uploaded
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused
-from owpc_ltr.interop.export import export_linear
-from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.formats.export import export_linear
+from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Model
 from tests.engine.deployed import KINDS, liar, put, put_beside, state

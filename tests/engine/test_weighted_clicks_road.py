@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from owpc_ltr_clicks import simulation as simulate
+from owpc_ltr_clicks.weighted_clicks import Effective
 
-from owpc_ltr import simulate
-from owpc_ltr.behaviour.weighted_clicks import Effective
 from owpc_ltr.data.judgments.judges import share_by_clicks
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.http.client import Engine

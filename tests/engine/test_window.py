@@ -15,8 +15,8 @@ from owpc_ltr.engine.http.refusals import EngineRefusal
 from owpc_ltr.engine.search.request import SearchRequest, request_body
 from owpc_ltr.engine.search.window import FLOOR, KEEP, lift, window_safe
 from owpc_ltr.engine.store.named_queries import linear_rescorers
-from owpc_ltr.interop.export import export_linear
-from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.formats.export import export_linear
+from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.score_range import UNKNOWN, ScoreInterval, score_interval
 from tests.engine.small_cluster import FEATURESET, Small, small_cluster

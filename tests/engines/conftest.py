@@ -9,10 +9,10 @@ import os
 from collections.abc import Callable, Iterator
 
 import pytest
+from owpc_ltr_node.release import ELASTICSEARCH, Release, usual_release
 
 from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.http.connection import ConnectionSettings
-from owpc_ltr.engine.node.release import ELASTICSEARCH, Release, usual_release
 from tests.session_node import running_node
 
 

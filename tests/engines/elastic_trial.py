@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from owpc_ltr_node.account import node_account
+from owpc_ltr_node.homes import provide_home
+from owpc_ltr_node.java import feature_version
+from owpc_ltr_node.local_node import LocalNode, Silent
+from owpc_ltr_node.places import find_places
+from owpc_ltr_node.release import ELASTICSEARCH, Release
 
 from owpc_ltr.arrays import Matrix
-from owpc_ltr.engine.node import LocalNode, Silent
-from owpc_ltr.engine.node.account import node_account
-from owpc_ltr.engine.node.homes import provide_home
-from owpc_ltr.engine.node.java import feature_version
-from owpc_ltr.engine.node.places import find_places
-from owpc_ltr.engine.node.release import ELASTICSEARCH, Release
 
 SOURCE = Path(__file__).with_name("TrainedModelTrial.java")
 

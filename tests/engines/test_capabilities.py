@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from owpc_ltr_node.release import OPENSEARCH, Release
 
 from owpc_ltr.api.cluster import Cluster
 from owpc_ltr.engine.deployment.aliases import Aliases
 from owpc_ltr.engine.deployment.drift import verify
 from owpc_ltr.engine.http.client import Engine, EngineRefusal
-from owpc_ltr.engine.node.release import OPENSEARCH, Release
 from owpc_ltr.engine.search.client_rerank import live_search
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.store.base import Search

@@ -19,8 +19,8 @@ from owpc_ltr_exports.elastic import to_elastic
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.tree import DecisionTreeRegressor
 
-from owpc_ltr.interop.formats.sklearn_trees import from_sklearn
-from owpc_ltr.interop.import_model import import_model
+from owpc_ltr.formats.import_model import import_model
+from owpc_ltr.formats.sklearn_trees import from_sklearn
 from owpc_ltr.models.trees import TreeModel
 from tests.xgboost_samples import NAMES, data
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from owpc_ltr_node.release import OPENSEARCH, Release
 
 from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.engine.node.release import OPENSEARCH, Release
 from tests.commands import Run, commands_in
 
 pytestmark = pytest.mark.engines

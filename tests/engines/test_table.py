@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from owpc_ltr_node.release import Release
 
-from owpc_ltr.engine.node.release import Release
 from tests.engine.lacking import lacked
 from tests.engines.table import BEGIN, END, ENGINES, HALF, HERE, PAGE, ROWS, cells_of, table
 from tests.engines.table import with_table as with_this

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.errors import Refused
-from owpc_ltr.explaining.by_kind import contributions, in_words, paths
-from owpc_ltr.explaining.networks import of_network
-from owpc_ltr.explaining.shapley import shapley_values, shares_of
-from owpc_ltr.interop.formats.lightgbm_text import from_lightgbm
-from owpc_ltr.interop.formats.xgboost_raw import from_raw
+from owpc_ltr.explanations.by_kind import contributions, in_words, paths
+from owpc_ltr.explanations.networks import of_network
+from owpc_ltr.explanations.shapley import shapley_values, shares_of
+from owpc_ltr.formats.lightgbm_text import from_lightgbm
+from owpc_ltr.formats.xgboost_raw import from_raw
 from owpc_ltr.models.additive import AdditiveModel, Curve
 from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.forest import DEEPEST, LEAF, Forest

@@ -13,9 +13,9 @@ from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, S
 
 from owpc_ltr.arrays import Fields, Matrix, Vector
 from owpc_ltr.errors import UsageError
-from owpc_ltr.explaining.listed import ServedList, explain_list
-from owpc_ltr.explaining.ranks import ranks_with
-from owpc_ltr.explaining.what_if import smallest_changes
+from owpc_ltr.explanations.listed import ServedList, explain_list
+from owpc_ltr.explanations.ranks import ranks_with
+from owpc_ltr.explanations.what_if import smallest_changes
 from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.reordering import ReorderingModel

@@ -12,11 +12,11 @@ from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
 from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, Shape
 
 from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.interop.engine_versions import LINEAR, RANKLIB, XGBOOST, XGBOOST_RAW, serving_profile
-from owpc_ltr.interop.formats.ranklib import to_ranklib
-from owpc_ltr.interop.formats.xgboost_json_writer import to_dump
-from owpc_ltr.interop.formats.xgboost_raw import from_raw
-from owpc_ltr.interop.formats.xgboost_raw_writer import to_raw
+from owpc_ltr.formats.engine_versions import LINEAR, RANKLIB, XGBOOST, XGBOOST_RAW, serving_profile
+from owpc_ltr.formats.ranklib import to_ranklib
+from owpc_ltr.formats.xgboost_json_writer import to_dump
+from owpc_ltr.formats.xgboost_raw import from_raw
+from owpc_ltr.formats.xgboost_raw_writer import to_raw
 from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.linear import FORMAT, LinearModel, Normaliser, content_of
 from owpc_ltr.models.network import NetworkModel

@@ -129,7 +129,8 @@ def seeds() -> dict[str, bytes]:
 
 def readers() -> Mapping[str, Callable[[Path], Any]]:
     """What reads a kind of file, by the first part of its name, as commands call it."""
-    from owpc_ltr.api.clicks import count_clicks
+    from owpc_ltr_clicks.judge_clicks import count_clicks
+
     from owpc_ltr.api.judgments import read_judgments
     from owpc_ltr.data.joined_tables.reading import read_joined_tables
     from owpc_ltr.data.judgments.asked import read_queries

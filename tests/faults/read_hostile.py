@@ -18,7 +18,8 @@ from owpc_ltr.errors import OwpcLtrError
 
 def readers() -> dict[str, Callable[[Path], Any]]:
     """A reader for each kind of file, as commands and notebooks call it."""
-    from owpc_ltr.api.clicks import count_clicks
+    from owpc_ltr_clicks.judge_clicks import count_clicks
+
     from owpc_ltr.api.datasets import read_dataset, read_run
     from owpc_ltr.api.files import read_json_object
     from owpc_ltr.api.judgments import read_judgments

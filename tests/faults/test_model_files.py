@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from owpc_ltr.errors import BadInput, OwpcLtrError
-from owpc_ltr.interop.import_columns import Columns, import_with
+from owpc_ltr.formats.import_columns import Columns, import_with
 from owpc_ltr.models.forest import DEEPEST, HIGHEST, LARGEST
 from owpc_ltr.models.linear import FORMAT, content_of, model_of
 from owpc_ltr.models.reordering import ReorderingModel, load_ranker

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
+from owpc_ltr_clicks import simulation as simulate
 
-from owpc_ltr import simulate
 from owpc_ltr.engine.http.client import Engine, EngineRefusal
 from owpc_ltr.engine.http.connection import ConnectionSettings
 from owpc_ltr.engine.http.refusals import NoSuchIndex

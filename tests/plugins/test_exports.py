@@ -17,9 +17,9 @@ from owpc_ltr_exports.solr.solr import Solr
 
 from owpc_ltr.errors import BadInput, OwpcLtrError, PluginError, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
+from owpc_ltr.formats.export_file import export_file
+from owpc_ltr.formats.tree_builder import rounded_up
 from owpc_ltr.host.registry import load
-from owpc_ltr.interop.export_file import export_file
-from owpc_ltr.interop.formats.tree_builder import rounded_up
 from owpc_ltr.models.forest import HIGHEST
 from owpc_ltr.models.linear import LinearModel, save_model
 from tests.commands import commands_in

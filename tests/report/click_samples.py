@@ -6,10 +6,10 @@ from functools import cache
 from typing import Any
 
 import pyarrow as pa
+from owpc_ltr_clicks import simulation as simulate
+from owpc_ltr_clicks.judge_clicks import judge_clicks
+from owpc_ltr_clicks.judging import ClickJudgments
 
-from owpc_ltr import simulate
-from owpc_ltr.api.clicks import judge_clicks
-from owpc_ltr.behaviour.judging import ClickJudgments
 from tests.report.samples import HOSTILE
 
 

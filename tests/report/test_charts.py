@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 import vl_convert
+from owpc_ltr_report.assembly import page_of
+from owpc_ltr_report.blocks import Chart, QueryRow, Table
+from owpc_ltr_report.charts.bars import bars
+from owpc_ltr_report.charts.common import AFTER, DASHES, LOSS, SERIES, SHAPES
+from owpc_ltr_report.charts.dumbbells import dumbbells
+from owpc_ltr_report.library import VEGA_LITE
+from owpc_ltr_report.material import material_of
+from owpc_ltr_report.page import Page
+from owpc_ltr_report.pictures import svg_of
+from owpc_ltr_report.sections.scores import binned, less_the_mean
+from owpc_ltr_report.shapes import shapes_of
 
-from owpc_ltr.api.report_parts import material_of
-from owpc_ltr.reporting.assembly import page_of
-from owpc_ltr.reporting.blocks import Chart, QueryRow, Table
-from owpc_ltr.reporting.charts.bars import bars
-from owpc_ltr.reporting.charts.common import AFTER, DASHES, LOSS, SERIES, SHAPES
-from owpc_ltr.reporting.charts.dumbbells import dumbbells
-from owpc_ltr.reporting.library import VEGA_LITE
-from owpc_ltr.reporting.page import Page
-from owpc_ltr.reporting.pictures import svg_of
-from owpc_ltr.reporting.sections.scores import binned, less_the_mean
-from owpc_ltr.reporting.shapes import shapes_of
 from tests.report.samples import NAMES, against, curves, dataset, linear
 
 
@@ -77,7 +77,7 @@ def test_a_chart_of_a_field_that_there_is_not_is_noticed(page: Page) -> None:
 
 
 def test_colours_are_names_of_the_style_sheet(page: Page) -> None:
-    style = (files("owpc_ltr.reporting") / "page" / "page.css").read_text()
+    style = (files("owpc_ltr_report") / "page" / "page.css").read_text()
     defined = [
         set(re.findall(r"(--[a-z]+):", block)) for block in re.findall(r":root \{[^}]*", style)
     ]

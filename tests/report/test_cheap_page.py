@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from owpc_ltr_report.blocks import Facts
+from owpc_ltr_report.page import Page
 
 import owpc_ltr
 from owpc_ltr.data.dataset import RankingDataset
@@ -15,8 +17,6 @@ from owpc_ltr.evaluation.comparing.result import RankerComparison
 from owpc_ltr.evaluation.judge_agreement import Agreement
 from owpc_ltr.evaluation.prediction_powered import prediction_powered
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.reporting.blocks import Facts
-from owpc_ltr.reporting.page import Page
 from tests.commands import Run
 from tests.report.test_charts import check
 from tests.test_compare_cheap import CHEAP, PEOPLE, SAMPLE, compared, listed, run  # noqa: F401

@@ -8,15 +8,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from owpc_ltr_clicks import simulation as simulate
+from owpc_ltr_clicks.judge_clicks import judge_clicks, weighted_judgments
+from owpc_ltr_clicks.look_spread import look_interval
+from owpc_ltr_report.blocks import Section, Table, Text
+from owpc_ltr_report.page import Page
 
 import owpc_ltr
-from owpc_ltr import simulate
-from owpc_ltr.api.clicks import judge_clicks, weighted_judgments
-from owpc_ltr.behaviour.look_spread import look_interval
 from owpc_ltr.errors import OwpcLtrWarning
 from owpc_ltr.host.registry import installed
-from owpc_ltr.reporting.blocks import Section, Table, Text
-from owpc_ltr.reporting.page import Page
 from tests.behaviour.logs import simulated
 from tests.commands import Run, commands_in
 from tests.report.click_samples import clicked, events, hostile_clicked

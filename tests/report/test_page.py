@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from owpc_ltr_report.examples import Example, Moved
+from owpc_ltr_report.page import script_json, shown_json
 
 import owpc_ltr
 from owpc_ltr.api.evaluation import evaluate
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.reporting.examples import Example, Moved
-from owpc_ltr.reporting.page import script_json, shown_json
 from tests.report.samples import HOSTILE, against, curves, dataset, linear
 
 _ADDRESS = re.compile(r"""(?:src|href|action|srcset|data)\s*=\s*["']?(?!#)[^"'>\s]""")

@@ -11,10 +11,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from owpc_ltr_report.blocks import Table, Text
+from owpc_ltr_report.contests import contest_of_comparison
+from owpc_ltr_report.examples import FIRST, extremes, moved_documents
+from owpc_ltr_report.explained import example_of
+from owpc_ltr_report.rank_weights import rank_weights
+from owpc_ltr_report.rankers import report_on_rankers
+from owpc_ltr_report.record import Record
+from owpc_ltr_report.report import read_latency
+from owpc_ltr_report.verdict import verdict_of
 
 import owpc_ltr
-from owpc_ltr.api.ranker_report import report_on_rankers
-from owpc_ltr.api.reporting import read_latency
 from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.engine.deployment.drift import Verified
 from owpc_ltr.engine.deployment.moved import Moved as MovedFeature
@@ -26,13 +33,6 @@ from owpc_ltr.host.registry import load
 from owpc_ltr.inspection.figures import CurvePoint, Gain, LearningCurve
 from owpc_ltr.inspection.finding import Finding
 from owpc_ltr.models.linear import LinearModel, with_record
-from owpc_ltr.reporting.blocks import Table, Text
-from owpc_ltr.reporting.contests import contest_of_comparison
-from owpc_ltr.reporting.examples import FIRST, extremes, moved_documents
-from owpc_ltr.reporting.explained import example_of
-from owpc_ltr.reporting.rank_weights import rank_weights
-from owpc_ltr.reporting.record import Record
-from owpc_ltr.reporting.verdict import verdict_of
 from owpc_ltr.training.cross_validation import Choice, Row, Selection
 from tests.report.samples import NAMES, dataset, linear
 

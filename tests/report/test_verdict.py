@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from owpc_ltr_report.contest import Contest, Contestant, Measure
+from owpc_ltr_report.material import contest_of
+from owpc_ltr_report.verdict import Verdict, verdict_of
 
-from owpc_ltr.api.report_parts import contest_of
 from owpc_ltr.evaluation.comparing.figures import ComparedPair
 from owpc_ltr.evaluation.significance import Comparison, compare_paired
 from owpc_ltr.evaluation.verdict import Doubt
-from owpc_ltr.reporting.contest import Contest, Contestant, Measure
-from owpc_ltr.reporting.verdict import Verdict, verdict_of
 from tests.report.samples import against
 
 MORE, LESS = Measure("ndcg@10", "", True), Measure("error", "", False)

@@ -14,8 +14,8 @@ from owpc_ltr.engine.http.client import Engine, EngineRefusal
 from owpc_ltr.engine.search.capacity import CACHE_SETTING, cache_limit
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import EngineUnavailable, Refused
-from owpc_ltr.interop.engine_versions import XGBOOST
-from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.formats.engine_versions import XGBOOST
+from owpc_ltr.formats.stored_model import StoredModel
 
 NODE, TREE = 32, 8
 USUAL_LIMIT = 10 << 20

@@ -19,8 +19,8 @@ from owpc_ltr.engine.store.templates import compile_featureset
 from owpc_ltr.errors import BadInput, give_warnings
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.named_fields import named_fields
-from owpc_ltr.interop.client_scored import joined_in
-from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.formats.client_scored import joined_in
+from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.names import base_index, check_index
 
 if TYPE_CHECKING:

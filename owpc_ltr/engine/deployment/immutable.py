@@ -7,7 +7,7 @@ import json
 from contextlib import suppress
 from typing import Any
 
-from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.names import immutable, split_immutable
 
 

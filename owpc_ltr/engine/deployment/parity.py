@@ -20,10 +20,10 @@ from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.features.expressions import expression_variables
 from owpc_ltr.features.feature_set import DERIVED, FeatureSet
-from owpc_ltr.interop.client_scored import client_model, is_client_scored, joined_in
-from owpc_ltr.interop.engine_versions import XGBOOST, XGBOOST_RAW
-from owpc_ltr.interop.plain_engine.form import score_shift
-from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.formats.client_scored import client_model, is_client_scored, joined_in
+from owpc_ltr.formats.engine_versions import XGBOOST, XGBOOST_RAW
+from owpc_ltr.formats.plugin_free.form import score_shift
+from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.parity_samples import packed, unpacked
 from owpc_ltr.names import check_index
 from owpc_ltr.protocols import Model

@@ -14,7 +14,7 @@ from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.expressions import expression_variables
 from owpc_ltr.features.feature_set import DERIVED, MUSTACHE, FeatureSet
-from owpc_ltr.interop.joined_features import (
+from owpc_ltr.formats.joined_features import (
     for_engine,
     joined_sources,
     joined_used,

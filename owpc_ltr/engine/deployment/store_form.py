@@ -21,11 +21,11 @@ from owpc_ltr.engine.search.request import default_query
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.interop.client_scored import is_client_scored, store_for_client
-from owpc_ltr.interop.engine_versions import serving_profile
-from owpc_ltr.interop.export import export_checked, export_model
-from owpc_ltr.interop.plain_engine.form import plain_form, store_plain
-from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.formats.client_scored import is_client_scored, store_for_client
+from owpc_ltr.formats.engine_versions import serving_profile
+from owpc_ltr.formats.export import export_checked, export_model
+from owpc_ltr.formats.plugin_free.form import plain_form, store_plain
+from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.additive import AdditiveModel
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.parity_samples import unpacked

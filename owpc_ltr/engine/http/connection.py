@@ -192,6 +192,6 @@ def _pair(user: str, password: str, names: tuple[str, str, str, str], place: str
 
 
 def _default_url() -> str:
-    from owpc_ltr.engine.node import default_url
+    from owpc_ltr_node.local_node import default_url
 
     return default_url()

@@ -13,9 +13,9 @@ from owpc_ltr.engine.store.named_queries import count_clauses
 from owpc_ltr.engine.store.needs import most_clauses
 from owpc_ltr.engine.store.templates import render
 from owpc_ltr.features.feature_set import MUSTACHE, FeatureSet
-from owpc_ltr.interop.export import import_linear
-from owpc_ltr.interop.plain_engine.form import plain_form
-from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.formats.export import import_linear
+from owpc_ltr.formats.plugin_free.form import plain_form
+from owpc_ltr.formats.stored_model import StoredModel
 
 CACHE_SETTING = "ltr.caches.max_mem"
 _UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}

@@ -22,8 +22,8 @@ from owpc_ltr.engine.store.base import Search, Store
 from owpc_ltr.engine.store.templates import render
 from owpc_ltr.errors import UsageError
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.interop.export import import_linear
-from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.formats.export import import_linear
+from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.names import check_index
 
 WINDOWS = (10, 50, 100, 200, 500, 1000)

@@ -12,9 +12,9 @@ from owpc_ltr.engine.search.feature_latency import FeatureCost, derived_from, fe
 from owpc_ltr.engine.search.latency import Samples, Subject, window_latencies
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.interop.client_scored import is_client_scored
-from owpc_ltr.interop.plain_engine.form import plain_form
-from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.formats.client_scored import is_client_scored
+from owpc_ltr.formats.plugin_free.form import plain_form
+from owpc_ltr.formats.stored_model import StoredModel
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from owpc_ltr.engine.store.base import Store
 from owpc_ltr.engine.store.templates import render
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.files.json_object import read_json_object
-from owpc_ltr.interop.client_scored import is_client_scored
-from owpc_ltr.interop.plain_engine.form import plain_form
-from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.formats.client_scored import is_client_scored
+from owpc_ltr.formats.plugin_free.form import plain_form
+from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.score_range import ScoreInterval
 from owpc_ltr.names import check_index
 

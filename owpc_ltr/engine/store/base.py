@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from owpc_ltr.errors import UsageError
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.interop.stored_model import StoredModel
+from owpc_ltr.formats.stored_model import StoredModel
 
 LARGEST_WINDOW = 10_000
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from owpc_ltr.engine.http.client import EngineRefusal
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.interop.stored_model import StoredModel, same_model
+from owpc_ltr.formats.stored_model import StoredModel, same_model
 from owpc_ltr.names import check_name
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from owpc_ltr.engine.store.documents import Absent, keep_featureset, keep_model
 from owpc_ltr.engine.store.templates import check_params
 from owpc_ltr.errors import EngineUnavailable, Refused
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.interop.stored_model import StoredModel, ranker_source, read_featureset, read_model
+from owpc_ltr.formats.stored_model import StoredModel, ranker_source, read_featureset, read_model
 from owpc_ltr.names import check_name, check_store, split_immutable
 
 _LOG = "main"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from owpc_ltr.engine.http.identity import About
 from owpc_ltr.engine.http.refusals import EngineRefusal, NotAllowed
 from owpc_ltr.errors import Refused, UsageError
-from owpc_ltr.interop.engine_versions import parse_version
+from owpc_ltr.formats.engine_versions import parse_version
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.http.client import Engine

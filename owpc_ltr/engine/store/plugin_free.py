@@ -34,10 +34,10 @@ from owpc_ltr.engine.store.needs import USUAL_CLAUSES, check_window_scores, most
 from owpc_ltr.engine.store.templates import CompiledSet, check_params, compile_featureset
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.interop.client_scored import client_model, is_client_scored
-from owpc_ltr.interop.export import import_linear
-from owpc_ltr.interop.plain_engine.form import plain_form
-from owpc_ltr.interop.stored_model import StoredModel, model_source, read_featureset, read_model
+from owpc_ltr.formats.client_scored import client_model, is_client_scored
+from owpc_ltr.formats.export import import_linear
+from owpc_ltr.formats.plugin_free.form import plain_form
+from owpc_ltr.formats.stored_model import StoredModel, model_source, read_featureset, read_model
 from owpc_ltr.names import check_index, check_name
 
 _KEPT = 16

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import DERIVED, FeatureSet
-from owpc_ltr.interop.engine_versions import XGBOOST, serving_profile
+from owpc_ltr.formats.engine_versions import XGBOOST, serving_profile
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.http.client import Engine

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.strict_json import a_json, parse_json, shown, take, take_list, take_object
-from owpc_ltr.interop.formats.columns import positions
-from owpc_ltr.interop.formats.tree_builder import GrowingForest, Node, below, node_table
+from owpc_ltr.formats.columns import positions
+from owpc_ltr.formats.tree_builder import GrowingForest, Node, below, node_table
 from owpc_ltr.models.forest import LEAF
 
 PACKAGE = "org.apache.solr.ltr"

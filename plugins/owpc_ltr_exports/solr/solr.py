@@ -14,17 +14,17 @@ from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.value_bounds import always_matches
-from owpc_ltr.host.settings import check_settings
-from owpc_ltr.interop.engine_versions import (
+from owpc_ltr.formats.engine_versions import (
     LEGACY_BM25,
     ServingProfile,
     Version,
     parse_version,
     version_text,
 )
-from owpc_ltr.interop.formats.missing_values import needs_zero_flag
-from owpc_ltr.interop.formats.tree_builder import up_to
-from owpc_ltr.interop.request_body import body_text
+from owpc_ltr.formats.missing_values import needs_zero_flag
+from owpc_ltr.formats.request_body import body_text
+from owpc_ltr.formats.tree_builder import up_to
+from owpc_ltr.host.settings import check_settings
 from owpc_ltr.models.forest import HIGHEST
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.trees import TreeModel, shortest_floats

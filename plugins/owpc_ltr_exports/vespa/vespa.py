@@ -14,9 +14,9 @@ from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.formats.columns import positions
+from owpc_ltr.formats.engine_versions import parse_version, version_text
 from owpc_ltr.host.settings import check_settings
-from owpc_ltr.interop.engine_versions import parse_version, version_text
-from owpc_ltr.interop.formats.columns import positions
 from owpc_ltr.protocols import ExportedFile, ExportTarget, Model
 from owpc_ltr_exports.vespa.evaluation import evaluate
 from owpc_ltr_exports.vespa.expressions import expression_of

@@ -35,7 +35,7 @@ from owpc_ltr_optimizers.boosting.matrices import (
 from owpc_ltr_optimizers.boosting.newton import Newton
 
 if TYPE_CHECKING:
-    from owpc_ltr.workers.together import Member, Share
+    from owpc_ltr_dask.together import Member, Share
 
 _SAMPLE = 64 << 20
 """Bytes of the first parts, whose quantiles cut the bins."""
@@ -45,7 +45,7 @@ _WAIT = 120
 
 def grow_on_workers(settings: Settings, loss: Loss, data: PartitionedDataset, run: Run) -> Fit:
     """The trees of all data; a worker that dies has the others begin again."""
-    from owpc_ltr.workers.parts import together
+    from owpc_ltr_dask.parts import together
 
     if run.validation is not None:
         raise UsageError("on workers, validation queries are a folder of parts too: give one")

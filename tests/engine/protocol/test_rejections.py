@@ -18,8 +18,8 @@ from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.store.templates import check_params
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.features.loading import load_featureset
-from owpc_ltr.interop.emulator import rejection_reason
-from owpc_ltr.interop.engine_versions import serving_profile
+from owpc_ltr.formats.emulator import rejection_reason
+from owpc_ltr.formats.engine_versions import serving_profile
 from owpc_ltr.names import check_name, check_store
 from tests.engine.memory_engine import find
 from tests.engine.recorded import REFUSALS, Exchange, featureset_of, found, stored

@@ -1,0 +1,110 @@
+"""Which stored models a plain engine runs by scripts, and what all of these have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.errors import BadInput
+from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.features.value_bounds import always_matches
+from owpc_ltr.formats.plugin_free.curves import TYPE as CURVES
+from owpc_ltr.formats.plugin_free.curves import plain_curves, read_plain_curves
+from owpc_ltr.formats.plugin_free.scripts import Query
+from owpc_ltr.formats.plugin_free.trees import TYPE as TREES
+from owpc_ltr.formats.plugin_free.trees import check_queries, read_plain_trees, store_plain_trees
+from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.models.additive import AdditiveModel
+from owpc_ltr.models.score_range import ScoreInterval
+from owpc_ltr.protocols import Model
+
+
+class PlainForm(Protocol):
+    """A model as one query, whose scores are the model's plus a constant, and never negative."""
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The features that it asks for."""
+        ...
+
+    @property
+    def shift(self) -> float:
+        """By how much the engine's scores exceed the model's."""
+        ...
+
+    @property
+    def interval(self) -> ScoreInterval:
+        """Between which numbers the engine's scores lie, for every document."""
+        ...
+
+    def query(self, queries: Mapping[str, Query]) -> Query:
+        """The query that scores every document, from the features' queries by name."""
+        ...
+
+    def score(self, feature_names: Sequence[str], features: Matrix) -> Vector:
+        """What the engine gives for each row, rounded to float32 where it rounds."""
+        ...
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """What an engine's work grows with: the feature queries that it asks, and the tables."""
+        ...
+
+    def in_words(self) -> str:
+        """How the engine comes by its scores."""
+        ...
+
+
+_READERS: dict[str, Callable[[Any, str], PlainForm]] = {
+    TREES: read_plain_trees,
+    CURVES: read_plain_curves,
+}
+
+
+_MOST_KEPT = 16
+_KEPT: dict[int, tuple[StoredModel, PlainForm]] = {}
+
+
+def plain_form(stored: StoredModel) -> PlainForm | None:
+    """The form that a plain engine runs by scripts; None for a model that is none.
+
+    The last ones are kept, for searches come in thousands of few models. Raises BadInput where the
+    stored one is damaged.
+    """
+    reader = _READERS.get(stored.type)
+    if reader is None:
+        return None
+    # What is kept holds on to its model, so that no other one has its id.
+    found = _KEPT.get(id(stored))
+    if found is None:
+        found = _KEPT[id(stored)] = stored, _read(reader, stored)
+        for oldest in list(_KEPT)[:-_MOST_KEPT]:
+            _KEPT.pop(oldest, None)
+    return found[1]
+
+
+def _read(reader: Callable[[Any, str], PlainForm], stored: StoredModel) -> PlainForm:
+    form = reader(stored.definition, f"the stored model '{stored.name}'")
+    unknown = sorted(set(form.features) - set(stored.featureset.feature_names))
+    if unknown:
+        raise BadInput(
+            f"the stored model '{stored.name}' is damaged: it reads '{unknown[0]}', which is no "
+            "feature of its set"
+        )
+    return form
+
+
+def store_plain(model: Model, featureset: FeatureSet, name: str) -> StoredModel:
+    """The model in the form that a plain engine runs. Raises Refused, saying what would fit."""
+    if not isinstance(model, AdditiveModel):
+        return store_plain_trees(model, featureset, name)
+    check_queries(model.curves, featureset)
+    always = {feature.name for feature in featureset.features if always_matches(feature)}
+    return StoredModel(name, CURVES, plain_curves(model, always).as_dict(), featureset)
+
+
+def score_shift(stored: StoredModel) -> float:
+    """By how much an engine's scores of a stored model exceed the model's own."""
+    form = plain_form(stored)
+    return form.shift if form else 0.0

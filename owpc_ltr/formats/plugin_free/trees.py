@@ -1,0 +1,299 @@
+"""Trees in a plain engine: a forest's tables as the JSON that a store keeps, and as a query.
+
+The engine's scores are the model's plus a constant, `shift`, so that none is negative: they are
+never below what keeps a document within its window.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.features.feature_set import MUSTACHE, FeatureSet
+from owpc_ltr.features.scoring import scoring
+from owpc_ltr.formats.plugin_free.digits import (
+    LARGEST_VALUE,
+    PLACE,
+    VALUE,
+    digits_of,
+    numbers_of,
+)
+from owpc_ltr.formats.plugin_free.scripts import (
+    BIN,
+    LOGISTIC,
+    TABLES,
+    Query,
+    lowest,
+    scripted,
+    summed,
+)
+from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.models.blocks import MOST_CODES, Block, blocks_of
+from owpc_ltr.models.score_range import LOWEST_RESCORED, ScoreInterval
+from owpc_ltr.models.tables import Table, tables_of
+from owpc_ltr.models.trees import LINKS, TreeModel, logistic
+from owpc_ltr.protocols import Model
+
+TYPE = "model/plain-trees"
+MOST_BYTES = 1 << 20
+"""How long the tables may be that every search carries."""
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class CodedBlock:
+    """A block: its features, their thresholds, and its tables as texts that a script reads."""
+
+    features: tuple[str, ...]
+    thresholds: tuple[tuple[float, ...], ...]
+    tables: str
+    places: str
+    values: str
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many bins each feature has."""
+        return [len(each) + 2 for each in self.thresholds]
+
+    @property
+    def steps(self) -> list[int]:
+        """By what the bin of each feature is multiplied in the code."""
+        return [math.prod(self.sizes[:place]) for place in range(len(self.sizes))]
+
+    def query(self, queries: Mapping[str, Query], unit: float, floor: float) -> Query:
+        """The sum of its tables for every document."""
+        parts = zip(self.features, self.thresholds, self.steps, strict=True)
+        codes = [
+            scripted(scoring(queries[name]), BIN, feature=name, thresholds=list(each), step=step)
+            for name, each, step in parts
+        ]
+        return scripted(
+            summed(codes), TABLES, sizes=digits_of(self.sizes, PLACE), tables=self.tables,
+            places=self.places, values=self.values, unit=unit, floor=floor,
+        )  # fmt: skip
+
+    def sums(self, columns: Mapping[str, Vector]) -> Vector:
+        """The sum of its tables for each document, in units; a missing value is NaN."""
+        tables, places, values = self._read()
+        code = np.zeros(len(next(iter(columns.values()))), dtype=np.float32)
+        for name, each, step in zip(self.features, self.thresholds, self.steps, strict=True):
+            found = np.searchsorted(np.array(each), columns[name], side="right") + 1
+            code += (np.where(np.isnan(columns[name]), 0, found) * step).astype(np.float32)
+        whole = code.astype(np.int64)
+        bins = [whole // step % size for step, size in zip(self.steps, self.sizes, strict=True)]
+        total = np.zeros(len(code))
+        place = 0
+        while place < len(tables):
+            count, start = tables[place], tables[place + 1]
+            x = np.full(len(code), start)
+            for column, first in tables[place + 2 : place + 2 + 2 * count].reshape(-1, 2):
+                x += places[first + bins[column]]
+            total += values[x]
+            place += 2 + 2 * count
+        return total
+
+    @property
+    def table_count(self) -> int:
+        """How many tables it has."""
+        tables = numbers_of(self.tables, PLACE, "a block's text").tolist()
+        count = place = 0
+        while place < len(tables):
+            place += 2 + 2 * tables[place]
+            count += 1
+        return count
+
+    def _read(self) -> tuple[Any, Any, Any]:
+        where = "a block's text"
+        return (
+            numbers_of(self.tables, PLACE, where),
+            numbers_of(self.places, PLACE, where),
+            numbers_of(self.values, VALUE, where),
+        )
+
+
+@dataclass(frozen=True)
+class PlainTrees:
+    """Blocks whose sums, in `unit`s, are the trees' score but for a constant.
+
+    The trees' own sum, before the link, is that of the blocks less `middle`.
+    """
+
+    blocks: tuple[CodedBlock, ...]
+    unit: float
+    middle: float
+    link: str = "identity"
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The features that it asks for."""
+        return tuple(sorted({name for block in self.blocks for name in block.features}))
+
+    @property
+    def shift(self) -> float:
+        """By how much the engine's scores exceed the model's."""
+        return LOWEST_RESCORED + (self.middle if self.link == "identity" else 0.0)
+
+    @property
+    def interval(self) -> ScoreInterval:
+        """Between which numbers the engine's scores lie, for every document."""
+        _, tables = self.size
+        top = self.unit * LARGEST_VALUE * tables if self.link == "identity" else 1.0
+        return ScoreInterval(LOWEST_RESCORED, LOWEST_RESCORED + top, proven=True)
+
+    def query(self, queries: Mapping[str, Query]) -> Query:
+        """The query whose score is the model's plus the shift, for every document."""
+        own = self.link == "identity"
+        floor = LOWEST_RESCORED if own else 0.0
+        parts = [
+            block.query(queries, self.unit, 0.0 if place else floor)
+            for place, block in enumerate(self.blocks)
+        ] or [lowest(floor)]
+        whole = parts[0] if len(parts) == 1 else summed(parts)
+        return (
+            whole if own else scripted(whole, LOGISTIC, floor=LOWEST_RESCORED, middle=self.middle)
+        )
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """The feature queries of all blocks, and their tables."""
+        asked = sum(len(block.features) for block in self.blocks)
+        return asked, sum(block.table_count for block in self.blocks)
+
+    def in_words(self) -> str:
+        """How the engine comes by its scores."""
+        asked, tables = self.size
+        return f"{tables} tables of up to three features, {asked} feature queries"
+
+    def score(self, feature_names: Sequence[str], features: Matrix) -> Vector:
+        """What the engine gives, rounded to float32 where it rounds."""
+        rows = features.astype(np.float32).astype(np.float64)
+        columns = {name: rows[:, place] for place, name in enumerate(feature_names)}
+        total = np.zeros(len(rows))
+        for block in self.blocks:
+            total += (block.sums(columns) * self.unit).astype(np.float32)
+        single = total.astype(np.float32).astype(np.float64)
+        scores = single if self.link == "identity" else logistic(single - self.middle)
+        return np.asarray((scores + LOWEST_RESCORED).astype(np.float32), dtype=np.float64)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The form as JSON."""
+        return {"format": _FORMAT, **json.loads(json.dumps(asdict(self)))}
+
+
+def plain_trees(model: Model, names: Sequence[str]) -> PlainTrees:
+    """The form of a forest. Raises Refused, saying what would fit."""
+    if not isinstance(model, TreeModel):
+        raise Refused(
+            f"a model of kind '{model.kind}' is no sum of trees: the client scores it, or a "
+            "cluster with the LTR plugin"
+        )
+    tables, constant = tables_of(model.forest, names)
+    lows = [float(table.values.min()) for table in tables]
+    widest = max((float(np.ptp(table.values)) for table in tables), default=0.0)
+    unit = widest / LARGEST_VALUE or 1.0
+    blocks = tuple(_coded(block, names, unit) for block in blocks_of(tables))
+    middle = -math.fsum([*lows, constant, model.base])
+    return PlainTrees(blocks, unit, middle, model.link)
+
+
+def store_plain_trees(model: Model, featureset: FeatureSet, name: str) -> StoredModel:
+    """The model as a plain store keeps it. Raises Refused, saying what would fit."""
+    form = plain_trees(model, featureset.feature_names)
+    check_queries(form.features, featureset)
+    definition = form.as_dict()
+    size = len(json.dumps(definition))
+    if size > MOST_BYTES:
+        raise Refused(
+            f"as tables the trees are {size:,} bytes that every search would carry, and "
+            f"{MOST_BYTES:,} are the most: train fewer or shallower trees, or with "
+            "optimizer.bins=64"
+        )
+    return StoredModel(name, TYPE, definition, featureset)
+
+
+def check_queries(names: Iterable[str], featureset: FeatureSet) -> None:
+    """Refuse features that are no queries: scripts see nothing but scores."""
+    languages = {each.name: each.template_language for each in featureset.features}
+    for name in names:
+        if languages[name] != MUSTACHE:
+            raise Refused(
+                f"the model reads '{name}', a {languages[name]}, and in a plain engine scripts see "
+                "scores of queries alone: train without it"
+            )
+
+
+def read_plain_trees(definition: Any, where: str) -> PlainTrees:
+    """The form whose `as_dict` gave the definition. Raises BadInput where it is damaged."""
+    try:
+        content = json.loads(definition) if isinstance(definition, str) else dict(definition)
+        if content.pop("format") != _FORMAT:
+            raise BadInput(f"{where} was written by a later version of owpc-ltr: use that one")
+        blocks = tuple(_read_block(each) for each in content.pop("blocks"))
+        form = PlainTrees(blocks, **content)
+        _check(form)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadInput(f"{where} is damaged: {type(error).__name__} {error}") from error
+    return form
+
+
+def _read_block(content: dict[str, Any]) -> CodedBlock:
+    texts = {key: str(content[key]) for key in ("tables", "places", "values")}
+    thresholds = tuple(tuple(float(t) for t in each) for each in content["thresholds"])
+    return CodedBlock(tuple(str(name) for name in content["features"]), thresholds, **texts)
+
+
+def _check(form: PlainTrees) -> None:
+    if form.link not in LINKS:
+        raise ValueError(f"no link is called '{form.link}'")
+    if not (math.isfinite(form.middle) and form.unit > 0 and math.isfinite(form.unit)):
+        raise ValueError("its numbers are not finite")
+    for block in form.blocks:
+        if math.prod(block.sizes) > MOST_CODES:
+            raise ValueError("a block has more codes than a float32 holds")
+
+
+def _coded(block: Block, names: Sequence[str], unit: float) -> CodedBlock:
+    tables: list[int] = []
+    places: list[int] = []
+    values: list[np.ndarray[Any, Any]] = []
+    start = 0
+    for table in block.tables:
+        tables += [len(table.columns), start]
+        steps = [math.prod(table.values.shape[place + 1 :]) for place in range(table.values.ndim)]
+        for column, bins, step in zip(table.columns, block.bins_in(table), steps, strict=True):
+            tables += [block.columns.index(column), len(places)]
+            places += (bins * step).tolist()
+        values.append(_units(table, unit))
+        start += table.values.size
+    return CodedBlock(
+        tuple(names[column] for column in block.columns),
+        tuple(tuple(_not_above(each)) for each in block.thresholds),
+        digits_of(tables, PLACE),
+        digits_of(places, PLACE),
+        digits_of(np.concatenate(values), VALUE),
+    )
+
+
+def _units(table: Table, unit: float) -> np.ndarray[Any, Any]:
+    """The values above the lowest in units, row by row."""
+    whole = np.rint((table.values - table.values.min()) / unit).astype(np.int64)
+    return np.asarray(whole.ravel())
+
+
+def _not_above(thresholds: np.ndarray[Any, Any]) -> list[float]:
+    """Each float32 by the fewest digits that read back as it, unless these say more than it is.
+
+    A float32 is then below the number where it is below the threshold.
+    """
+    exact = thresholds.astype(np.float64)
+    return [
+        short if short <= value else value
+        for value, short in zip(exact.tolist(), map(float, thresholds.astype(str)), strict=True)
+    ]

@@ -1,0 +1,218 @@
+"""`model/ranklib`: RankLib's model files, ten algorithms in four shapes, read and written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.files.strict_json import LARGEST_FILE, shown
+from owpc_ltr.formats.columns import positions
+from owpc_ltr.formats.engine_versions import RANKLIB, ServingProfile
+from owpc_ltr.formats.missing_values import needs_zero_flag
+from owpc_ltr.formats.ranklib_networks import read_layers, write_layers
+from owpc_ltr.formats.ranklib_trees import read_ensembles, write_ensemble
+from owpc_ltr.formats.tree_builder import GrowingForest, NodeTable, below
+from owpc_ltr.models.forest import LEAF, ROUNDS_TO_FINITE, Forest
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.ranklib_network import Layer, LogisticNetwork
+from owpc_ltr.models.trees import TreeModel
+from owpc_ltr.protocols import Model
+
+_NUMBER = r"[-+]?(?:\d{1,60}(?:\.\d{0,60})?|\.\d{1,60})(?:[eE][-+]?\d{1,3})?"
+_WEIGHT = re.compile(rf"(0|[1-9]\d{{0,6}}):({_NUMBER})")
+_STUMP = re.compile(rf"([1-9]\d{{0,6}}):({_NUMBER}):({_NUMBER})")
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A weighted sum of the features of these columns, and an intercept."""
+
+    columns: tuple[int, ...]
+    weights: tuple[float, ...]
+    intercept: float = 0.0
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network over the features of these columns."""
+
+    columns: tuple[int, ...]
+    layers: tuple[Layer, ...]
+
+
+@dataclass(frozen=True)
+class Ensembles:
+    """The mean of ensembles of trees, each added in float32 as RankLib does."""
+
+    forests: tuple[Forest, ...]
+    single: bool
+    """Whether outputs are added in float32 (trees) or float64 (RankBoost's stumps)."""
+
+
+Parsed = Sum | Network | Ensembles
+
+
+def parse_ranklib(text: str) -> tuple[str, Parsed]:
+    """The algorithm's name and what it learned; columns count from 0. Raises BadInput."""
+    if not isinstance(text, str) or len(text) > LARGEST_FILE:
+        raise BadInput(f"a RankLib model is a text of at most {LARGEST_FILE} characters")
+    first = text.split("\n", 1)[0]
+    name = first.replace("## ", "").strip().upper()
+    where = f"the RankLib model ({shown(name.title())})"
+    if name in {"MART", "LAMBDAMART"}:
+        forests = read_ensembles(text, where)
+        if len(forests) != 1:
+            raise BadInput(f"{where} has {len(forests)} ensembles, not one")
+        return name, Ensembles(tuple(forests), single=True)
+    if name == "RANDOM FORESTS":
+        return name, Ensembles(tuple(read_ensembles(text, where)), single=True)
+    lines = [line.strip() for line in text.splitlines()]
+    body = [line for line in lines if line and not line.startswith("##")]
+    if name in {"RANKNET", "LAMBDARANK", "LISTNET"}:
+        columns, layers = read_layers(body, where)
+        return name, Network(columns, layers)
+    if name == "RANKBOOST":
+        return name, Ensembles((_stumps(_one_line(body, where), where),), single=False)
+    if name in {"ADARANK", "COORDINATE ASCENT", "LINEAR REGRESSION"}:
+        return name, _sum(_one_line(body, where), name == "LINEAR REGRESSION", where)
+    raise BadInput(f"'{shown(first)}' names no algorithm of RankLib, as the first line must")
+
+
+def from_ranklib(text: str, feature_names: tuple[str, ...]) -> Model:
+    """The model of a RankLib file; feature 1 is the first of the names. Raises BadInput.
+
+    An intercept is left out, because it changes no ranking; the record tells its value.
+    """
+    name, parsed = parse_ranklib(text)
+    record = {"imported": {"format": RANKLIB, "algorithm": name.title()}}
+    check_columns(parsed, len(feature_names))
+    if isinstance(parsed, Ensembles):
+        return TreeModel(feature_names, _mean(parsed.forests), record=record)
+    if isinstance(parsed, Network):
+        names = tuple(feature_names[column] for column in parsed.columns)
+        return LogisticNetwork(names, parsed.layers, record)
+    weights = np.zeros(len(feature_names))
+    np.add.at(weights, list(parsed.columns), parsed.weights)
+    record["imported"]["intercept"] = repr(parsed.intercept)
+    return LinearModel(feature_names, weights, record=record)
+
+
+def to_ranklib(
+    model: Model,
+    featureset_names: Sequence[str],
+    profile: ServingProfile,
+    never_missing: Collection[str] = (),
+) -> str:
+    """The definition that scores in this engine as the model does.
+
+    Trees become LambdaMART, a linear model a linear regression (normalisers multiplied in), a
+    network RankNet. Raises Refused where the engine cannot score it so.
+    """
+    if RANKLIB not in profile.missing:
+        raise Refused(
+            f"{profile} does not take {RANKLIB}: choose from {', '.join(profile.formats)}"
+        )
+    places = [place + 1 for place in positions(model.feature_names, featureset_names)]
+    if isinstance(model, LinearModel):
+        weights, intercept = model.folded()
+        pairs = zip([0, *places], [float(intercept), *weights.tolist()], strict=True)
+        line = " ".join(f"{place}:{weight!r}" for place, weight in pairs)
+        return f"## Linear Regression\n## Lambda = 1.0E-10\n{line}"
+    if isinstance(model, LogisticNetwork):
+        return "\n".join(["## RankNet", *write_layers(model.layers, places)])
+    if not isinstance(model, TreeModel):
+        raise Refused(f"a model of kind '{model.kind}' has no form in RankLib")
+    if model.link != "identity":
+        raise Refused(
+            "RankLib has no logistic output: export as model/xgboost+json, or train with rank:ndcg"
+        )
+    needs_zero_flag(model, RANKLIB, profile, never_missing)
+    whole = model.with_base_as_tree()
+    header = ["## LambdaMART", f"## No. of trees = {len(whole.forest.roots)}", ""]
+    return "\n".join([*header, *write_ensemble(whole, places), ""])
+
+
+def check_columns(parsed: Parsed, n_features: int) -> None:
+    """Refuse a feature number that the feature set does not have, as the engine does on search."""
+    if isinstance(parsed, Ensembles):
+        highest = max(int(forest.feature.max()) for forest in parsed.forests)
+    else:
+        highest = max(parsed.columns, default=-1)
+    if highest >= n_features:
+        raise BadInput(
+            f"the RankLib model uses feature {highest + 1} of {n_features}: every search with it "
+            "would fail"
+        )
+
+
+def _mean(forests: tuple[Forest, ...]) -> Forest:
+    growing = GrowingForest()
+    for number, forest in enumerate(forests):
+        for nodes in forest.tree_nodes():
+            part = slice(nodes.start, nodes.stop)
+            left = forest.left[part].astype(np.int64) - nodes.start
+            table = NodeTable(
+                forest.feature[part].astype(np.int64),
+                forest.threshold[part].astype(np.float64),
+                left,
+                left + 1,
+                forest.default_left[part],
+                forest.value[part] / len(forests),
+            )
+            growing.add(table, f"ensemble {number} of the RankLib model")
+    return growing.forest("the RankLib model")
+
+
+def _one_line(body: list[str], where: str) -> str:
+    if len(body) != 1:
+        raise BadInput(f"{where} has {len(body)} lines of weights, not one")
+    return body[0].split("#", 1)[0]
+
+
+def _sum(line: str, has_intercept: bool, where: str) -> Sum:
+    columns, weights, intercepts = [], [], []
+    for word in line.split():
+        match = _WEIGHT.fullmatch(word)
+        if match is None:
+            raise BadInput(f"{where}: '{shown(word)}' is not feature:weight")
+        weight = _finite(match[2], where)
+        if match[1] == "0":
+            intercepts.append(weight)
+        else:
+            columns.append(int(match[1]) - 1)
+            weights.append(weight)
+    if len(intercepts) != int(has_intercept):
+        raise BadInput(
+            f"{where} has {len(intercepts)} weights of feature 0, not {int(has_intercept)}"
+        )
+    if not columns:
+        raise BadInput(f"{where} has no weights")
+    return Sum(tuple(columns), tuple(weights), *intercepts)
+
+
+def _stumps(line: str, where: str) -> Forest:
+    """RankBoost's weak rankers: a weight where the feature is above its threshold."""
+    growing = GrowingForest()
+    for word in line.split():
+        match = _STUMP.fullmatch(word)
+        if match is None:
+            raise BadInput(f"{where}: '{shown(word)}' is not feature:threshold:weight")
+        threshold = np.array([_finite(match[2], where), 0.0, 0.0])
+        outputs = np.array([0.0, 0.0, _finite(match[3], where)])
+        feature = np.array([int(match[1]) - 1, LEAF, LEAF])
+        left = np.array([1, 0, 0])
+        growing.add(
+            NodeTable(feature, below(threshold), left, left + 1, threshold >= 0, outputs), where
+        )
+    return growing.forest(where)
+
+
+def _finite(text: str, where: str) -> float:
+    value = float(text)
+    if not abs(value) <= ROUNDS_TO_FINITE:
+        raise BadInput(f"{where}: '{shown(text)}' is not a float32 number")
+    return value

@@ -1,1 +1,0 @@
-"""Models of other tools and engines, read and written; nothing here uses the network."""

@@ -1,0 +1,306 @@
+"""Rows → counts: what was shown and clicked, of people to learn from and of those held out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from owpc_ltr.data.click_counts import ClickCounts, ClickLists
+from owpc_ltr.errors import BadInput
+from owpc_ltr.files.text import shown
+from owpc_ltr_clicks.account import Account
+from owpc_ltr_clicks.documents import Lookup, Settled
+from owpc_ltr_clicks.events import EventCoder, Rows
+from owpc_ltr_clicks.options import EventOptions
+from owpc_ltr_clicks.reading import EventBatch
+from owpc_ltr_clicks.spool import IN_MEMORY, Spool
+from owpc_ltr_clicks.views import Results, results_of
+
+FOLDS = 5
+"""One person of so many is held out."""
+_NAMES = ("shown", "clicked", "reached", "last", "value")
+_PENDING = 1 << 20
+_LISTED = 1 << 20
+_ALL = 1 << 64
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """What users did: `counts` of all, of which `rest` and `held_out` are two parts.
+
+    All three have the same pairs and rows. `lists` are those of the people held out, or of a
+    sample of them that has a million results.
+    """
+
+    counts: ClickCounts
+    rest: ClickCounts
+    held_out: ClickCounts
+    lists: ClickLists
+    account: Account
+    options: EventOptions
+
+
+def count_events(
+    batches: Iterable[EventBatch],
+    options: EventOptions,
+    in_memory: int = IN_MEMORY,
+    lookup: Lookup | None = None,
+    *,
+    every_event: bool = False,
+) -> Behaviour:
+    """Count all events. Raises BadInput where nothing is left to count, saying what was lost.
+
+    With a `lookup`, documents that are named by another field have the `_id`s that it finds.
+    `every_event` counts by itself, as in Search Relevance Workbench: such counts are for no click
+    model, as a result may have more clicks than impressions.
+    """
+    coder = EventCoder(options)
+    with Spool(in_memory) as spool:
+        for batch in batches:
+            spool.add(coder.rows(batch))
+        account = coder.account
+        account.first_position = _first_position(coder, options)
+        account.positions_said = options.first_position is not None
+        account.document_field = coder.documents.field(options.document_field)
+        documents = coder.documents.settled(account.document_field, lookup)
+        account.looked_up = lookup is not None
+        table = _Table(len(coder.queries.numbers), len(documents.texts), options.depth)
+        for rows in spool.buckets():
+            found = _renamed(rows, documents, account)
+            first = account.first_position
+            table.add(
+                results_of(found, options, account, first, every_event=every_event),
+                are_lists=not every_event,
+            )
+    kept = _asked_by_enough(table, options, account)
+    _refuse_empty(account, table)
+    return _behaviour(table, kept, coder, documents.texts, options)
+
+
+def refuse_without_clicks(behaviour: Behaviour) -> None:
+    """Refuse a log in which no click counts, saying what became of those that there were."""
+    counts, account = behaviour.counts, behaviour.account
+    if counts.clicked.any():
+        return
+    asked = ", ".join(map(shown, behaviour.options.actions))
+    lost = account.unusable.most_common(3)
+    others = ", ".join(f"{n:,} {shown(name)}" for name, n in account.others.most_common(3) if name)
+    why = "; ".join(f"{count:,} events left out: {reason}" for reason, count in lost)
+    raise BadInput(
+        f"no click is left to learn from: of {int(counts.shown.sum()):,} impressions none has an "
+        f"action {asked}{f' ({why})' if why else ''}: name the actions that say that a result was "
+        f"chosen{f' (the log has {others})' if others else ''}, or raise the limits above which "
+        "sessions and clients are dropped as bots"
+    )
+
+
+def _renamed(rows: Rows, documents: Settled, account: Account) -> Rows:
+    """The rows with their documents' final numbers, without those that have none."""
+    if documents.are_as_before:
+        return rows
+    place = documents.places[rows["document"]]
+    why = place - len(documents.texts)
+    for number, reason in enumerate(documents.reasons):
+        account.leave_out(reason, int((why == number).sum()))
+    rows = rows.copy()
+    rows["document"] = place
+    kept: Rows = rows[why < 0]
+    return kept
+
+
+def _first_position(coder: EventCoder, options: EventOptions) -> int:
+    if options.first_position is not None:
+        return options.first_position
+    return 0 if coder.lowest == 0 else 1
+
+
+class _Table:
+    """Counts by query, document and rank, of both parts, added up."""
+
+    def __init__(self, n_queries: int, n_documents: int, depth: int) -> None:
+        self.sizes = (max(n_queries, 1), max(n_documents, 1), depth + 1)
+        self.keys = np.zeros(0, np.int64)
+        self.sums = np.zeros((2 * len(_NAMES), 0))
+        self.people = np.zeros(n_queries, np.int64)
+        self.events = np.zeros(n_queries, np.int64)
+        self.shown = 0
+        self.lists = _Lists(self.sizes[1])
+        self._pending: list[tuple[NDArray[np.int64], NDArray[np.float64]]] = []
+        self._waiting = 0
+
+    def add(self, found: Results, *, are_lists: bool) -> None:
+        """Count the results of some people, of whom no others are counted."""
+        # All that is shown twice to one person is in one part.
+        held = (found.person >> np.uint64(32)) % np.uint64(FOLDS) == 0
+        if are_lists:
+            self.lists.add(found.keep(held))
+        held, found = held[~found.again], found.keep(~found.again)
+        _, documents, ranks = self.sizes
+        self.shown += int((found.events > found.clicked).sum())
+        key = (found.query.astype(np.int64) * documents + found.document) * ranks + found.rank
+        order = np.argsort(key, kind="stable")
+        key = key[order]
+        starts = np.flatnonzero(np.diff(key, prepend=-1))
+        columns = []
+        for part in (~held, held):
+            for name in _NAMES:
+                values = getattr(found, name)
+                columns.append(np.where(part, values, 0)[order].astype(np.float64))
+        if len(key):
+            summed = np.array([np.add.reduceat(column, starts) for column in columns])
+            self._pending.append((key[starts], summed))
+            self._waiting += len(starts)
+        self._count_people(found)
+        if self._waiting > _PENDING:
+            self.merge()
+
+    def merge(self) -> None:
+        """Bring all that is counted together."""
+        keys = np.concatenate([self.keys, *(key for key, _ in self._pending)])
+        sums = np.concatenate([self.sums, *(values for _, values in self._pending)], axis=1)
+        self._pending.clear()
+        self._waiting = 0
+        order = np.argsort(keys, kind="stable")
+        keys = keys[order]
+        starts = np.flatnonzero(np.diff(keys, prepend=-1))
+        self.keys = keys[starts]
+        if len(keys):
+            self.sums = np.add.reduceat(sums[:, order], starts, axis=1)
+
+    def _count_people(self, found: Results) -> None:
+        if not len(found.query):
+            return
+        self.events += np.bincount(found.query, found.events, len(self.events)).astype(np.int64)
+        order = np.lexsort((found.person, found.query))
+        query, person = found.query[order], found.person[order]
+        new = np.ones(len(query), bool)
+        new[1:] = (query[1:] != query[:-1]) | (person[1:] != person[:-1])
+        self.people += np.bincount(query[new], minlength=len(self.people))
+
+
+class _Lists:
+    """Lists of people held out: of all, or, where these are too many, of a sample of the people."""
+
+    def __init__(self, n_documents: int) -> None:
+        self._documents = n_documents
+        self._parts: list[Results] = []
+        self._size = 0
+        self._below = _ALL
+
+    def add(self, found: Results) -> None:
+        """Take in the lists of some people."""
+        self._parts.append(self._sampled(found))
+        self._size += len(self._parts[-1].rank)
+        # Who is in the sample depends on all that was added, and not on its order.
+        while self._size > _LISTED:
+            self._below //= 2
+            self._parts = [self._sampled(part) for part in self._parts]
+            self._size = sum(len(part.rank) for part in self._parts)
+
+    def of(self, pairs: NDArray[np.int64]) -> ClickLists:
+        """The lists; a pair is the place of its query and document, coded, among `pairs`."""
+        columns = [
+            np.concatenate([getattr(part, name) for part in self._parts] or [np.zeros(0, np.int64)])
+            for name in ("view", "query", "document", "rank", "clicked")
+        ]
+        view, query, document, rank, clicked = columns
+        coded = query.astype(np.int64) * self._documents + document
+        order = np.argsort(pairs)
+        place = np.minimum(np.searchsorted(pairs, coded, sorter=order), len(pairs) - 1)
+        pair = order[place]
+        kept = pairs[pair] == coded
+        view, pair, rank, clicked = (each[kept] for each in (view, pair, rank, clicked))
+        rows = np.lexsort((pair, rank, view))
+        view = view[rows]
+        number = np.cumsum(np.append(False, view[1:] != view[:-1])[: len(view)])
+        return ClickLists(
+            number, pair[rows], rank[rows].astype(np.int64), clicked[rows].astype(bool)
+        )
+
+    def _sampled(self, found: Results) -> Results:
+        if self._below == _ALL:
+            return found
+        # A hash of the hash: what is held out was told by a part of the first one.
+        spread = found.person * np.uint64(0x9E3779B97F4A7C15)
+        return found.keep(spread < np.uint64(self._below))
+
+
+def _asked_by_enough(table: _Table, options: EventOptions, account: Account) -> NDArray[np.bool_]:
+    few = table.people < options.min_people
+    account.leave_out(
+        f"a query that fewer than {options.min_people} people asked", int(table.events[few].sum())
+    )
+    return ~few & (table.people > 0)
+
+
+def _refuse_empty(account: Account, table: _Table) -> None:
+    lost = "; ".join(f"{count:,} {reason}" for reason, count in account.unusable.most_common(4))
+    if account.used and not table.shown:
+        raise BadInput(
+            f"no event says what was shown, only what was clicked ({account.used:,} events): log "
+            "impressions, or the lists that were shown, as --columns shown=COLUMN"
+        )
+    if not account.used:
+        raise BadInput(
+            f"no event of {account.read:,} can be used: {lost or 'there is none'}; see --columns, "
+            "--actions and --min-people"
+        )
+
+
+def _behaviour(
+    table: _Table,
+    kept: NDArray[np.bool_],
+    coder: EventCoder,
+    ids: pa.Array,
+    options: EventOptions,
+) -> Behaviour:
+    """The counts with queries and documents in order of their texts, whatever came first."""
+    table.merge()
+    _, n_documents, ranks = table.sizes
+    pair_key, rank = np.divmod(table.keys, ranks)
+    query, document = np.divmod(pair_key, n_documents)
+    chosen = kept[query]
+    query, document, rank = query[chosen], document[chosen], rank[chosen]
+    queries, query, asked = _reordered(coder.queries.ordered(), query)
+    documents, document, _ = _reordered(ids, document)
+    order = np.lexsort((rank, document, query))
+    query, document, rank = query[order], document[order], rank[order]
+    coded = pair_key[chosen][order]
+    new = np.ones(len(query), bool)
+    new[1:] = (query[1:] != query[:-1]) | (document[1:] != document[:-1])
+    sums = table.sums[:, chosen][:, order]
+    rest, held = sums[: len(_NAMES)], sums[len(_NAMES) :]
+    whole = ClickCounts(
+        queries=queries, documents=documents, people=table.people[asked],
+        pair_query=query[new], pair_document=document[new], pair=np.cumsum(new) - 1, rank=rank,
+        **_columns(rest + held),
+    )  # fmt: skip
+    parts = [replace(whole, **_columns(part)) for part in (rest, held)]
+    lists = table.lists.of(coded[new])
+    return Behaviour(whole, parts[0], parts[1], lists, coder.account, options)
+
+
+def _columns(sums: NDArray[np.float64]) -> dict[str, Any]:
+    columns = dict(zip(_NAMES, sums, strict=True))
+    return {
+        name: column if name == "value" else column.astype(np.int64)
+        for name, column in columns.items()
+    }
+
+
+def _reordered(
+    texts: pa.Array, codes: NDArray[np.int64]
+) -> tuple[pa.Array, NDArray[np.int64], NDArray[np.int64]]:
+    """The texts that are used, sorted; the codes by them; and the old code of each."""
+    used = np.unique(codes)
+    words = texts.take(pa.array(used))
+    order = pc.sort_indices(words).to_numpy()
+    place = np.zeros(len(texts), np.int64)
+    place[used[order]] = np.arange(len(used))
+    return words.take(pa.array(order)), place[codes], used[order]

@@ -1,0 +1,213 @@
+"""Events as rows of numbers: who, which list, query, document, position, worth."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from owpc_ltr_clicks.account import Account
+from owpc_ltr_clicks.documents import Documents
+from owpc_ltr_clicks.options import EventOptions
+from owpc_ltr_clicks.reading import EventBatch
+from owpc_ltr_clicks.texts import NO_TEXT, UNFIT, Texts
+from owpc_ltr_clicks.times import TimeWindow
+
+ROW = np.dtype(
+    [
+        ("person", np.uint64),
+        ("session", np.uint64),
+        ("view", np.uint64),
+        ("query", np.int32),
+        ("document", np.int32),
+        ("position", np.int32),
+        ("value", np.float32),
+    ]
+)
+"""One event. A value of 0 says that the document was shown; nobody's name is kept, but a hash."""
+
+NO_POSITION = np.int32(-(2**31))
+LISTED = np.int32(1 << 30)
+"""What the rank is raised by where it is counted in a list, whose first place is known."""
+_WHOLE = r"^\s*[0-9]{1,9}(\.0*)?\s*$"
+Rows = NDArray[Any]
+
+
+class EventCoder:
+    """Makes rows of events, and keeps account of those of which none can be made."""
+
+    def __init__(self, options: EventOptions) -> None:
+        self.options = options
+        self.account = Account()
+        self.queries = Texts(queries=True, keep_case=options.keep_case)
+        self.documents = Documents()
+        self.lowest: int | None = None
+        """The lowest position that an event has."""
+        self._window = TimeWindow(options.since, options.until)
+
+    def rows(self, batch: EventBatch) -> Rows:
+        """The rows of a batch, those of shown lists last."""
+        self.account.read += batch.unreadable
+        self.account.leave_out("a line that cannot be read", batch.unreadable)
+        for reason, events in batch.lost.items():
+            self.account.read += events
+            self.account.leave_out(reason, events)
+        self.account.early += batch.early
+        if not batch.n_events:
+            return np.zeros(0, ROW)
+        columns = dict(batch.columns)
+        base = np.zeros(batch.n_events, ROW)
+        keep = np.ones(batch.n_events, bool)
+        base["query"] = self.queries.codes(columns["query"])
+        self._identities(columns, base)
+        lists = self._lists(columns.get("shown"), base, columns)
+        alone = self._alone(columns, base, keep, lists)
+        said = alone["position"][alone["position"] != NO_POSITION]
+        if len(said):
+            lowest = int(said.min())
+            self.lowest = lowest if self.lowest is None else min(lowest, self.lowest)
+        return np.concatenate([alone, *lists])
+
+    def _identities(self, columns: dict[str, pa.Array], base: Rows) -> None:
+        """Who did it, in which session, in front of which list; 0 for nobody."""
+        session = next(columns[role] for role in ("session", "client", "search") if role in columns)
+        person = columns.get("client", session)
+        if "session" in columns and person is not session:
+            # Who is not known by name is known by the session.
+            person = pc.coalesce(person, session)
+        search = columns.get("search")
+        base["person"] = _hashes([person], 1)
+        base["session"] = _hashes([person, session], 2)
+        view = [person, session] if search is None else [person, session, search]
+        with_query = _hashes(view, 3) ^ _mixed(base["query"].astype(np.uint64))
+        base["view"] = _mixed(with_query)
+        for column in (person, session):
+            base["person"][column.is_null().to_numpy(zero_copy_only=False)] = 0
+
+    def _alone(
+        self, columns: dict[str, pa.Array], base: Rows, keep: NDArray[np.bool_], lists: list[Rows]
+    ) -> Rows:
+        """Events of one document each."""
+        account = self.account
+        if "document" not in columns or "action" not in columns:
+            return base[:0]
+        listed = np.zeros(len(base), bool)
+        if lists:
+            listed = columns["shown"].is_valid().to_numpy(zero_copy_only=False)
+            keep &= ~listed
+        account.read += int(keep.sum())
+        self._values(columns["action"], base, keep)
+        base["document"] = self.documents.codes(columns["document"], columns.get("field"))
+        base["position"] = _positions(columns.get("position"), len(base))
+        self._time(columns, keep)
+        self._whole(base, keep, columns.get("unlinked"))
+        return base[keep]
+
+    def _time(self, columns: dict[str, pa.Array], keep: NDArray[np.bool_]) -> None:
+        if not self._window.open:
+            known, within = self._window.holds(columns.get("time"), len(keep))
+            self._drop(keep, ~known, "no time that can be read")
+            self._drop(keep, ~within, "outside of the time asked for")
+
+    def _whole(self, base: Rows, keep: NDArray[np.bool_], unlinked: pa.Array | None) -> None:
+        if unlinked is not None:
+            asked = pa.array(base["query"] != NO_TEXT)
+            why = pc.if_else(asked, None, unlinked).dictionary_encode()
+            codes = why.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+            for code, reason in enumerate(why.dictionary.to_pylist()):
+                self._drop(keep, codes == code, reason)
+        for name, what in (("query", "query"), ("document", "document")):
+            self._drop(keep, base[name] == NO_TEXT, f"no {what}")
+            self._drop(keep, base[name] == UNFIT, f"a {what} that no list can hold")
+        self._drop(keep, base["person"] == 0, "no session")
+
+    def _drop(self, keep: NDArray[np.bool_], bad: NDArray[np.bool_], reason: str) -> None:
+        self.account.leave_out(reason, int((keep & bad).sum()))
+        keep &= ~bad
+
+    def _values(self, actions: pa.Array, base: Rows, keep: NDArray[np.bool_]) -> None:
+        """What each action is worth; those that nobody asked for are left out."""
+        options, encoded = self.options, actions.dictionary_encode()
+        names = encoded.dictionary.to_pylist()
+        known = dict.fromkeys(options.impressions, 0.0) | dict(options.actions)
+        worth = np.array([*(known.get(name, np.nan) for name in names), np.nan], np.float32)
+        codes = encoded.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)
+        base["value"] = worth[codes]
+        other = keep & np.isnan(base["value"])
+        tally = np.bincount(codes[other], minlength=len(names) + 1)
+        for name, count in zip([*names, ""], tally.tolist(), strict=True):
+            if count:
+                self.account.others[name] += count
+        self._drop(keep, np.isnan(base["value"]), "another action")
+
+    def _lists(
+        self, shown: pa.Array | None, base: Rows, columns: dict[str, pa.Array]
+    ) -> list[Rows]:
+        """A row for each result of the lists that were shown."""
+        if shown is None:
+            return []
+        lists = shown if pa.types.is_list(shown.type) else _parsed(shown)
+        lengths = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
+        owner = np.repeat(np.arange(len(base)), lengths)
+        rows = base[owner]
+        starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
+        rows["position"] = np.arange(1, len(rows) + 1) - starts + LISTED
+        ids, where = lists.flatten(), pa.array(owner)
+        field, unlinked = (
+            None if name not in columns else columns[name].take(where)
+            for name in ("field", "unlinked")
+        )
+        rows["document"] = self.documents.codes(ids, field)
+        self.account.read += len(rows)
+        keep = np.ones(len(rows), bool)
+        if not self._window.open:
+            known, within = self._window.holds(columns.get("time"), len(base))
+            self._drop(keep, ~known[owner], "no time that can be read")
+            self._drop(keep, ~within[owner], "outside of the time asked for")
+        self._whole(rows, keep, unlinked)
+        return [rows[keep]]
+
+
+def _parsed(column: pa.Array) -> pa.Array:
+    """Lists that are written as JSON, or with | between ids."""
+    found: list[list[str] | None] = []
+    for text in column.to_pylist():
+        if not text:
+            found.append(None)
+            continue
+        try:
+            content = json.loads(text)
+        except (ValueError, RecursionError):
+            content = text.split("|")
+        listed = content if isinstance(content, list) else [content]
+        found.append([one if isinstance(one, str) else json.dumps(one) for one in listed])
+    return pa.array(found, pa.list_(pa.string()))
+
+
+def _positions(column: pa.Array | None, count: int) -> NDArray[np.int32]:
+    """Whole numbers; NO_POSITION for all else."""
+    if column is None:
+        return np.full(count, NO_POSITION, np.int32)
+    fits = pc.match_substring_regex(column, _WHOLE)
+    numbers = pc.if_else(fits, pc.utf8_trim_whitespace(column), None).cast(pa.float64())
+    found = numbers.fill_null(float(NO_POSITION)).to_numpy(zero_copy_only=False)
+    whole: NDArray[np.int32] = found.astype(np.int32)
+    return whole
+
+
+def _hashes(columns: list[pa.Array], seed: int) -> NDArray[np.uint64]:
+    from owpc_ltr.data.joined_tables.keys import hashed
+
+    return hashed([column.fill_null("") for column in columns], seed)
+
+
+def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """SplitMix64's finaliser."""
+    numbers = numbers + np.uint64(0x9E3779B97F4A7C15)
+    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return numbers ^ (numbers >> np.uint64(31))

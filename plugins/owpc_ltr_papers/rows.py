@@ -1,0 +1,202 @@
+"""The rows of the table: each published figure beside ours, with the difference and an interval."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from owpc_ltr.arrays import Vector
+from owpc_ltr.metrics import Metric
+from owpc_ltr_papers.bench import Results
+from owpc_ltr_papers.folds import Cut
+from owpc_ltr_papers.intervals import compared, interval, mean_over_folds
+from owpc_ltr_papers.jobs import Result
+from owpc_ltr_papers.protocol import Fact, Method, Protocol
+from owpc_ltr_papers.published import Figure, figures, published
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method by one metric on one data set; None stands for what there is not.
+
+    `ours` is the mean over folds of the folds' test means, `low` and `high` its 95 % interval over
+    queries. `difference` is ours − published, where the folds are the published ones. `gain` is
+    the mean paired difference to the method `against`, with its interval and the p of a sign-flip
+    test.
+    """
+
+    data_set: str
+    metric: str
+    method: str
+    published: float | None = None
+    cited: str = ""
+    ours: float | None = None
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    queries: int | None = None
+    folds: int | None = None
+    against: str = ""
+    gain: float | None = None
+    gain_low: float | None = None
+    gain_high: float | None = None
+    p: float | None = None
+    note: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The row as JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Table:
+    """What the rows of one data set are made of; `methods` has what each fold chose of each."""
+
+    protocol: Protocol
+    cut: Cut
+    methods: Mapping[str, Mapping[str, Result]]
+    seed: int
+    quick: bool
+
+
+def rows_of(
+    protocol: Protocol,
+    methods: Sequence[Method],
+    cut: Cut,
+    results: Results,
+    seed: int,
+    quick: bool,
+) -> list[Row]:
+    """Every method by every metric on a data set, then what is published and was not run here.
+
+    Published figures stand beside the first of those metrics that differ in ties alone.
+    """
+    chosen = {method.name: chosen_of(method, results) for method in methods}
+    table = Table(protocol, cut, chosen, seed, quick)
+    rows: list[Row] = []
+    told: set[str] = set()
+    for metric in protocol.metrics:
+        key = published_key(metric)
+        known = {} if key in told else _published(protocol, cut.data_set, key)
+        told.add(key)
+        rows += [_row(table, one, str(metric), known.get(one.published_name)) for one in methods]
+        beside = {method.published_name for method in methods}
+        left = [figure for name, figure in known.items() if name not in beside]
+        rows += [_only_published(protocol, cut, str(metric), figure) for figure in left]
+    return rows
+
+
+def fact_rows(protocol: Protocol) -> list[Row]:
+    """What the paper says in figures without data, beside what the library finds."""
+    return [_fact_row(protocol, fact) for fact in protocol.facts()]
+
+
+def rows_elsewhere(protocol: Protocol) -> list[Row]:
+    """The paper's figures on data that no folder of LETOR's has."""
+    if not protocol.elsewhere:
+        return []
+    return [
+        Row(one.data_set, one.metric, one.method, published=one.value, cited=one.cited)
+        for one in figures(protocol.sources[0])
+    ]
+
+
+def chosen_of(method: Method, results: Results) -> dict[str, Result]:
+    """Of the jobs of a method, what validation chooses in each fold; of equal ones the first.
+
+    What chooses is a gain in every protocol: more is better.
+    """
+
+    def best(fold: str) -> Result:
+        candidates = [results[job.name][fold] for job in method.jobs]
+        return max(candidates, key=lambda result: result.validation)
+
+    return {fold: best(fold) for fold in results[method.jobs[0].name]}
+
+
+def published_key(metric: Metric) -> str:
+    """The metric as published tables name it: they do not say what tied scores count."""
+    return str(replace(metric, ties="expected", short="normal"))
+
+
+def _published(protocol: Protocol, data_set: str, metric: str) -> dict[str, Figure]:
+    """By method, what the sources have; of several that have one, the first."""
+    known: dict[str, Figure] = {}
+    for source in protocol.sources:
+        for figure in figures(source):
+            if (figure.data_set, figure.metric) == (data_set, metric):
+                known.setdefault(figure.method, figure)
+    return known
+
+
+def _row(table: Table, method: Method, metric: str, figure: Figure | None) -> Row:
+    own = table.methods[method.name]
+    values = _values(own, metric)
+    ours = mean_over_folds(values)
+    low, high = interval(values, table.seed)
+    row = Row(
+        table.cut.label,
+        metric,
+        method.name,
+        ours=ours,
+        low=low,
+        high=high,
+        queries=sum(map(len, values)),
+        folds=len(values),
+        note=_note(own, table.quick),
+    )
+    if method.against:
+        row = replace(row, **_gain(table, values, metric, method.against))
+    if figure is None:
+        return row
+    alike = table.cut.as_published and not table.quick
+    difference = ours - figure.value if alike else None
+    return replace(row, published=figure.value, cited=figure.cited, difference=difference)
+
+
+def _fact_row(protocol: Protocol, fact: Fact) -> Row:
+    figure = published(protocol.sources[0], fact.data_set, fact.method, fact.metric)
+    row = Row(fact.data_set, fact.metric, fact.method, ours=fact.found)
+    if figure is None:
+        return row
+    difference = fact.found - figure.value
+    return replace(row, published=figure.value, cited=figure.cited, difference=difference)
+
+
+def _only_published(protocol: Protocol, cut: Cut, metric: str, figure: Figure) -> Row:
+    """A row without ours; of another source than the paper, it is called so."""
+    own = figure.source == protocol.sources[0]
+    name = figure.method if own else f"{figure.method} ({figure.source})"
+    return Row(cut.label, metric, name, published=figure.value, cited=figure.cited)
+
+
+def _gain(table: Table, values: list[Vector], metric: str, against: str) -> dict[str, Any]:
+    found = compared(values, _values(table.methods[against], metric), table.seed)
+    if found is None:
+        return {"against": against}
+    return {
+        "against": against,
+        "gain": found.mean_difference,
+        "gain_low": found.low,
+        "gain_high": found.high,
+        "p": found.p_permutation,
+    }
+
+
+def _values(chosen: Mapping[str, Result], metric: str) -> list[Vector]:
+    """The values that count, fold by fold."""
+    values = [result.values[metric] for result in chosen.values()]
+    return [one[~np.isnan(one)] for one in values]
+
+
+def _note(chosen: Mapping[str, Result], quick: bool) -> str:
+    """What makes a figure doubtful, and in how many folds."""
+    counts: dict[str, int] = {}
+    for result in chosen.values():
+        for note in result.notes:
+            counts[note] = counts.get(note, 0) + 1
+    told = [f"{note} ({count} of {len(chosen)} folds)" for note, count in counts.items()]
+    return "; ".join([*(["quick"] if quick else []), *told])

@@ -1,0 +1,185 @@
+"""The verdict: one sentence with its numbers, never greener than the evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from owpc_ltr.evaluation.comparing.figures import ComparedPair, PoweredPair
+from owpc_ltr.evaluation.comparing.shown import at_the_border
+from owpc_ltr.evaluation.prediction_powered import Estimate, strength_in_words
+from owpc_ltr.evaluation.verdict import Outcome, over_metrics
+from owpc_ltr.evaluation.verdict import Verdict as Decision
+from owpc_ltr_report.blocks import Tile
+from owpc_ltr_report.contest import Contest
+from owpc_ltr_report.figures import amount, interval, p_words, signed
+
+NEUTRAL = "neutral"
+"""The mood of a page that compares no rankers, and warns of nothing."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the first screen says: the sentence, what belongs to it, and a few figures.
+
+    `mood` is an outcome of a comparison, or `NEUTRAL`.
+    """
+
+    mood: str
+    sentence: str
+    details: tuple[str, ...]
+    tiles: tuple[Tile, ...] = ()
+    heading: str = ""
+
+    @property
+    def title(self) -> str:
+        """What stands above the sentence, in few words."""
+        return self.heading or capital(self.mood)
+
+
+def verdict_of(contest: Contest) -> Verdict:
+    """The verdict on the new ranker: with human and proxy labels where there are both."""
+    if contest.main_powered:
+        return _with_both_labels(contest, contest.main_powered)
+    if contest.main_pairs:
+        return _compared(contest, contest.main_pairs)
+    return _alone(contest)
+
+
+def capital(text: str) -> str:
+    """The text with a capital first letter, but for a Greek one."""
+    return text if text.startswith("λ") else f"{text[:1].upper()}{text[1:]}"
+
+
+def _compared(contest: Contest, pairs: tuple[ComparedPair, ...]) -> Verdict:
+    first = pairs[0]
+    found = first.comparison
+    decision = over_metrics({one.metric: one.verdict for one in pairs})
+    means = f"{first.metric} is {amount(found.mean_a)} against {amount(found.mean_b)}"
+    sure = f"95 % interval {interval(found.low, found.high)}, {p_words(first.p_holm)}"
+    numbers = (
+        f"{means}, a difference of {signed(found.mean_difference)} ({sure}, "
+        f"{found.n_queries:,} queries)"
+    )
+    details = (
+        f"{first.gained:,} queries get a better ranking, {first.lost:,} a worse "
+        f"one, and {found.ties:,} stay as good as they were. Measured on "
+        f"{contest.queries_in_words}.",
+        *_not_significant(first, decision),
+        *_others(pairs),
+        *(f"{capital(line)}." for line in at_the_border(pairs)),
+        *_corrected(len(contest.pairs)),
+    )
+    return _verdict(first, decision, numbers, details, _tiles(contest, first))
+
+
+def _with_both_labels(contest: Contest, pairs: tuple[PoweredPair, ...]) -> Verdict:
+    """What the proxy labels say alone has no say in it."""
+    first = pairs[0]
+    found = first.found
+    decision = over_metrics({one.metric: one.verdict for one in pairs})
+    numbers = (
+        f"{first.metric} differs by {_estimate(found.powered)}, {p_words(first.p_holm)}, by "
+        f"{found.n_human:,} human-labelled of {found.n_queries:,} proxy-labelled queries"
+    )
+    details = (
+        f"Human labels alone say {_estimate(found.by_human)}; proxy labels alone, which are biased "
+        f"and decide nothing, {_estimate(found.by_cheap)}.",
+        f"{capital(strength_in_words(found))}.",
+        *_others(pairs),
+        *_corrected(len(contest.powered)),
+    )
+    tiles = (
+        Tile("human and proxy labels", signed(found.powered.mean), _ends(found.powered)),
+        Tile("human labels alone", signed(found.by_human.mean), _ends(found.by_human)),
+        Tile("proxy labels alone, biased", signed(found.by_cheap.mean), _ends(found.by_cheap)),
+    )
+    return _verdict(first, decision, numbers, details, tiles)
+
+
+def _verdict(
+    pair: ComparedPair | PoweredPair,
+    decision: Decision,
+    numbers: str,
+    details: Sequence[str],
+    tiles: tuple[Tile, ...],
+) -> Verdict:
+    """The sentence by the outcome; where nobody can tell, reasons come before all numbers."""
+    outcome = decision.outcome
+    if outcome is Outcome.CANNOT_TELL:
+        advice = "; ".join(dict.fromkeys(doubt.advice for doubt in decision.doubts))
+        told = (f"To settle it: {advice}.", f"The figures alone: {numbers}.", *details)
+        return Verdict(outcome, f"Cannot tell: {decision.reason}.", told, tiles)
+    claim = f"{pair.a} ranks {outcome} than {pair.b}"
+    if outcome is Outcome.NO_DIFFERENCE:
+        claim = f"No significant difference between {pair.a} and {pair.b}"
+    return Verdict(outcome, f"{claim}: {numbers}.", tuple(details), tiles)
+
+
+def _not_significant(first: ComparedPair, decision: Decision) -> Iterator[str]:
+    found = first.comparison
+    if decision.outcome is Outcome.NO_DIFFERENCE:
+        yield (
+            f"This does not mean that they are equal: the true difference lies most probably "
+            f"between {signed(found.low)} and {signed(found.high)}. The minimum detectable "
+            f"difference (80 % power) is {amount(found.detectable)}; more judged queries lower it."
+        )
+
+
+def _others(pairs: Sequence[ComparedPair | PoweredPair]) -> Iterator[str]:
+    """Metrics with another outcome than the first."""
+    first, *others = pairs
+    for one in others:
+        if one.verdict.outcome != first.verdict.outcome:
+            yield f"{capital(str(one.verdict))} by {one.metric}."
+
+
+def _corrected(count: int) -> Iterator[str]:
+    if count > 1:
+        yield f"p is corrected (Holm) for the {count} comparisons on this page."
+
+
+def _tiles(contest: Contest, pair: ComparedPair) -> tuple[Tile, ...]:
+    found = pair.comparison
+    counted = found.wins + found.losses + found.ties
+    return (
+        Tile(
+            pair.metric,
+            f"{amount(found.mean_b)} → {amount(found.mean_a)}",
+            f"{contest.baseline} → {pair.a}",
+        ),
+        Tile(
+            "difference",
+            signed(found.mean_difference),
+            f"95 % interval {interval(found.low, found.high)}",
+        ),
+        Tile("queries", f"{pair.gained:,} better, {pair.lost:,} worse", f"of {counted:,}"),
+    )
+
+
+def _alone(contest: Contest) -> Verdict:
+    """The verdict where there is nothing to compare with."""
+    one = contest.new
+    figures = ", ".join(f"{name} {amount(mean)}" for name, mean in one.means.items())
+    return Verdict(
+        Outcome.CANNOT_TELL,
+        f"Cannot tell: {one.name} was measured alone, with nothing to compare it with: {figures}, "
+        f"on {len(contest.query_ids):,} queries.",
+        (
+            f"Measured on {contest.queries_in_words}.",
+            "Name what it should beat, as in --baseline feature:NAME.",
+        ),
+        tuple(
+            Tile(name, amount(mean), f"95 % interval {interval(*one.intervals[name], plus=False)}")
+            for name, mean in one.means.items()
+            if name in one.intervals
+        ),
+    )
+
+
+def _estimate(one: Estimate) -> str:
+    return f"{signed(one.mean)} ({_ends(one)})"
+
+
+def _ends(one: Estimate) -> str:
+    return f"95 % interval {interval(one.low, one.high)}"
