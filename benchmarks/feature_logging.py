@@ -30,8 +30,8 @@ import numpy as np
 
 from owpc_ltr.api.judgments import read_judgments
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
+from owpc_ltr.engine.client.engine import Engine, open_engine
 from owpc_ltr.engine.feature_log import LogOptions, log_features
-from owpc_ltr.engine.http.client import Engine, connect
 from owpc_ltr.engine.indexing import create_index, drop_index, index_documents
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.engine.store.choose import choose_store
@@ -71,7 +71,7 @@ def main() -> None:
     parser.add_argument("--featureset", default=None)
     parser.add_argument("--judgments", type=Path, default=None)
     arguments = parser.parse_args()
-    engine = connect(arguments.url)
+    engine = open_engine(arguments.url)
     store = choose_store(engine, None, None)
     own = arguments.index is not None
     if own:

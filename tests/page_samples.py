@@ -65,10 +65,10 @@ def demo_files(folder: Path) -> None:
     from owpc_ltr_demo.files import write_files
     from owpc_ltr_demo.narration import Silent
 
-    from owpc_ltr.engine.http.client import connect
+    from owpc_ltr.engine.client.engine import open_engine
 
     (folder / "road").mkdir()
-    write_files(connect(), folder / "road", 300, Silent())
+    write_files(open_engine(), folder / "road", 300, Silent())
 
 
 def letor(folder: Path) -> None:

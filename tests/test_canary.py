@@ -10,8 +10,8 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
-from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.engine.http.connection import find_settings
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.settings import find_settings
 from owpc_ltr.errors import OwpcLtrError
 from owpc_ltr.models.linear import LinearModel, save_model
 from tests.commands import Run, commands_in

@@ -13,7 +13,7 @@ import xgboost
 
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.parquet import save_dataset
-from owpc_ltr.engine.http.client import Engine, Identity
+from owpc_ltr.engine.client.engine import Engine, Identity
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.formats.engine_versions import serving_profile
 from owpc_ltr.formats.export import export_linear

@@ -10,8 +10,8 @@ import pytest
 
 from owpc_ltr.api.cluster import Cluster
 from owpc_ltr.cli.queries import Question
-from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.engine.http.connection import ConnectionSettings
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.search.request import CARRIED, COLLAPSE, REFUSED, SearchRequest, request_body
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.errors import UsageError

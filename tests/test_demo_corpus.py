@@ -26,7 +26,7 @@ from owpc_ltr_demo.judged import (
     pools,
 )
 
-from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.errors import Refused
 
 

@@ -55,7 +55,7 @@ def connect(
 
     Nothing is asked of the cluster yet. Raises UsageError and BadInput for settings that do not do.
     """
-    from owpc_ltr.engine.http.client import connect as connect_to
+    from owpc_ltr.engine.client.engine import open_engine as connect_to
     from owpc_ltr.errors import give_warnings
     from owpc_ltr.names import check_store
 
@@ -169,7 +169,7 @@ class Cluster(Explanations, LiveLists, Workbench):
         counted = _counted(progress or silent, own.n_judgments)
         report = log_features(
             self.engine, store, known, judged, where, target,
-            source=source, options=logging, joined=tables_of(join), parted=parted, helpers=workers,
+            source=source, options=logging, joined=tables_of(join), parted=parted, workers=workers,
             progress=counted,
         )  # fmt: skip
         give_warnings(report.warnings)

@@ -10,7 +10,7 @@ from owpc_ltr.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from owpc_ltr.engine.http.client import Engine
+    from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.store.base import Store
 
 _OURS = "owpc-ltr"
@@ -18,7 +18,7 @@ _OURS = "owpc-ltr"
 
 def the_index(engine: Engine, given: str | None) -> str:
     """The index of this name, or the only one of the cluster that is no store or system index."""
-    from owpc_ltr.engine.http.responses import Part
+    from owpc_ltr.engine.client.responses import Part
     from owpc_ltr.names import check_index
 
     if given is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from owpc_ltr.engine.http.client import Engine
+    from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.store.base import Store
     from owpc_ltr.features.feature_set import FeatureSet
 

@@ -13,7 +13,7 @@ from owpc_ltr.errors import UsageError
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
-    from owpc_ltr.engine.http.client import Engine
+    from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.search.live_evaluation import LiveQuestion
     from owpc_ltr.engine.search.serving import Serve
     from owpc_ltr.engine.store.base import Store

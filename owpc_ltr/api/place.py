@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from owpc_ltr.api.feature_sets import FeatureSets
     from owpc_ltr.api.uploaded_models import UploadedModels
     from owpc_ltr.data.joined_tables.table import JoinedTable
-    from owpc_ltr.engine.http.client import Engine
+    from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.store.base import Store
 
 Progress = Callable[[str, float | None], None]

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.deployment.aliases import Alias, Aliases
     from owpc_ltr.engine.deployment.certificates import Certificate, Certificates
-    from owpc_ltr.engine.http.client import Engine
     from owpc_ltr.engine.store.base import Store
     from owpc_ltr.models.score_range import ScoreInterval
 

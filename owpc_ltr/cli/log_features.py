@@ -32,7 +32,7 @@ class Logging:
     rate: Annotated[
         float | None, typer.Option(help="The most documents a second, to spare a busy cluster.")
     ] = None
-    window: Annotated[
+    schedule: Annotated[
         str | None,
         typer.Option(help="Hours to ask the engine in, as 22:00-06:00; outside them it waits."),
     ] = None

@@ -14,9 +14,9 @@ import numpy as np
 
 from owpc_ltr.arrays import Fields
 from owpc_ltr.data.joined_tables.served import JoinedColumns, columns_for, refuse_unused
+from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.certificates import Certificates
 from owpc_ltr.engine.deployment.parity import logged
-from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.search.client_rerank import (
     fields_of_hits,
     find_featureset,

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.responses import hits_of
 from owpc_ltr.engine.half_filled import (
     Aliases,
     check_may_move,
@@ -19,8 +21,6 @@ from owpc_ltr.engine.half_filled import (
     indices_behind,
     mark_of,
 )
-from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.engine.http.responses import hits_of
 from owpc_ltr.engine.indexing import (
     IndexReport,
     Progress,

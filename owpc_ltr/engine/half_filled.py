@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from owpc_ltr.engine.http.client import Engine, EngineRefusal
-from owpc_ltr.engine.http.responses import Part, check_acknowledged
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.refusals import EngineRefusal
+from owpc_ltr.engine.client.responses import Part, check_acknowledged
 from owpc_ltr.errors import EngineUnavailable, Refused, give_warnings
 from owpc_ltr.names import filling_mark, is_filling_mark
 

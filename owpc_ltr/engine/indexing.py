@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from owpc_ltr.engine.http.client import Engine, EngineRefusal
-from owpc_ltr.engine.http.refusals import one_line
-from owpc_ltr.engine.http.responses import Part, bulk_items, check_acknowledged, check_refreshed
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.refusals import EngineRefusal, one_line
+from owpc_ltr.engine.client.responses import Part, bulk_items, check_acknowledged, check_refreshed
 from owpc_ltr.errors import EngineUnavailable, Refused
 from owpc_ltr.files.json_lines import Document
 from owpc_ltr.names import check_index

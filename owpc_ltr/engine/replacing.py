@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.half_filled import (
     Aliases,
     HalfFilled,
@@ -17,7 +18,6 @@ from owpc_ltr.engine.half_filled import (
     indices_behind,
     mark_of,
 )
-from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.indexing import IndexReport, Progress, index_documents, merge_segments
 from owpc_ltr.errors import Refused
 from owpc_ltr.files.json_lines import Document

@@ -15,7 +15,7 @@ from owpc_ltr_demo.preparing import featureset_file, judgments_of
 from owpc_ltr_demo.walk import INDEX
 
 if TYPE_CHECKING:
-    from owpc_ltr.engine.http.client import Engine
+    from owpc_ltr.engine.client.engine import Engine
 
 _SCRATCH = f"{INDEX}-candidates"
 

@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.errors import Refused
 from owpc_ltr.names import check_index
 from owpc_ltr_demo.corpus import Document

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.data.judgments import JudgedQuery
-from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveQuestion, evaluate_live
 from owpc_ltr.engine.search.serving import query_alone, with_stored
 from owpc_ltr.engine.store.base import Store

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.splits import DatasetSplits
-    from owpc_ltr.engine.http.client import Engine
+    from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr_demo.judged import Pool
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.data.splits import DatasetSplits
-    from owpc_ltr.engine.http.client import Engine
+    from owpc_ltr.engine.client.engine import Engine
 
 
 def start_node(walk: Walk) -> Engine:
@@ -32,7 +32,7 @@ def running_node(walk: Walk) -> Engine:
     """The demo's own node, started or found running."""
     from owpc_ltr_node import local_node as node
 
-    from owpc_ltr.engine.http.client import connect
+    from owpc_ltr.engine.client.engine import open_engine
 
     with walk.narrator.working() as show:
         report = _NodeNews(show)
@@ -45,7 +45,7 @@ def running_node(walk: Walk) -> Engine:
         "version": status.version,
         "ltr_plugin": status.ltr_plugin,
     }
-    return connect(status.url)
+    return open_engine(status.url)
 
 
 def index_corpus(walk: Walk, engine: Engine) -> tuple[Document, ...]:

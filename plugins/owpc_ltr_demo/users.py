@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from owpc_ltr_clicks.judge_clicks import write_columns
 
-from owpc_ltr.engine.http.responses import hits_of
+from owpc_ltr.engine.client.responses import hits_of
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, serve_all
 from owpc_ltr.engine.store.templates import render

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from owpc_ltr_demo.narration import Narrator
 
 if TYPE_CHECKING:
-    from owpc_ltr.engine.http.client import Engine
+    from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.store.base import Store
     from owpc_ltr.features.feature_set import FeatureSet
 

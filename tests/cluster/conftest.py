@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 from owpc_ltr_node.release import Release
 
-from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.engine.http.connection import ConnectionSettings
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.settings import ConnectionSettings
 from tests.session_node import SessionNode, running_node
 
 

@@ -12,12 +12,12 @@ import pytest
 from owpc_ltr_node.local_node import start, status
 from owpc_ltr_node.record import read_record
 
+from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.refusals import EngineRefusal
+from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.feature_log import pinned
 from owpc_ltr.engine.feature_log.copies import asked_copies, unlike_copies
-from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.engine.http.connection import ConnectionSettings
-from owpc_ltr.engine.http.pace import Pace
-from owpc_ltr.engine.http.refusals import EngineRefusal
 from owpc_ltr.errors import OwpcLtrWarning
 from tests.cluster.several_copies import INDEX, await_green, digest, fill, log, merge_primaries
 from tests.session_node import SessionNode
@@ -44,8 +44,8 @@ class WithoutMoments:
     def settings(self) -> ConnectionSettings:
         return self.engine.settings
 
-    def at_pace(self, pace: Pace) -> WithoutMoments:
-        return WithoutMoments(self.engine.at_pace(pace))
+    def limited(self, limiter: ConcurrencyLimiter) -> WithoutMoments:
+        return WithoutMoments(self.engine.limited(limiter))
 
     def request(self, method: str, path: str, **given: Any) -> Any:
         if path.endswith("/point_in_time"):

@@ -9,7 +9,7 @@ import pytest
 from owpc_ltr_node import launch
 from owpc_ltr_node.release import Release
 
-from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.client.engine import Engine
 from tests.cluster.several_copies import digest, fill, log
 from tests.session_node import SessionNode, running_node
 

@@ -19,8 +19,8 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from owpc_ltr.engine.http.client import EngineRefusal, Identity
-from owpc_ltr.engine.http.refusals import NoSuchIndex
+from owpc_ltr.engine.client.engine import Identity
+from owpc_ltr.engine.client.refusals import EngineRefusal, NoSuchIndex
 from tests.engine.memory_engine import find
 
 SHARDS = {"total": 1, "successful": 1, "skipped": 0, "failed": 0}

@@ -21,9 +21,9 @@ from typing import Any, cast
 import numpy as np
 
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.feature_log import LogOptions, LogReport, Parted, log_features
-from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.engine.http.refusals import EngineRefusal
 from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.features.feature_set import Feature, FeatureSet

@@ -18,8 +18,8 @@ from typing import Any, cast
 
 import pytest
 
+from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.drift import verify
-from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.search.compare import search
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.responses import check_whole, hits_of, part_of, search_hits
+from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.deployment.aliases import Aliases
 from owpc_ltr.engine.deployment.certificates import Certificates
 from owpc_ltr.engine.deployment.drift import verify
 from owpc_ltr.engine.deployment.promote import promote
 from owpc_ltr.engine.deployment.prune import delete, prunable
 from owpc_ltr.engine.deployment.upload import upload
-from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.engine.http.connection import ConnectionSettings
-from owpc_ltr.engine.http.responses import check_whole, hits_of, part_of, search_hits
 from owpc_ltr.engine.search.capacity import capacity
 from owpc_ltr.engine.search.compare import search
 from owpc_ltr.engine.search.latency import timed

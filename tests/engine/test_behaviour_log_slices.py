@@ -15,10 +15,10 @@ from owpc_ltr_clicks.ubi.kept import Kept
 from owpc_ltr_clicks.ubi.slices import layout_of
 
 from owpc_ltr.api.cluster import Cluster, connect
-from owpc_ltr.engine.http.client import Engine, EngineRefusal
-from owpc_ltr.engine.http.congestion import Congestion
-from owpc_ltr.engine.http.refusals import NotAllowed
-from owpc_ltr.engine.http.wire import Answer, Wire
+from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter
+from owpc_ltr.engine.client.connection import BoundedConnection
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.refusals import EngineRefusal, NotAllowed
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrWarning, Refused
 from tests.behaviour.plain_counts import cells_of
 from tests.commands import Run, commands_in
@@ -131,23 +131,24 @@ def test_rejections_slow_reading_down_and_lose_nothing(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = read(cluster, tmp_path / "one")
-    exchange, cut = Wire.exchange, Congestion.rejected
+    exchange, cut = BoundedConnection._exchange, ConcurrencyLimiter.rejected
     asked, cuts = 0, 0
 
-    def busy(wire: Wire, method: str, path: str, *given: Any) -> Answer:
+    def busy(connection: BoundedConnection, method: str, path: str, *given: Any) -> Any:
         nonlocal asked
-        asked += path == "/_search"
-        if path == "/_search" and asked % 7 == 0:
-            return Answer(429, {"content-type": "application/json", "retry-after": "0"}, b"{}")
-        return exchange(wire, method, path, *given)
+        search = path.startswith("/_search?")
+        asked += search
+        if search and asked % 7 == 0:
+            return 429, {"content-type": "application/json", "retry-after": "0"}, b"{}"
+        return exchange(connection, method, path, *given)
 
-    def counted(congestion: Congestion, *given: int) -> None:
+    def counted(limiter: ConcurrencyLimiter, *given: int) -> None:
         nonlocal cuts
         cuts += 1
-        cut(congestion, *given)
+        cut(limiter, *given)
 
-    monkeypatch.setattr(Wire, "exchange", busy)
-    monkeypatch.setattr(Congestion, "rejected", counted)
+    monkeypatch.setattr(BoundedConnection, "_exchange", busy)
+    monkeypatch.setattr(ConcurrencyLimiter, "rejected", counted)
     found = read(cluster, tmp_path / "other", slices=3)
     assert cells_of(found) == cells_of(wanted)
     assert cuts > 0

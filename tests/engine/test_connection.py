@@ -11,8 +11,8 @@ import urllib3
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owpc_ltr.engine.http.address import port_of, split_url
-from owpc_ltr.engine.http.connection import ConnectionSettings, find_settings
+from owpc_ltr.engine.client.address import port_of, split_url
+from owpc_ltr.engine.client.settings import ConnectionSettings, find_settings
 from owpc_ltr.errors import BadInput, OwpcLtrError, UsageError
 from owpc_ltr.names import check_index, check_name, check_store
 

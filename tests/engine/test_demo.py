@@ -25,8 +25,8 @@ from owpc_ltr_demo.walk import CLICKS_STEPS, INDEX, STEPS, DemoOptions, Walk
 
 from owpc_ltr.api.judgments import read_judgments
 from owpc_ltr.data.parquet import read_dataset
+from owpc_ltr.engine.client.engine import open_engine
 from owpc_ltr.engine.deployment.aliases import Aliases
-from owpc_ltr.engine.http.client import connect
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.evaluation.evaluate import measure, model_data
 from owpc_ltr.features.loading import load_featureset
@@ -56,7 +56,7 @@ def begun(node_url: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Walk
     """The steps that both roads begin with, gone once."""
     walk = Walk(DemoOptions(folder=tmp_path_factory.mktemp("demo"), queries=200), Listening())
     walk.figures["seconds"]["node"] = 0.0
-    return walk, log_corpus(walk, connect(node_url))
+    return walk, log_corpus(walk, open_engine(node_url))
 
 
 def gone_on(begun: Walk, steps: int) -> tuple[Walk, Listening]:
@@ -71,7 +71,7 @@ def test_the_demo_goes_all_the_way_and_its_figures_can_be_had_again(
     begun: tuple[Walk, Logged], node_url: str
 ) -> None:
     walk, heard = gone_on(begun[0], STEPS)
-    folder, engine = walk.options.folder, connect(node_url)
+    folder, engine = walk.options.folder, open_engine(node_url)
     learn_from_judgments(walk, begun[1])
 
     figures = walk.figures
@@ -126,7 +126,7 @@ def test_the_demo_goes_all_the_way_on_a_node_with_the_plugin(
     url, plugin = plugin_node
     begun = Walk(DemoOptions(folder=tmp_path, queries=60), Listening())
     begun.figures["seconds"]["node"] = 0.0
-    logged = log_corpus(begun, connect(url))
+    logged = log_corpus(begun, open_engine(url))
     walk, _ = gone_on(begun, STEPS)
     learn_from_judgments(walk, logged)
     figures = walk.figures
@@ -146,7 +146,7 @@ def test_the_demo_goes_from_clicks_to_a_ranker_in_the_engine(
     begun: tuple[Walk, Logged], node_url: str
 ) -> None:
     walk, heard = gone_on(begun[0], CLICKS_STEPS)
-    folder, engine = walk.options.folder, connect(node_url)
+    folder, engine = walk.options.folder, open_engine(node_url)
     learn_from_clicks(walk, begun[1])
 
     figures = walk.figures
@@ -192,7 +192,7 @@ def test_the_demo_goes_from_clicks_to_a_ranker_in_the_engine(
 
 
 def test_the_demos_files_are_those_that_it_walks_with(node_url: str, tmp_path: Path) -> None:
-    engine = connect(node_url)
+    engine = open_engine(node_url)
     heard = Listening()
     files = write_files(engine, tmp_path, 100, heard)
     lines, corpus = files.corpus.read_text().splitlines(), read_corpus()

@@ -12,11 +12,11 @@ from typing import Any, cast
 
 import pytest
 
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.deployment.aliases import INDEX, Alias
 from owpc_ltr.engine.deployment.prune import prunable, prune
 from owpc_ltr.engine.deployment.upload import upload
-from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.engine.http.connection import ConnectionSettings
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError
 from tests.engine.deployed import KINDS, put, put_beside, state
 from tests.engine.small_cluster import (

@@ -17,9 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.refusals import EngineRefusal
+from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.filling import fill_index
-from owpc_ltr.engine.http.client import Engine, EngineRefusal
-from owpc_ltr.engine.http.connection import ConnectionSettings
 from owpc_ltr.engine.indexing import IndexReport
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrWarning, Refused, UsageError
 from owpc_ltr.files.document_file import DocumentFile

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from owpc_ltr.engine.http.client import Engine, EngineRefusal
-from owpc_ltr.engine.http.connection import ConnectionSettings
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.refusals import EngineRefusal
+from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.indexing import (
     create_index,
     drop_index,

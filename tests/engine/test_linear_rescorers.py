@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.engine.http.connection import ConnectionSettings
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.store import plugin_free
 from owpc_ltr.engine.store.named_queries import count_clauses, linear_rescorers
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore

@@ -13,8 +13,7 @@ import pytest
 from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
 from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, Shape
 
-from owpc_ltr.engine.http.client import Engine, connect
-from owpc_ltr.engine.http.identity import About
+from owpc_ltr.engine.client.engine import About, Engine, open_engine
 from owpc_ltr.engine.indexing import create_index, drop_index, index_documents
 from owpc_ltr.engine.search.client_rerank import LiveResult, live_search, prepare
 from owpc_ltr.engine.search.request import SearchRequest
@@ -259,7 +258,7 @@ def real(node_url: str) -> Engine:
         )
         for i in range(60)
     ]
-    engine = connect(node_url)
+    engine = open_engine(node_url)
     drop_index(engine, "live-docs")
     create_index(engine, "live-docs", None)
     index_documents(engine, "live-docs", documents, lambda *_: None)

@@ -17,10 +17,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.refusals import EngineRefusal
+from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.deployment.drift import verify
 from owpc_ltr.engine.deployment.parity import logged
-from owpc_ltr.engine.http.client import Engine, EngineRefusal
-from owpc_ltr.engine.http.connection import ConnectionSettings
 from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet

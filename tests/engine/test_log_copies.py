@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.refusals import EngineRefusal
+from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.feature_log.copies import asked_copies, unlike_copies
-from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.engine.http.connection import ConnectionSettings
-from owpc_ltr.engine.http.refusals import EngineRefusal
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrWarning
 from tests.engine.fake_engine import FakeEngine, Reply
 from tests.engine.log_runs import QUICK, Spoiler, digest, log

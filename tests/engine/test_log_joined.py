@@ -11,8 +11,8 @@ import pytest
 from owpc_ltr.data.joined_tables.reading import read_joined_tables
 from owpc_ltr.data.letor import read_letor, write_letor
 from owpc_ltr.data.parquet import load_dataset
+from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.feature_log import LogOptions, LogReport, log_features
-from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
 from tests.engine.log_runs import QUICK, assert_nothing_published, digest, without

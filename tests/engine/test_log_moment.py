@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from owpc_ltr.data.parquet import load_dataset
-from owpc_ltr.engine.http.refusals import NotAllowed
+from owpc_ltr.engine.client.refusals import NotAllowed
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrWarning, Refused
 from tests.engine.log_runs import (
     QUICK,

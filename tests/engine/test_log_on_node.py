@@ -24,10 +24,10 @@ from typer.testing import CliRunner
 from owpc_ltr.cli.app import app
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.parquet import load_dataset
+from owpc_ltr.engine.client.engine import Engine, open_engine
+from owpc_ltr.engine.client.refusals import EngineRefusal, NoSuchIndex
+from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.feature_log import LogOptions, LogReport, log_features, moment, passes
-from owpc_ltr.engine.http.client import Engine, connect
-from owpc_ltr.engine.http.connection import ConnectionSettings
-from owpc_ltr.engine.http.refusals import EngineRefusal, NoSuchIndex
 from owpc_ltr.engine.indexing import create_index, drop_index, index_documents
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.engine.store.templates import render
@@ -87,7 +87,7 @@ def judgments() -> Judgments:
 
 @pytest.fixture(scope="module")
 def engine(node_url: str) -> Iterator[Engine]:
-    engine = connect(node_url)
+    engine = open_engine(node_url)
     text = {"type": "text", "analyzer": "english"}
     properties = {"title": text, "body": text, "year": {"type": "integer"}}
     drop_index(engine, INDEX)
@@ -132,7 +132,7 @@ def log(engine: Engine, out: Path, options: LogOptions = OPTIONS, **changes: Any
         given["index"],
         out,
         options=options,
-        helpers=given.get("helpers"),
+        workers=given.get("workers"),
         progress=given.get("progress", lambda _: None),
     )
 
@@ -259,7 +259,7 @@ class Doomed:
 
 def log_until(url: str, out: Path, last: int, answered: bool) -> None:
     """The target of child processes."""
-    log(cast(Engine, Doomed(connect(url), last, answered)), out, lenient())
+    log(cast(Engine, Doomed(open_engine(url), last, answered)), out, lenient())
 
 
 @pytest.mark.faults
@@ -293,7 +293,7 @@ def test_a_run_killed_on_a_real_node_goes_on_to_the_same_bytes(
 
 
 class Written:
-    """Helpers whose calls go as bytes, as they do to other processes, and are made here."""
+    """Workers whose calls go as bytes, as they do to other processes, and are made here."""
 
     def __init__(self, processes: int = 2) -> None:
         self.processes = self.threads = processes
@@ -306,7 +306,7 @@ class Written:
 
 
 @pytest.fixture
-def asked_elsewhere_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def logged_remotely_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is asked for here but what is kept of an interrupted run."""
 
     def _refuse(*_: Any) -> Any:
@@ -315,15 +315,15 @@ def asked_elsewhere_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passes, "_asked_here", _refuse)
 
 
-@pytest.mark.usefixtures("asked_elsewhere_only")
+@pytest.mark.usefixtures("logged_remotely_only")
 @pytest.mark.parametrize("processes", [1, 2, 5])
 def test_whoever_asks_the_bytes_are_the_same(
     engine: Engine, tmp_path: Path, processes: int, undisturbed: str
 ) -> None:
-    helpers = Written(processes)
-    report = log(engine, tmp_path / "out.parquet", lenient(in_flight=None), helpers=helpers)
+    workers = Written(processes)
+    report = log(engine, tmp_path / "out.parquet", lenient(in_flight=None), workers=workers)
     assert digest(tmp_path / "out.parquet") == undisturbed
-    assert len(helpers.sent) == 3
+    assert len(workers.sent) == 3
     assert report.account.judged == 72
 
 
@@ -335,7 +335,7 @@ def undisturbed(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> str
     return digest(out)
 
 
-def test_helpers_go_on_with_what_is_kept(engine: Engine, tmp_path: Path, undisturbed: str) -> None:
+def test_workers_go_on_with_what_is_kept(engine: Engine, tmp_path: Path, undisturbed: str) -> None:
     class Failing(Written):
         def each(self, calls: Sequence[Callable[[], Any]]) -> Iterator[Any]:
             yield from super().each(calls[:2])
@@ -343,49 +343,49 @@ def test_helpers_go_on_with_what_is_kept(engine: Engine, tmp_path: Path, undistu
 
     out = tmp_path / "out.parquet"
     with pytest.raises(WorkersUnavailable):
-        log(engine, out, lenient(), helpers=Failing())
-    helpers = Written()
-    report = log(engine, out, lenient(), helpers=helpers)
-    assert (len(helpers.sent), report.resumed) == (1, 48)
+        log(engine, out, lenient(), workers=Failing())
+    workers = Written()
+    report = log(engine, out, lenient(), workers=workers)
+    assert (len(workers.sent), report.resumed) == (1, 48)
     assert digest(out) == undisturbed
 
 
-def test_helpers_get_their_share_of_what_is_allowed_and_no_secrets(
+def test_workers_get_their_share_of_what_is_allowed_and_no_secrets(
     node_url: str, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OWPC_LTR_USER", "logger")
     monkeypatch.setenv("OWPC_LTR_PASSWORD", "canary-9f3")
-    knowing = connect(node_url)
+    knowing = open_engine(node_url)
     assert knowing.settings.credentials is not None
-    helpers = Written(2)
-    log(knowing, tmp_path / "out.parquet", lenient(in_flight=5, rate=1e6), helpers=helpers)
+    workers = Written(2)
+    log(knowing, tmp_path / "out.parquet", lenient(in_flight=5, rate=1e6), workers=workers)
     knowing.close()
-    for sent in helpers.sent:
+    for sent in workers.sent:
         assert b"canary" not in sent
         assert str(knowing.settings.credentials.authorization).encode() not in sent
         asking = loads(sent).args[0]
         assert (asking.options.in_flight, asking.options.rate) == (2, 5e5)
         assert asking.congestion().limit == 2
     with pytest.raises(UsageError, match="less than one search for each of 6 workers"):
-        log(engine, tmp_path / "few.parquet", lenient(in_flight=5), helpers=Written(6))
+        log(engine, tmp_path / "few.parquet", lenient(in_flight=5), workers=Written(6))
 
 
-def test_helpers_are_refused_where_no_moment_is_pinned(
+def test_workers_are_refused_where_no_moment_is_pinned(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(moment, "pin", lambda *_, **__: (None, "no right to"))
     with pytest.raises(Refused, match="did not pin it to one moment: log without --cluster"):
-        log(engine, tmp_path / "out.parquet", lenient(), helpers=Written())
+        log(engine, tmp_path / "out.parquet", lenient(), workers=Written())
     assert not list(tmp_path.iterdir())
 
 
 def test_what_an_engine_refuses_elsewhere_is_told_here(engine: Engine, tmp_path: Path) -> None:
     long = judgments()
     long.queries[0].params["query"] = " ".join(f"word{n}" for n in range(1100))
-    helpers = Written()
+    workers = Written()
     with pytest.raises(Refused, match=r"document '0' of query 'q0' cannot be logged: .*too_many"):
-        log(engine, tmp_path / "out.parquet", judgments=long, helpers=helpers)
-    assert len(helpers.sent) == 1
+        log(engine, tmp_path / "out.parquet", judgments=long, workers=workers)
+    assert len(workers.sent) == 1
 
 
 def test_a_refusal_is_the_same_on_the_other_side() -> None:
@@ -397,18 +397,18 @@ def test_a_refusal_is_the_same_on_the_other_side() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::owpc_ltr.errors.OwpcLtrWarning")  # of two documents
-@pytest.mark.usefixtures("asked_elsewhere_only")
+@pytest.mark.usefixtures("logged_remotely_only")
 def test_the_command_has_the_workers_ask(
     node_url: str, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del engine
-    helpers, places = Written(), []
+    workers, places = Written(), []
 
     @contextmanager
     def given(place: str, *, plugins: Sequence[Path]) -> Iterator[Written]:
         del plugins
         places.append(place)
-        yield helpers
+        yield workers
 
     monkeypatch.setattr("owpc_ltr_dask.use_workers.use_workers", given)
     file = tmp_path / "judgments.tsv"
@@ -427,11 +427,11 @@ def test_the_command_has_the_workers_ask(
     words += ["--cluster", "local:3", "--url", node_url, "--featureset", featureset().name]
     result = CliRunner().invoke(app, [*map(str, words), "--store-kind", "plugin-free"])
     assert result.exit_code == 0, result.output
-    assert (places, len(helpers.sent)) == (["local:3"], 1)
+    assert (places, len(workers.sent)) == (["local:3"], 1)
     assert "2 judged = 2 logged" in result.output
 
 
-@pytest.mark.usefixtures("asked_elsewhere_only")
+@pytest.mark.usefixtures("logged_remotely_only")
 def test_workers_log_and_one_that_is_killed_costs_its_chunk(
     engine: Engine, tmp_path: Path, undisturbed: str
 ) -> None:
@@ -443,5 +443,5 @@ def test_workers_log_and_one_that_is_killed_costs_its_chunk(
                 os.kill(processes.pop(), signal.SIGKILL)
                 processes.clear()
 
-        log(engine, tmp_path / "out.parquet", lenient(), helpers=workers, progress=kill_one)
+        log(engine, tmp_path / "out.parquet", lenient(), workers=workers, progress=kill_one)
     assert digest(tmp_path / "out.parquet") == undisturbed

@@ -19,15 +19,15 @@ import pytest
 
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.parquet import load_dataset
+from owpc_ltr.engine.client.engine import Engine, open_engine
+from owpc_ltr.engine.client.refusals import NotAllowed
+from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.feature_log import LogOptions, LogReport, log_features
 from owpc_ltr.engine.feature_log.contents import Contents
 from owpc_ltr.engine.feature_log.environment import observe
 from owpc_ltr.engine.feature_log.moment import moment_of
 from owpc_ltr.engine.feature_log.pinned import Pinned
 from owpc_ltr.engine.feature_log.watched import Watched
-from owpc_ltr.engine.http.client import Engine, connect
-from owpc_ltr.engine.http.connection import ConnectionSettings
-from owpc_ltr.engine.http.refusals import NotAllowed
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.errors import OwpcLtrWarning, Refused
 from owpc_ltr.features.feature_set import Feature, FeatureSet
@@ -109,7 +109,7 @@ class Shop:
 
 @pytest.fixture
 def shop(node_url: str) -> Iterator[Shop]:
-    engine = connect(node_url)
+    engine = open_engine(node_url)
     engine.request(
         "PUT",
         f"/{INDEX}",

@@ -20,9 +20,9 @@ import pytest
 
 from owpc_ltr.api.judgments import read_judgments
 from owpc_ltr.data.judgments import write_judgments
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.feature_log import LogOptions, LogReport, log_features
-from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.engine.http.connection import ConnectionSettings
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError
 from tests.commands import Run, commands_in

@@ -49,8 +49,8 @@ def test_the_folder_has_what_the_file_has(tmp_path: Path) -> None:
 def test_joined_columns_are_in_the_folder_too(tmp_path: Path) -> None:
     from typing import cast
 
+    from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.feature_log import log_features
-    from owpc_ltr.engine.http.client import Engine
     from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 
     engine = MemoryEngine()

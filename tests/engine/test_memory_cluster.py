@@ -6,8 +6,9 @@ import contextlib
 import uuid
 from typing import Any
 
-from owpc_ltr.engine.http.client import Engine, EngineRefusal
-from owpc_ltr.engine.http.connection import ConnectionSettings
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.refusals import EngineRefusal
+from owpc_ltr.engine.client.settings import ConnectionSettings
 from tests.engine.memory_cluster import MemoryCluster
 
 Step = tuple[str, str, dict[str, Any]]

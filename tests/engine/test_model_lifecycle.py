@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import CHALLENGER, Alias
 from owpc_ltr.engine.deployment.aliases import INDEX, Aliases, prepare
 from owpc_ltr.engine.deployment.certificates import Certificates
@@ -17,7 +18,6 @@ from owpc_ltr.engine.deployment.immutable import immutable_name, is_named_by_con
 from owpc_ltr.engine.deployment.promote import promote
 from owpc_ltr.engine.deployment.prune import delete, doomed, prunable, prune
 from owpc_ltr.engine.deployment.upload import Uploaded, upload
-from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from owpc_ltr.formats.export import export_linear

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from owpc_ltr.api.cluster import Cluster
-from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.engine.http.connection import ConnectionSettings, Credentials
-from owpc_ltr.engine.http.refusals import NotAllowed
-from owpc_ltr.engine.http.secret import Secret
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.refusals import NotAllowed
+from owpc_ltr.engine.client.settings import ConnectionSettings, Credentials, Secret
 from owpc_ltr.engine.store.choose import choose_store
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.errors import Refused, UsageError

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from owpc_ltr.engine.http.client import Engine, EngineRefusal
-from owpc_ltr.engine.http.connection import ConnectionSettings
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.refusals import EngineRefusal
+from owpc_ltr.engine.client.settings import ConnectionSettings
 from tests.commands import Run, commands_in
 from tests.engine.conftest import SessionNode
 from tests.page_samples import NEEDS_NODE, SAMPLES

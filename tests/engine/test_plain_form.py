@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 from owpc_ltr import connect
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.deployment import store_form
 from owpc_ltr.engine.deployment.drift import verify
 from owpc_ltr.engine.deployment.parity import logged
@@ -19,7 +21,6 @@ from owpc_ltr.engine.deployment.prune import prunable, prune
 from owpc_ltr.engine.deployment.store_form import Budget
 from owpc_ltr.engine.deployment.trial import on_trial
 from owpc_ltr.engine.deployment.upload import Uploaded, upload
-from owpc_ltr.engine.http.client import Engine, EngineRefusal
 from owpc_ltr.engine.search.compare import search
 from owpc_ltr.engine.search.profile import profile
 from owpc_ltr.engine.search.request import SearchRequest

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from owpc_ltr.engine.http.client import Engine, EngineRefusal
-from owpc_ltr.engine.http.connection import ConnectionSettings
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.refusals import EngineRefusal
+from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.store.base import Search
 from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.store.named_queries import check_clauses, count_clauses, named

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.deployment.aliases import Aliases
 from owpc_ltr.engine.deployment.certificates import Certificates
 from owpc_ltr.engine.deployment.prune import prunable, prune
 from owpc_ltr.engine.deployment.upload import upload
-from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.engine.http.connection import ConnectionSettings
 from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
 from owpc_ltr.errors import Refused
 from owpc_ltr.formats.emulator import emulate

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import owpc_ltr as ltr
 from owpc_ltr import cli
 from owpc_ltr.cli.profile import _print_costs
-from owpc_ltr.engine.http.identity import About
+from owpc_ltr.engine.client.engine import About
 from owpc_ltr.engine.search import latency as profiling
 from owpc_ltr.engine.search.capacity import capacity
 from owpc_ltr.engine.search.feature_latency import (

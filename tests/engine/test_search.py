@@ -87,8 +87,8 @@ def test_the_default_query_searches_every_text_field(small: Small) -> None:
                {"timed_out": False, "_shards": {"failed": 1}}]
 )  # fmt: skip
 def test_a_part_of_an_answer_is_refused(answer: dict[str, Any], small: Small) -> None:
-    from owpc_ltr.engine.http.client import Engine
-    from owpc_ltr.engine.http.connection import ConnectionSettings
+    from owpc_ltr.engine.client.engine import Engine
+    from owpc_ltr.engine.client.settings import ConnectionSettings
 
     with FakeEngine() as fake:
         fake.on("POST", "/docs/_search", {**answer, "hits": {"hits": []}})

@@ -14,8 +14,9 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from owpc_ltr.engine.http.client import Engine, EngineRefusal
-from owpc_ltr.engine.http.connection import ConnectionSettings
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.refusals import EngineRefusal
+from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.engine.store.choose import choose_store
 from owpc_ltr.engine.store.documents import Absent, keep_featureset

@@ -16,8 +16,8 @@ from owpc_ltr_clicks.weighted_clicks import Effective
 
 from owpc_ltr.data.judgments.judges import share_by_clicks
 from owpc_ltr.data.parquet import load_dataset
-from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.engine.http.connection import ConnectionSettings
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.evaluation.unused_weights import UNUSED
 from tests.commands import Run, commands_in
 from tests.engine.ubi_indices import drop

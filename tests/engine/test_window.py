@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.deployment.immutable import immutable_name
-from owpc_ltr.engine.http.refusals import EngineRefusal
 from owpc_ltr.engine.search.request import SearchRequest, request_body
 from owpc_ltr.engine.search.window import FLOOR, KEEP, lift, window_safe
 from owpc_ltr.engine.store.named_queries import linear_rescorers

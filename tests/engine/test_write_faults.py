@@ -22,11 +22,11 @@ from typing import Any, cast
 import pytest
 
 from owpc_ltr.api.uploaded_models import UploadedModels
+from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.aliases import INDEX, Unsettled, all_aliases
 from owpc_ltr.engine.deployment.upload import upload
 from owpc_ltr.engine.filling import fill_index
 from owpc_ltr.engine.half_filled import mark_of
-from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, OwpcLtrWarning, Refused
 from owpc_ltr.files.document_file import DocumentFile

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.client.engine import Engine
 
 WORD = {"type": "keyword", "ignore_above": 100}
 QUERIES_MAPPING: dict[str, Any] = {

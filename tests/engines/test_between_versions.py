@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from owpc_ltr_node.release import Release
 
-from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.features.score_kinds import ScoreKind, score_kind
 from owpc_ltr.formats.engine_versions import LINEAR, serving_profile

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from owpc_ltr_node.release import OPENSEARCH, Release
 
-from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.client.engine import Engine
 from tests.commands import Run, commands_in
 
 pytestmark = pytest.mark.engines

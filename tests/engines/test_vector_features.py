@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from owpc_ltr_node.release import ELASTICSEARCH, Release
 
-from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.client.engine import Engine
 from tests.engine.vector_road import (
     DIMENSIONS,
     Road,

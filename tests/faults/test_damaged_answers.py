@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.engine.http.connection import ConnectionSettings
-from owpc_ltr.engine.http.responses import check_whole, hits_of, part_of
-from owpc_ltr.engine.http.retry import RetryBudget, Retrying
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.responses import check_whole, hits_of, part_of
+from owpc_ltr.engine.client.retry import RetryBudget, Retrying
+from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.errors import OwpcLtrError
 from tests.faults.damaged_models import damaged
 from tests.faults.seeds import Seeds

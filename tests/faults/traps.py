@@ -49,19 +49,19 @@ class Trap:
                 raise MemoryError
 
     def _watch_requests(self, *, before: bool) -> None:
-        from owpc_ltr.engine.http.wire import Wire
+        from owpc_ltr.engine.client.connection import BoundedConnection
 
-        exchange = Wire.exchange
+        exchange = BoundedConnection._exchange
 
-        def watched(wire: Wire, *given: Any) -> Any:
+        def watched(connection: BoundedConnection, *given: Any) -> Any:
             if before:
                 self._stepped()
-            answer = exchange(wire, *given)
+            answer = exchange(connection, *given)
             if not before:
                 self._stepped()
             return answer
 
-        Wire.exchange = watched  # type: ignore[method-assign,assignment]
+        BoundedConnection._exchange = watched  # type: ignore[method-assign,assignment]
 
     def _watch_files(self, folder: Path) -> None:
         for name in ("write", "fsync", "replace"):

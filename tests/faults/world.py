@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow.parquet as pq
 from owpc_ltr_clicks import simulation as simulate
 
-from owpc_ltr.engine.http.client import Engine, EngineRefusal
-from owpc_ltr.engine.http.connection import ConnectionSettings
-from owpc_ltr.engine.http.refusals import NoSuchIndex
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.refusals import EngineRefusal, NoSuchIndex
+from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.models.linear import save_model
 from tests.engine.small_cluster import FEATURESET, WORDS, fill, linear
 from tests.engine.ubi_indices import filled

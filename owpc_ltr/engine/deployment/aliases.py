@@ -15,21 +15,21 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.refusals import EngineRefusal, NoSuchIndex
+from owpc_ltr.engine.client.responses import (
+    Part,
+    check_acknowledged,
+    check_written,
+    hits_of,
+    part_of,
+)
 from owpc_ltr.engine.deployment.alias import (
     CHALLENGER,
     CHAMPION,
     KEPT,
     ROLES,
     Alias,
-)
-from owpc_ltr.engine.http.client import Engine, EngineRefusal
-from owpc_ltr.engine.http.refusals import NoSuchIndex
-from owpc_ltr.engine.http.responses import (
-    Part,
-    check_acknowledged,
-    check_written,
-    hits_of,
-    part_of,
 )
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused

@@ -10,7 +10,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from owpc_ltr.engine.http.client import Engine, EngineRefusal
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.search.capacity import CACHE_SETTING, cache_limit
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import EngineUnavailable, Refused

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.data.joined_tables.served import JoinedColumns, columns_for, refuse_unused
 from owpc_ltr.data.joined_tables.source import in_words, joined_features
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.deployment.certificates import Certificate, Certificates
 from owpc_ltr.engine.deployment.moved import Moved, moved_features, moved_rankings
 from owpc_ltr.engine.deployment.orders import Orders
 from owpc_ltr.engine.deployment.parity import PROBE_SHARE, Parity, check_parity
 from owpc_ltr.engine.feature_log.environment import Environment, observe
-from owpc_ltr.engine.http.client import Engine, EngineRefusal
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.engine.store.templates import compile_featureset
 from owpc_ltr.errors import BadInput, give_warnings

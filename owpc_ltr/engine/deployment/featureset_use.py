@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.aliases import Aliases
-from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.engine.store.documents import Absent
 from owpc_ltr.errors import BadInput, Refused

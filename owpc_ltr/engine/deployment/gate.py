@@ -13,6 +13,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.types import Judgments
 from owpc_ltr.data.query_texts import query_text
+from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.certificates import Certificate
 from owpc_ltr.engine.deployment.gate_result import GateResult, NotBetter
 from owpc_ltr.engine.deployment.live_gate import (
@@ -22,7 +23,6 @@ from owpc_ltr.engine.deployment.live_gate import (
     other_model,
     pass_live_gate,
 )
-from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveQuestion
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import BadInput, Refused, UsageError

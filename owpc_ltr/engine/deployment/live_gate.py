@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from owpc_ltr.data.dataset import make_dataset
+from owpc_ltr.engine.client.concurrency import RequestThreads
+from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.aliases import ROLES, Aliases
 from owpc_ltr.engine.deployment.certificates import Certificate, Certificates
 from owpc_ltr.engine.deployment.gate_result import GateResult, NotBetter
 from owpc_ltr.engine.deployment.parity import logged
 from owpc_ltr.engine.deployment.trial import on_trial
-from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.engine.http.workers import Workers
 from owpc_ltr.engine.search.live_evaluation import (
     QUERY_ALONE,
     LiveEvaluation,
@@ -151,7 +151,7 @@ def _feature_doubts(
         ids, features = logged(engine, store, featureset, question.index, sample)
         return [query.query_id] * len(ids), [grades[name] for name in ids], features
 
-    with Workers(min(question.in_flight, len(queries))) as workers:
+    with RequestThreads(min(question.in_flight, len(queries))) as workers:
         found = [one for one in workers.map(features_of, range(len(queries))) if one[0]]
     if not found:
         return []

@@ -12,9 +12,9 @@ import numpy as np
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.joined_tables.served import JoinedColumns
 from owpc_ltr.data.joined_tables.source import in_words, joined_features
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.responses import hits_of
 from owpc_ltr.engine.deployment.orders import orders_of
-from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.engine.http.responses import hits_of
 from owpc_ltr.engine.search.request import rescore_clauses
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import Refused, UsageError

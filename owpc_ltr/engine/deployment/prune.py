@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 
+from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.aliases import Aliases
 from owpc_ltr.engine.deployment.certificates import Certificates
 from owpc_ltr.engine.deployment.immutable import is_named_by_content
-from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.engine.store.documents import Absent
 from owpc_ltr.errors import BadInput, Refused

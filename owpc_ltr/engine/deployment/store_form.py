@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.immutable import immutable_name
-from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.search.latency import Subject, added_milliseconds, ask_with
 from owpc_ltr.engine.search.request import default_query
 from owpc_ltr.engine.store.base import Store

@@ -8,9 +8,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.immutable import immutable_name
 from owpc_ltr.engine.deployment.store_form import export_for
-from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.search.serving import Serve, with_reordering, with_stored
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused

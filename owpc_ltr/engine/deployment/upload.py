@@ -12,6 +12,7 @@ import numpy as np
 
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.joined_tables.served import JoinedColumns
+from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.aliases import (
     CHALLENGER,
     CHAMPION,
@@ -37,7 +38,6 @@ from owpc_ltr.engine.deployment.parity import PROBE_SHARE, Answered, Parity, che
 from owpc_ltr.engine.deployment.served_model import served_model, with_fewer_features
 from owpc_ltr.engine.deployment.store_form import Budget, Form, form_for
 from owpc_ltr.engine.feature_log.environment import observe
-from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.engine.store.documents import Absent
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
@@ -53,7 +53,7 @@ from owpc_ltr.protocols import Model
 
 if TYPE_CHECKING:
     from owpc_ltr.data.joined_tables.table import JoinedTable
-    from owpc_ltr.engine.http.client import Engine
+    from owpc_ltr.engine.client.engine import Engine
 
 TOLERANCE = 1e-5
 _ATTEMPTS = 3

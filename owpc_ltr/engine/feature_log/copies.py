@@ -10,14 +10,15 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
-from owpc_ltr.engine.feature_log.transport import SAME_COPIES, Transport
+from owpc_ltr.engine.client.engine import EngineLike
+from owpc_ltr.engine.feature_log.options import SAME_COPIES
 from owpc_ltr.errors import OwpcLtrError
 
 Asked = list[tuple[str, int, str]]
 """Of each shard its index, its number, and the copy that is asked: `allocation_id`."""
 
 
-def unlike_copies(engine: Transport, index: str) -> str:
+def unlike_copies(engine: EngineLike, index: str) -> str:
     """In which statistics copies of a shard differ, in words; nothing where none do, or are told.
 
     To see statistics is a right of its own, which logging does without.
@@ -42,7 +43,7 @@ def unlike_copies(engine: Transport, index: str) -> str:
     )
 
 
-def asked_copies(engine: Transport, index: str) -> Asked | None:
+def asked_copies(engine: EngineLike, index: str) -> Asked | None:
     """The copies that searches of our preference ask first; None where that is not told."""
     path = f"/{quote(index, safe='')}/_search_shards"
     try:

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from owpc_ltr.engine.http.identity import about_of_nodes
-from owpc_ltr.engine.http.refusals import EngineRefusal
+from owpc_ltr.engine.client.engine import about_of_nodes
+from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import FeatureSet
 
 if TYPE_CHECKING:
-    from owpc_ltr.engine.feature_log.transport import Transport
+    from owpc_ltr.engine.client.engine import EngineLike
     from owpc_ltr.engine.store.base import Store
 
 
@@ -33,7 +33,7 @@ class Environment:
     """Whether shards of one have several copies."""
 
 
-def observe(engine: Transport, store: Store, featureset: str, index: str) -> Environment:
+def observe(engine: EngineLike, store: Store, featureset: str, index: str) -> Environment:
     """The environment now. Raises what the engine and the store raise where one is not there."""
     version, distribution = _running(engine)
     found = _part(engine.request("GET", "/" + quote(index, safe="")))
@@ -62,7 +62,7 @@ def refuse_drift(before: Environment, now: Environment) -> None:
         )
 
 
-def _running(engine: Transport) -> tuple[str, str]:
+def _running(engine: EngineLike) -> tuple[str, str]:
     """The engine's version and distribution."""
     try:
         version = _part(engine.request("GET", "/"), "version")

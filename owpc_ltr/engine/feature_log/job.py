@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from owpc_ltr.data.joined_tables.source import KEY
 from owpc_ltr.data.judgments.judges import judges_of
 from owpc_ltr.data.judgments.weights import Weighed
+from owpc_ltr.engine.client.engine import EngineLike
+from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.feature_log.assembly import fingerprint
 from owpc_ltr.engine.feature_log.chunks import Chunk, cut
 from owpc_ltr.engine.feature_log.contents import Contents
@@ -17,8 +19,6 @@ from owpc_ltr.engine.feature_log.moment import Moment
 from owpc_ltr.engine.feature_log.options import LogOptions
 from owpc_ltr.engine.feature_log.parameters import typed_params
 from owpc_ltr.engine.feature_log.requests import Asker, Question
-from owpc_ltr.engine.feature_log.transport import Transport
-from owpc_ltr.engine.http.refusals import EngineRefusal
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.names import check_index
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class Job:
     """Everything that is known before the first search."""
 
-    engine: Transport
+    engine: EngineLike
     store: Store
     featureset: FeatureSet
     index: str
@@ -75,7 +75,7 @@ class Job:
 
 
 def plan(
-    engine: Transport,
+    engine: EngineLike,
     store: Store,
     featureset: FeatureSet,
     judgments: Judgments,

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from owpc_ltr.engine.client.engine import EngineLike
 from owpc_ltr.engine.feature_log.contents import Contents, shards_of
 from owpc_ltr.engine.feature_log.environment import Environment
 from owpc_ltr.engine.feature_log.options import LogOptions
 from owpc_ltr.engine.feature_log.pinned import pin
-from owpc_ltr.engine.feature_log.transport import Transport
 from owpc_ltr.engine.feature_log.watched import Watched
 
 
@@ -32,7 +32,7 @@ class Moment(Protocol):
 
 @contextmanager
 def moment_of(
-    engine: Transport, index: str, environment: Environment, options: LogOptions
+    engine: EngineLike, index: str, environment: Environment, options: LogOptions
 ) -> Iterator[Moment]:
     """The index, or the indices behind the alias, as they are now; given back at the end.
 

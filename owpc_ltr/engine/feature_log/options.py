@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from owpc_ltr.engine.feature_log.hours import Hours
+from owpc_ltr.engine.feature_log.schedule import Schedule
 from owpc_ltr.errors import UsageError
 
 MOST_IN_FLIGHT = 64
 LEAST_RATE = 0.01
 MOST_DOCUMENTS = 500
 """The most documents of one search: answers stay small enough to be checked and repeated."""
+WHOLE = {"allow_partial_search_results": "false"}
+"""What every search of a log says: no answer rather than one of some shards."""
+SAME_COPIES = "owpc-ltr"
+"""Searches of one `preference` go to the same copies of the shards: replicas are refreshed and
+merged each at its own time, and their scores differ."""
+RELEASE_SECONDS = 2.0
+"""Seconds for releasing what the engine holds for us; after a while it does so by itself."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +42,7 @@ class LogOptions:
     """Documents that are logged, checked and kept together."""
     rate: float | None = None
     """The most documents a second; None: as many as there can be."""
-    window: str | None = None
+    schedule: str | None = None
     """The hours in which the engine is asked, as 22:00-06:00 in local time; None: at any time."""
 
     def __post_init__(self) -> None:
@@ -50,8 +57,8 @@ class LogOptions:
         ):
             if not least <= value <= most:
                 raise UsageError(f"{name} must be from {least} to {most}, not {value}")
-        if self.window is not None:
-            Hours.parse(self.window)
+        if self.schedule is not None:
+            Schedule.parse(self.schedule)
 
     @property
     def most_in_flight(self) -> int:
@@ -59,6 +66,6 @@ class LogOptions:
         return MOST_IN_FLIGHT if self.in_flight is None else self.in_flight
 
     @property
-    def hours(self) -> Hours | None:
-        """The hours in which the engine is asked."""
-        return None if self.window is None else Hours.parse(self.window)
+    def hours(self) -> Schedule | None:
+        """The hours in which the engine is asked, parsed."""
+        return None if self.schedule is None else Schedule.parse(self.schedule)

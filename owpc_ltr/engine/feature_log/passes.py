@@ -9,30 +9,24 @@ from datetime import datetime
 
 import numpy as np
 
+from owpc_ltr.engine.client.concurrency import FIRST_LIMIT, ConcurrencyLimiter, RequestThreads
+from owpc_ltr.engine.client.engine import LimitableEngine
 from owpc_ltr.engine.feature_log.account import Account, check_shares
 from owpc_ltr.engine.feature_log.chunks import Chunk, Values, from_bytes, to_bytes
 from owpc_ltr.engine.feature_log.contents import Contents
 from owpc_ltr.engine.feature_log.copies import unlike_copies
-from owpc_ltr.engine.feature_log.elsewhere import Helpers, asked_elsewhere
 from owpc_ltr.engine.feature_log.environment import refuse_drift
 from owpc_ltr.engine.feature_log.folder import RunFolder
-from owpc_ltr.engine.feature_log.hours import wait_for
 from owpc_ltr.engine.feature_log.job import Job
 from owpc_ltr.engine.feature_log.moment import moment_of
 from owpc_ltr.engine.feature_log.pinned import MomentLost
-from owpc_ltr.engine.feature_log.rate import Rate, Slowed
+from owpc_ltr.engine.feature_log.remote import RemoteWorkers, log_remotely
 from owpc_ltr.engine.feature_log.requests import Asker
-from owpc_ltr.engine.feature_log.strain import SearchQueues
-from owpc_ltr.engine.feature_log.transport import Paceable
-from owpc_ltr.engine.http.congestion import Congestion
-from owpc_ltr.engine.http.pace import Pace
-from owpc_ltr.engine.http.workers import Workers
+from owpc_ltr.engine.feature_log.schedule import RateLimit, RateLimited, wait_for
 from owpc_ltr.errors import EngineUnavailable, give_warnings
 
 Progress = Callable[[int], None]
 """Called with the number of judged documents that have been accounted for since the last call."""
-UNPACED = 4
-"""Searches under way at the same time in what does not tell how its attempts went."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +42,11 @@ class Logged:
 
 
 def log_one_moment(
-    job: Job, folder: RunFolder, progress: Progress, helpers: Helpers | None = None
+    job: Job, folder: RunFolder, progress: Progress, workers: RemoteWorkers | None = None
 ) -> Logged:
     """Log what is not kept yet. A moment that the engine loses is followed by another one.
 
-    With `helpers` the engine is asked from other processes. Warns where chunks are thrown away
+    With `workers` the engine is asked from their processes. Warns where chunks are thrown away
     because they are not of this moment's contents.
     """
     told = 0
@@ -64,15 +58,15 @@ def log_one_moment(
             told = accounted
 
     in_vain = 0
-    congestion = Congestion(job.options.most_in_flight)
-    rate = None if job.options.rate is None else Rate(job.options.rate)
+    limiter = ConcurrencyLimiter(job.options.most_in_flight)
+    rate = None if job.options.rate is None else RateLimit(job.options.rate)
     while True:
         kept = len(folder)
         if job.options.hours is not None:
             wait_for(job.options.hours, lambda line: give_warnings([line]))
         try:
-            logged = _log(job, folder, tell, Pace(congestion), rate, helpers)
-        except _WindowClosed:
+            logged = _log(job, folder, tell, limiter, rate, workers)
+        except _ScheduleClosed:
             in_vain = 0
         except MomentLost:
             in_vain = in_vain + 1 if len(folder) <= kept else 0
@@ -83,9 +77,10 @@ def log_one_moment(
         else:
             _warn_of_copies(job, logged)
             return logged
+        limiter = ConcurrencyLimiter(job.options.most_in_flight, limiter.limit)
 
 
-class _WindowClosed(Exception):
+class _ScheduleClosed(Exception):
     """The hours are over in which the engine may be asked."""
 
 
@@ -93,38 +88,35 @@ def _log(
     job: Job,
     folder: RunFolder,
     tell: Progress,
-    pace: Pace,
-    rate: Rate | None,
-    helpers: Helpers | None,
+    limiter: ConcurrencyLimiter,
+    rate: RateLimit | None,
+    workers: RemoteWorkers | None,
 ) -> Logged:
-    engine, queues = job.engine, SearchQueues(job.engine)
-    threads = job.options.in_flight or UNPACED
-    if isinstance(job.engine, Paceable):
-        engine, threads = job.engine.at_pace(pace), job.options.most_in_flight
+    engine, in_flight = job.engine, job.options.in_flight or FIRST_LIMIT
+    if isinstance(job.engine, LimitableEngine):
+        engine, in_flight = job.engine.limited(limiter), job.options.most_in_flight
     with (
         moment_of(engine, job.index, job.environment, job.options) as moment,
-        pace,
-        Workers(threads) as workers,
+        limiter,
+        RequestThreads(in_flight) as threads,
     ):
-        asker = job.asker(moment if rate is None else Slowed(moment, rate))
-        _resume(job, folder, asker, workers)
+        asker = job.asker(moment if rate is None else RateLimited(moment, rate))
+        _resume(job, folder, asker, threads)
         resumed = sum(len(chunk.rows) for chunk in job.chunks if folder.has(chunk.number))
         account = Account()
         missing = [chunk for chunk in job.chunks if not folder.has(chunk.number)]
-        if helpers is None:
-            asked = _asked_here(job, missing, asker, workers)
+        if workers is None:
+            asked = _asked_here(job, missing, asker, threads)
         else:
-            asked = asked_elsewhere(job, moment, missing, helpers)
+            asked = log_remotely(job, moment, missing, workers)
         for chunk in job.chunks:
             if folder.has(chunk.number):
                 values = from_bytes(folder.read(chunk.number))
             else:
                 if job.options.hours is not None and job.options.hours.waiting(datetime.now()):
                     asked.close()
-                    raise _WindowClosed
+                    raise _ScheduleClosed
                 values = _keep_next(job, chunk, asked, asker, folder)
-                if helpers is None and engine is not job.engine and queues.are_strained():
-                    pace.rejected()
             account += values.account(len(chunk.rows))
             check_shares(
                 account,
@@ -152,13 +144,13 @@ def _warn_of_copies(job: Job, logged: Logged) -> None:
     ])  # fmt: skip
 
 
-def _resume(job: Job, folder: RunFolder, asker: Asker, workers: Workers) -> None:
+def _resume(job: Job, folder: RunFolder, asker: Asker, threads: RequestThreads) -> None:
     """Keep the chunks that are of this moment, or none."""
     thrown_away = folder.resume(asker.moment.contents)
     kept = [chunk for chunk in job.chunks if folder.has(chunk.number)]
     # Merges, stored scripts and clocks move scores though no document is another: of each chunk
     # one query is asked again.
-    if kept and not all(workers.map(lambda chunk: _is_as_kept(job, folder, asker, chunk), kept)):
+    if kept and not all(threads.map(lambda chunk: _is_as_kept(job, folder, asker, chunk), kept)):
         thrown_away += folder.discard()
     if thrown_away:
         chunks = "a kept chunk is" if thrown_away == 1 else f"{thrown_away} kept chunks are"
@@ -184,12 +176,12 @@ def _is_as_kept(job: Job, folder: RunFolder, asker: Asker, chunk: Chunk) -> bool
 
 
 def _asked_here(
-    job: Job, chunks: Sequence[Chunk], asker: Asker, workers: Workers
+    job: Job, chunks: Sequence[Chunk], asker: Asker, threads: RequestThreads
 ) -> Generator[Values]:
     """The values of chunks, each asked for when its turn comes."""
     for chunk in chunks:
         questions = [job.question(query) for query in chunk.queries]
-        yield Values.joined(workers.map(asker.ask, questions))
+        yield Values.joined(threads.map(asker.ask, questions))
 
 
 def _keep_next(

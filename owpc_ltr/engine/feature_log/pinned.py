@@ -7,10 +7,10 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
+from owpc_ltr.engine.client.engine import EngineLike
+from owpc_ltr.engine.client.refusals import EngineRefusal, NoSuchIndex, NotAllowed
 from owpc_ltr.engine.feature_log.contents import Contents, Part, observed
-from owpc_ltr.engine.feature_log.options import LogOptions
-from owpc_ltr.engine.feature_log.transport import GIVING_BACK, SAME_COPIES, WHOLE, Transport
-from owpc_ltr.engine.http.refusals import EngineRefusal, NoSuchIndex, NotAllowed
+from owpc_ltr.engine.feature_log.options import RELEASE_SECONDS, SAME_COPIES, WHOLE, LogOptions
 from owpc_ltr.errors import EngineUnavailable, Refused
 
 KEEP_ALIVE = "5m"
@@ -32,7 +32,7 @@ class MomentLost(EngineUnavailable):
 
 
 def pin(
-    engine: Transport, index: str, shards: list[Part], options: LogOptions, *, elastic: bool
+    engine: EngineLike, index: str, shards: list[Part], options: LogOptions, *, elastic: bool
 ) -> tuple[Pinned | None, str]:
     """The index pinned, with its contents; or why it is not."""
     name, why_not = open_moment(engine, index, elastic=elastic)
@@ -55,7 +55,7 @@ class Pinned:
 
     unpinned = False
 
-    def __init__(self, engine: Transport, index: str, name: str, *, elastic: bool) -> None:
+    def __init__(self, engine: EngineLike, index: str, name: str, *, elastic: bool) -> None:
         self.name = name
         self.contents: Contents = []
         self._engine = engine
@@ -89,11 +89,11 @@ class Pinned:
         path = "/_pit" if self.elastic else "/_search/point_in_time"
         body = {"id": self.name} if self.elastic else {"pit_id": [self.name]}
         with suppress(EngineUnavailable, EngineRefusal):
-            self._engine.request("DELETE", path, body=body, deadline=GIVING_BACK)
+            self._engine.request("DELETE", path, body=body, deadline=RELEASE_SECONDS)
 
 
 def open_moment(
-    engine: Transport, index: str, *, elastic: bool, needed: bool = False
+    engine: EngineLike, index: str, *, elastic: bool, needed: bool = False
 ) -> tuple[str | None, str]:
     """The name of a new moment, of all shards or none; or why there is none.
 

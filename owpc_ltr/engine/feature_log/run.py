@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from owpc_ltr.engine.client.engine import EngineLike
 from owpc_ltr.engine.feature_log.account import Account
 from owpc_ltr.engine.feature_log.assembly import assemble
-from owpc_ltr.engine.feature_log.elsewhere import Helpers
 from owpc_ltr.engine.feature_log.environment import refuse_drift
 from owpc_ltr.engine.feature_log.folder import open_run, publish
 from owpc_ltr.engine.feature_log.job import plan
 from owpc_ltr.engine.feature_log.options import LogOptions
 from owpc_ltr.engine.feature_log.parted import Parted, publish_parts
 from owpc_ltr.engine.feature_log.passes import Progress, log_one_moment
-from owpc_ltr.engine.feature_log.transport import Transport
+from owpc_ltr.engine.feature_log.remote import RemoteWorkers
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.inspection.constant import warnings_of_log
 from owpc_ltr.inspection.quick import warnings_after_log
@@ -48,7 +48,7 @@ class LogReport:
 
 
 def log_features(
-    engine: Transport,
+    engine: EngineLike,
     store: Store,
     featureset: FeatureSet,
     judgments: Judgments,
@@ -59,12 +59,12 @@ def log_features(
     options: LogOptions | None = None,
     joined: Sequence[JoinedTable] = (),
     parted: Parted | None = None,
-    helpers: Helpers | None = None,
+    workers: RemoteWorkers | None = None,
     progress: Progress = lambda _: None,
 ) -> LogReport:
     """Log the features of every judged document into the dataset `out`.
 
-    `parted`: a folder of parts, and which share of the queries is logged into it. `helpers`: other
+    `parted`: a folder of parts, and which share of the queries is logged into it. `workers`: other
     processes, which ask the engine; what they find is kept here, to the same bytes.
 
     `source` is the SHA-256 of the file that the judgments are from, for the manifest. The columns
@@ -90,7 +90,7 @@ def log_features(
     beside = out if parted is None else parted.beside(out)
     restart = job.options.restart
     with open_run(beside, kept_for, restart=restart, of_parts=parted is not None) as folder:
-        logged = log_one_moment(job, folder, progress, helpers)
+        logged = log_one_moment(job, folder, progress, workers)
         description = job.manifest(logged.contents)
         if parted is not None:
             refuse_drift(job.environment, job.observe())

@@ -7,12 +7,12 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
+from owpc_ltr.engine.client.engine import EngineLike
+from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.feature_log.contents import BeingWritten, Contents, Part, observed
 from owpc_ltr.engine.feature_log.copies import Asked, asked_copies
-from owpc_ltr.engine.feature_log.options import LogOptions
+from owpc_ltr.engine.feature_log.options import RELEASE_SECONDS, SAME_COPIES, WHOLE, LogOptions
 from owpc_ltr.engine.feature_log.pinned import MomentLost
-from owpc_ltr.engine.feature_log.transport import GIVING_BACK, SAME_COPIES, WHOLE, Transport
-from owpc_ltr.engine.http.refusals import EngineRefusal
 from owpc_ltr.errors import EngineUnavailable, Refused
 
 
@@ -23,7 +23,7 @@ class Watched:
 
     def __init__(
         self,
-        engine: Transport,
+        engine: EngineLike,
         index: str,
         shards: list[Part],
         options: LogOptions,
@@ -62,7 +62,7 @@ class Watched:
             with suppress(EngineUnavailable, EngineRefusal):
                 given_back = {"scroll_id": [answer["_scroll_id"]]}
                 self._engine.request(
-                    "DELETE", "/_search/scroll", body=given_back, deadline=GIVING_BACK
+                    "DELETE", "/_search/scroll", body=given_back, deadline=RELEASE_SECONDS
                 )
         return answer
 

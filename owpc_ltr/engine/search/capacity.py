@@ -7,7 +7,8 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from owpc_ltr.engine.http.client import Engine, EngineRefusal
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.engine.store.named_queries import count_clauses
 from owpc_ltr.engine.store.needs import most_clauses

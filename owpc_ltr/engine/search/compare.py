@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.data.joined_tables.served import JoinedColumns, columns_for, refuse_unused
-from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.engine.http.responses import search_hits, strange
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.responses import search_hits, strange
 from owpc_ltr.engine.search.client_rerank import live_search, prepare
 from owpc_ltr.engine.search.request import SearchRequest, request_body
 from owpc_ltr.engine.store.base import Store

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr.data.judgments import JudgedQuery
-from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.engine.http.responses import search_hits
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.responses import search_hits
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, serve_all
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.engine.http.responses import Part, check_whole
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.responses import Part, check_whole
 from owpc_ltr.engine.search.request import check_query, rescore_clauses
 from owpc_ltr.engine.store.base import Search, Store
 from owpc_ltr.engine.store.templates import render

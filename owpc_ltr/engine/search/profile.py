@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.search.capacity import Capacity, capacity
 from owpc_ltr.engine.search.feature_latency import FeatureCost, derived_from, feature_costs
 from owpc_ltr.engine.search.latency import Samples, Subject, window_latencies

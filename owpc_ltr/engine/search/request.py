@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.engine.http.responses import part_of
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.responses import part_of
 from owpc_ltr.engine.search.window import window_safe
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.engine.store.templates import render

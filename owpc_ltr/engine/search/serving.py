@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.data.joined_tables.served import JoinedColumns, columns_for
-from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.engine.http.responses import search_hits, strange
-from owpc_ltr.engine.http.workers import Workers
+from owpc_ltr.engine.client.concurrency import RequestThreads
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.responses import search_hits, strange
 from owpc_ltr.engine.search.client_rerank import find_featureset, live_search, prepare
 from owpc_ltr.engine.search.request import SearchRequest, request_body
 from owpc_ltr.engine.store.base import Store
@@ -131,7 +131,7 @@ def serve_all(
         if progress is not None:
             progress(f"{count} of {len(requests)} queries", count / len(requests))
 
-    with Workers(min(in_flight, max(1, len(requests)))) as workers:
+    with RequestThreads(min(in_flight, max(1, len(requests)))) as workers:
         rows = workers.map(ask, range(len(requests)), show)
     return [tuple(row[way] for row in rows) for way in range(len(ways))]
 

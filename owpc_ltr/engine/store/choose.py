@@ -5,15 +5,15 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from owpc_ltr.engine.http.identity import Identity
-from owpc_ltr.engine.http.refusals import NotAllowed
+from owpc_ltr.engine.client.engine import Identity
+from owpc_ltr.engine.client.refusals import NotAllowed
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.engine.store.needs import check_engine
 from owpc_ltr.errors import UsageError
 from owpc_ltr.names import check_store
 
 if TYPE_CHECKING:
-    from owpc_ltr.engine.http.client import Engine
+    from owpc_ltr.engine.client.engine import Engine
 
 
 KINDS = ("ltr-plugin", "plugin-free")

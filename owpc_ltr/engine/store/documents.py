@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from owpc_ltr.engine.http.client import EngineRefusal
+from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.stored_model import StoredModel, same_model

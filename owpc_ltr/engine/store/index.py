@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from owpc_ltr.engine.http.client import Engine, EngineRefusal
-from owpc_ltr.engine.http.refusals import NoSuchIndex
-from owpc_ltr.engine.http.responses import (
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.refusals import EngineRefusal, NoSuchIndex
+from owpc_ltr.engine.client.responses import (
     Part,
     check_acknowledged,
     check_written,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.named_fields import NamedField
 

@@ -6,8 +6,9 @@ import math
 from contextlib import suppress
 from typing import Any
 
-from owpc_ltr.engine.http.client import Engine, EngineRefusal
-from owpc_ltr.engine.http.responses import (
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.refusals import EngineRefusal
+from owpc_ltr.engine.client.responses import (
     Part,
     check_acknowledged,
     check_refreshed,

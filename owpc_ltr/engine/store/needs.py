@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from owpc_ltr.engine.http.identity import About
-from owpc_ltr.engine.http.refusals import EngineRefusal, NotAllowed
+from owpc_ltr.engine.client.engine import About
+from owpc_ltr.engine.client.refusals import EngineRefusal, NotAllowed
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.formats.engine_versions import parse_version
 
 if TYPE_CHECKING:
-    from owpc_ltr.engine.http.client import Engine
+    from owpc_ltr.engine.client.engine import Engine
 
 USUAL_CLAUSES = 1024
 """What every engine takes that nobody has set lower."""

@@ -11,10 +11,9 @@ import math
 from functools import cached_property
 from typing import Any
 
-from owpc_ltr.engine.http.client import Engine, EngineRefusal
-from owpc_ltr.engine.http.identity import About
-from owpc_ltr.engine.http.refusals import cause, one_line
-from owpc_ltr.engine.http.responses import part_of
+from owpc_ltr.engine.client.engine import About, Engine
+from owpc_ltr.engine.client.refusals import EngineRefusal, cause, one_line
+from owpc_ltr.engine.client.responses import part_of
 from owpc_ltr.engine.store.base import (
     Search,
     check_window,

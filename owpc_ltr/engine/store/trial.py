@@ -16,7 +16,7 @@ from owpc_ltr.features.feature_set import DERIVED, FeatureSet
 from owpc_ltr.formats.engine_versions import XGBOOST, serving_profile
 
 if TYPE_CHECKING:
-    from owpc_ltr.engine.http.client import Engine
+    from owpc_ltr.engine.client.engine import Engine
 
 _NO_JSON = re.compile(
     r"does not give JSON|as JSON: it must|unrecognized token|unexpected char", re.I

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from owpc_ltr.engine.http.client import Engine, EngineRefusal
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.store.index_fields import IndexFields, index_fields
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import FeatureSet

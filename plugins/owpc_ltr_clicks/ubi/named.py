@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter, RequestThreads
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.responses import Part, hits_of, part_of
 from owpc_ltr.engine.feature_log.pinned import Pinned
-from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.engine.http.congestion import Congestion
-from owpc_ltr.engine.http.pace import Pace
-from owpc_ltr.engine.http.responses import Part, hits_of, part_of
-from owpc_ltr.engine.http.workers import Workers
 from owpc_ltr.errors import Refused
 from owpc_ltr.files.text import shown
 from owpc_ltr.names import check_index
@@ -49,9 +47,9 @@ class NamedDocuments:
         parts = [values[i : i + VALUES] for i in range(0, len(values), VALUES)]
         elastic = self.engine.about().distribution == "elasticsearch"
         with (
-            Pace(Congestion(_AT_ONCE)) as pace,
-            moment(self.engine.at_pace(pace), self.index, elastic=elastic) as pinned,
-            Workers(_AT_ONCE) as workers,
+            ConcurrencyLimiter(_AT_ONCE) as limiter,
+            moment(self.engine.limited(limiter), self.index, elastic=elastic) as pinned,
+            RequestThreads(_AT_ONCE) as workers,
         ):
             told = workers.map(lambda part: self._found(pinned, name, part), parts)
         return {value: ids for found in told for value, ids in found.items()}

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.feature_log.lock import locked
-from owpc_ltr.engine.http.client import Engine
 from owpc_ltr.errors import EngineUnavailable
 from owpc_ltr_clicks.reading import EventBatch
 from owpc_ltr_clicks.ubi.asked import Asked

@@ -1,4 +1,4 @@
-"""One index read into what is kept: all of its slices at once, at a pace that the engine bears."""
+"""One index read into what is kept: all of its slices at once, as many as the engine bears."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
+from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter, RequestThreads
+from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.feature_log.pinned import Pinned
-from owpc_ltr.engine.feature_log.strain import SearchQueues
-from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.engine.http.congestion import Congestion
-from owpc_ltr.engine.http.pace import Pace
-from owpc_ltr.engine.http.workers import Workers
 from owpc_ltr.errors import EngineUnavailable, Refused, give_warnings
 from owpc_ltr_clicks.ubi.asked import Asked
 from owpc_ltr_clicks.ubi.documents import table_of
@@ -21,8 +18,6 @@ from owpc_ltr_clicks.ubi.scan import Place, Slice, Window, count, moment, pages
 from owpc_ltr_clicks.ubi.slices import layout_of, slices_of
 
 Show = Callable[[str, float | None], None]
-_LOOK = 8
-"""Parts between two looks at the engine's queues."""
 
 
 class IndexReader:
@@ -49,13 +44,12 @@ class IndexReader:
         known = self._kept.progress(index)
         if known is not None and known.done:
             return
-        queues = SearchQueues(self._engine)
         with (
-            Pace(Congestion(self._slices or 8)) as pace,
-            moment(self._engine.at_pace(pace), index, elastic=self._elastic) as pinned,
+            ConcurrencyLimiter(self._slices or 8) as limiter,
+            moment(self._engine.limited(limiter), index, elastic=self._elastic) as pinned,
         ):
             known = self._begun(pinned, index, known)
-            run = _Run(self._kept, index, self._show, lambda: _relieve(queues, pace))
+            run = _Run(self._kept, index, self._show)
             parts, names = self._parts(known.slices), sorted(fields.values())
 
             def work(number: int) -> None:
@@ -69,8 +63,8 @@ class IndexReader:
 
             waiting = [number for number, ended in enumerate(known.ended) if not ended]
             try:
-                with Workers(len(waiting)) as workers:
-                    workers.map(work, waiting)
+                with RequestThreads(len(waiting)) as threads:
+                    threads.map(work, waiting)
             finally:
                 run.stop()
             # Another moment than that of the beginning may have other documents.
@@ -114,12 +108,11 @@ class IndexReader:
 class _Run:
     """What threads bring, kept by one of them at a time, until the run is at its end."""
 
-    def __init__(self, kept: Kept, index: str, show: Show, relieve: Callable[[], None]) -> None:
+    def __init__(self, kept: Kept, index: str, show: Show) -> None:
         self._kept, self._index = kept, index
-        self._show, self._relieve = show, relieve
+        self._show = show
         self._lock = threading.Lock()
         self._stopped = False
-        self._added = 0
 
     def add(
         self, number: int, table: pa.Table, documents: int, after: Place, lost: Mapping[str, int]
@@ -127,11 +120,7 @@ class _Run:
         with self._lock:
             self._refuse_late()
             known = self._kept.add(self._index, number, table, documents, after, lost)
-            self._added += 1
-            look = self._added % _LOOK == 0
             self._show(f"reading {self._index}: {known:,}", None)
-        if look:
-            self._relieve()
 
     def end(self, number: int) -> None:
         with self._lock:
@@ -146,8 +135,3 @@ class _Run:
     def _refuse_late(self) -> None:
         if self._stopped:
             raise EngineUnavailable("what this was read for has ended")
-
-
-def _relieve(queues: SearchQueues, pace: Pace) -> None:
-    if queues.are_strained():
-        pace.rejected()

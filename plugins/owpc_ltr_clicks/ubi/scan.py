@@ -7,10 +7,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from owpc_ltr.engine.client.engine import EngineLike
+from owpc_ltr.engine.client.refusals import EngineRefusal
+from owpc_ltr.engine.client.responses import Part, check_whole, hits_of
 from owpc_ltr.engine.feature_log.pinned import Pinned, open_moment
-from owpc_ltr.engine.feature_log.transport import Transport
-from owpc_ltr.engine.http.client import EngineRefusal
-from owpc_ltr.engine.http.responses import Part, check_whole, hits_of
 from owpc_ltr.errors import Refused
 from owpc_ltr.names import check_index
 from owpc_ltr_clicks.times import milliseconds
@@ -82,7 +82,7 @@ def without_time() -> Query:
 
 
 @contextmanager
-def moment(engine: Transport, index: str, *, elastic: bool) -> Iterator[Pinned]:
+def moment(engine: EngineLike, index: str, *, elastic: bool) -> Iterator[Pinned]:
     """The index as it is now. Raises Refused where the engine cannot hold on to that."""
     name, why_not = open_moment(engine, check_index(index), elastic=elastic, needed=True)
     if name is None:

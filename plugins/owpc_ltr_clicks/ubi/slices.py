@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
+from owpc_ltr.engine.client.engine import EngineLike
+from owpc_ltr.engine.client.refusals import EngineRefusal, NoSuchIndex, NotAllowed
 from owpc_ltr.engine.feature_log.pinned import Pinned
-from owpc_ltr.engine.feature_log.transport import Transport
-from owpc_ltr.engine.http.refusals import EngineRefusal, NoSuchIndex, NotAllowed
 from owpc_ltr.names import check_index
 from owpc_ltr_clicks.ubi.scan import Window, count
 
@@ -16,7 +16,7 @@ Layout = list[str]
 """The shards of an index, or of those behind an alias: slices are made of them."""
 
 
-def layout_of(engine: Transport, index: str) -> Layout | None:
+def layout_of(engine: EngineLike, index: str) -> Layout | None:
     """The shards; None where that is not told, which is a right of its own."""
     path = f"/{quote(check_index(index), safe='')}/_search_shards"
     try:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.engine.http.connection import ConnectionSettings
-from owpc_ltr.engine.http.retry import RetryBudget, Retrying
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.retry import RetryBudget, Retrying
+from owpc_ltr.engine.client.settings import ConnectionSettings
 
 WHOLE = {"hits": {"total": {"value": 3}, "hits": [{"_id": str(i), "é": "ü"} for i in range(3)]}}
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.client.engine import Engine
 from tests.engine.client.asking import Clock, make_engine
 from tests.engine.fake_engine import FakeEngine
 

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from owpc_ltr.engine.http.client import Engine, EngineRefusal
-from owpc_ltr.engine.http.connection import ConnectionSettings
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.refusals import EngineRefusal
+from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.errors import EngineUnavailable, Refused
 from tests.engine.client.asking import WHOLE, Clock, make_engine, one_line
 from tests.engine.fake_engine import FakeEngine, Reply

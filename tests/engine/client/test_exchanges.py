@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from owpc_ltr.engine.http.client import Engine, EngineRefusal
+from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.errors import BadInput
 from tests.engine.client.asking import WHOLE, one_line
 from tests.engine.fake_engine import FakeEngine, Reply
@@ -28,16 +28,6 @@ def test_ndjson_is_one_value_a_line(fake: FakeEngine, engine: Engine) -> None:
     engine.request("POST", "/_bulk", ndjson=iter([{"index": {"_id": "1"}}, {"t": "a\nb"}]))
     assert fake.requests[0].body == [{"index": {"_id": "1"}}, {"t": "a\nb"}]
     assert fake.requests[0].headers["content-type"] == "application/x-ndjson"
-
-
-def test_a_head_request_has_no_answer_and_a_404_is_a_refusal(
-    fake: FakeEngine, engine: Engine
-) -> None:
-    fake.on("HEAD", "/docs", Reply(None), Reply(None, 404))
-    assert engine.request("HEAD", "/docs") is None
-    with pytest.raises(EngineRefusal) as error:
-        engine.request("HEAD", "/docs")
-    assert error.value.status == 404
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "\ud800"])

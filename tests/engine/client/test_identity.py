@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.engine.http.identity import About
+from owpc_ltr.engine.client.engine import About, Engine
 from owpc_ltr.errors import EngineUnavailable
 from tests.engine.client.asking import one_line
 from tests.engine.fake_engine import FakeEngine, Reply

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from owpc_ltr.engine.http.client import Engine, EngineRefusal
-from owpc_ltr.engine.http.refusals import NotAllowed
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.refusals import EngineRefusal, NotAllowed
 from owpc_ltr.errors import EngineUnavailable
 from tests.engine.client.asking import one_line
 from tests.engine.fake_engine import FakeEngine, Reply

@@ -6,9 +6,10 @@ import logging
 
 import pytest
 
-from owpc_ltr.engine.http.client import Engine, EngineRefusal
-from owpc_ltr.engine.http.connection import ConnectionSettings, find_settings
-from owpc_ltr.engine.http.retry import Retrying
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.refusals import EngineRefusal
+from owpc_ltr.engine.client.retry import Retrying
+from owpc_ltr.engine.client.settings import ConnectionSettings, find_settings
 from owpc_ltr.errors import EngineUnavailable, UsageError
 from tests.engine.client.asking import WHOLE, Clock, make_engine, one_line
 from tests.engine.fake_engine import FakeEngine, Reply

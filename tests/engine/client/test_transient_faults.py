@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from owpc_ltr.engine.http.client import Engine
+from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.errors import EngineUnavailable
 from tests.engine.client.asking import WHOLE, Clock, make_engine, one_line
 from tests.engine.fake_engine import FakeEngine, Reply

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.engine.http.connection import ConnectionSettings
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.settings import ConnectionSettings
 from tests.engine.fake_engine import FakeEngine
 from tests.engine.recorded import (
     Exchange,

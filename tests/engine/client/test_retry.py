@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from owpc_ltr.engine.http.retry import RetryBudget, Retrying, TransientError, seconds_asked
+from owpc_ltr.engine.client.retry import RetryBudget, Retrying, TransientError, seconds_asked
 
 
 class Clock:

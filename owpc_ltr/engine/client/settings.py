@@ -4,6 +4,15 @@ In this order: what is given in the call; the environment (`OWPC_LTR_URL`, `OWPC
 `OWPC_LTR_PASSWORD`, or `OWPC_LTR_API_KEY`, or `OWPC_LTR_AWS_REGION` and `OWPC_LTR_AWS_SERVICE`;
 `OWPC_LTR_CA`); the configuration file; the local node, without credentials. `OWPC_LTR_TIMEOUT` and
 `OWPC_LTR_DEADLINE` set the time limits.
+
+The configuration file is `~/.config/owpc-ltr/config.toml`:
+
+```toml
+url = "https://search.example.org:9200"
+user = "ranker"
+password = "…"             # or: api_key = "…"   or: aws_region = "eu-west-1"
+ca = "/etc/ssl/our-ca.pem" # optional; aws_service = "es" (default) or "aoss"
+```
 """
 
 from __future__ import annotations
@@ -12,17 +21,36 @@ import base64
 import math
 import os
 import re
+import stat
+import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-from owpc_ltr.engine.http.address import is_local, origin, split_url
-from owpc_ltr.engine.http.config_file import Config, config_path, read_config
-from owpc_ltr.engine.http.limits import limits_of
-from owpc_ltr.engine.http.secret import Secret
-from owpc_ltr.errors import UsageError
+from owpc_ltr.engine.client.address import is_local, origin, split_url
+from owpc_ltr.errors import BadInput, UsageError
 
+TIMEOUT = 60.0
+"""Seconds for one attempt at a request."""
+DEADLINE = 120.0
+"""Seconds for a request with all its retries."""
+LARGEST_ANSWER = 256_000_000
+"""The most bytes of an answer, unpacked."""
+_LARGEST_FILE = 1_000_000
 _REGION = re.compile(r"[A-Za-z0-9-]{1,64}")
+
+
+class Secret(str):
+    """A password, a key, or a header that carries one: its repr does not tell it.
+
+    >>> Secret("s3cret")
+    '***'
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'***'"
 
 
 @dataclass(frozen=True)
@@ -49,13 +77,13 @@ class ConnectionSettings:
     """Certificates, in PEM, that may sign the engine's; else those that the system trusts."""
     insecure: bool = False
     """Whether the engine's certificate goes unchecked, and credentials over plain http."""
-    timeout: float = 60.0
+    timeout: float = TIMEOUT
     """Seconds for one attempt at a request."""
-    deadline: float = 120.0
+    deadline: float = DEADLINE
     """Seconds for a request with all its retries."""
     longest: float = math.inf
     """Seconds for those requests too that may take longer, as a merge of segments."""
-    largest_answer: int = 256_000_000
+    largest_answer: int = LARGEST_ANSWER
     """The most bytes of an answer, unpacked."""
     given: bool = True
     """Whether somebody named the address; else it is the local node's."""
@@ -116,6 +144,34 @@ def find_settings(
         given=bool(named or own),
         **limits_of(environ),
     )
+
+
+def limits_of(environ: Mapping[str, str]) -> dict[str, float]:
+    """The limits of ConnectionSettings that OWPC_LTR_TIMEOUT and OWPC_LTR_DEADLINE set, in seconds.
+
+    Raises UsageError for what is no time.
+
+    >>> limits_of({"OWPC_LTR_TIMEOUT": "5"}), limits_of({})
+    ({'timeout': 5.0}, {})
+    """
+    limits: dict[str, float] = {}
+    if environ.get("OWPC_LTR_TIMEOUT"):
+        limits["timeout"] = _seconds("OWPC_LTR_TIMEOUT", environ["OWPC_LTR_TIMEOUT"])
+    if environ.get("OWPC_LTR_DEADLINE"):
+        seconds = _seconds("OWPC_LTR_DEADLINE", environ["OWPC_LTR_DEADLINE"])
+        # Where a user says how long, it holds for a merge of segments too.
+        limits["deadline"] = limits["longest"] = seconds
+    return limits
+
+
+def _seconds(name: str, text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds <= 86_400:
+        raise UsageError(f"{name} is a number of seconds, above 0 and at most a day, not {text!r}")
+    return seconds
 
 
 def _of_environment(environ: Mapping[str, str]) -> Credentials | None:
@@ -195,3 +251,94 @@ def _default_url() -> str:
     from owpc_ltr_node.local_node import default_url
 
     return default_url()
+
+
+@dataclass(frozen=True)
+class Config:
+    """What the file says; None where it says nothing."""
+
+    url: str | None = None
+    user: str | None = None
+    password: Secret | None = None
+    api_key: Secret | None = None
+    aws_region: str | None = None
+    aws_service: str | None = None
+    ca: Path | None = None
+    url_place: str = "the configuration file"
+    """What a message calls the place of the address."""
+
+
+def config_path(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where the file is looked for."""
+    folder = environ.get("XDG_CONFIG_HOME")
+    return (Path(folder) if folder else Path.home() / ".config") / "owpc-ltr" / "config.toml"
+
+
+def read_config(path: Path) -> Config:
+    """The file's content; an empty Config if there is none.
+
+    Raises BadInput, never showing a value, where others could read the file or it is not right.
+    """
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if stat.S_IMODE(mode) & 0o077:
+                raise BadInput(
+                    f"{path} may hold a password and can be read by others (mode "
+                    f"{stat.S_IMODE(mode):04o}): chmod 600 {path}"
+                )
+            text = file.read(_LARGEST_FILE + 1)
+        if len(text) > _LARGEST_FILE:
+            raise BadInput(
+                f"{path} is larger than {_LARGEST_FILE} bytes: it is no configuration file"
+            )
+        content = tomllib.loads(text.decode())
+    except FileNotFoundError:
+        return Config()
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        # The parser's message can quote the line that holds a password.
+        position = getattr(error, "lineno", None)
+        where = f", line {position}" if position else ""
+        raise BadInput(f'{path}{where} is not TOML: write lines as url = "https://…"') from None
+    return _checked(content, path, _line_of_url(text.decode()))
+
+
+def _line_of_url(text: str) -> str:
+    """Where the address stands, as a message says it."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if re.match(r"""\s*["']?url["']?\s*=""", line):
+            return f", line {number}"
+    return ""
+
+
+def _checked(content: dict[str, object], path: Path, url_line: str) -> Config:
+    from difflib import get_close_matches
+
+    known = [field.name for field in fields(Config)][:-1]
+    for key, value in content.items():
+        if key not in known:
+            # Only a slip of the pen is shown: anything else may be a password out of place.
+            slip = get_close_matches(key, known, 1)
+            what = f"unknown key '{key}'" if slip and key.isprintable() else "unknown key"
+            raise BadInput(f"{path}: {what}; known: {', '.join(known)}")
+        if not isinstance(value, str) or not value:
+            raise BadInput(f"{path}: {key} must be text in quotes, and not empty")
+    if not content.get("url") and len(content) > 0:
+        raise BadInput(f"{path}: url is missing: credentials are for the cluster that it names")
+    texts = {key: str(value) for key, value in content.items()}
+    return Config(
+        url=texts.get("url"),
+        user=texts.get("user"),
+        password=_secret(texts, "password"),
+        api_key=_secret(texts, "api_key"),
+        aws_region=texts.get("aws_region"),
+        aws_service=texts.get("aws_service"),
+        ca=Path(texts["ca"]).expanduser() if "ca" in texts else None,
+        url_place=f"url of {path}{url_line}",
+    )
+
+
+def _secret(texts: dict[str, str], key: str) -> Secret | None:
+    return Secret(texts[key]) if key in texts else None

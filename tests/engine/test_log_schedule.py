@@ -14,17 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.feature_log import LogOptions, LogReport, log_features
-from owpc_ltr.engine.feature_log.hours import Hours, wait_for
-from owpc_ltr.engine.feature_log.rate import Rate
-from owpc_ltr.engine.feature_log.strain import SearchQueues
-from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.engine.http.congestion import Congestion
-from owpc_ltr.engine.http.connection import ConnectionSettings
-from owpc_ltr.engine.http.pace import Pace
-from owpc_ltr.engine.http.refusals import EngineRefusal
+from owpc_ltr.engine.feature_log.schedule import RateLimit, Schedule, wait_for
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
-from owpc_ltr.errors import EngineUnavailable, OwpcLtrWarning, UsageError
+from owpc_ltr.errors import OwpcLtrWarning, UsageError
 from tests.engine.fake_engine import Asked, FakeEngine, Reply
 from tests.engine.log_runs import QUICK, digest, log
 from tests.engine.memory_engine import MemoryEngine, is_log_search, small_judgments
@@ -102,71 +97,16 @@ def test_no_more_searches_are_under_way_than_in_flight_says(
 
 
 @pytest.mark.parametrize(
-    "changes", [{"in_flight": None}, {"rate": 1e6}, {"window": "00:00-23:59"}, {"rate": 2.5e4}]
+    "changes", [{"in_flight": None}, {"rate": 1e6}, {"schedule": "00:00-23:59"}, {"rate": 2.5e4}]
 )
 def test_the_pace_is_nowhere_in_the_bytes(changes: dict[str, Any], tmp_path: Path) -> None:
     log(MemoryEngine(), tmp_path / "usual.parquet")
-    if "window" in changes:  # one that is open now, whatever the hour
+    if "schedule" in changes:  # one that is open now, whatever the hour
         now = datetime.now()
         begin, end = now - timedelta(hours=1), now + timedelta(hours=1)
-        changes = {"window": f"{begin:%H:%M}-{end:%H:%M}"}
+        changes = {"schedule": f"{begin:%H:%M}-{end:%H:%M}"}
     log(MemoryEngine(), tmp_path / "other.parquet", options=replace(QUICK, **changes))
     assert digest(tmp_path / "usual.parquet") == digest(tmp_path / "other.parquet")
-
-
-def test_turns_are_as_many_as_the_limit_and_never_more_and_each_is_given_back() -> None:
-    seen: list[int] = []
-    four = threading.Barrier(4)
-    with Pace(Congestion(4, limit=4)) as pace:
-
-        def ask() -> None:
-            for _ in range(5):
-                with pace.turn() as turn:
-                    four.wait(10)  # which four must have reached, each in a turn of its own
-                    seen.append(pace.in_flight)
-                    turn.saw(200, 0.001)
-
-        threads = [threading.Thread(target=ask) for _ in range(16)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert len(seen) == 80
-    assert max(seen) <= 4
-    assert pace.in_flight == 0
-
-
-@pytest.mark.parametrize("status", [429, 503])
-def test_a_turn_that_is_rejected_cuts_once_however_often_it_is_tried(status: int) -> None:
-    congestion = Congestion(64, limit=16)
-    with Pace(congestion) as pace:
-        for _ in range(2):
-            with pace.turn() as turn:
-                turn.saw(404, 0.1)
-                turn.saw(status, 0.1)
-                turn.saw(status, 0.1)
-        assert congestion.cuts == 2
-
-
-def test_who_waits_for_a_turn_that_never_comes_is_told_at_the_end() -> None:
-    told: list[str] = []
-    waiting = threading.Event()
-
-    def ask() -> None:
-        waiting.set()
-        try:
-            with pace.turn():
-                told.append("had a turn")
-        except EngineUnavailable as error:
-            told.append(str(error))
-
-    with Pace(Congestion(1)) as pace, pace.turn():
-        thread = threading.Thread(target=ask)
-        thread.start()
-        waiting.wait(10)
-        pace.__exit__(None, None, None)
-        thread.join(10)
-    assert told == ["what this request was for has ended"]
 
 
 class Clock:
@@ -192,7 +132,7 @@ def test_a_rate_is_not_exceeded_over_any_stretch_of_time(
     rate: float, sizes: list[int], idle: list[float]
 ) -> None:
     clock = Clock()
-    limiter = Rate(rate, clock, clock.sleep)
+    limiter = RateLimit(rate, clock, clock.sleep)
     sent = []
     for size, pause in zip(sizes, idle, strict=False):
         limiter.wait(size)
@@ -206,7 +146,7 @@ def test_a_rate_is_not_exceeded_over_any_stretch_of_time(
 
 def test_a_rate_is_reached_where_requests_come_one_after_the_other() -> None:
     clock = Clock()
-    limiter = Rate(100, clock, clock.sleep)
+    limiter = RateLimit(100, clock, clock.sleep)
     for _ in range(101):
         limiter.wait(50)
     assert clock.now - 1000 == pytest.approx(50)
@@ -219,11 +159,11 @@ def test_a_rate_that_is_none_is_refused(rate: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "window", ["", "22-6", "22:00", "24:00-06:00", "22:60-06:00", "22:00-22:00", "٢٢:00-06:00"]
+    "schedule", ["", "22-6", "22:00", "24:00-06:00", "22:60-06:00", "22:00-22:00", "٢٢:00-06:00"]
 )
-def test_a_window_that_is_none_is_refused(window: str) -> None:
+def test_a_schedule_that_is_none_is_refused(schedule: str) -> None:
     with pytest.raises(UsageError, match="write it as 22:00-06:00"):
-        LogOptions(window=window)
+        LogOptions(schedule=schedule)
 
 
 MOMENTS = st.datetimes(datetime(2026, 1, 1), datetime(2027, 1, 1))
@@ -234,14 +174,14 @@ MINUTES = st.integers(0, 1439)
 def test_after_waiting_one_is_at_the_beginning_of_the_hours(
     now: datetime, begin: int, length: int
 ) -> None:
-    hours = Hours(begin, (begin + length) % 1440)
+    hours = Schedule(begin, (begin + length) % 1440)
     left = hours.waiting(now)
     minute = now.hour * 60 + now.minute
     assert (left == 0) == any((begin + each) % 1440 == minute for each in range(length))
     assert 0 <= left <= 25 * 3600
     opened = datetime.fromtimestamp(now.timestamp() + left)
     assert hours.waiting(opened) == 0
-    assert Hours.parse(str(hours)) == hours
+    assert Schedule.parse(str(hours)) == hours
 
 
 def test_outside_the_hours_one_line_is_told_and_the_clock_looked_at_again() -> None:
@@ -250,13 +190,13 @@ def test_outside_the_hours_one_line_is_told_and_the_clock_looked_at_again() -> N
     def sleep(seconds: float) -> None:
         naps.append(seconds)
 
-    hours = Hours.parse("22:00-06:00")
+    hours = Schedule.parse("22:00-06:00")
     wait_for(hours, told.append, lambda: now + timedelta(seconds=sum(naps)), sleep)
     assert sum(naps) == 120
     assert max(naps) <= 30
     assert told == [
-        "outside the window 22:00-06:00: waiting until 22:00; a stop loses nothing, the same "
-        "command goes on"
+        "outside the schedule 22:00-06:00: waiting until 22:00; a stop loses nothing, the same "
+        "command continues"
     ]
     wait_for(hours, told.append, lambda: datetime(2026, 3, 3, 23), sleep)
     assert len(told) == 1
@@ -275,7 +215,7 @@ def test_a_log_whose_hours_end_gives_its_moment_back_waits_and_goes_on_to_the_sa
         def now(cls, tz: Any = None) -> Any:
             return next(times, datetime(2026, 1, 1, 23))
 
-    def waited(hours: Hours, tell: Any) -> None:
+    def waited(hours: Schedule, tell: Any) -> None:
         open_while_waiting.append(len(engine.pinned))
         if len(open_while_waiting) == 2:
             wait_for(
@@ -284,57 +224,10 @@ def test_a_log_whose_hours_end_gives_its_moment_back_waits_and_goes_on_to_the_sa
 
     monkeypatch.setattr("owpc_ltr.engine.feature_log.passes.datetime", Now)
     monkeypatch.setattr("owpc_ltr.engine.feature_log.passes.wait_for", waited)
-    with pytest.warns(OwpcLtrWarning, match="outside the window 22:00-06:00"):
-        report = log(engine, tmp_path / "out.parquet", options=replace(QUICK, window="22:00-06:00"))
+    with pytest.warns(OwpcLtrWarning, match="outside the schedule 22:00-06:00"):
+        report = log(
+            engine, tmp_path / "out.parquet", options=replace(QUICK, schedule="22:00-06:00")
+        )
     assert open_while_waiting == [0, 0]
     assert report.resumed > 0
     assert digest(tmp_path / "out.parquet") == digest(tmp_path / "usual.parquet")
-
-
-@dataclass
-class Queues:
-    """Nodes that tell of their search queues, or refuse to."""
-
-    pools: dict[str, dict[str, Any]]
-    refuses: bool = False
-    asked: int = 0
-
-    def request(self, method: str, path: str, **given: Any) -> Any:
-        self.asked += 1
-        if self.refuses:
-            raise EngineRefusal(f"{method} {path}", 403, "security_exception", "no permissions")
-        return {"nodes": {n: {"thread_pool": {"search": p}} for n, p in self.pools.items()}}
-
-
-def pool(queue: int, rejected: int) -> dict[str, int]:
-    return {"queue_size": 1000, "queue": queue, "rejected": rejected}
-
-
-def test_rejections_of_others_and_queues_that_fill_are_noticed() -> None:
-    queues = Queues({"a": pool(0, 7), "b": pool(0, 0)})
-    look = SearchQueues(queues)
-    assert not look.are_strained()
-    assert not look.are_strained()
-    queues.pools["b"] = pool(0, 1)
-    assert look.are_strained()
-    assert not look.are_strained()
-    queues.pools["a"] = pool(501, 7)
-    assert look.are_strained()
-    queues.pools = {"c": pool(500, 99)}
-    assert not look.are_strained()
-
-
-@pytest.mark.parametrize(
-    "queues",
-    [
-        Queues({}, refuses=True),
-        Queues({"a": {"queue_size": 10}}),
-        Queues({"a": {"queue_size": 10, "queue": "many", "rejected": 0}}),
-    ],
-)
-def test_where_queues_are_not_told_they_are_asked_for_no_more(queues: Queues) -> None:
-    look = SearchQueues(queues)
-    assert not look.are_strained()
-    asked = queues.asked
-    assert not look.are_strained()
-    assert queues.asked == asked

@@ -1,9 +1,14 @@
-"""An engine's address, read strictly: what is refused is never echoed, for it may be a password."""
+"""An engine's address: read strictly, without echoing what is refused, and probed for TLS.
+
+What is refused may be a password.
+"""
 
 from __future__ import annotations
 
 import ipaddress
 import re
+import socket
+import ssl
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from owpc_ltr.errors import UsageError
@@ -15,6 +20,7 @@ _NAME = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)")
 _PATH = re.compile(r"(?:/[A-Za-z0-9._~!$&'()*+,;=:%-]*)*")
 _ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _LIKE_THIS = "write it as https://HOST:PORT"
+_PROBE_SECONDS = 5.0
 
 
 def split_url(url: str, place: str = "the engine's address") -> SplitResult:
@@ -69,6 +75,44 @@ def is_local(parts: SplitResult) -> bool:
     try:
         return ipaddress.ip_address(parts.hostname or "").is_loopback
     except ValueError:
+        return False
+
+
+def other_protocol(address: SplitResult) -> str | None:
+    """What an address with the wrong scheme speaks, and what to write; None where it is right."""
+    host, port = address.hostname or "", port_of(address)
+    if address.scheme == "http" and _speaks_tls(host, port):
+        return f"speaks TLS: use https://{address.netloc}{address.path}"
+    if address.scheme == "https" and _speaks_http(host, port):
+        return f"speaks plain http, without TLS: use http://{address.netloc}{address.path}"
+    return None
+
+
+def _speaks_tls(host: str, port: int) -> bool:
+    """Whether a TLS handshake gets an answer there; no certificate is believed or sent."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        with (
+            socket.create_connection((host, port), timeout=_PROBE_SECONDS) as bare,
+            context.wrap_socket(bare, server_hostname=host),
+        ):
+            return True
+    except ssl.SSLError as error:
+        # An alert is TLS too: it wants a certificate of ours, or another version.
+        return "ALERT" in (error.reason or "")
+    except (OSError, ValueError):
+        return False
+
+
+def _speaks_http(host: str, port: int) -> bool:
+    """Whether a plain request gets a status line there."""
+    try:
+        with socket.create_connection((host, port), timeout=_PROBE_SECONDS) as bare:
+            bare.sendall(f"HEAD / HTTP/1.0\r\nHost: {host}\r\n\r\n".encode())
+            return bare.recv(5) == b"HTTP/"
+    except OSError:
         return False
 
 

@@ -1,6 +1,6 @@
-"""Chunks whose features other processes ask the engine for, in the moment that this one holds.
+"""Remote logging: chunks whose features worker processes request, in the snapshot held here.
 
-Each of them finds its own credentials, as this one did: none are sent.
+Each worker finds its own credentials, as this process did: none are sent.
 """
 
 from __future__ import annotations
@@ -13,29 +13,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+from owpc_ltr.engine.client.concurrency import FIRST_LIMIT, ConcurrencyLimiter, RequestThreads
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.settings import find_settings
 from owpc_ltr.engine.feature_log.chunks import Chunk, Values, from_bytes, to_bytes
 from owpc_ltr.engine.feature_log.job import Job
 from owpc_ltr.engine.feature_log.moment import Moment
 from owpc_ltr.engine.feature_log.options import LEAST_RATE, LogOptions
 from owpc_ltr.engine.feature_log.pinned import MomentLost, Pinned
-from owpc_ltr.engine.feature_log.rate import Rate, Slowed
 from owpc_ltr.engine.feature_log.requests import Asker, Question
-from owpc_ltr.engine.feature_log.strain import SearchQueues
-from owpc_ltr.engine.http.client import Engine
-from owpc_ltr.engine.http.congestion import Congestion
-from owpc_ltr.engine.http.connection import find_settings
-from owpc_ltr.engine.http.pace import Pace
-from owpc_ltr.engine.http.workers import Workers
+from owpc_ltr.engine.feature_log.schedule import RateLimit, RateLimited
 from owpc_ltr.engine.store.choose import choose_store
 from owpc_ltr.errors import EngineUnavailable, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
 
 _AHEAD = 4
-"""Chunks for each thread of the helpers that are asked for together."""
+"""Chunks for each thread of the workers that are requested together."""
 
 
-class Helpers(Protocol):
-    """Other processes: each makes calls, and is there for whoever gives them."""
+class RemoteWorkers(Protocol):
+    """Processes that make calls."""
 
     @property
     def processes(self) -> int:
@@ -48,13 +45,13 @@ class Helpers(Protocol):
         ...
 
     def each(self, calls: Sequence[Callable[[], Any]]) -> Iterator[Any]:
-        """What the calls make, in order."""
+        """The results of the calls, in order."""
         ...
 
 
 @dataclass(frozen=True)
-class Asking:
-    """All that another process needs to know besides its questions; `limit` searches at first."""
+class RemoteJob:
+    """All that a worker needs to know besides its questions; `limit` searches at first."""
 
     url: str
     ca: Path | None
@@ -68,15 +65,11 @@ class Asking:
     options: LogOptions
     limit: int
 
-    def congestion(self) -> Congestion:
-        """How many searches are borne, as far as is known."""
-        return Congestion(self.options.most_in_flight, self.limit)
 
-
-def asked_elsewhere(
-    job: Job, moment: Moment, chunks: Sequence[Chunk], helpers: Helpers
+def log_remotely(
+    job: Job, moment: Moment, chunks: Sequence[Chunk], workers: RemoteWorkers
 ) -> Generator[Values]:
-    """The values of chunks, in order, some of which are asked for ahead.
+    """The values of chunks, in order, some of which are requested ahead.
 
     Raises Refused where the moment is not one that others can search, UsageError where the options
     cannot be shared out.
@@ -86,34 +79,38 @@ def asked_elsewhere(
             f"workers cannot log '{job.index}' together, for the engine did not pin it to one "
             "moment: log without --cluster, or with the right to open a point in time"
         )
-    asking = _asking(job, job.engine, moment, helpers.processes)
-    together = _AHEAD * max(1, helpers.threads)
+    if job.engine.client_given:
+        raise UsageError(
+            "workers open their own connections: connect by address, not by a ready client"
+        )
+    remote = _remote_job(job, job.engine, moment, workers.processes)
+    together = _AHEAD * max(1, workers.threads)
     for first in range(0, len(chunks), together):
-        asking = replace(asking, moment=moment.name)
+        remote = replace(remote, moment=moment.name)
         group = [
-            partial(ask, asking, [job.question(query) for query in chunk.queries])
+            partial(log_here, remote, [job.question(query) for query in chunk.queries])
             for chunk in chunks[first : first + together]
         ]
         limits = []
-        for content, limit in helpers.each(group):
+        for content, limit in workers.each(group):
             limits.append(limit)
             yield from_bytes(content)
-        # One that was told to slow down speaks for all.
-        asking = replace(asking, limit=min(limits))
+        # The lowest limit that a worker found holds for all.
+        remote = replace(remote, limit=min(limits))
 
 
-def ask(asking: Asking, questions: Sequence[Question]) -> tuple[bytes, int]:
-    """The values of some queries, asked for from here, and how many searches the engine bears."""
+def log_here(remote: RemoteJob, questions: Sequence[Question]) -> tuple[bytes, int]:
+    """In a worker: the values of some queries, and how many searches the engine bears at once."""
     try:
-        return _asked(asking, questions)
+        return _log_here(remote, questions)
     except MomentLost:
         raise
     except EngineUnavailable as error:
         raise EngineUnavailable(f"worker on {platform.node()}: {error}") from error
 
 
-def _asking(job: Job, engine: Engine, moment: Pinned, processes: int) -> Asking:
-    """What one of so many processes is told: its share of what is allowed."""
+def _remote_job(job: Job, engine: Engine, moment: Pinned, processes: int) -> RemoteJob:
+    """The job of one of so many workers, with its share of what is allowed."""
     options, settings = job.options, engine.settings
     if options.in_flight is not None and options.in_flight < processes:
         raise UsageError(
@@ -130,7 +127,7 @@ def _asking(job: Job, engine: Engine, moment: Pinned, processes: int) -> Asking:
         in_flight=max(1, options.most_in_flight // processes),
         rate=None if options.rate is None else options.rate / processes,
     )
-    return Asking(
+    return RemoteJob(
         settings.url,
         settings.ca,
         settings.insecure,
@@ -141,29 +138,28 @@ def _asking(job: Job, engine: Engine, moment: Pinned, processes: int) -> Asking:
         moment.name,
         moment.elastic,
         share,
-        max(1, Congestion(options.most_in_flight).limit // processes),
+        max(1, min(FIRST_LIMIT, options.most_in_flight) // processes),
     )
 
 
-def _asked(asking: Asking, questions: Sequence[Question]) -> tuple[bytes, int]:
-    settings = find_settings(asking.url, ca=asking.ca, insecure=asking.insecure)
+def _log_here(remote: RemoteJob, questions: Sequence[Question]) -> tuple[bytes, int]:
+    settings = find_settings(remote.url, ca=remote.ca, insecure=remote.insecure)
+    options = remote.options
     with closing(Engine(settings)) as engine:
-        queues, pace = SearchQueues(engine), Pace(asking.congestion())
-        queues.are_strained()
-        paced = engine.at_pace(pace)
-        moment: Moment = Pinned(paced, asking.index, asking.moment, elastic=asking.elastic)
-        rate = None if asking.options.rate is None else Rate(asking.options.rate)
-        asker = Asker(
-            moment if rate is None else Slowed(moment, rate),
-            choose_store(engine, *asking.store),
-            asking.featureset,
-            asking.indices,
-            asking.options,
+        limiter = ConcurrencyLimiter(options.most_in_flight, remote.limit)
+        moment: Moment = Pinned(
+            engine.limited(limiter), remote.index, remote.moment, elastic=remote.elastic
         )
-        with pace, Workers(asking.options.most_in_flight) as workers:
-            values = Values.joined(workers.map(asker.ask, questions))
+        rate = None if options.rate is None else RateLimit(options.rate)
+        asker = Asker(
+            moment if rate is None else RateLimited(moment, rate),
+            choose_store(engine, *remote.store),
+            remote.featureset,
+            remote.indices,
+            options,
+        )
+        with limiter, RequestThreads(options.most_in_flight) as threads:
+            values = Values.joined(threads.map(asker.ask, questions))
         if rate is not None:
             rate.wait(0)
-        if queues.are_strained():
-            pace.rejected()
-    return to_bytes(values), pace.limit
+    return to_bytes(values), limiter.limit

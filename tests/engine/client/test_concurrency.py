@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import threading
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -10,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owpc_ltr.engine.http.congestion import Congestion
+from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter
+from owpc_ltr.errors import EngineUnavailable
 
 
 class Controller(Protocol):
@@ -18,7 +20,7 @@ class Controller(Protocol):
     cuts: int
 
     def answered(self, seconds: float) -> None: ...
-    def rejected(self, in_flight: int, cuts: int) -> None: ...
+    def rejected(self, cuts: int) -> None: ...
 
 
 @dataclass
@@ -29,7 +31,7 @@ class Stubborn:
     cuts: int = 0
 
     def answered(self, seconds: float) -> None: ...
-    def rejected(self, in_flight: int, cuts: int) -> None: ...
+    def rejected(self, cuts: int) -> None: ...
 
 
 @dataclass
@@ -60,7 +62,7 @@ class Shop:
         self.highest = max(self.highest, in_flight)
         if in_flight > self.servers + self.places:
             self.rejections += 1
-            controller.rejected(in_flight, controller.cuts)
+            controller.rejected(controller.cuts)
             return False
         self._busy = sorted(end for end in self._busy if end > self.clock)
         late = len(self._busy) - self.servers
@@ -89,12 +91,12 @@ EVENTS = st.lists(
 def test_whatever_the_engine_says_the_limit_is_from_one_to_the_most(
     most: int, events: list[float | tuple[int, int]]
 ) -> None:
-    controller = Congestion(most)
+    controller = ConcurrencyLimiter(most)
     assert 1 <= controller.limit <= most
     for event in events:
         if isinstance(event, tuple):
-            in_flight, ago = event
-            controller.rejected(in_flight, controller.cuts - ago)
+            controller.in_flight, ago = event
+            controller.rejected(controller.cuts - ago)
         else:
             controller.answered(event)
         assert 1 <= controller.limit <= most
@@ -102,25 +104,25 @@ def test_whatever_the_engine_says_the_limit_is_from_one_to_the_most(
 
 @given(most=st.integers(2, 64), answers=st.integers(0, 300))
 def test_a_rejection_makes_it_fall(most: int, answers: int) -> None:
-    controller = Congestion(most)
+    controller = ConcurrencyLimiter(most)
     for _ in range(answers):
         controller.answered(0.01)
     before = controller.limit
-    controller.rejected(before, controller.cuts)
+    controller.rejected(controller.cuts)
     assert controller.limit <= max(1, 3 * before // 4)
 
 
 def test_what_was_sent_before_the_last_cut_cuts_no_more() -> None:
-    controller = Congestion(64, limit=32)
+    controller = ConcurrencyLimiter(64, limit=32)
     for _ in range(32):
-        controller.rejected(32, 0)
+        controller.rejected(0)
     assert controller.limit == 23
     assert controller.cuts == 1
 
 
 @pytest.mark.parametrize("servers", [1, 3, 8, 40])
 def test_a_limit_of_the_engine_is_found_with_few_rejections(servers: int) -> None:
-    shop, controller = Shop(servers, 0), Congestion(64)
+    shop, controller = Shop(servers, 0), ConcurrencyLimiter(64)
     shop.serve(controller, 1000)
     assert shop.rejections <= 8
     before = shop.rejections
@@ -136,7 +138,7 @@ def test_one_that_never_falls_is_rejected_without_end() -> None:
 
 
 def test_it_recovers_when_the_engine_bears_more_again() -> None:
-    shop, controller = Shop(30, 0), Congestion(64)
+    shop, controller = Shop(30, 0), ConcurrencyLimiter(64)
     shop.serve(controller, 1000)
     shop.servers = 4
     shop.serve(controller, 1000)
@@ -150,7 +152,7 @@ def test_it_recovers_when_the_engine_bears_more_again() -> None:
 def test_without_rejections_the_queue_in_the_engine_stays_short_and_nobody_idles(
     servers: int,
 ) -> None:
-    shop, controller = Shop(servers, 10**6), Congestion(64)
+    shop, controller = Shop(servers, 10**6), ConcurrencyLimiter(64)
     shop.serve(controller, 2000)
     shop.highest = 0
     assert shop.serve(controller, 5000) > 0.85 * servers / shop.seconds
@@ -164,13 +166,67 @@ def test_one_that_never_falls_fills_the_queue() -> None:
 
 
 def test_an_engine_with_room_for_all_gets_the_most() -> None:
-    shop, controller = Shop(10**6, 0), Congestion(16)
+    shop, controller = Shop(10**6, 0), ConcurrencyLimiter(16)
     shop.serve(controller, 1000)
     assert max(shop.highest, controller.limit) == 16
 
 
 def test_answers_that_take_no_time_at_all_do_no_harm() -> None:
-    controller = Congestion(64)
-    for _ in range(1000):
+    controller = ConcurrencyLimiter(64)
+    for _ in range(3000):
         controller.answered(0.0)
     assert controller.limit == 64
+
+
+def test_slots_are_as_many_as_the_limit_and_never_more_and_each_is_given_back() -> None:
+    seen: list[int] = []
+    four = threading.Barrier(4)
+    with ConcurrencyLimiter(4, limit=4) as limiter:
+
+        def ask() -> None:
+            for _ in range(5):
+                with limiter.slot() as slot:
+                    four.wait(10)  # which four must have reached, each in a slot of its own
+                    seen.append(limiter.in_flight)
+                    slot.ended(200, 0.001)
+
+        threads = [threading.Thread(target=ask) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(seen) == 80
+    assert max(seen) <= 4
+    assert limiter.in_flight == 0
+
+
+@pytest.mark.parametrize("status", [429, 503, 0])
+def test_a_slot_that_is_rejected_cuts_once_however_often_it_is_tried(status: int) -> None:
+    with ConcurrencyLimiter(64, limit=16) as limiter:
+        for _ in range(2):
+            with limiter.slot() as slot:
+                slot.ended(404, 0.1)
+                slot.ended(status, 0.1)
+                slot.ended(status, 0.1)
+        assert limiter.cuts == 2
+
+
+def test_who_waits_for_a_slot_that_never_comes_is_told_at_the_end() -> None:
+    told: list[str] = []
+    waiting = threading.Event()
+
+    def ask() -> None:
+        waiting.set()
+        try:
+            with limiter.slot():
+                told.append("had a slot")
+        except EngineUnavailable as error:
+            told.append(str(error))
+
+    with ConcurrencyLimiter(1) as limiter, limiter.slot():
+        thread = threading.Thread(target=ask)
+        thread.start()
+        waiting.wait(10)
+        limiter.__exit__(None, None, None)
+        thread.join(10)
+    assert told == ["the work that this request was part of has ended"]

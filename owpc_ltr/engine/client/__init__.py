@@ -1,0 +1,1 @@
+"""Requests to a cluster through opensearch-py: settings, connection, retries, checked answers."""

@@ -1,0 +1,206 @@
+"""How many requests are under way at the same time: a limiter, and the threads that send them."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from owpc_ltr.errors import EngineUnavailable
+
+FIRST_LIMIT = 4
+"""Requests under way before anything is known of the engine."""
+DECREASE = 0.75
+"""What is left of the limit after a rejection."""
+SLOWDOWN = 1.5
+"""How much slower answers may get, against the fastest, while the limit rises."""
+PATIENCE = 500
+"""Answers after a rejection before the limit exceeds what was rejected."""
+_FEWEST = 10
+"""The fewest answers that raise the limit by one."""
+_TOO_MUCH = {429, 503}
+
+
+@dataclass
+class ConcurrencyLimiter:
+    """A limit of requests under way: additive increase, multiplicative decrease (Chiu, Jain 1989).
+
+    As many answers as the limit raise it by one, unless they are so slow that requests must have
+    waited in the engine. A rejection cuts it to three quarters of what was borne. Whoever waits
+    for a slot when the work ends (`with ConcurrencyLimiter(…) as limiter:`) gets none.
+    """
+
+    most: int
+    limit: int = FIRST_LIMIT
+    in_flight: int = field(default=0, init=False)
+    cuts: int = field(default=0, init=False)
+    """Rejections that have lowered the limit."""
+    _ceiling: int = field(init=False)
+    _since_cut: int = field(default=0, init=False)
+    _count: int = field(default=0, init=False)
+    _seconds: float = field(default=0.0, init=False)
+    _fastest: float = field(default=math.inf, init=False)
+    _ended: bool = field(default=False, init=False)
+    _changed: threading.Condition = field(default_factory=threading.Condition, init=False)
+
+    def __post_init__(self) -> None:
+        self.limit = min(self.limit, self.most)
+        self._ceiling = self.most
+
+    @contextmanager
+    def slot(self) -> Iterator[Slot]:
+        """Wait until one more request may be under way. EngineUnavailable where none will be."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._ended or self.in_flight < self.limit)
+            if self._ended:
+                raise EngineUnavailable("the work that this request was part of has ended")
+            self.in_flight += 1
+            slot = Slot(self, self.cuts)
+        try:
+            yield slot
+        finally:
+            with self._changed:
+                self.in_flight -= 1
+                self._changed.notify()
+
+    def answered(self, seconds: float) -> None:
+        """Take in an answer that took so long."""
+        with self._changed:
+            self._since_cut += 1
+            self._count += 1
+            self._seconds += seconds
+            if self._count >= max(_FEWEST, self.limit):
+                mean = self._seconds / self._count
+                self._count, self._seconds = 0, 0.0
+                self._fastest = min(self._fastest, mean)
+                if mean <= SLOWDOWN * self._fastest:
+                    self._increase()
+
+    def rejected(self, cuts: int) -> None:
+        """Take in a request that was too much; `cuts` is how many there were when it was sent.
+
+        What was sent before the last cut says nothing of the limit since.
+        """
+        with self._changed:
+            if cuts != self.cuts:
+                return
+            self._ceiling = max(1, min(self.in_flight or self.limit, self.limit) - 1)
+            self.limit = max(1, int(DECREASE * self._ceiling))
+            self.cuts += 1
+            self._since_cut = self._count = 0
+            self._seconds = 0.0
+
+    def _increase(self) -> None:
+        if self.limit >= self._ceiling:
+            if self._since_cut < PATIENCE:
+                return
+            self._ceiling = self.most  # what was once too much may not be any more
+        self.limit = min(self.limit + 1, self.most)
+        self._changed.notify()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+
+@dataclass(frozen=True)
+class Slot:
+    """The place of one request among those under way, from its first attempt to its last."""
+
+    limiter: ConcurrencyLimiter
+    cuts: int
+
+    def ended(self, status: int, seconds: float) -> None:
+        """Take in an attempt that took so long; its `status` is 0 where no answer came."""
+        if status == 0 or status in _TOO_MUCH:
+            self.limiter.rejected(self.cuts)
+        elif 200 <= status < 300:
+            self.limiter.answered(seconds)
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class RequestThreads:
+    """A few daemon threads that share out requests, and can be left behind when they hang.
+
+    An executor of the standard library is joined at exit: one hanging request would hold up
+    Ctrl-C for as long as the request may last. These threads end with the process.
+    """
+
+    def __init__(self, threads: int) -> None:
+        """Start the threads."""
+        self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._threads = [threading.Thread(target=self._serve, daemon=True) for _ in range(threads)]
+        for thread in self._threads:
+            thread.start()
+
+    def map(
+        self, work: Callable[[T], R], items: Sequence[T], done: Callable[[int], None] | None = None
+    ) -> list[R]:
+        """Each item's result, in order; the first error stops what has not begun, and is raised.
+
+        `done` is told, in the caller's thread, how many items are.
+        """
+        finished: SimpleQueue[tuple[int, R | None, BaseException | None]] = SimpleQueue()
+        stopped = threading.Event()
+
+        def task(number: int, item: T) -> Callable[[], None]:
+            def run() -> None:
+                if stopped.is_set():
+                    return
+                try:
+                    finished.put((number, work(item), None))
+                except BaseException as error:  # noqa: BLE001 - raised again by the caller's thread
+                    finished.put((number, None, error))
+
+            return run
+
+        try:
+            for number, item in enumerate(items):
+                self._tasks.put(task(number, item))
+            results: list[Any] = [None] * len(items)
+            for count in range(1, len(items) + 1):
+                number, result, error = finished.get()
+                if error is not None:
+                    raise error
+                results[number] = result
+                if done is not None:
+                    done(count)
+        finally:
+            stopped.set()
+        return results
+
+    def _serve(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            task()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for _ in self._threads:
+            self._tasks.put(None)
+        if error is None:
+            for thread in self._threads:
+                thread.join()

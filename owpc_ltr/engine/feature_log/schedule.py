@@ -1,0 +1,133 @@
+"""When the engine may be asked, and at most how fast: hours of the day, documents a second."""
+
+from __future__ import annotations
+
+import math
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from owpc_ltr.errors import UsageError
+
+if TYPE_CHECKING:
+    from owpc_ltr.engine.feature_log.moment import Moment
+
+_FORM = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
+_NAP = 30.0
+"""Seconds after which a waiting process looks at the clock again: it may have been put to sleep."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The hours of the day in which a cluster is asked, in local time, also across midnight.
+
+    >>> Schedule.parse("22:00-06:00").waiting(datetime(2026, 3, 1, 20, 30))
+    5400.0
+    >>> Schedule.parse("22:00-06:00").waiting(datetime(2026, 3, 1, 5, 59))
+    0.0
+    """
+
+    begin: int
+    end: int
+
+    @classmethod
+    def parse(cls, text: str) -> Schedule:
+        """The hours that a text such as 22:00-06:00 names. UsageError for another."""
+        found = _FORM.fullmatch(text.strip())
+        begin, end = _minutes(found, 1) if found else 0, _minutes(found, 3) if found else 0
+        if begin == end:
+            raise UsageError(
+                f"schedule {text[:40]!r} is not a time of the day: write it as 22:00-06:00, in "
+                "local time, and leave it out for all day"
+            )
+        return cls(begin, end)
+
+    def waiting(self, now: datetime) -> float:
+        """The seconds until the hours begin; 0 within them."""
+        minute = now.hour * 60 + now.minute
+        if (minute - self.begin) % 1440 < (self.end - self.begin) % 1440:
+            return 0.0
+        opening = now.replace(
+            hour=self.begin // 60, minute=self.begin % 60, second=0, microsecond=0
+        )
+        if opening <= now:
+            opening += timedelta(days=1)
+        # Through universal time: on two days a year the clock jumps meanwhile.
+        return opening.astimezone().timestamp() - now.astimezone().timestamp()
+
+    def __str__(self) -> str:
+        return f"{_shown(self.begin)}-{_shown(self.end)}"
+
+
+def wait_for(
+    schedule: Schedule,
+    tell: Callable[[str], None],
+    now: Callable[[], datetime] = datetime.now,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Return within the hours; outside them, wait, and tell so once."""
+    told = False
+    while left := schedule.waiting(now()):
+        if not told:
+            tell(
+                f"outside the schedule {schedule}: waiting until {_shown(schedule.begin)}; a stop "
+                "loses nothing, the same command continues"
+            )
+            told = True
+        sleep(min(left, _NAP))
+
+
+class RateLimit:
+    """So many documents a second at most: each search waits until those before it are paid for."""
+
+    def __init__(
+        self,
+        documents_per_second: float,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._seconds = 1 / documents_per_second
+        self._clock = clock
+        self._sleep = sleep
+        self._paid = -math.inf
+        self._lock = threading.Lock()
+
+    def wait(self, documents: int) -> None:
+        """Return when so many more documents may be asked for."""
+        with self._lock:
+            now = self._clock()
+            begin = max(now, self._paid)
+            self._paid = begin + documents * self._seconds
+        if begin > now:
+            self._sleep(begin - now)
+
+
+class RateLimited:
+    """A snapshot of the index whose searches keep within a rate."""
+
+    def __init__(self, moment: Moment, rate: RateLimit) -> None:
+        self.contents = moment.contents
+        self.unpinned = moment.unpinned
+        self._moment = moment
+        self._rate = rate
+
+    def search(self, body: dict[str, Any], params: Mapping[str, str]) -> Any:
+        """The answer of a search, when the rate allows it."""
+        self._rate.wait(max(1, int(body.get("size", 1))))
+        return self._moment.search(body, params)
+
+    def refuse_change(self) -> None:
+        """Refused where searches since the moment began may have seen other documents."""
+        self._moment.refuse_change()
+
+
+def _minutes(found: re.Match[str], group: int) -> int:
+    return int(found[group]) * 60 + int(found[group + 1])
+
+
+def _shown(minute: int) -> str:
+    return f"{minute // 60:02}:{minute % 60:02}"

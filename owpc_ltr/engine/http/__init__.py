@@ -1,1 +1,0 @@
-"""Requests to a cluster: connection settings, client, retries, refusals."""
