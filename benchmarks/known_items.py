@@ -30,13 +30,13 @@ from typing import Any
 
 import numpy as np
 
-from owpc_ltr.api.cluster import Cluster, connect
 from owpc_ltr.api.live import LiveProof
 from owpc_ltr.api.training import train
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.parquet import read_dataset
 from owpc_ltr.data.splits import HashSplit
+from owpc_ltr.engine.cluster import Cluster, connect
 from owpc_ltr.engine.deployment.gate_result import NotBetter
 from owpc_ltr.engine.feature_log import LogOptions, log_features
 from owpc_ltr.engine.indexing import create_index, drop_index, index_documents

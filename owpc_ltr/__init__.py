@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from owpc_ltr_papers.reproducing import reproduce
     from owpc_ltr_report.report import report
 
-    from owpc_ltr.api.cluster import Cluster, connect
     from owpc_ltr.api.comparing import compare
     from owpc_ltr.api.conventions import explain_metric
     from owpc_ltr.api.datasets import from_frame, read_dataset, read_folds, read_run, write_run
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.joined_tables.reading import read_joined_tables
     from owpc_ltr.data.parquet import save_dataset
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.engine.cluster import Cluster, connect
     from owpc_ltr.errors import OwpcLtrError, OwpcLtrWarning
     from owpc_ltr.evaluation.comparing.result import RankerComparison
     from owpc_ltr.host.hookspecs import hookimpl
@@ -94,7 +94,7 @@ __all__ = [
 __version__ = VERSION
 
 _HOMES = {
-    "Cluster": "owpc_ltr.api.cluster",
+    "Cluster": "owpc_ltr.engine.cluster",
     "Evaluation": "owpc_ltr.api.evaluation",
     "OwpcLtrError": "owpc_ltr.errors",
     "OwpcLtrWarning": "owpc_ltr.errors",
@@ -105,7 +105,7 @@ _HOMES = {
     "RankingDataset": "owpc_ltr.data.dataset",
     "average": "owpc_ltr.api.models",
     "compare": "owpc_ltr.api.comparing",
-    "connect": "owpc_ltr.api.cluster",
+    "connect": "owpc_ltr.engine.cluster",
     "evaluate": "owpc_ltr.api.evaluation",
     "explain": "owpc_ltr.api.explaining",
     "explain_metric": "owpc_ltr.api.conventions",

@@ -20,7 +20,7 @@ from owpc_ltr_node.local_node import LocalNode, NodeStatus, start, stop
 from owpc_ltr_node.places import Places, find_places, make_folder
 from owpc_ltr_node.release import Release
 
-from owpc_ltr.api.cluster import connect
+from owpc_ltr.engine.cluster import connect
 from owpc_ltr.engine.deployment.aliases import INDEX as ALIASES
 
 _ONCE = "-XX:TieredStopAtLevel=1"

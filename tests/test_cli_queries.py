@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from owpc_ltr.api.cluster import Cluster
 from owpc_ltr.cli.queries import Question
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import ConnectionSettings
+from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.search.request import CARRIED, COLLAPSE, REFUSED, SearchRequest, request_body
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.errors import UsageError

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from owpc_ltr.api.cluster import Cluster
 from owpc_ltr.data.runs import read_run
+from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.search.compare import BeforeAndAfter, Hit
 from tests.commands import Run, commands_in
 

@@ -30,7 +30,7 @@ TOPICS = {
         *("owpc_ltr.metrics", "owpc_ltr_papers", "owpc_ltr_report"),
     ),
     "cluster": (
-        *("owpc_ltr.api.cluster", "owpc_ltr.api.feature_sets", "owpc_ltr.api.uploaded_models"),
+        *("owpc_ltr.engine.cluster", "owpc_ltr.api.feature_sets", "owpc_ltr.api.uploaded_models"),
         *("owpc_ltr.features", "owpc_ltr.engine"),
     ),
     "estimators": ("owpc_ltr.api.estimators",),

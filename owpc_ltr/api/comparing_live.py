@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from owpc_ltr.api.cluster import connect
 from owpc_ltr.api.compared_data import Data, read_data
 from owpc_ltr.api.compared_rankers import Asked
 from owpc_ltr.api.live import judged_queries, with_params
@@ -25,6 +24,7 @@ from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.partitioned.in_memory import in_memory
 from owpc_ltr.data.query_texts import query_text
 from owpc_ltr.data.runs import TrecRun
+from owpc_ltr.engine.cluster import connect
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import serve_all
 from owpc_ltr.evaluation.comparing.on_lists import measure_lists

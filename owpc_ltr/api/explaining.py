@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from owpc_ltr.api.defaults import the_index, the_name
-from owpc_ltr.api.place import tables_of
-from owpc_ltr.api.searches import Searches
+from owpc_ltr.engine.defaults import tables_of, the_index, the_name
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.explanations.explanation import Explanation
     from owpc_ltr.models.reordering import ReorderingModel
     from owpc_ltr.protocols import Model
@@ -74,52 +73,49 @@ def explain(
     return explain_list(ranker, listed, size=size, document=document, above=above)
 
 
-class Explanations(Searches):
-    """What is searched in a cluster, and why its documents are where they are."""
+def explain_search(
+    cluster: Cluster,
+    keywords: str,
+    document: str | None = None,
+    *,
+    model: str | None = None,
+    reranker: ReorderingModel | None = None,
+    index: str | None = None,
+    above: str | None = None,
+    title: str | None = None,
+    join: Any = None,
+    **asked: Any,
+) -> Explanation:
+    """Why the hits of a search are where they are: what each feature contributes to each score.
 
-    def explain(
-        self,
-        keywords: str,
-        document: str | None = None,
-        *,
-        model: str | None = None,
-        reranker: ReorderingModel | None = None,
-        index: str | None = None,
-        above: str | None = None,
-        title: str | None = None,
-        join: Any = None,
-        **asked: Any,
-    ) -> Explanation:
-        """Why the hits of a search are where they are: what each feature contributes to each score.
+    All as for `search`. The best `size` of the window are listed; or one `document` fully, with
+    what would bring it above the next, or above the document `above`. The features are logged
+    as for training; where their contributions do not add up to what was served, it warns.
 
-        All as for `search`. The best `size` of the window are listed; or one `document` fully, with
-        what would bring it above the next, or above the document `above`. The features are logged
-        as for training; where their contributions do not add up to what was served, it warns.
+    Raises UsageError for a document that is not in the window, Refused for a model of a kind
+    that is not known, BadInput for one of which only the engine knows what it is.
+    """
+    from owpc_ltr.engine.explained import Asked, explain_reordered, explain_search
+    from owpc_ltr.errors import UsageError
+    from owpc_ltr.names import check_index
 
-        Raises UsageError for a document that is not in the window, Refused for a model of a kind
-        that is not known, BadInput for one of which only the engine knows what it is.
-        """
-        from owpc_ltr.engine.explained import Asked, explain_reordered, explain_search
-        from owpc_ltr.errors import UsageError
-        from owpc_ltr.names import check_index
-
-        if model is not None and reranker is not None:
-            raise UsageError("give one of model and reranker: a search is ranked by one")
-        if index is not None:
-            check_index(index)
-        name, store = "", self.store
-        if reranker is None:
-            called = the_name(self.engine, self.stores, model)
-            store, name = self.holding(called).store, self.models.resolve(called)
-            where = self.index_of(name, index)
-        else:
-            where = the_index(self.engine, index)
-        request = self.request(keywords, index=where, **asked)
-        wanted = Asked(keywords, request.size, document, above, title, tables_of(join))
-        if reranker is not None:
-            called = f"the reranker {reranker.reranker}"
-            return explain_reordered(self.engine, self.store, request, reranker, called, wanted)
-        return explain_search(self.engine, store, request, store.get_model(name), wanted)
+    if model is not None and reranker is not None:
+        raise UsageError("give one of model and reranker: a search is ranked by one")
+    if index is not None:
+        check_index(index)
+    name, store = "", cluster.store
+    if reranker is None:
+        called = the_name(cluster.engine, cluster.stores, model)
+        store, name = cluster.holding(called).store, cluster.models.resolve(called)
+        where = cluster.index_of(name, index)
+    else:
+        where = the_index(cluster.engine, index)
+    request = cluster.request(keywords, index=where, **asked)
+    wanted = Asked(keywords, request.size, document, above, title, tables_of(join))
+    if reranker is not None:
+        called = f"the reranker {reranker.reranker}"
+        return explain_reordered(cluster.engine, cluster.store, request, reranker, called, wanted)
+    return explain_search(cluster.engine, store, request, store.get_model(name), wanted)
 
 
 def _query_of(data: RankingDataset | PartitionedDataset, query_id: str) -> RankingDataset:

@@ -49,8 +49,8 @@ class FeatureSets:
         an engine would say nothing, and answer that nothing matches. Warns of derived features,
         which not every model can use in the engine.
         """
-        from owpc_ltr.api.defaults import the_index
         from owpc_ltr.api.parameters import plain_params
+        from owpc_ltr.engine.defaults import the_index
         from owpc_ltr.engine.deployment.featureset_use import refuse_replacing
         from owpc_ltr.engine.store.trial import derived_cautions, put_tried, trial_params
         from owpc_ltr.engine.store.unmapped import refuse_unmapped

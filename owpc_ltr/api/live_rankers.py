@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from owpc_ltr.api.cluster import Cluster
 from owpc_ltr.api.compared_rankers import LIVE, is_live
-from owpc_ltr.api.defaults import the_featureset, the_index
 from owpc_ltr.api.live import typed_queries
 from owpc_ltr.api.trying import trying
 from owpc_ltr.data.judgments.types import JudgedQuery
 from owpc_ltr.data.runs import TrecRun, is_run, read_run
+from owpc_ltr.engine.cluster import Cluster
+from owpc_ltr.engine.defaults import the_featureset, the_index
 from owpc_ltr.engine.search.request import SearchRequest, split_body
 from owpc_ltr.engine.search.serving import Serve, Served, query_alone
 from owpc_ltr.errors import UsageError

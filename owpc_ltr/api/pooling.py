@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from owpc_ltr.api.defaults import the_featureset
-from owpc_ltr.api.place import Place
+from owpc_ltr.engine.defaults import the_featureset
 from owpc_ltr.errors import BadInput, UsageError
 
 if TYPE_CHECKING:
     from owpc_ltr.data.joined_tables.table import JoinedTable
     from owpc_ltr.data.judgments.types import JudgedQuery
+    from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.search.serving import Serve
 
 _QUERY = "query"
@@ -34,7 +34,7 @@ class PoolRankers:
 
     @staticmethod
     def of(
-        place: Place,
+        cluster: Cluster,
         rankers: Sequence[Any],
         template: dict[str, Any],
         featureset: str | None,
@@ -54,7 +54,7 @@ class PoolRankers:
                 "there is no ranker to pool: give queries, models, uploaded names or TREC runs"
             )
         found = PoolRankers([], [], {})
-        alone = query_alone(place.engine, place.store)
+        alone = query_alone(cluster.engine, cluster.store)
         for ranker in rankers:
             if ranker == _QUERY:
                 found.ways.append((alone, template))
@@ -65,16 +65,16 @@ class PoolRankers:
                 if isinstance(read, dict):
                     found.ways.append((alone, read))
                     continue
-                serve = kept.enter_context(_on_trial(place, read, featureset, tables))
+                serve = kept.enter_context(_on_trial(cluster, read, featureset, tables))
                 found.ways.append((serve, template))
                 found.records[str(ranker)] = read.record
             elif Path(ranker).is_file():
                 found.runs.append(read_run_lists(Path(ranker)))
             else:
-                name = place.models.resolve(str(ranker))
-                certificate = place.models.certificate(name)
-                own, interval = place.models.store_of(str(ranker)), place.models.interval(name)
-                serve = with_stored(place.engine, own, own.get_model(name), interval, tables)
+                name = cluster.models.resolve(str(ranker))
+                certificate = cluster.models.certificate(name)
+                own, interval = cluster.models.store_of(str(ranker)), cluster.models.interval(name)
+                serve = with_stored(cluster.engine, own, own.get_model(name), interval, tables)
                 found.ways.append((serve, template))
                 found.records[name] = certificate.record if certificate else {}
         return found
@@ -129,12 +129,12 @@ def _read(ranker: Any) -> Any:
 
 
 def _on_trial(
-    place: Place, model: Any, featureset: str | None, tables: Sequence[JoinedTable]
+    cluster: Cluster, model: Any, featureset: str | None, tables: Sequence[JoinedTable]
 ) -> Any:
     from owpc_ltr.engine.deployment.trial import on_trial
 
     if not hasattr(model, "record"):
         raise BadInput(f"{model!r} is no ranker: give a query, a model, a name or a TREC run")
     wanted = model.record.get("featureset_hash")
-    own = place.store.get_featureset(the_featureset(place.store, featureset, wanted))
-    return on_trial(place.engine, place.store, model, own, tables)
+    own = cluster.store.get_featureset(the_featureset(cluster.store, featureset, wanted))
+    return on_trial(cluster.engine, cluster.store, model, own, tables)

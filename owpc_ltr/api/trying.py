@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from owpc_ltr.api.defaults import the_featureset, the_index
 from owpc_ltr.api.live import Tried
-from owpc_ltr.api.place import Place, tables_of
 from owpc_ltr.data.joined_tables.served import refuse_unused
+from owpc_ltr.engine.defaults import tables_of, the_featureset, the_index
 from owpc_ltr.engine.deployment.trial import on_trial
 from owpc_ltr.engine.search.serving import with_stored
 from owpc_ltr.formats.client_scored import joined_in
@@ -18,12 +17,13 @@ from owpc_ltr.formats.joined_features import joined_sources
 from owpc_ltr.models.reordering import ReorderingModel, load_ranker
 
 if TYPE_CHECKING:
+    from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.protocols import Model
 
 
 @contextmanager
 def trying(
-    place: Place,
+    cluster: Cluster,
     model: Model | ReorderingModel | Path | str,
     index: str | None,
     featureset: str | None,
@@ -31,21 +31,21 @@ def trying(
 ) -> Iterator[Tried]:
     """A model that serves searches: one of the cluster by its name, or another on trial."""
     if isinstance(model, str) and not Path(model).is_file():
-        place = place.holding(model)
-        name = place.models.resolve(model)
-        stored, certificate = place.store.get_model(name), place.models.certificate(name)
+        cluster = cluster.holding(model)
+        name = cluster.models.resolve(model)
+        stored, certificate = cluster.store.get_model(name), cluster.models.certificate(name)
         known = (certificate.record, certificate.interval) if certificate else ({}, None)
         tables = tables_of(join)
         refuse_unused(joined_in(stored), tables, f"the model '{name}'")
-        serve = with_stored(place.engine, place.store, stored, known[1], tables)
-        yield Tried(serve, place.index_of(name, index), stored.featureset, known[0])
+        serve = with_stored(cluster.engine, cluster.store, stored, known[1], tables)
+        yield Tried(serve, cluster.index_of(name, index), stored.featureset, known[0])
         return
     ranker = load_ranker(Path(model)) if isinstance(model, Path | str) else model
     own = None
     if featureset is not None or not isinstance(ranker, ReorderingModel):
         wanted = ranker.record.get("featureset_hash")
-        own = place.store.get_featureset(the_featureset(place.store, featureset, wanted))
+        own = cluster.store.get_featureset(the_featureset(cluster.store, featureset, wanted))
     tables = tables_of(join)
     refuse_unused(joined_sources(ranker), tables, "the model")
-    with on_trial(place.engine, place.store, ranker, own, tables) as serve:
-        yield Tried(serve, the_index(place.engine, index), own, ranker.record)
+    with on_trial(cluster.engine, cluster.store, ranker, own, tables) as serve:
+        yield Tried(serve, the_index(cluster.engine, index), own, ranker.record)

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from owpc_ltr.api.cluster import Cluster, connect
 from owpc_ltr.cli.output import warn
+from owpc_ltr.engine.cluster import Cluster, connect
 
 
 @dataclass(frozen=True)

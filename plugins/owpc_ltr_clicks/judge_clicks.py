@@ -35,9 +35,9 @@ from owpc_ltr_clicks.times import TimeWindow
 from owpc_ltr_clicks.weighted_clicks import Effective, weighted_clicks
 
 if TYPE_CHECKING:
-    from owpc_ltr.api.cluster import Cluster
-    from owpc_ltr.api.place import Progress
     from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.engine.cluster import Cluster
+    from owpc_ltr.engine.defaults import Progress
     from owpc_ltr.protocols import ClickModel
 
 __all__ = [
@@ -121,7 +121,7 @@ def count_ubi(
     are read at once, without a number one a shard. Documents that are named by another field than
     `_id` are looked up in `index`. `how` is what else `EventOptions` takes.
     """
-    from owpc_ltr.api.place import silent
+    from owpc_ltr.engine.defaults import silent
     from owpc_ltr_clicks.ubi import UbiOptions, read_ubi
 
     asked = UbiOptions(queries, events, since, until, slices)

@@ -120,9 +120,9 @@ def compare_live(
     baseline: MultiMatch,
 ) -> None:
     """Held-out queries on the whole corpus, by their true grades; models rerank the candidates."""
-    from owpc_ltr.api.cluster import connect
     from owpc_ltr.api.comparing import compare
     from owpc_ltr.api.live_rankers import LiveSearch
+    from owpc_ltr.engine.cluster import connect
 
     with walk.step("compare", "search the whole corpus live, by the true grades of new queries"):
         query = write_query(walk, "-query.json", pool_query(KEYWORDS))

@@ -15,8 +15,8 @@ from owpc_ltr_clicks.ubi import scan
 from owpc_ltr_clicks.ubi.documents import EVENT_FIELDS, table_of
 from owpc_ltr_clicks.ubi.kept import Kept
 
-from owpc_ltr.api.cluster import Cluster, connect
 from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.cluster import Cluster, connect
 from owpc_ltr.errors import EngineUnavailable, Refused, UsageError
 from tests.behaviour.logs import counted
 from tests.behaviour.plain_counts import cells_of

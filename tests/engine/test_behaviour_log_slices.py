@@ -14,11 +14,11 @@ from owpc_ltr_clicks.ubi import reading, scan
 from owpc_ltr_clicks.ubi.kept import Kept
 from owpc_ltr_clicks.ubi.slices import layout_of
 
-from owpc_ltr.api.cluster import Cluster, connect
 from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter
 from owpc_ltr.engine.client.connection import BoundedConnection
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal, NotAllowed
+from owpc_ltr.engine.cluster import Cluster, connect
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrWarning, Refused
 from tests.behaviour.plain_counts import cells_of
 from tests.commands import Run, commands_in

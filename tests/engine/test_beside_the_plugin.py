@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import owpc_ltr as ltr
-from owpc_ltr.api.cluster import Cluster
+from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.deployment.prune import prunable
 from owpc_ltr.engine.deployment.trial import searchable
 from owpc_ltr.errors import BadInput, OwpcLtrWarning, Refused, UsageError

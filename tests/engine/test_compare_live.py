@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import owpc_ltr as ltr
-from owpc_ltr.api.cluster import Cluster
 from owpc_ltr.api.live import LiveProof
 from owpc_ltr.api.live_rankers import LiveSearch
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.splits import HashSplit
+from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.deployment.upload import upload
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, UsageError
 from owpc_ltr.models.linear import LinearModel, save_model

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from owpc_ltr.api.cluster import Cluster
+from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.deployment.certificates import Certificates
 from owpc_ltr.engine.deployment.store_form import Budget
 from owpc_ltr.engine.explained import Asked, explain_search

@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from owpc_ltr import connect, train
-from owpc_ltr.api.cluster import Cluster
 from owpc_ltr.api.partitions import open_dataset
 from owpc_ltr.data.parquet import load_dataset
+from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.deployment.certificates import Certificates
 from owpc_ltr.engine.deployment.parity import logged
 from owpc_ltr.engine.search.client_rerank import live_search

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from owpc_ltr.api.cluster import Cluster, connect
 from owpc_ltr.api.live import LiveProof
+from owpc_ltr.engine.cluster import Cluster, connect
 from owpc_ltr.engine.deployment.aliases import Aliases
 from owpc_ltr.engine.deployment.gate_result import NotBetter
 from owpc_ltr.evaluation.judgment_checks import judgment_findings

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from owpc_ltr.api.cluster import Cluster
 from owpc_ltr.api.datasets import read_dataset
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
+from owpc_ltr.engine.cluster import Cluster
 from tests.engine.small_cluster import FEATURESET, WORDS, linear
 
 

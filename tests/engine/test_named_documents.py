@@ -16,7 +16,7 @@ from owpc_ltr_clicks.documents import Documents
 from owpc_ltr_clicks.judge_clicks import count_clicks, count_ubi
 from owpc_ltr_clicks.ubi import NamedDocuments, named
 
-from owpc_ltr.api.cluster import Cluster, connect
+from owpc_ltr.engine.cluster import Cluster, connect
 from owpc_ltr.errors import Refused, UsageError
 from tests.behaviour.logs import counted, event
 from tests.behaviour.plain_counts import cells_of

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from owpc_ltr.api.cluster import Cluster
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import NotAllowed
 from owpc_ltr.engine.client.settings import ConnectionSettings, Credentials, Secret
+from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.store.choose import choose_store
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.errors import Refused, UsageError

@@ -11,7 +11,7 @@ import pytest
 from owpc_ltr_clicks.counting import Behaviour
 from owpc_ltr_clicks.judge_clicks import count_ubi
 
-from owpc_ltr.api.cluster import Cluster, connect
+from owpc_ltr.engine.cluster import Cluster, connect
 from tests.behaviour.plain_counts import cells_of
 from tests.behaviour.test_ubi_joined import act, query
 from tests.engine.ubi_indices import DYNAMIC, PLUGIN, ubi_indices

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from owpc_ltr.api.cluster import Cluster
 from owpc_ltr.api.datasets import read_dataset
 from owpc_ltr.api.judgments import read_judgments
 from owpc_ltr.api.live import LiveProof
 from owpc_ltr.api.training import train
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.store.templates import compile_featureset
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.loading import load_featureset

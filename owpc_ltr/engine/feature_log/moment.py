@@ -11,6 +11,7 @@ from owpc_ltr.engine.feature_log.contents import Contents, shards_of
 from owpc_ltr.engine.feature_log.environment import Environment
 from owpc_ltr.engine.feature_log.options import LogOptions
 from owpc_ltr.engine.feature_log.pinned import pin
+from owpc_ltr.engine.feature_log.schedule import RateLimit
 from owpc_ltr.engine.feature_log.watched import Watched
 
 
@@ -48,3 +49,22 @@ def moment_of(
         yield pinned
     finally:
         pinned.close()
+
+
+class RateLimited:
+    """A snapshot of the index whose searches keep within a rate."""
+
+    def __init__(self, moment: Moment, rate: RateLimit) -> None:
+        self.contents = moment.contents
+        self.unpinned = moment.unpinned
+        self._moment = moment
+        self._rate = rate
+
+    def search(self, body: dict[str, Any], params: Mapping[str, str]) -> Any:
+        """The answer of a search, when the rate allows it."""
+        self._rate.wait(max(1, int(body.get("size", 1))))
+        return self._moment.search(body, params)
+
+    def refuse_change(self) -> None:
+        """Refused where searches since the moment began may have seen other documents."""
+        self._moment.refuse_change()

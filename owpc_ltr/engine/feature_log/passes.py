@@ -18,11 +18,11 @@ from owpc_ltr.engine.feature_log.copies import unlike_copies
 from owpc_ltr.engine.feature_log.environment import refuse_drift
 from owpc_ltr.engine.feature_log.folder import RunFolder
 from owpc_ltr.engine.feature_log.job import Job
-from owpc_ltr.engine.feature_log.moment import moment_of
+from owpc_ltr.engine.feature_log.moment import RateLimited, moment_of
 from owpc_ltr.engine.feature_log.pinned import MomentLost
 from owpc_ltr.engine.feature_log.remote import RemoteWorkers, log_remotely
 from owpc_ltr.engine.feature_log.requests import Asker
-from owpc_ltr.engine.feature_log.schedule import RateLimit, RateLimited, wait_for
+from owpc_ltr.engine.feature_log.schedule import RateLimit, wait_for
 from owpc_ltr.errors import EngineUnavailable, give_warnings
 
 Progress = Callable[[int], None]

@@ -18,11 +18,11 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import find_settings
 from owpc_ltr.engine.feature_log.chunks import Chunk, Values, from_bytes, to_bytes
 from owpc_ltr.engine.feature_log.job import Job
-from owpc_ltr.engine.feature_log.moment import Moment
+from owpc_ltr.engine.feature_log.moment import Moment, RateLimited
 from owpc_ltr.engine.feature_log.options import LEAST_RATE, LogOptions
 from owpc_ltr.engine.feature_log.pinned import MomentLost, Pinned
 from owpc_ltr.engine.feature_log.requests import Asker, Question
-from owpc_ltr.engine.feature_log.schedule import RateLimit, RateLimited
+from owpc_ltr.engine.feature_log.schedule import RateLimit
 from owpc_ltr.engine.store.choose import choose_store
 from owpc_ltr.errors import EngineUnavailable, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet

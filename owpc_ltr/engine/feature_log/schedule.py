@@ -6,15 +6,11 @@ import math
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.errors import UsageError
-
-if TYPE_CHECKING:
-    from owpc_ltr.engine.feature_log.moment import Moment
 
 _FORM = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
 _NAP = 30.0
@@ -104,25 +100,6 @@ class RateLimit:
             self._paid = begin + documents * self._seconds
         if begin > now:
             self._sleep(begin - now)
-
-
-class RateLimited:
-    """A snapshot of the index whose searches keep within a rate."""
-
-    def __init__(self, moment: Moment, rate: RateLimit) -> None:
-        self.contents = moment.contents
-        self.unpinned = moment.unpinned
-        self._moment = moment
-        self._rate = rate
-
-    def search(self, body: dict[str, Any], params: Mapping[str, str]) -> Any:
-        """The answer of a search, when the rate allows it."""
-        self._rate.wait(max(1, int(body.get("size", 1))))
-        return self._moment.search(body, params)
-
-    def refuse_change(self) -> None:
-        """Refused where searches since the moment began may have seen other documents."""
-        self._moment.refuse_change()
 
 
 def _minutes(found: re.Match[str], group: int) -> int:

@@ -1,18 +1,21 @@
-"""What is meant where a name is left out: the one that there is, or a question back."""
+"""Omitted arguments of cluster jobs: inferred where only one value can be meant."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from owpc_ltr.data.joined_tables.table import JoinedTable
     from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.store.base import Store
 
+Progress = Callable[[str, float | None], None]
 _OURS = "owpc-ltr"
 
 
@@ -84,3 +87,16 @@ def _only(names: Sequence[str], what: str, option: str, where: str) -> str:
         return names[0]
     found = f"there are {', '.join(names[:8])}" if names else "there is none"
     raise UsageError(f"say which {what} is meant, with {option}: in {where} {found}")
+
+
+def tables_of(join: Any) -> tuple[JoinedTable, ...]:
+    """The tables of `join`; where there are none, what reads them is not imported."""
+    if join is None:
+        return ()
+    from owpc_ltr.data.joined_tables.reading import read_joined_tables
+
+    return read_joined_tables(join)
+
+
+def silent(_message: str, _done: float | None = None) -> None:
+    """Show nothing."""

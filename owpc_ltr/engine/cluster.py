@@ -1,4 +1,14 @@
-"""Place: a cluster and the store in it, and what is meant where something is left out."""
+"""`connect`: a cluster, and everything that is done in it.
+
+    cluster = connect("http://127.0.0.1:9200")
+    cluster.featuresets.push("movies.json", index="movies")
+    cluster.log_features("judgments.tsv", featureset="movies", index="movies", out="movies.parquet")
+    cluster.upload(model, name="movies-owpc")
+    cluster.search("insidious 2", model="movies-owpc")
+
+An index, feature set or name that is left out is the one that the model or the cluster knows,
+where only one can be meant; else UsageError names those that there are.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +17,63 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from owpc_ltr.api.defaults import the_index
+from owpc_ltr.api import cluster_jobs, explaining, live_lists, searches, workbench
+from owpc_ltr.engine.defaults import the_index
 
 if TYPE_CHECKING:
+    import elasticsearch
+    import opensearchpy
+
     from owpc_ltr.api.feature_sets import FeatureSets
     from owpc_ltr.api.uploaded_models import UploadedModels
-    from owpc_ltr.data.joined_tables.table import JoinedTable
     from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.store.base import Store
 
-Progress = Callable[[str, float | None], None]
+
+def connect(
+    url: str | opensearchpy.OpenSearch | elasticsearch.Elasticsearch | None = None,
+    *,
+    store_kind: str | None = None,
+    store: str | None = None,
+    ca: Path | str | None = None,
+    insecure: bool = False,
+    caution: Callable[[str], None] | None = None,
+) -> Cluster:
+    """The cluster at `url`, of the environment or the configuration file, else the local node.
+
+    `url` may also be a ready client, with its own authentication, proxies and connections. Requests
+    then go through it, retried as always and not by the client. Its timeout is for each read of an
+    answer, not for the whole of it, and answers of any size are read.
+
+    Credentials come from OWPC_LTR_USER and OWPC_LTR_PASSWORD, OWPC_LTR_API_KEY, or the
+    configuration file, never from an argument. `store_kind` is `ltr-plugin` or `plugin-free`;
+    left out, what the cluster has. `store` names one of several stores. `caution` is told what the
+    user must know (an unverified certificate, say); left out, it is a warning.
+
+    Nothing is asked of the cluster yet. Raises UsageError and BadInput for invalid settings.
+    """
+    from owpc_ltr.engine.client.engine import open_engine
+    from owpc_ltr.errors import give_warnings
+    from owpc_ltr.names import check_store
+
+    if store is not None:
+        check_store(store)
+    tell = caution or (lambda line: give_warnings([line]))
+    authority = None if ca is None else Path(ca)
+    return Cluster(
+        open_engine(url, ca=authority, insecure=insecure, caution=tell), store_kind, store
+    )
 
 
-class Place:
+class Cluster:
     """A cluster that answers requests, and the store in it of feature sets and models."""
 
     def __init__(self, engine: Engine, store_kind: str | None = None, store: str | None = None):
         self.engine = engine
         self._store_kind, self._store_name = store_kind, store
+
+    def __repr__(self) -> str:
+        return f"Cluster({self.engine.settings.url!r})"
 
     @cached_property
     def store(self) -> Store:
@@ -47,13 +96,13 @@ class Place:
         return self.store, PluginFreeStore(self.engine, self._store_name)
 
     def holding(self, model: str | None) -> Self:
-        """This place with the store that an uploaded model, or the alias of one, is in."""
+        """This cluster with the store that an uploaded model, or the alias of one, is in."""
         from owpc_ltr.engine.deployment.aliases import holds
 
         return self._with(lambda store: model is not None and holds(self.engine, store, model))
 
     def holding_set(self, featureset: str | None) -> Self:
-        """This place with the store that a feature set is in; None for any."""
+        """This cluster with the store that a feature set is in; None for any."""
 
         def has(store: Store) -> bool:
             names = store.list_featuresets()
@@ -65,6 +114,20 @@ class Place:
         if len(self.stores) == 1 or has(self.store) or not has(self.stores[1]):
             return self
         return type(self)(self.engine, self.stores[1].kind, self._store_name)
+
+    index = cluster_jobs.index
+    log_features = cluster_jobs.log_features
+    upload = cluster_jobs.upload
+    verify = cluster_jobs.verify
+    request = searches.request
+    search = searches.search
+    rescore_body = searches.rescore_body
+    profile = searches.profile
+    explain = explaining.explain_search
+    evaluate_live = live_lists.evaluate_live
+    check_judgments = live_lists.check_judgments
+    pool = live_lists.pool
+    judgments = workbench.judgments
 
     @property
     def featuresets(self) -> FeatureSets:
@@ -102,16 +165,3 @@ class Place:
             return check_index(given)
         certificate = self.models.certificate(model)
         return certificate.index if certificate is not None else the_index(self.engine, None)
-
-
-def tables_of(join: Any) -> tuple[JoinedTable, ...]:
-    """The tables of `join`; where there are none, what reads them is not imported."""
-    if join is None:
-        return ()
-    from owpc_ltr.data.joined_tables.reading import read_joined_tables
-
-    return read_joined_tables(join)
-
-
-def silent(_message: str, _done: float | None = None) -> None:
-    """Show nothing."""

@@ -1,0 +1,307 @@
+"""Jobs in a cluster: index documents, log features, upload and verify models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from owpc_ltr.engine.defaults import (
+    Progress,
+    silent,
+    tables_of,
+    the_featureset,
+    the_index,
+    the_name,
+)
+
+if TYPE_CHECKING:
+    from owpc_ltr_dask.connection import Workers
+
+    from owpc_ltr.api.live import LiveProof
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.judgments.types import Duplicates, Judgments
+    from owpc_ltr.engine.cluster import Cluster
+    from owpc_ltr.engine.deployment.drift import Verified
+    from owpc_ltr.engine.deployment.upload import Uploaded
+    from owpc_ltr.engine.feature_log import LogReport
+    from owpc_ltr.engine.indexing import IndexReport
+    from owpc_ltr.engine.search.live_evaluation import LiveQuestion
+    from owpc_ltr.features.feature_set import FeatureSet
+    from owpc_ltr.protocols import Model
+
+
+_ALL_FIELDS = (
+    "live results are those of a query of all text fields: give the query of your application, if "
+    "it has another"
+)
+
+
+def index(
+    cluster: Cluster,
+    documents: Path | str,
+    index: str,
+    *,
+    id_field: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    existing: str = "refuse",
+    progress: Progress | None = None,
+) -> IndexReport:
+    """Index the JSON lines of a file, every document accounted for.
+
+    `id_field` names the field with the ids; left out, line numbers. `settings` has settings
+    and mappings of a new index. `existing`: `refuse`, `append` or `recreate` one that is there.
+
+    The whole file is read once before anything is made, in little memory: BadInput names a
+    line that cannot be, or two of one id. An index that cannot be completed is taken away
+    again, and one to be recreated stays as it is until the new one is complete.
+    """
+    from owpc_ltr.engine.filling import fill_index
+    from owpc_ltr.files.document_file import DocumentFile
+
+    source = DocumentFile(Path(documents), id_field)
+    show = progress or silent
+    return fill_index(cluster.engine, index, source, settings, existing=existing, progress=show)
+
+
+def log_features(
+    cluster: Cluster,
+    judgments: Judgments | Path | str,
+    out: Path | str,
+    *,
+    featureset: str | None = None,
+    index: str | None = None,
+    topics: Path | str | None = None,
+    duplicates: Duplicates = "refuse",
+    skip_unjudged: bool = False,
+    join: Any = None,
+    buckets: int | None = None,
+    part: str | None = None,
+    workers: Workers | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> LogReport:
+    """The feature values of every judged document, as the dataset `out` (Parquet).
+
+    With `buckets` it is a folder of parts (see `owpc_ltr.partition`); with `part`, as 3/16, the
+    queries of every sixteenth bucket are logged into it, and 15 other calls log the others.
+
+    `judgments` are `read_judgments`' or a file, read with `topics`, `duplicates` and
+    `skip_unjudged` as there.
+    `join` is a table of features from outside the index, or a list of them: Parquet files or
+    data frames with `query_id` (or `query`, the text), `document_id`, or both, and columns of
+    numbers, which come after the features of the set; NaN where a table has no row.
+    Every one is logged, absent or rejected, and all are counted. Half-done work stays beside
+    `out`: the same call goes on, to the same bytes. `workers` (see `use_workers`) ask the
+    engine each for some of the queries, in one moment of the index, with credentials that each
+    finds for itself: the bytes are the same. `options` are those of
+    `owpc_ltr.engine.feature_log.LogOptions`. Features that no document has a value for, or
+    all the same, are warned of.
+    """
+    import hashlib
+
+    from owpc_ltr.api.judgments import read_judgments
+    from owpc_ltr.api.parted import parted_of
+    from owpc_ltr.engine.feature_log import LogOptions, log_features
+    from owpc_ltr.errors import UsageError, give_warnings
+    from owpc_ltr.files.output import output_file
+
+    tables = join if isinstance(join, list | tuple) else [join]
+    given = [one for one in (judgments, topics, *tables) if isinstance(one, Path | str)]
+    parted = parted_of(buckets, part)
+    target = Path(out) if parted else output_file(out, given)
+    if target is None:
+        raise UsageError("half-done work is kept beside the dataset: name a file, not -")
+    logging, source = LogOptions(**options), None
+    if isinstance(judgments, Path | str):
+        reading: dict[str, Any] = {"topics": topics, "duplicates": duplicates}
+        judged = read_judgments(judgments, skip_unjudged=skip_unjudged, **reading)
+        source = hashlib.sha256(Path(judgments).read_bytes()).hexdigest()
+        give_warnings(judged.notes)
+    else:
+        judged = judgments
+    where = the_index(cluster.engine, index)
+    store = cluster.holding_set(featureset).store
+    known = store.get_featureset(the_featureset(store, featureset))
+    own = judged if parted is None else parted.own(judged)
+    counted = _counted(progress or silent, own.n_judgments)
+    report = log_features(
+        cluster.engine, store, known, judged, where, target,
+        source=source, options=logging, joined=tables_of(join), parted=parted, workers=workers,
+        progress=counted,
+    )  # fmt: skip
+    give_warnings(report.warnings)
+    return report
+
+
+def upload(
+    cluster: Cluster,
+    model: Model | Path | str,
+    name: str | None = None,
+    *,
+    index: str | None = None,
+    featureset: str | None = None,
+    role: str = "champion",
+    require_gain: Any = None,
+    over: str = "champion",
+    data: RankingDataset | None = None,
+    cheap: Any = None,
+    human: Any = None,
+    strata: Any = None,
+    tolerance: float = 1e-5,
+    keep: int | None = None,
+    allow_slow: bool = False,
+    live: LiveProof | None = None,
+    query: Mapping[str, Any] | Path | str | None = None,
+    window: int = 100,
+    accept_unproven: str | None = None,
+    max_drift: float = 0.25,
+    probe_share: float = 0.5,
+    budget: float | None = None,
+    client_scored: bool = False,
+    join: Any = None,
+    plugins: Sequence[Path | str] = (),
+    progress: Progress | None = None,
+) -> Uploaded:
+    """Store the model as NAME-HASH, prove its scores on documents, then let NAME point to it.
+
+    `role` may be `challenger`. With the metric `require_gain` it must be better than `over` on
+    the held-out queries of `data`; or, with `live` judgments, in what users get from the whole
+    index: than the query alone where NAME points to nothing yet, or `over="query"`; queries of
+    a dataset count by their importance. Better is a gain that is significant, with an interval
+    above 0, by judgments that can tell what users get: of `data`, too, that is looked up in the
+    live results of `query` (its best `window` documents rescored; left out, all text fields are
+    searched). `accept_unproven` is why doubtful judgments are taken for proof; it is kept in
+    the deployment record.
+    `keep` is how many earlier models the name can go back
+    to (5 at first); `allow_slow` takes a model that the engine's cache has no room for. Without
+    the LTR plugin, trees run inside the engine where they fit and ask no more than 64 feature
+    queries and tables; with a `budget`, where they add no more than so many milliseconds to a
+    search, measured on the index now. Else the client scores them. With
+    `client_scored` the client scores whatever it is: also a model of features that are in no
+    index, which searches then look up in tables; `join` has such tables, as for `log_features`,
+    to prove that. `plugins` are files in which the metric may be.
+    With `cheap` judgments of all queries and `human` ones of a random sample of them (files, or
+    what was read), the interval of the gain is people's, made sharper by the cheap ones;
+    `strata` are those that `judge_next` wrote, where it drew the sample.
+    What training warned of is given again, as OwpcLtrWarning.
+    Raises Refused, with the model taken out again and the name where it was, if a score
+    differs by more than `tolerance`, the gain is not shown, or a feature moved by more than
+    `max_drift` standard deviations since training, or less than `probe_share` of the documents
+    or queries of the proof are in the index.
+    """
+    from owpc_ltr.api.gate_judgments import check_gain, gate_judgments
+    from owpc_ltr.api.live import LiveProof, live_metric
+    from owpc_ltr.engine.deployment.gate import Gate
+    from owpc_ltr.engine.deployment.live_gate import LiveGate
+    from owpc_ltr.engine.deployment.store_form import Budget
+    from owpc_ltr.engine.deployment.upload import upload
+    from owpc_ltr.errors import give_warnings
+    from owpc_ltr.host.registry import load
+    from owpc_ltr.metrics import parse_metric
+    from owpc_ltr.models.linear import load_model
+    from owpc_ltr.models.parity_samples import parity_samples_of
+    from owpc_ltr.models.record import warnings_of
+
+    registry = load(map(Path, plugins))
+    metric = None if require_gain is None else parse_metric(require_gain, registry)
+    judged = gate_judgments(metric, data, cheap, human, strata, live)
+    data = judged.data
+    check_gain(metric, data, live, accept_unproven)
+    tables = tables_of(join)
+    gate: Gate | LiveGate | None = None
+    samples = None if data is None else parity_samples_of(data)
+    path = Path(model) if isinstance(model, Path | str) else None
+    ranker = load_model(path) if path is not None else model
+    assert not isinstance(ranker, Path | str)  # noqa: S101 - told to the type checker
+    called = the_name(cluster.engine, cluster.stores, name, path)
+    store = cluster.holding(called).store
+    wanted = ranker.record.get("featureset_hash")
+    trained_on = store.get_featureset(the_featureset(store, featureset, wanted))
+    where = the_index(cluster.engine, index)
+    if data is not None and (metric is None or live is not None):
+        _warn_of_judgments(cluster, data, trained_on, index, live)
+    budgeted = None
+    if live is not None and metric is not None:
+        budgeted = cluster.template(where, live.query)[0]
+        gate = LiveGate(
+            live.question(where, budgeted, [metric], trained_on),
+            over, live.queries, live.progress, tables, accept_unproven,
+        )  # fmt: skip
+    elif data is not None and metric is not None:
+        asked = [live_metric(metric, window)]
+
+        def ask(part: RankingDataset) -> LiveQuestion:
+            proof = LiveProof(part, window=window)
+            return proof.question(where, cluster.template(where, query)[0], asked, trained_on)
+
+        gate = Gate(
+            metric, data, ask, over, judged.human, judged.strata, progress, tables,
+            accept_unproven, () if query is not None else (_ALL_FIELDS,),
+        )  # fmt: skip
+    give_warnings(f"in training: {told}" for told in warnings_of(ranker.record))
+    uploaded = upload(
+        cluster.engine, store, ranker, trained_on, where, called, tolerance,
+        role=role, gate=gate, samples=samples, keep=keep, allow_slow=allow_slow,
+        max_drift=max_drift, probe_share=probe_share, budget=Budget(budget, budgeted),
+        client_scored=client_scored, tables=tables,
+    )  # fmt: skip
+    give_warnings(uploaded.cautions)
+    return uploaded
+
+
+def verify(
+    cluster: Cluster,
+    name: str | None = None,
+    *,
+    index: str | None = None,
+    tolerance: float = 1e-5,
+    feature_drift: float = 0.1,
+    probe_share: float = 0.5,
+    join: Any = None,
+) -> Verified:
+    """Prove an uploaded model again, from what the cluster remembers of it; `drift` is said.
+
+    What the model reads from outside the index is looked up in the tables of `join`; without
+    them it is as at the upload, of which is warned.
+    Raises Refused where less than `probe_share` of its documents or queries are in the index.
+    """
+    from owpc_ltr.engine.deployment.drift import verify
+
+    called = the_name(cluster.engine, cluster.stores, name)
+    store, model = cluster.holding(called).store, cluster.models.resolve(called)
+    tables = tables_of(join)
+    limits = {
+        "tolerance": tolerance, "feature_drift": feature_drift, "probe_share": probe_share
+    }  # fmt: skip
+    return verify(cluster.engine, store, model, index, tables=tables, **limits)
+
+
+def _warn_of_judgments(
+    cluster: Cluster,
+    data: RankingDataset,
+    featureset: FeatureSet,
+    index: str | None,
+    live: LiveProof | None,
+) -> None:
+    """Say what looks harmful in the judgments; the engine is asked where one is named."""
+    from owpc_ltr.errors import give_warnings
+    from owpc_ltr.evaluation.judgment_checks import judgment_findings
+    from owpc_ltr.features.text_scores import text_scores
+
+    doubts = judgment_findings(data, text_scores(featureset))
+    asks = index is not None and data.document_ids is not None and data.query_params is not None
+    if asks and live is None:
+        doubts += cluster.check_judgments(data, index=index)
+    give_warnings(doubts)
+
+
+def _counted(show: Progress, judged: int) -> Callable[[int], None]:
+    done = 0
+
+    def advance(documents: int) -> None:
+        nonlocal done
+        done += documents
+        show(f"{done:,} of {judged:,} judged documents", done / judged)
+
+    return advance
