@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 import owpc_ltr as ltr
-from owpc_ltr.data.letor import write_letor
-from owpc_ltr.data.letor.places import line_of_row
+from owpc_ltr.data.letor import line_of_row, write_letor
 from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.errors import BadInput, OwpcLtrWarning, UsageError
 from owpc_ltr.inspection.figures import DataFigures

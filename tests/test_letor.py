@@ -18,10 +18,9 @@ from sklearn.datasets import load_svmlight_file
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.invisible import why_unseen
 from owpc_ltr.data.letor import read_letor, write_letor
-from owpc_ltr.data.letor.decimals import (
+from owpc_ltr.data.letor.kernel import (
     BAD,
     READ,
-    TOO_LARGE,
     UNSURE,
     nearest_float32,
     powers_of_ten,
@@ -223,8 +222,15 @@ decimals = st.from_regex(
 @given(token=decimals)
 def test_every_decimal_becomes_the_nearest_float32(token: str) -> None:
     value, status = compiled(token)
-    expected = exactly_nearest(token)
-    assert np.isinf(expected) if status == TOO_LARGE else value == expected
+    assert status != BAD
+    assert value == exactly_nearest(token)
+
+
+@quick
+@given(digits=st.integers(1, 2**64), shift=st.integers(-60, 40))
+def test_python_rounds_the_rest_to_the_nearest_float32_too(digits: int, shift: int) -> None:
+    for token in (f"{digits}e{shift}", f"-{digits}e{shift}"):
+        assert nearest_float32(token) == exactly_nearest(token)
 
 
 @quick
@@ -246,7 +252,7 @@ def test_ties_go_to_even_and_a_hair_decides(bits: int) -> None:
     assert scaled.denominator == 1
     for hair in (-1, 0, 1):
         token = f"{scaled.numerator * 10 + hair}e-{digits + 1}"
-        assert compiled(token)[0] == exactly_nearest(token)
+        assert compiled(token)[0] == nearest_float32(token) == exactly_nearest(token)
     even = low if bits % 2 == 0 else high
     assert compiled(f"{scaled.numerator}e-{digits}")[0] == float(even)
 

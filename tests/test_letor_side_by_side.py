@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.letor import pieces, read_letor, side_by_side, write_letor
-from owpc_ltr.data.letor.pieces import last_query
+from owpc_ltr.data.letor import read_letor, reading, write_letor
 from owpc_ltr.data.letor.reader import Reader
+from owpc_ltr.data.letor.reading import last_query
 from owpc_ltr.errors import BadInput
 
 FAULTS = [
@@ -69,7 +69,7 @@ def test_threads_change_nothing(
     path.write_bytes(text[: -1 if cut else None].encode("latin-1"))
     alone = told(path, 1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(side_by_side, "PIECE", piece)
+        patch.setattr(reading, "PIECE", piece)
         together = told(path, threads)
     if isinstance(alone, str) or isinstance(together, str):
         assert together == alone
@@ -86,7 +86,7 @@ def test_a_query_longer_than_a_piece_is_read_all_the_same(
 ) -> None:
     path = tmp_path / "data.txt"
     path.write_text("".join(f"{row % 2} qid:{min(row // 2, 3)} 1:{row}\n" for row in range(400)))
-    monkeypatch.setattr(side_by_side, "PIECE", 200)
+    monkeypatch.setattr(reading, "PIECE", 200)
     assert read_letor(path, threads=3).fingerprint == read_letor(path, threads=1).fingerprint
 
 
@@ -102,7 +102,7 @@ def test_pieces_are_read_by_other_threads(
         take(whole, piece, size, share)
 
     monkeypatch.setattr(Reader, "take", noted)
-    monkeypatch.setattr(side_by_side, "PIECE", 300)
+    monkeypatch.setattr(reading, "PIECE", 300)
     path = tmp_path / "data.txt"
     path.write_text(text_of(rng))
     again = tmp_path / "again.txt"
@@ -122,15 +122,15 @@ def test_millions_of_blank_lines_are_passed_over_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     matched: list[bytes] = []
-    query = pieces._QUERY
+    query = reading._QUERY
 
     class Counted:
         def match(self, line: bytes) -> re.Match[bytes] | None:
             matched.append(line)
             return query.match(line)
 
-    monkeypatch.setattr(pieces, "_QUERY", Counted())
-    monkeypatch.setattr(side_by_side, "PIECE", 1 << 16)
+    monkeypatch.setattr(reading, "_QUERY", Counted())
+    monkeypatch.setattr(reading, "PIECE", 1 << 16)
     path = tmp_path / "blank.txt"
     path.write_bytes(b"0 qid:1 1:1\n" + b"\n" * (1 << 20) + b"1 qid:2 1:2\n")
     assert read_letor(path, threads=2).fingerprint == read_letor(path, threads=1).fingerprint

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from owpc_ltr import open_dataset, partition, read_dataset
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.joining import join_datasets
-from owpc_ltr.data.letor import read_letor, write_letor
-from owpc_ltr.data.letor.streaming import stream_letor
+from owpc_ltr.data.letor import read_letor, stream_letor, write_letor
 from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.data.parquet import writing as saving_module
 from owpc_ltr.data.partitioned.row_groups import stream_parquet

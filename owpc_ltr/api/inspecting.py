@@ -68,7 +68,7 @@ def _placed(finding: Finding) -> Finding:
     """The finding with its line, where its source is a text of one document a line."""
     from dataclasses import replace
 
-    from owpc_ltr.data.letor.places import line_of_row
+    from owpc_ltr.data.letor import line_of_row
 
     if finding.row is None or Path(finding.row[0]).is_dir():
         return finding

@@ -1,56 +1,51 @@
 """The compiled reader of LETOR lines: a block of whole lines → rows.
 
 The block's last byte is a line end, and no scan passes one: every loop over a token stops at a
-byte that the token cannot hold, so nothing needs to ask where the block ends.
+byte that the token cannot hold, so no loop checks for the end of the block.
 """
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
+from owpc_ltr.arrays import Vector
 from owpc_ltr.compiling import compiled
-from owpc_ltr.data.letor.codes import (
-    BAD_FEATURE,
-    BAD_LABEL,
-    BAD_VALUE,
-    COMMENT_BYTES,
-    CONTROL,
-    DONE,
-    EMPTY_QUERY,
-    FULL,
-    HASH_IN_QUERY,
-    ID_BYTES,
-    INDEX_FALLS,
-    INDEX_TWICE,
-    INDEX_ZERO,
-    LARGE_INDEX,
-    LARGE_LABEL,
-    LARGE_VALUE,
-    LARGEST_INDEX,
-    LINE,
-    LONG_QUERY,
-    LONGEST_QUERY,
-    NEGATIVE_LABEL,
-    NO_QUERY,
-    NOT_UTF8,
-    POSITION,
-    QUERIES,
-    QUERY_BYTES,
-    QUERY_LENGTH,
-    ROW,
-    ROW_OF_QUERY,
-    TOTAL_COMMENT_BYTES,
-    TOTAL_ID_BYTES,
-    UNSURE_TOKENS,
-    WIDER,
-    WIDTH,
-)
-from owpc_ltr.data.letor.decimals import BAD, READ, UNSURE, byte_at, read_decimal
-from owpc_ltr.data.letor.decimals import TOO_LARGE as OVERFLOW
 
+# What `state` holds, between calls and blocks.
+(
+    POSITION,  # where in the block reading goes on: after WRONG and WIDER, at the line's begin
+    ROW,
+    LINE,  # lines read so far, over all blocks
+    ROW_OF_QUERY,
+    QUERY_LENGTH,  # bytes of the current query id, which `query` holds
+    WIDTH,  # the largest feature index so far
+    ID_BYTES,  # used in this block's `ids`
+    COMMENT_BYTES,
+    QUERY_BYTES,
+    QUERIES,  # begun in this block
+    UNSURE_TOKENS,  # in this block
+    TOTAL_ID_BYTES,  # before this block
+    TOTAL_COMMENT_BYTES,
+    STATE_SIZE,
+) = range(14)
+
+DONE, FULL, WIDER, WRONG = 0, 1, 2, 3
+"""Why `read_lines` stopped: end of the block, no row left, no column left, a line is not LETOR."""
+
+READ, BAD, UNSURE = 0, 1, 2
+"""How reading a number went; `UNSURE` leaves the value to `nearest_float32`."""
+
+LARGEST_INDEX = 1_000_000
+LONGEST_QUERY = 4096
+
+_UNCERTAINTY = 2.0**-50
+_LARGEST_POWER = 300
+_DIGITS = 19
 _TAB, _NEWLINE, _RETURN, _BLANK, _HASH, _MINUS, _COLON, _EQUALS = 9, 10, 13, 32, 35, 45, 58, 61
+_PLUS, _POINT, _ZERO, _E = 43, 46, 48, 101
 
 
 @compiled
@@ -69,7 +64,7 @@ def read_lines(
     unsure: Any,
     powers: Any,
 ) -> Any:
-    """Read lines from `state[POSITION]` on; DONE, FULL, WIDER (both can go on), or an error.
+    """Read lines from `state[POSITION]` on; DONE, FULL, WIDER (both can go on), or WRONG.
 
     Rows go to `features`, `labels` and the two ends; `ids`, `comments` and `queries` take the
     bytes of this block's strings. `begun` has for each query that begins here its row, its line
@@ -78,11 +73,12 @@ def read_lines(
     stop = len(text)
     at = state[POSITION]
     while at < stop:
-        begin = at
         at = _skip_blanks(text, at)
-        byte = byte_at(text, at)
-        if (byte == _HASH) | (byte == _NEWLINE) or _ends_line(text, at):
-            while byte_at(text, at) != _NEWLINE:
+        byte = _byte(text, at)
+        if (byte == _HASH) | (byte == _NEWLINE) or (
+            byte == _RETURN and _byte(text, at + 1) == _NEWLINE
+        ):
+            while _byte(text, at) != _NEWLINE:
                 at += 1
             at += 1
             state[LINE] += 1
@@ -91,208 +87,206 @@ def read_lines(
         row, pending = state[ROW], state[UNSURE_TOKENS]
         if row == len(labels):
             return FULL
-        error, at, pending = _read_label(text, at, row, labels, unsure, pending, powers)
-        name, length, last, comment, comment_end, after = 0, 0, 0, 0, 0, 0
-        if not error:
-            name = _skip_blanks(text, at) + 4
-            error, at = _skip_query(text, name - 4)
-            length = at - name
-        if not error:
-            error, at, last, pending = _read_features(
-                text, at, row, features, unsure, pending, powers
-            )
-            at = begin if error == WIDER else at
-        if not error:
-            error, at, comment, comment_end, after = _skip_comment(text, name, at)
-        if error:
-            state[POSITION] = at
-            return error
+        label, end, status = read_decimal(text, at, powers)
+        if status == BAD or (byte == _MINUS and (label != 0 or status == UNSURE)):
+            return WRONG
+        if status == UNSURE:
+            unsure[pending, 0], unsure[pending, 1] = row, -1
+            unsure[pending, 2], unsure[pending, 3] = at, end
+            pending += 1
+        labels[row] = abs(label)
+        name, at = _find_query(text, end)
+        if name < 0:
+            return WRONG
+        length = at - name
+        at, last, pending = _read_features(text, at, row, features, unsure, pending, powers)
+        if at < 0:
+            return -at
+        comment, end, at = _find_comment(text, at)
+        if at < 0:
+            return WRONG
         # The line is good: only now is anything of it kept.
         same = length == state[QUERY_LENGTH]
         for offset in range(length if same else 0):
-            same &= byte_at(text, name + offset) == query[offset]
+            same &= _byte(text, name + offset) == query[offset]
         if not same:
-            _begin_query(text, name, length, state, query, queries, begun)
+            number = state[QUERIES]
+            _copy(text, name, name + length, query, np.int64(0))
+            used = _copy(text, name, name + length, queries, state[QUERY_BYTES])
+            begun[number, 0], begun[number, 1], begun[number, 2] = row, state[LINE] + 1, used
+            state[QUERIES], state[QUERY_BYTES] = number + 1, used
+            state[QUERY_LENGTH], state[ROW_OF_QUERY] = length, 0
         state[ROW_OF_QUERY] += 1
-        used = _copy(text, comment, comment_end, comments, state[COMMENT_BYTES])
+        used = _copy(text, comment, end, comments, state[COMMENT_BYTES])
         state[COMMENT_BYTES], comment_ends[row] = used, state[TOTAL_COMMENT_BYTES] + used
-        used = _keep_id(text, comment, comment_end, state, ids)
+        used = _keep_id(text, comment, end, state, ids)
         state[ID_BYTES], id_ends[row] = used, state[TOTAL_ID_BYTES] + used
         state[WIDTH] = max(state[WIDTH], last)
         state[UNSURE_TOKENS] = pending
         state[ROW] = row + 1
         state[LINE] += 1
-        at = state[POSITION] = after
+        state[POSITION] = at
     return DONE
 
 
 @compiled
-def _read_label(
-    text: Any, at: int, row: int, labels: Any, unsure: Any, pending: int, powers: Any
-) -> tuple[int, int, int]:
-    """The error (0: none), where the label ends (or the bad one begins), the unsure tokens."""
-    label, end, status = read_decimal(text, at, powers)
-    error = 0
-    if status == BAD or not _ends_token(byte_at(text, end)):
-        error = BAD_LABEL
-    elif status == OVERFLOW:
-        error = LARGE_LABEL
-    elif byte_at(text, at) == _MINUS and (label != 0 or status == UNSURE):
-        error = NEGATIVE_LABEL
-    if error:
-        return error, at, pending
-    if status == UNSURE:
-        unsure[pending, 0], unsure[pending, 1] = row, -1
-        unsure[pending, 2], unsure[pending, 3] = at, end
-        pending += 1
-    labels[row] = abs(label)
-    return 0, end, pending
+def _find_query(text: Any, at: int) -> tuple[int, int]:
+    """Where the id of the `qid:` token behind `at` begins (-1: there is none) and ends."""
+    at = _skip_blanks(text, at)
+    # `and` stops at the first byte that differs, so before passing a line end.
+    if not (
+        _byte(text, at) == 113
+        and _byte(text, at + 1) == 105
+        and _byte(text, at + 2) == 100
+        and _byte(text, at + 3) == _COLON
+    ):
+        return -1, at
+    begin = at + 4
+    at = begin
+    while _byte(text, at) > _BLANK and _byte(text, at) != _HASH:
+        at += 1
+    # Where every string begins with a character, all are UTF-8 when their join is.
+    cut = _byte(text, begin) & 0xC0 == 0x80
+    if cut or not 0 < at - begin <= LONGEST_QUERY or _byte(text, at) == _HASH:
+        return -1, at
+    return begin, at
+
+
+@compiled
+def _find_comment(text: Any, at: int) -> tuple[int, int, int]:
+    """Where the comment at `at` begins and ends, and the next line (-1: it is no comment)."""
+    begin = at
+    if _byte(text, at) == _HASH:
+        begin += 1
+        at = begin
+        while _byte(text, at) >= _BLANK or _byte(text, at) == _TAB:
+            at += 1
+    end = at
+    if _byte(text, at) == _RETURN:
+        at += 1
+    if _byte(text, at) != _NEWLINE or _byte(text, begin) & 0xC0 == 0x80:
+        return begin, end, -1
+    return begin, end, at + 1
 
 
 @compiled
 def _read_features(
     text: Any, at: int, row: int, features: Any, unsure: Any, pending: int, powers: Any
-) -> tuple[int, int, int, int]:
-    """The error, where the features end (or the bad one begins), the last one, the unsure."""
+) -> tuple[int, int, int]:
+    """Where the features end (or -WRONG, -WIDER), the last one, how many tokens are unsure."""
     width = features.shape[1]
-    last, error = 0, 0
+    last = 0
     while True:
-        before = at
         at = _skip_blanks(text, at)
-        byte = byte_at(text, at)
+        byte = _byte(text, at)
         if (byte == _NEWLINE) | (byte == _HASH) | (byte == _RETURN):
             break
         token = at
         index: Any = 0
-        digit = np.uint8(byte - 48)
+        digit = np.uint8(byte - _ZERO)
         while digit < 10:
             index = min(index * 10 + np.int64(digit), LARGEST_INDEX + 1)
             at += 1
-            digit = np.uint8(byte_at(text, at) - 48)
-        if (token == before) | (token == at) | (byte_at(text, at) != _COLON):
-            error = BAD_FEATURE
-        elif index <= last:
-            error = INDEX_TWICE if index == last else INDEX_FALLS
-            error = error if index else INDEX_ZERO
-        elif index > LARGEST_INDEX:
-            error = LARGE_INDEX
-        elif index > width:
-            error = WIDER
-        if error:
-            return error, token, last, pending
+            digit = np.uint8(_byte(text, at) - _ZERO)
+        if token == at or _byte(text, at) != _COLON:
+            return -WRONG, 0, 0
+        if index <= last or index > LARGEST_INDEX:
+            return -WRONG, 0, 0
+        if index > width:
+            return -WIDER, 0, 0
         for column in range(last, index - 1):
             features[row, column] = 0
         last = index
         begin = at + 1
         value, at, status = read_decimal(text, begin, powers)
-        if status != READ or not _ends_token(byte_at(text, at)):
-            if _is_null(text, begin):
-                value, at = np.nan, begin + 4
-            elif status == BAD or not _ends_token(byte_at(text, at)):
-                return BAD_VALUE, token, last, pending
-            elif status == OVERFLOW:
-                return LARGE_VALUE, token, last, pending
-            else:
-                unsure[pending, 0], unsure[pending, 1] = row, index - 1
-                unsure[pending, 2], unsure[pending, 3] = begin, at
-                pending += 1
+        if status == BAD:
+            if not _is_null(text, begin):
+                return -WRONG, 0, 0
+            value, at = np.nan, begin + 4
+        elif status == UNSURE:
+            unsure[pending, 0], unsure[pending, 1] = row, index - 1
+            unsure[pending, 2], unsure[pending, 3] = begin, at
+            pending += 1
         features[row, index - 1] = value
     for column in range(last, width):
         features[row, column] = 0
-    return 0, at, last, pending
+    return at, last, pending
 
 
 @compiled
-def _skip_comment(text: Any, name: int, at: int) -> tuple[int, int, int, int, int]:
-    """The error, the bad byte, where the comment begins and ends, and the next line."""
+def read_decimal(text: Any, at: int, powers: Any) -> tuple[float, int, int]:
+    """The number at `text[at]`: its float32 value (as float64), where it ends, how it went.
+
+    Signs, a point and an exponent are read; nothing else is (no inf, hex, underscores, blanks).
+    The token must end with the number.
+
+    Up to 19 digits are an integer that a float64 power of ten scales: three roundings, so the
+    float64 is within 2⁻⁵⁰ of the truth. If everything that near rounds to one float32, that is
+    the answer. One token in about 10⁷, those of more digits, and far exponents are UNSURE.
+    """
+    negative = _byte(text, at) == _MINUS
+    if negative or _byte(text, at) == _PLUS:
+        at += 1
     begin = at
-    if byte_at(text, at) == _HASH:
-        begin += 1
-        at = begin
-        while byte_at(text, at) >= _BLANK or byte_at(text, at) == _TAB:
-            at += 1
-    end = at
-    if byte_at(text, at) == _RETURN:
+    mantissa, at = _read_digits(text, at, np.uint64(0))
+    digits, exponent = at - begin, 0
+    if _byte(text, at) == _POINT:
+        point = at + 1
+        mantissa, at = _read_digits(text, point, mantissa)
+        exponent = point - at
+        digits -= exponent
+    status = READ if digits > 0 else BAD
+    if _byte(text, at) | 32 == _E and status == READ:
+        falls = _byte(text, at + 1) == _MINUS
+        at += 2 if falls or _byte(text, at + 1) == _PLUS else 1
+        shift, after = _read_digits(text, at, np.uint64(0))
+        # Ten digits hold any exponent of sense, and cannot overflow.
+        far: Any = np.int64(shift) if after - at <= 10 else 10**10
+        exponent += -far if falls else far
+        if after == at:
+            status = BAD
+        at = after
+    if not _ends_token(_byte(text, at)):
+        status = BAD
+    if digits > _DIGITS:
+        # Zeros before the first other digit, and the point, do not count.
+        while _byte(text, begin) == _ZERO or _byte(text, begin) == _POINT:
+            begin, digits = begin + 1, digits - 1
+        if digits >= _DIGITS and status == READ:
+            status = UNSURE
+    value = np.float64(mantissa)
+    if status == READ:
+        if abs(exponent) <= _LARGEST_POWER:
+            value *= powers[_LARGEST_POWER + exponent]
+            nearest = np.float32(value * (1 - _UNCERTAINTY))
+            if nearest != np.float32(value * (1 + _UNCERTAINTY)) or np.isinf(nearest):
+                status = UNSURE
+            value = np.float64(nearest)
+        elif mantissa > 0:
+            status = UNSURE
+    return -value if negative else value, at, status
+
+
+@compiled
+def _read_digits(text: Any, at: int, number: Any) -> tuple[Any, int]:
+    """What a number becomes by the digits that follow it, and where they end."""
+    digit = np.uint8(_byte(text, at) - _ZERO)
+    while digit < 10:
+        number = number * np.uint64(10) + np.uint64(digit)
         at += 1
-    if byte_at(text, at) != _NEWLINE:
-        return CONTROL, end, begin, end, at
-    # Where every string begins with a character, all are UTF-8 when their join is.
-    if byte_at(text, name) & 0xC0 == 0x80:
-        return NOT_UTF8, name, begin, end, at
-    if byte_at(text, begin) & 0xC0 == 0x80:
-        return NOT_UTF8, begin, begin, end, at
-    return 0, end, begin, end, at + 1
-
-
-@compiled
-def _skip_blanks(text: Any, at: int) -> int:
-    while byte_at(text, at) == _BLANK or byte_at(text, at) == _TAB:
-        at += 1
-    return at
-
-
-@compiled
-def _ends_token(byte: int) -> Any:
-    return (
-        (byte == _BLANK) | (byte == _TAB) | (byte == _NEWLINE) | (byte == _RETURN) | (byte == _HASH)
-    )
-
-
-@compiled
-def _ends_line(text: Any, at: int) -> Any:
-    return byte_at(text, at) == _RETURN and byte_at(text, at + 1) == _NEWLINE
-
-
-@compiled
-def _skip_query(text: Any, at: int) -> tuple[int, int]:
-    """The error (0: none) of the `qid:` token at `at`, and where it ends, or the bad byte."""
-    # `and` stops at the first byte that differs, so before passing a line end.
-    if not (
-        byte_at(text, at) == 113
-        and byte_at(text, at + 1) == 105
-        and byte_at(text, at + 2) == 100
-        and byte_at(text, at + 3) == _COLON
-    ):
-        return NO_QUERY, at
-    token, begin = at, at + 4
-    at = begin
-    while byte_at(text, at) > _BLANK and byte_at(text, at) != _HASH:
-        at += 1
-    if byte_at(text, at) == _HASH:
-        return HASH_IN_QUERY, token
-    if not _ends_token(byte_at(text, at)):
-        return CONTROL, at
-    if at == begin:
-        return EMPTY_QUERY, token
-    if at - begin > LONGEST_QUERY:
-        return LONG_QUERY, token
-    return 0, at
+        digit = np.uint8(_byte(text, at) - _ZERO)
+    return number, at
 
 
 @compiled
 def _is_null(text: Any, at: int) -> Any:
     return (
-        byte_at(text, at) == 78
-        and byte_at(text, at + 1) == 85
-        and byte_at(text, at + 2) == 76
-        and byte_at(text, at + 3) == 76
-        and _ends_token(byte_at(text, at + 4))
+        _byte(text, at) == 78
+        and _byte(text, at + 1) == 85
+        and _byte(text, at + 2) == 76
+        and _byte(text, at + 3) == 76
+        and _ends_token(_byte(text, at + 4))
     )
-
-
-@compiled
-def _begin_query(
-    text: Any, name: int, length: int, state: Any, query: Any, queries: Any, begun: Any
-) -> None:
-    """Make `text[name : name + length]` the current query, which begins with this line."""
-    _copy(text, name, name + length, query, 0)
-    used = _copy(text, name, name + length, queries, state[QUERY_BYTES])
-    number = state[QUERIES]
-    begun[number, 0] = state[ROW]
-    begun[number, 1] = state[LINE] + 1
-    begun[number, 2] = used
-    state[QUERIES], state[QUERY_BYTES] = number + 1, used
-    state[QUERY_LENGTH], state[ROW_OF_QUERY] = length, 0
 
 
 @compiled
@@ -304,14 +298,14 @@ def _keep_id(text: Any, begin: int, end: int, state: Any, ids: Any) -> Any:
     used = state[ID_BYTES]
     begin, stop = _word(text, begin, end)
     if stop - begin >= 5 and (
-        byte_at(text, begin) == 100
-        and byte_at(text, begin + 1) == 111
-        and byte_at(text, begin + 2) == 99
-        and byte_at(text, begin + 3) == 105
-        and byte_at(text, begin + 4) == 100
+        _byte(text, begin) == 100
+        and _byte(text, begin + 1) == 111
+        and _byte(text, begin + 2) == 99
+        and _byte(text, begin + 3) == 105
+        and _byte(text, begin + 4) == 100
     ):
         after, _ = _word(text, begin + 5, end)
-        if after < end and byte_at(text, after) == _EQUALS:
+        if after < end and _byte(text, after) == _EQUALS:
             begin, stop = _word(text, after + 1, end)
     if begin < stop:
         return _copy(text, begin, stop, ids, used)
@@ -320,7 +314,7 @@ def _keep_id(text: Any, begin: int, end: int, state: Any, ids: Any) -> Any:
     while power * 10 <= number:
         power *= 10
     while power > 0:
-        ids[used] = 48 + number // power % 10
+        ids[used] = _ZERO + number // power % 10
         used += 1
         power //= 10
     return used
@@ -328,12 +322,28 @@ def _keep_id(text: Any, begin: int, end: int, state: Any, ids: Any) -> Any:
 
 @compiled
 def _word(text: Any, at: int, end: int) -> tuple[int, int]:
-    while at < end and (byte_at(text, at) == _BLANK or byte_at(text, at) == _TAB):
+    while at < end and (_byte(text, at) == _BLANK or _byte(text, at) == _TAB):
         at += 1
     begin = at
-    while at < end and byte_at(text, at) != _BLANK and byte_at(text, at) != _TAB:
+    while at < end and _byte(text, at) != _BLANK and _byte(text, at) != _TAB:
         at += 1
     return begin, at
+
+
+@compiled
+def _skip_blanks(text: Any, at: int) -> int:
+    byte = _byte(text, at)
+    while (byte == _BLANK) | (byte == _TAB):
+        at += 1
+        byte = _byte(text, at)
+    return at
+
+
+@compiled
+def _ends_token(byte: int) -> Any:
+    return byte == _BLANK or (
+        (byte == _NEWLINE) | (byte == _TAB) | (byte == _RETURN) | (byte == _HASH)
+    )
 
 
 @compiled
@@ -342,3 +352,33 @@ def _copy(text: Any, begin: int, end: int, target: Any, used: int) -> int:
     for offset in range(end - begin):
         target[used + offset] = text[begin + offset]
     return used + end - begin
+
+
+@compiled
+def _byte(text: Any, at: int) -> Any:
+    """The byte at `at`, which is not negative: an unsigned index is never counted from the end."""
+    return text[np.uint64(at)]
+
+
+def powers_of_ten() -> Vector:
+    """10⁻³⁰⁰ … 10³⁰⁰, each the nearest float64."""
+    exponents = range(-_LARGEST_POWER, _LARGEST_POWER + 1)
+    return np.array([float(f"1e{exponent}") for exponent in exponents])
+
+
+def nearest_float32(token: str) -> float:
+    """The float32 nearest to a decimal token, ties to even; infinite beyond the largest.
+
+    >>> nearest_float32("0.1"), nearest_float32("1e39"), nearest_float32("1e-50")
+    (0.10000000149011612, inf, 0.0)
+    """
+    value = np.float64(token)
+    if value == 0 or np.isinf(value):
+        return float(value)
+    # Rounded to odd, a float64 can be rounded again: it lies amid two float32 only if the decimal
+    # does (Boldo and Melquiond 2008).
+    exact = Decimal(token)
+    if exact != Decimal(float(value)) and not value.view(np.int64) & 1:
+        value = np.nextafter(value, np.inf if exact > Decimal(float(value)) else -np.inf)
+    with np.errstate(over="ignore", under="ignore"):
+        return float(np.float32(value))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Labels, Matrix
 from owpc_ltr.compiling import compiled
-from owpc_ltr.data.letor.codes import LARGEST_INDEX
+from owpc_ltr.data.letor.kernel import LARGEST_INDEX
 from owpc_ltr.errors import BadInput
 
 _FIRST_ROWS = 1024

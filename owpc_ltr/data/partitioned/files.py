@@ -19,6 +19,6 @@ def stream_dataset(
         from owpc_ltr.data.partitioned.row_groups import stream_parquet
 
         return stream_parquet(path)
-    from owpc_ltr.data.letor.streaming import stream_letor
+    from owpc_ltr.data.letor import stream_letor
 
     return stream_letor(path, n_features=n_features, max_features=max_features)
