@@ -95,8 +95,7 @@ def _minimise(
 
 def _read_text(data: RankingDataset, folder: Path) -> None:
     """Text whose rows become wider, and more than were expected."""
-    from owpc_ltr.data.letor import read_letor
-    from owpc_ltr.data.letor import write_letor
+    from owpc_ltr.data.letor import read_letor, write_letor
 
     path = folder / "data.txt"
     write_letor(data, path)
