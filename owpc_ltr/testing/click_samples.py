@@ -6,40 +6,66 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-from owpc_ltr_clicks import simulation as simulate
-from owpc_ltr_clicks.counting import count_events
-from owpc_ltr_clicks.options import EventOptions
-from owpc_ltr_clicks.reading import table_events
+from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import ClickCounts, ClickLists
 
 _QUERIES, _DOCUMENTS, _SHOWN = 60, 10, 6
+_LISTS = 8
+"""Different orders in which a query's documents are shown."""
+_GRADES = (0.5, 0.2, 0.15, 0.1, 0.05)
+"""The shares of the grades 0 to 4, by whose gain 2^grade − 1 documents attract clicks."""
 
 
 @dataclass(frozen=True, eq=False)
 class ClickSample:
-    """Events, their counts, and how attractive each pair of these really is."""
+    """Counts of simulated clicks, and the true attractiveness of each of their pairs."""
 
-    events: pa.Table
     counts: ClickCounts
     truth: Vector
 
 
 def sample_clicks(sessions: int, seed: int = 0) -> ClickSample:
-    """What users do who look by position, in front of lists in random orders."""
-    users = simulate.Users(steepness=0.5)
-    world = simulate.example_world(_QUERIES, _DOCUMENTS, users, seed)
-    events = simulate.clicks(world, users, (0.0,) * 8, sessions, shown=_SHOWN, seed=seed)
-    counts = count(events)
-    row = {name: number for number, name in enumerate(world.documents)}
-    rows = np.array([row[name] for name in counts.documents.to_pylist()])
-    return ClickSample(events, counts, world.attraction[rows[counts.pair_document]])
+    """Clicks of users who examine rank r with probability r^−½, on lists in random orders."""
+    rng = np.random.default_rng(seed)
+    gains = np.exp2(rng.choice(len(_GRADES), (_QUERIES, _DOCUMENTS), p=_GRADES)) - 1
+    attraction = 0.05 + 0.75 * gains / (2 ** (len(_GRADES) - 1) - 1)
+    orders = rng.permuted(np.tile(np.arange(_DOCUMENTS), (_LISTS, _QUERIES, 1)), axis=2)
+    query = rng.integers(0, _QUERIES, sessions)
+    shown = orders[rng.integers(0, _LISTS, sessions), query, :_SHOWN]
+    examined = rng.random(shown.shape) < np.arange(1.0, _SHOWN + 1) ** -0.5
+    clicked = examined & (rng.random(shown.shape) < attraction[query[:, None], shown])
+    counts = _counts(query, shown, clicked)
+    return ClickSample(counts, attraction[counts.pair_query, counts.pair_document % _DOCUMENTS])
 
 
-def count(events: pa.Table) -> ClickCounts:
-    """The counts of events, however few people asked a query."""
-    return count_events(table_events(events, {}), EventOptions(min_people=1)).counts
+def _counts(
+    query: NDArray[np.int64], shown: NDArray[np.int64], clicked: NDArray[np.bool_]
+) -> ClickCounts:
+    """The counts of lists, a row each: its query, the documents by rank, which were clicked."""
+    place = np.arange(_SHOWN)
+    last = np.where(clicked, place, -1).max(axis=1, keepdims=True)
+    document = query[:, None] * _DOCUMENTS + shown
+    cells, row = np.unique(document * _SHOWN + place, return_inverse=True)
+    columns = {
+        "shown": np.ones_like(clicked),
+        "clicked": clicked,
+        "reached": (place <= last) | (last < 0),
+        "last": clicked & (place == last),
+    }
+    summed = {
+        name: np.bincount(row.ravel(), values.ravel(), len(cells)).astype(np.int64)
+        for name, values in columns.items()
+    }
+    pairs, pair = np.unique(cells // _SHOWN, return_inverse=True)
+    return ClickCounts(
+        queries=pa.array([f"query {number:02d}" for number in range(_QUERIES)]),
+        documents=pa.array([f"d{number:03d}" for number in range(_QUERIES * _DOCUMENTS)]),
+        people=np.bincount(query, minlength=_QUERIES), pair_query=pairs // _DOCUMENTS,
+        pair_document=pairs, pair=pair, rank=cells % _SHOWN + 1,
+        value=summed["clicked"].astype(np.float64), **summed,
+    )  # fmt: skip
 
 
 def click_patterns(size: int) -> ClickLists:

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import ClickCounts
 from owpc_ltr.data.splits import hashes_of
+from owpc_ltr.host.click_fits import checked_fit
 from owpc_ltr.protocols import ClickModel
-from owpc_ltr_clicks.models import checked_fit
 
 GROUPS = 10
 _CLICKS = 100

@@ -15,12 +15,10 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.click_counts import ClickCounts, ClickLists
-from owpc_ltr.errors import PluginError, UsageError
+from owpc_ltr.errors import UsageError
+from owpc_ltr.host.click_fits import PROBABILITY_FLOOR, checked_fit, list_log_likelihoods
 from owpc_ltr.protocols import ClickFit, ClickModel
 from owpc_ltr_clicks.counting import Behaviour
-
-_SURE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +83,7 @@ def choose_model(behaviour: Behaviour, models: Mapping[str, ClickModel]) -> Chos
 def held_out(name: str, model: ClickModel, behaviour: Behaviour) -> HeldOut:
     """How a model that is fitted to `behaviour.rest` predicts `behaviour.held_out`."""
     fit, counts = checked_fit(model, behaviour.rest), behaviour.held_out
-    chance = np.clip(fit.click_probability(counts), _SURE, 1 - _SURE)
+    chance = np.clip(fit.click_probability(counts), PROBABILITY_FLOOR, 1 - PROBABILITY_FLOOR)
     missed = counts.shown - counts.clicked
     told = counts.clicked * np.log(chance) + missed * np.log1p(-chance)
     shown = counts.by_rank(counts.shown)
@@ -99,57 +97,3 @@ def held_out(name: str, model: ClickModel, behaviour: Behaviour) -> HeldOut:
         name, of_lists, lists.n_lists, mean_of_all, float(np.exp(-mean_of_all)), np.exp(-mean),
         int(shown.sum()), fit.examination, fit.identified,
     )  # fmt: skip
-
-
-def list_log_likelihoods(model: ClickModel, fit: ClickFit, lists: ClickLists) -> Vector:
-    """The log-likelihood of what was clicked and what was not, one for each list.
-
-    Raises PluginError where a model gives what is no probability.
-    """
-    try:
-        chance = np.asarray(fit.conditional_click_probability(lists), np.float64)
-    except Exception as error:
-        raise PluginError(
-            f"click model '{model.name}' failed: {type(error).__name__}: {error}"
-        ) from error
-    if chance.shape != lists.pair.shape or not ((chance >= 0) & (chance <= 1)).all():
-        raise PluginError(
-            f"click model '{model.name}' gave a conditional click probability that is no "
-            "probability of each result"
-        )
-    chance = np.clip(chance, _SURE, 1 - _SURE)
-    each = np.where(lists.clicked, np.log(chance), np.log1p(-chance))
-    found: Vector = np.bincount(lists.list, each, lists.n_lists).astype(np.float64)
-    return found
-
-
-def checked_fit(model: ClickModel, counts: ClickCounts) -> ClickFit:
-    """What a model found. Raises PluginError where it is no fit of these pairs and ranks."""
-    try:
-        fit = model.fit(counts)
-        known = isinstance(fit, ClickFit)
-        fault = _fault(fit, counts) if known else f"gave no ClickFit, but a {type(fit).__name__}"
-    except Exception as error:
-        raise PluginError(
-            f"click model '{model.name}' failed: {type(error).__name__}: {error}"
-        ) from error
-    if fault:
-        raise PluginError(f"click model '{model.name}' {fault}")
-    return fit
-
-
-def _fault(fit: ClickFit, counts: ClickCounts) -> str:
-    for name, size in (("attractiveness", counts.n_pairs), ("trials", counts.n_pairs)):
-        if np.shape(getattr(fit, name)) != (size,):
-            return f"gave {name} of shape {np.shape(getattr(fit, name))} for {size} pairs"
-    found = fit.attractiveness
-    if not (np.isfinite(found).all() and (found >= 0).all() and (found <= 1).all()):
-        return "gave an attractiveness that is no probability"
-    if not (np.isfinite(fit.trials).all() and (fit.trials >= 0).all()):
-        return "gave trials that are no counts"
-    looked = np.asarray(fit.examination)
-    if looked.ndim != 1 or not len(looked) or not ((looked >= 0) & (looked <= 1)).all():
-        return "gave an examination that is no probability of each rank"
-    if not (len(fit.prior) == 2 and min(fit.prior) > 0 and np.isfinite(fit.prior).all()):
-        return f"gave the prior {fit.prior}, whose two numbers must be above 0"
-    return ""

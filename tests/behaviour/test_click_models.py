@@ -13,7 +13,7 @@ from owpc_ltr_clicks import counting, pbm
 from owpc_ltr_clicks import simulation as simulate
 from owpc_ltr_clicks.coec import ClicksOverExpected
 from owpc_ltr_clicks.dctr import DocumentClickThrough
-from owpc_ltr_clicks.models import choose_model, held_out, list_log_likelihoods
+from owpc_ltr_clicks.models import choose_model, held_out
 from owpc_ltr_clicks.pbm import PositionBased
 from owpc_ltr_clicks.priors import beta_prior, posterior_mean
 from owpc_ltr_clicks.sdbn import CascadeFit, SimplifiedDBN
@@ -21,6 +21,7 @@ from owpc_ltr_clicks.sdbn import CascadeFit, SimplifiedDBN
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import ClickCounts, ClickLists, ranks_vary
 from owpc_ltr.errors import PluginError, UsageError
+from owpc_ltr.host.click_fits import list_log_likelihoods
 from owpc_ltr.protocols import ClickFit
 from owpc_ltr.testing.click_samples import click_patterns
 from tests.behaviour.logs import counted, event, simulated

@@ -1,0 +1,71 @@
+"""Calls of a click model, whose answers are checked before anything relies on them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from owpc_ltr.arrays import Vector
+from owpc_ltr.data.click_counts import ClickCounts, ClickLists
+from owpc_ltr.errors import PluginError
+from owpc_ltr.protocols import ClickFit, ClickModel
+
+PROBABILITY_FLOOR = 1e-6
+"""Predicted probabilities are clipped to this, so that no single click has an infinite loss."""
+
+
+def checked_fit(model: ClickModel, counts: ClickCounts) -> ClickFit:
+    """The model fitted to `counts`. Raises PluginError where it is no fit of these counts."""
+    try:
+        fit = model.fit(counts)
+        known = isinstance(fit, ClickFit)
+        fault = _fault(fit, counts) if known else f"gave no ClickFit, but a {type(fit).__name__}"
+    except Exception as error:
+        raise PluginError(
+            f"click model '{model.name}' failed: {type(error).__name__}: {error}"
+        ) from error
+    if fault:
+        raise PluginError(f"click model '{model.name}' {fault}")
+    return fit
+
+
+def list_log_likelihoods(model: ClickModel, fit: ClickFit, lists: ClickLists) -> Vector:
+    """The log-likelihood of the clicks of each list, shape (n_lists,).
+
+    Raises PluginError where the model's answer is no probability.
+    """
+    try:
+        chance = np.asarray(fit.conditional_click_probability(lists), np.float64)
+    except Exception as error:
+        raise PluginError(
+            f"click model '{model.name}' failed: {type(error).__name__}: {error}"
+        ) from error
+    if chance.shape != lists.pair.shape or not ((chance >= 0) & (chance <= 1)).all():
+        raise PluginError(
+            f"click model '{model.name}' gave a conditional click probability that is no "
+            "probability of each result"
+        )
+    chance = np.clip(chance, PROBABILITY_FLOOR, 1 - PROBABILITY_FLOOR)
+    each = np.where(lists.clicked, np.log(chance), np.log1p(-chance))
+    found: Vector = np.bincount(lists.list, each, lists.n_lists).astype(np.float64)
+    return found
+
+
+def _fault(fit: ClickFit, counts: ClickCounts) -> str:
+    for name in ("attractiveness", "trials"):
+        if np.shape(getattr(fit, name)) != (counts.n_pairs,):
+            return f"gave {name} of shape {np.shape(getattr(fit, name))} for {counts.n_pairs} pairs"
+    found = fit.attractiveness
+    if not (np.isfinite(found).all() and (found >= 0).all() and (found <= 1).all()):
+        return "gave an attractiveness that is no probability"
+    if not (np.isfinite(fit.trials).all() and (fit.trials >= 0).all()):
+        return "gave trials that are no counts"
+    examination = np.asarray(fit.examination)
+    if (
+        examination.ndim != 1
+        or not len(examination)
+        or not ((examination >= 0) & (examination <= 1)).all()
+    ):
+        return "gave an examination that is no probability of each rank"
+    if not (len(fit.prior) == 2 and min(fit.prior) > 0 and np.isfinite(fit.prior).all()):
+        return f"gave the prior {fit.prior}, whose two numbers must be above 0"
+    return ""
