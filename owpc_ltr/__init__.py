@@ -18,11 +18,9 @@ if TYPE_CHECKING:
     from owpc_ltr.api.estimators import OwpcRanker, Ranker
     from owpc_ltr.api.evaluation import Evaluation, evaluate
     from owpc_ltr.api.explaining import explain
-    from owpc_ltr.api.inspecting import inspect
     from owpc_ltr.api.judging_next import judge_next
     from owpc_ltr.api.judgments import read_judgments, write_judgments
     from owpc_ltr.api.models import (
-        average,
         export_model,
         import_model,
         load_model,
@@ -41,6 +39,8 @@ if TYPE_CHECKING:
     from owpc_ltr.errors import OwpcLtrError, OwpcLtrWarning
     from owpc_ltr.evaluation.comparing.result import RankerComparison
     from owpc_ltr.host.hookspecs import hookimpl
+    from owpc_ltr.inspection.inspect import inspect
+    from owpc_ltr.models.average import average
 
 __all__ = [
     "Cluster",
@@ -103,7 +103,7 @@ _HOMES = {
     "Ranker": "owpc_ltr.api.estimators",
     "RankerComparison": "owpc_ltr.evaluation.comparing.result",
     "RankingDataset": "owpc_ltr.data.dataset",
-    "average": "owpc_ltr.api.models",
+    "average": "owpc_ltr.models.average",
     "compare": "owpc_ltr.api.comparing",
     "connect": "owpc_ltr.engine.cluster",
     "evaluate": "owpc_ltr.api.evaluation",
@@ -113,7 +113,7 @@ _HOMES = {
     "from_frame": "owpc_ltr.api.datasets",
     "hookimpl": "owpc_ltr.host.hookspecs",
     "import_model": "owpc_ltr.api.models",
-    "inspect": "owpc_ltr.api.inspecting",
+    "inspect": "owpc_ltr.inspection.inspect",
     "judge_clicks": "owpc_ltr_clicks.judge_clicks",
     "judge_next": "owpc_ltr.api.judging_next",
     "load_model": "owpc_ltr.api.models",
@@ -145,13 +145,28 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name, so that what nobody asks for costs nothing."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'owpc_ltr' has no attribute '{name}'")
     from importlib import import_module
 
-    value = getattr(import_module(_HOMES[name]), name)
+    if name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
+    else:
+        value = _of_a_plugin(name)
+        if value is None:
+            raise AttributeError(f"module 'owpc_ltr' has no attribute '{name}'")
     globals()[name] = value
     return value
+
+
+def _of_a_plugin(name: str) -> Any:
+    """The function of a plugin's command, or None."""
+    from importlib.util import find_spec
+
+    # `from owpc_ltr import data` asks here first, before it imports the module.
+    if name.startswith("_") or find_spec(f"owpc_ltr.{name}") is not None:
+        return None
+    from owpc_ltr.host.commands import public_function
+
+    return public_function(name)
 
 
 def __dir__() -> list[str]:

@@ -5,13 +5,20 @@ Anything else that is raised is a bug of ours and keeps its traceback.
 
 import warnings
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 
 class OwpcLtrError(Exception):
     """A fault that the user can mend: what was asked, why not, what to do."""
 
     exit_code: ClassVar[int] = 5
+    result: Any = None
+    """What was found all the same: the command line prints it before the error."""
+
+    def with_result(self, result: object) -> Self:
+        """The error, with what was found all the same."""
+        self.result = result
+        return self
 
 
 class UsageError(OwpcLtrError):

@@ -40,7 +40,7 @@ def centred(scores: Vector) -> Vector:
 
 
 def test_the_mean_of_linear_models_is_linear_and_ranks_as_the_mean_of_their_scores() -> None:
-    mean = average([ONE, TWO], [1, 3])
+    mean = average([ONE, TWO], weights=[1, 3])
     assert isinstance(mean, LinearModel)
     expected = 0.25 * ONE.score(X) + 0.75 * TWO.score(X)
     assert centred(mean.score(X)) == pytest.approx(centred(expected), abs=1e-6)
@@ -69,9 +69,9 @@ def test_what_cannot_be_averaged_is_refused() -> None:
     with pytest.raises(BadInput, match="different features"):
         average([ONE, LinearModel(("a", "c"), np.ones(2))])
     with pytest.raises(BadInput, match="as many weights"):
-        average([ONE, TWO], [1.0])
+        average([ONE, TWO], weights=[1.0])
     with pytest.raises(BadInput, match="not negative"):
-        average([ONE, TWO], [1.0, -1.0])
+        average([ONE, TWO], weights=[1.0, -1.0])
     with pytest.raises(BadInput, match="no model"):
         average([])
 

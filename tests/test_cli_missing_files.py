@@ -18,8 +18,10 @@ from owpc_ltr_papers.folders import find_collections
 from typer.models import ArgumentInfo, ParameterInfo
 
 from owpc_ltr.api.judgments import read_judgments
+from owpc_ltr.cli.app import COMMANDS as TABLE
 from owpc_ltr.cli.app import app
 from owpc_ltr.cli.files import Reads
+from owpc_ltr.cli.generator import callback_of
 from owpc_ltr.data.joined_tables.reading import read_joined_tables
 from owpc_ltr.data.parquet import read_dataset
 from owpc_ltr.errors import BadInput, OwpcLtrError
@@ -104,7 +106,9 @@ def of_all(hint: Any) -> set[Any]:
     return {part for each in get_args(hint) for part in (each, *of_all(each))}
 
 
-COMMANDS = dict(commands(app))
+COMMANDS = dict(commands(app)) | {
+    tuple(command.name.split()): callback_of(command) for command in TABLE if command.function
+}
 
 
 def options(path: tuple[str, ...]) -> dict[str, Any]:

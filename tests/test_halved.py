@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from owpc_ltr_losses.owpc import OWPC
 
 import owpc_ltr as ltr
-from owpc_ltr.api.partitions import room_from
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.data.options import room_from
 from owpc_ltr.data.partitioned.dataset import open_partitioned
 from owpc_ltr.data.partitioned.halved import HalvedPart
 from owpc_ltr.data.partitioned.kept import MEMORY, Room

@@ -24,6 +24,7 @@ from owpc_ltr.host.registry import PACKAGES, Plugin, Registry, load
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "docs" / "examples").iterdir())
+COMMAND = ROOT / "docs" / "examples" / "owpc-ltr-label-counts"
 GOOD = (ROOT / "docs" / "examples" / "owpc-ltr-worst-pairs" / "worst_pairs.py").read_text()
 
 
@@ -279,7 +280,31 @@ def installed_examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+def test_the_example_command_is_there_once_it_is_installed(
+    installed_examples: Path, tmp_path: Path
+) -> None:
+    """By a fresh interpreter, from the shell and from Python."""
+    (tmp_path / "data.txt").write_text("1 qid:1 1:1\n2 qid:1 1:2\n2 qid:1 1:3\n")
+    call = "import owpc_ltr; print(owpc_ltr.label_counts('data.txt'))"
+    for words, wanted in (
+        (("-m", "owpc_ltr", "label-counts", "data.txt"), "1: 1\n2: 2\n"),
+        (("-c", call), "1: 1\n2: 2\n"),
+        (("-m", "owpc_ltr", "--help"), "label-counts  Count the documents that have each label.\n"),
+    ):
+        said = subprocess.run(
+            [sys.executable, *words],
+            check=True,
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env={"PYTHONPATH": str(installed_examples), "PATH": "/usr/bin:/bin"},
+        ).stdout
+        assert said.endswith(wanted)
+
+
+@pytest.mark.parametrize(
+    "example", [one for one in EXAMPLES if one != COMMAND], ids=lambda example: example.name
+)
 def test_an_example_distribution_is_found_once_it_is_installed(
     installed_examples: Path, example: Path
 ) -> None:

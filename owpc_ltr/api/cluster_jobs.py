@@ -1,4 +1,4 @@
-"""Jobs in a cluster: index documents, log features, upload and verify models."""
+"""Jobs in a cluster: log features, upload and verify models."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.deployment.drift import Verified
     from owpc_ltr.engine.deployment.upload import Uploaded
     from owpc_ltr.engine.feature_log import LogReport
-    from owpc_ltr.engine.indexing import IndexReport
     from owpc_ltr.engine.search.live_evaluation import LiveQuestion
     from owpc_ltr.features.feature_set import FeatureSet
     from owpc_ltr.protocols import Model
@@ -35,33 +34,6 @@ _ALL_FIELDS = (
     "live results are those of a query of all text fields: give the query of your application, if "
     "it has another"
 )
-
-
-def index(
-    cluster: Cluster,
-    documents: Path | str,
-    index: str,
-    *,
-    id_field: str | None = None,
-    settings: Mapping[str, Any] | None = None,
-    existing: str = "refuse",
-    progress: Progress | None = None,
-) -> IndexReport:
-    """Index the JSON lines of a file, every document accounted for.
-
-    `id_field` names the field with the ids; left out, line numbers. `settings` has settings
-    and mappings of a new index. `existing`: `refuse`, `append` or `recreate` one that is there.
-
-    The whole file is read once before anything is made, in little memory: BadInput names a
-    line that cannot be, or two of one id. An index that cannot be completed is taken away
-    again, and one to be recreated stays as it is until the new one is complete.
-    """
-    from owpc_ltr.engine.filling import fill_index
-    from owpc_ltr.files.document_file import DocumentFile
-
-    source = DocumentFile(Path(documents), id_field)
-    show = progress or silent
-    return fill_index(cluster.engine, index, source, settings, existing=existing, progress=show)
 
 
 def log_features(

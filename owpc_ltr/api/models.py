@@ -61,15 +61,6 @@ def save_model(model: Model | ReorderingModel, path: Path | str) -> None:
     save(model, Path(path))
 
 
-def average(models: Sequence[Model | Path | str], weights: Sequence[float] | None = None) -> Model:
-    """The mean of models of the same features; of linear models it is one linear model."""
-    from owpc_ltr.models.average import average as mean_of
-    from owpc_ltr.models.linear import load_model as load
-
-    loaded = [load(Path(one)) if isinstance(one, Path | str) else one for one in models]
-    return mean_of(loaded, weights)
-
-
 def import_model(
     path: Path | str,
     *,

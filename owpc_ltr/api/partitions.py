@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from owpc_ltr.data.opening import open_or_read
+from owpc_ltr.data.options import room_from
+
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-    from owpc_ltr.data.partitioned.kept import Room
 
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+__all__ = ["open_dataset", "open_or_read", "partition", "room_from", "sample_of"]
+
 Progress = Callable[[str, float | None], None]
 
 
@@ -31,49 +34,11 @@ def open_dataset(
     return open_partitioned(folder, Room(room_of(memory).size, half))
 
 
-def open_or_read(
-    path: str | Path, *, memory: int | Room | None = None, max_features: int | None = None
-) -> RankingDataset | PartitionedDataset:
-    """The dataset in a file, read; or in a folder of parts, to be gone through."""
-    from owpc_ltr.api.datasets import read_dataset
-    from owpc_ltr.data.partitioned.dataset import open_partitioned
-    from owpc_ltr.data.partitioned.manifest import is_partitioned
-
-    if is_partitioned(Path(path)):
-        return open_partitioned(path, memory)
-    return read_dataset(path, max_features=max_features)
-
-
 def sample_of(data: RankingDataset | PartitionedDataset) -> RankingDataset:
     """The data; of a folder the first part, whose queries are a sample by the hash of their ids."""
     from owpc_ltr.data.partitioned.in_memory import head_of
 
     return head_of(data)
-
-
-def room_from(text: str | None) -> Room:
-    """The room that 512M is, or 4G:half; without a word the usual one. Raises UsageError.
-
-    >>> room_from("1.5G"), room_from("4096:half")
-    (Room(size=1610612736, half=False), Room(size=4096, half=True))
-    """
-    from owpc_ltr.data.partitioned.kept import Room
-    from owpc_ltr.errors import UsageError
-
-    if text is None:
-        return Room()
-    amount, colon, kind = text.partition(":")
-    number, unit = (amount[:-1], amount[-1].upper()) if amount[-1:].isalpha() else (amount, "")
-    try:
-        size = float(number) * _UNITS[unit]
-    except (ValueError, KeyError):
-        size = -1.0
-    if not 0 <= size < 2**60 or (colon and kind != "half"):
-        raise UsageError(
-            f"'{text[:40]}' is no amount of memory: write it as 512M or 4G; 4G:half for half "
-            "precision"
-        )
-    return Room(int(size), kind == "half")
 
 
 def partition(

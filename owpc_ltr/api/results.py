@@ -34,8 +34,6 @@ from owpc_ltr.host.registry import Failure
 from owpc_ltr.inspection.figures import Canary, DataFigures, FeatureRow, LearningCurve
 from owpc_ltr.inspection.finding import Finding
 from owpc_ltr.inspection.result import Inspection
-from owpc_ltr.inspection.text import figures as inspection_figures
-from owpc_ltr.inspection.text import trials as inspection_trials
 from owpc_ltr.testing import Checked
 from owpc_ltr.training.cross_validation import Choice, Selection
 from owpc_ltr.training.feature_worth import Costs
@@ -87,6 +85,4 @@ __all__ = [
     "Selection",
     "Uploaded",
     "Verified",
-    "inspection_figures",
-    "inspection_trials",
 ]

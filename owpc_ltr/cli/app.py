@@ -1,4 +1,7 @@
-"""The commands, mounted: one file each beside this one."""
+"""The table of commands, and what `owpc-ltr` itself prints.
+
+A line names the public function that the command is; plugins add lines with `ltr_commands`.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +16,14 @@ from owpc_ltr_report.command import report
 from typer.core import TyperGroup
 
 from owpc_ltr.cli import featureset, judge, models
-from owpc_ltr.cli.average import average
 from owpc_ltr.cli.check import check
 from owpc_ltr.cli.compare import compare
 from owpc_ltr.cli.doctor import doctor
 from owpc_ltr.cli.evaluate import evaluate
 from owpc_ltr.cli.explain import explain
 from owpc_ltr.cli.export_model import export_model
+from owpc_ltr.cli.generator import HELP_OPTIONS, LazyCommand
 from owpc_ltr.cli.import_model import import_model
-from owpc_ltr.cli.index import index
-from owpc_ltr.cli.inspect import inspect
 from owpc_ltr.cli.log_features import log_features
 from owpc_ltr.cli.metrics import metrics
 from owpc_ltr.cli.partition import partition
@@ -36,15 +37,51 @@ from owpc_ltr.cli.train import train
 from owpc_ltr.cli.upload import upload
 from owpc_ltr.cli.verify import verify
 from owpc_ltr.cli.warm_up import warm_up
+from owpc_ltr.errors import give_warnings
+from owpc_ltr.signatures import Command
 from owpc_ltr.version import VERSION
 
+COMMANDS = (
+    Command("index", "owpc_ltr.engine.index:index", "Index documents, every one accounted for."),
+    Command(
+        "inspect",
+        "owpc_ltr.inspection.inspect:inspect",
+        "Look for faults in data before anything is learned of them.",
+    ),
+    Command(
+        "average",
+        "owpc_ltr.models.average:average",
+        "Average the scores of several models into one model.",
+    ),
+)
+"""The commands of the core; a test compares each summary with its function's docstring."""
 
-class _InOrder(TyperGroup):
-    """Commands in the order in which they were mounted, groups among them."""
 
-    def list_commands(self, _ctx: object) -> list[str]:
-        """The names of the road first."""
-        return sorted(self.commands, key=_ROAD.index)
+class _Commands(TyperGroup):
+    """All commands: those of typer's own, of the table above, and of plugins.
+
+    Plugins are looked for where no other command has the name, or all commands are listed.
+    """
+
+    _complete = False
+
+    def __init__(self, **attrs: Any) -> None:
+        super().__init__(**attrs)
+        for command in COMMANDS:
+            self._mount(command)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of a name."""
+        found = self.commands.get(cmd_name)
+        if found is None or isinstance(found, TyperGroup):
+            self._add_plugins()
+        return super().get_command(ctx, cmd_name)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names, those of the workflow first."""
+        self._add_plugins()
+        names = super().list_commands(ctx)
+        return sorted(names, key=lambda name: _ROAD.index(name) if name in _ROAD else len(_ROAD))
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -53,16 +90,56 @@ class _InOrder(TyperGroup):
         except KeyboardInterrupt as error:
             raise Interrupted from error
 
+    def _add_plugins(self) -> None:
+        if self._complete:
+            return
+        self._complete = True
+        from owpc_ltr.host.commands import plugin_commands
+
+        found = plugin_commands()
+        refused = [
+            f"a plugin's command '{command.name}' is not there, since owpc-ltr has one of that name"
+            for command in found.commands
+            if not self._mount(command)
+        ]
+        give_warnings([*found.failures, *refused])
+
+    def _mount(self, command: Command) -> bool:
+        """Add a command, or a group; False where there is another command of its name."""
+        group, _, name = command.name.rpartition(" ")
+        parent: Any = self
+        if group:
+            parent = self.commands.setdefault(group, _group(group, ""))
+        if not command.function:
+            known = parent.commands.setdefault(name, _group(name, command.summary))
+            known.help = known.help or command.summary
+            return True
+        if name in parent.commands:
+            return False
+        parent.commands[name] = LazyCommand(command)
+        return True
+
+
+def _group(name: str, summary: str) -> TyperGroup:
+    return TyperGroup(
+        name=name,
+        help=summary,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        context_settings=HELP_OPTIONS,
+    )
+
 
 app = typer.Typer(
     name="owpc-ltr",
-    cls=_InOrder,
+    cls=_Commands,
     help=(
         "Learning to rank for OpenSearch and Elasticsearch.\n\n"
         "The road: engine start → index → featureset push → log-features → train → evaluate → "
         "upload → search. `owpc-ltr demo` walks it by itself."
     ),
     no_args_is_help=True,
+    context_settings=HELP_OPTIONS,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -73,8 +150,8 @@ _ROAD = [
     *("plugins", "metrics", "check", "bounds", "reproduce", "warm-up"),
 ]
 for command in (
-    demo, index, log_features, partition, inspect, train, select, evaluate, compare, report,
-    average, doctor, upload, verify, search, explain, rescore_body, profile, plugins, metrics,
+    demo, log_features, partition, train, select, evaluate, compare, report, doctor,
+    upload, verify, search, explain, rescore_body, profile, plugins, metrics,
     check, bounds, reproduce, warm_up,
 ):  # fmt: skip
     app.command()(command)

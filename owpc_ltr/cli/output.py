@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import json
-import math
-import shutil
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from owpc_ltr.api.files import finite_json
 from owpc_ltr.cli.streams import results
+from owpc_ltr.plain_text import text_table, wrapped_text
 from owpc_ltr.shown import message_line, printable, printable_lines
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
 Progress = Callable[[str, float | None], None]
-_NARROWEST = 12
 
 
 def print_json(content: dict[str, Any]) -> None:
@@ -39,60 +35,14 @@ def print_body(content: Any) -> None:
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A table whose columns fit their content, also in a pipe; numbers stand to the right.
-
-    One that is wider than the terminal, or 80 columns, wraps the text of its widest columns.
-    """
-    cells = [[_cell(value) for value in row] for row in (headers, *rows)]
-    right = [
-        bool(rows) and all(isinstance(row[index], int | float) for row in rows)
-        for index in range(len(headers))
-    ]
-    widths = _fitting([max(map(len, column)) for column in zip(*cells, strict=True)], right)
-    for row in cells:
-        wrapped = [_wrapped(cell, width) for cell, width in zip(row, widths, strict=True)]
-        for line in zip_longest(*wrapped, fillvalue=""):
-            padded = (
-                part.rjust(width) if number else part.ljust(width)
-                for part, width, number in zip(line, widths, right, strict=True)
-            )
-            typer.echo("  ".join(padded).rstrip())
+    """Print a table (see `text_table`)."""
+    typer.echo(text_table(headers, rows))
 
 
 def print_wrapped(text: str, first: str = "", others: str = "  ") -> None:
-    """Text on as many lines as it takes, none wider than the terminal, or 80 columns.
-
-    `first` stands before the first line, `others` before the rest.
-    """
-    for line in textwrap.wrap(
-        printable(text),
-        columns(),
-        initial_indent=first,
-        subsequent_indent=others,
-        break_on_hyphens=False,
-    ):
-        typer.echo(line)
-
-
-def _wrapped(cell: str, width: int) -> list[str]:
-    return [cell] if len(cell) <= width else textwrap.wrap(cell, width)
-
-
-def columns() -> int:
-    """How wide output may be: the terminal, at least 80; in a pipe COLUMNS, or 80."""
-    return max(80, shutil.get_terminal_size((80, 24)).columns)
-
-
-def _fitting(widths: list[int], fixed: Sequence[bool]) -> list[int]:
-    """Widths of columns that fit a line: the widest column of text gives way first."""
-    widths = list(widths)
-    room = columns() - 2 * (len(widths) - 1)
-    while sum(widths) > room:
-        texts = [i for i, number in enumerate(fixed) if not number and widths[i] > _NARROWEST]
-        if not texts:
-            break
-        widths[max(texts, key=widths.__getitem__)] -= 1
-    return widths
+    """Print text on as many lines as it takes (see `wrapped_text`)."""
+    if text.strip():
+        typer.echo(wrapped_text(text, first, others))
 
 
 def warn(message: str) -> None:
@@ -132,9 +82,3 @@ def bars(*, spinning: bool = False) -> Bars:
         transient=True,
         disable=not console.is_terminal,
     )
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, float):
-        return "–" if math.isnan(value) else f"{value:.4f}"
-    return printable(str(value))

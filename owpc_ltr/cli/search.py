@@ -12,9 +12,10 @@ from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.files import Writes
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Index, Join, Json, PluginFiles, Reordering, UploadedModel
-from owpc_ltr.cli.output import columns, print_json, print_table, warn
+from owpc_ltr.cli.output import print_json, print_table, warn
 from owpc_ltr.cli.queries import Question
 from owpc_ltr.errors import UsageError
+from owpc_ltr.plain_text import columns
 
 if TYPE_CHECKING:
     from owpc_ltr.api.results import BeforeAndAfter, Hit

@@ -15,10 +15,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from owpc_ltr.api import cluster_jobs, explaining, live_lists, searches, workbench
 from owpc_ltr.engine.defaults import the_index
+from owpc_ltr.engine.index import index
+from owpc_ltr.signatures import Help
 
 if TYPE_CHECKING:
     import elasticsearch
@@ -31,12 +33,34 @@ if TYPE_CHECKING:
 
 
 def connect(
-    url: str | opensearchpy.OpenSearch | elasticsearch.Elasticsearch | None = None,
+    url: Annotated[
+        str | opensearchpy.OpenSearch | elasticsearch.Elasticsearch | None,
+        Help(
+            "The cluster; default: OWPC_LTR_URL, or the local node. Credentials come from "
+            "OWPC_LTR_USER and OWPC_LTR_PASSWORD, or OWPC_LTR_API_KEY, never from here.",
+            panel="Engine",
+            metavar="URL",
+        ),
+    ] = None,
     *,
-    store_kind: str | None = None,
-    store: str | None = None,
-    ca: Path | str | None = None,
-    insecure: bool = False,
+    store_kind: Annotated[
+        str | None,
+        Help(
+            "ltr-plugin or plugin-free; default: what the cluster has.",
+            panel="Engine",
+            metavar="KIND",
+        ),
+    ] = None,
+    store: Annotated[
+        str | None,
+        Help("A named store; default: the default one.", panel="Engine", metavar="NAME"),
+    ] = None,
+    ca: Annotated[
+        Path | str | None, Help("Certificate authority of the cluster (PEM).", panel="Engine")
+    ] = None,
+    insecure: Annotated[
+        bool, Help("Do not verify the cluster's certificate. Warns.", panel="Engine")
+    ] = False,
     caution: Callable[[str], None] | None = None,
 ) -> Cluster:
     """The cluster at `url`, of the environment or the configuration file, else the local node.
@@ -115,7 +139,7 @@ class Cluster:
             return self
         return type(self)(self.engine, self.stores[1].kind, self._store_name)
 
-    index = cluster_jobs.index
+    index = index
     log_features = cluster_jobs.log_features
     upload = cluster_jobs.upload
     verify = cluster_jobs.verify

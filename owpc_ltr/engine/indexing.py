@@ -6,7 +6,7 @@ import itertools
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from owpc_ltr.engine.client.engine import Engine
@@ -34,6 +34,15 @@ class IndexReport:
     sent: int
     documents: int
     replaced: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """The counts as JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        new = self.sent - self.replaced
+        told = f" ({new} new, {self.replaced} replaced)" if self.replaced else ""
+        return f"indexed {self.sent} documents{told}; '{self.index}' holds {self.documents}"
 
 
 def create_index(engine: Engine, index: str, settings: dict[str, Any] | None) -> None:

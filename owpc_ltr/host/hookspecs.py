@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Optimizer,
         Reranker,
     )
+    from owpc_ltr.signatures import Command
 
 PROJECT = "owpc_ltr"
 hookspec = pluggy.HookspecMarker(PROJECT)
@@ -61,3 +62,16 @@ def ltr_export_targets() -> list[type[ExportTarget]]:  # type: ignore[empty-body
 @hookspec
 def ltr_click_models() -> list[type[ClickModel]]:  # type: ignore[empty-body]
     """Classes of click models, which satisfy `owpc_ltr.protocols.ClickModel`."""
+
+
+@hookspec
+def ltr_commands() -> list[Command]:  # type: ignore[empty-body]
+    """Commands of `owpc-ltr`, each of them the public function that it names.
+
+    The module stands in the entry-point group `owpc_ltr.commands`, and imports the functions' own
+    modules only when a command runs:
+
+        @hookimpl
+        def ltr_commands():
+            return [Command("hello", "owpc_ltr_hello.greeting:hello", "Greet the user.")]
+    """

@@ -27,7 +27,7 @@ from owpc_ltr.compiling import keep_privately
 from owpc_ltr.errors import PluginError, UsageError
 from owpc_ltr.host import hookspecs
 from owpc_ltr.host.contracts import checked_name
-from owpc_ltr.host.strangers import importing_strangers
+from owpc_ltr.host.strangers import importing_strangers, reason_of
 from owpc_ltr.ownership import why_unsafe
 
 T = TypeVar("T")
@@ -177,7 +177,7 @@ class Registry:
             with importing_strangers():
                 offered = _offers(entry.load(), entry.source)
         except Exception as error:  # noqa: BLE001 - a stranger's code; kept and named in `find`
-            failure = Failure(entry.name, entry.source, _one_line(error))
+            failure = Failure(entry.name, entry.source, reason_of(error))
             self._failures.append((failure, entry.kind))
             offered = []
         # What is refused stays waiting, so that it is refused to whoever asks next, too.
@@ -214,7 +214,7 @@ def load(files: Iterable[Path | str] = ()) -> Registry:
         except PluginError as error:
             raise PluginError(f"{path}: {error}") from error
         except Exception as error:
-            raise PluginError(f"plugin {path} failed to load: {_one_line(error)}") from error
+            raise PluginError(f"plugin {path} failed to load: {reason_of(error)}") from error
     found = sorted(entry_points(group=hookspecs.PROJECT), key=lambda entry: entry.name)
     return Registry(plugins, entries=_entries(found))
 
@@ -301,10 +301,3 @@ def _load_file(path: Path) -> ModuleType:
     code = compile(source, str(path), "exec", dont_inherit=True)
     exec(code, module.__dict__)  # noqa: S102 - the user named it, and nobody else can write it
     return module
-
-
-def _one_line(error: BaseException) -> str:
-    if isinstance(error, PluginError):
-        return str(error)
-    text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__

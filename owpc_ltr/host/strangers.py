@@ -41,6 +41,14 @@ def importing_strangers() -> Iterator[None]:
         _restore(handlers)
 
 
+def reason_of(error: BaseException) -> str:
+    """Why a plugin failed, in one line."""
+    if isinstance(error, PluginError):
+        return str(error)
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
+
+
 class _Leaving(BaseException):
     """An `os._exit`, which would end the process with work undone and any exit code."""
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from owpc_ltr.inspection.figures import Canary, DataFigures, FeatureRow, LearningCurve
 from owpc_ltr.inspection.finding import WARNING, Finding
+from owpc_ltr.inspection.text import as_text
 
 
 @dataclass(frozen=True, repr=False)
@@ -21,6 +22,8 @@ class Inspection:
     findings: tuple[Finding, ...]
     canary: Canary | None = None
     learning_curve: LearningCurve | None = None
+    all_features: bool = False
+    """Whether the text has a row for every feature."""
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
@@ -29,12 +32,15 @@ class Inspection:
 
     def as_dict(self) -> dict[str, Any]:
         """Everything as JSON."""
-        return asdict(self)
+        content = asdict(self)
+        del content["all_features"]
+        return content
+
+    def __str__(self) -> str:
+        return as_text(self, all_features=self.all_features)
 
     def __repr__(self) -> str:
-        from owpc_ltr.inspection.text import as_text
-
-        return as_text(self.data, self.findings, self.canary, self.learning_curve)
+        return str(self)
 
     def _repr_html_(self) -> str:
         from owpc_ltr.inspection.html import as_html

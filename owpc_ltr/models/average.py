@@ -6,9 +6,9 @@ The mean of linear models is a linear model: `average` makes that one, which eve
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -16,10 +16,18 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.joined_tables.source import as_joined, sources_in
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.strict_json import take_numbers
-from owpc_ltr.models.linear import LinearModel, SavedRanker, content_of, model_of
+from owpc_ltr.models.linear import (
+    LinearModel,
+    SavedRanker,
+    content_of,
+    load_model,
+    model_of,
+    save_model,
+)
 from owpc_ltr.models.matrix import model_matrix
 from owpc_ltr.models.record import warnings_of
 from owpc_ltr.protocols import Model
+from owpc_ltr.signatures import NO_MODEL, Help, Reads, Writes, job
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,12 +77,53 @@ class AverageModel(SavedRanker):
         return cls(names, parts, take_numbers(content, "weights", "the average"), record)
 
 
-def average(models: Sequence[Model], weights: Sequence[float] | None = None) -> Model:
-    """The mean of models of the same features: a linear one if all are linear.
+@dataclass(frozen=True)
+class AverageSummary:
+    """What the command line says of an average: its kind, and how many models it is made of."""
 
-    Normalisers are folded in; an intercept, which changes no ranking, is left out. Averages among
-    the models are taken apart. Raises BadInput where the features differ.
+    kind: str
+    models: int
+
+    @classmethod
+    def of(cls, mean: Model) -> AverageSummary:
+        """The summary of what `average` returned."""
+        return cls(mean.kind, mean.record["average_of"])
+
+    def as_dict(self) -> dict[str, Any]:
+        """The summary as JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return f"a {self.kind} model, the mean of {self.models}"
+
+
+@job(shows=AverageSummary.of)
+def average(
+    models: Annotated[
+        Sequence[Model | Path | str],
+        Reads("Model files of the same features.", cli=list[Path], absent=NO_MODEL),
+    ],
+    *,
+    weights: Annotated[
+        Sequence[float] | None,
+        Help("One weight per model, in order; default: equal weights.", flag="--weight"),
+    ] = None,
+    out: Annotated[Path | str | None, Writes("The file of the mean (JSON).", required=True)] = None,
+) -> Model:
+    """Average the scores of several models into one model.
+
+    The mean of linear models is one linear model: normalisers are folded in, and intercepts, which
+    change no ranking, are left out. Averages among the models are replaced by their parts.
+    Raises BadInput where the features differ.
     """
+    loaded = [load_model(one) if isinstance(one, Path | str) else one for one in models]
+    mean = _mean(loaded, weights)
+    if out is not None:
+        save_model(mean, out)
+    return mean
+
+
+def _mean(models: Sequence[Model], weights: Sequence[float] | None) -> Model:
     if not models:
         raise BadInput("there is no model to average")
     shares = _shares(models, np.ones(len(models)) if weights is None else np.asarray(weights))

@@ -186,8 +186,8 @@ def _contribute(ranker: Any) -> Contribute | None:
 def _checked(found: Sequence[Any]) -> list[Inspection]:
     """What the data that are measured on suffer from; nothing is trained for it."""
     from owpc_ltr.api.evaluation import Evaluation
-    from owpc_ltr.api.inspecting import inspect
     from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.inspection.inspect import inspect
 
     for one in found:
         data = one.data if isinstance(one, Evaluation) else one

@@ -40,7 +40,12 @@ def test_a_model_goes_its_whole_way_on_an_index_that_was_made_anew(
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     try:
         for existing in ("refuse", "recreate"):
-            assert cluster.index(path, index, id_field="id", existing=existing).documents == 60
+            assert (
+                cluster.index(
+                    path, index=index, id_field="id", recreate=existing == "recreate"
+                ).documents
+                == 60
+            )
         cluster.featuresets.push(FEATURESET, index=index, params={"keywords": "alpha"})
         labels = np.array([1, 0, 2], np.float32)
         judged = [
@@ -54,7 +59,7 @@ def test_a_model_goes_its_whole_way_on_an_index_that_was_made_anew(
         found = cluster.verify(f"m-{own}")
         assert (found.index, found.drift) == (index, ())
         assert cluster.search("alpha", model=f"m-{own}").index == index
-        cluster.index(path, index, id_field="id", existing="recreate")
+        cluster.index(path, index=index, id_field="id", recreate=True)
         found = cluster.verify(f"m-{own}")
         assert found.drift == ()
         assert found.notes == (

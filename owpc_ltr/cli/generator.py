@@ -1,0 +1,364 @@
+"""Commands of the command line, made from the signatures of public functions.
+
+Positional parameters are arguments, keyword-only ones are options; parameters without a `Help` are
+for Python only, but for `progress`, and `cluster`, which stands for the options of `connect`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import typer
+from typer.core import TyperCommand
+
+from owpc_ltr.cli.output import print_json, progress
+from owpc_ltr.errors import OwpcLtrError
+from owpc_ltr.files.output import is_standard_output
+from owpc_ltr.host.commands import function_of, missing_package
+from owpc_ltr.signatures import (
+    Command,
+    Help,
+    Without,
+    Writes,
+    check,
+    described,
+    help_of,
+    spelled_as,
+)
+
+HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
+ENGINE = "Engine"
+PANELS = ("", "Data", "Model", ENGINE, "Advanced")
+"""The parts of a help page, in order; others follow them."""
+
+_METAVARS = {Path: "FILE", str: "TEXT", int: "N", float: "NUMBER"}
+_NO_HELP = re.compile(r"(?:^|(?<=[.:]\s))(?:Raises |Args:|Python: |>>> )", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option or argument of a command: its parameter, and how the command line takes it."""
+
+    parameter: inspect.Parameter
+    help: Help
+    kind: Any
+    """The type on the command line, as typer takes it."""
+    argument: bool
+
+    @property
+    def name(self) -> str:
+        """The parameter's name."""
+        return self.parameter.name
+
+    @property
+    def flag(self) -> str:
+        """The option, as the user types it."""
+        if self.help.flag is not None:
+            return self.help.flag
+        no = "no-" if self.parameter.default is True else ""
+        return f"--{no}{self.name.replace('_', '-')}"
+
+    @property
+    def spelling(self) -> str:
+        """How errors name it."""
+        return self.metavar if self.argument else self.flag
+
+    @property
+    def metavar(self) -> str:
+        """What stands for the value in the help."""
+        if self.help.metavar is not None:
+            return self.help.metavar
+        if self.argument:
+            return self.name.upper().replace("_", "-")
+        kind = get_args(self.kind)[0] if get_origin(self.kind) is list else self.kind
+        if get_origin(kind) is Literal:
+            return "|".join(map(str, get_args(kind)))
+        if hasattr(kind, "__members__"):
+            return "|".join(str(one.value) for one in kind)
+        return _METAVARS.get(kind, "VALUE")
+
+    @property
+    def required(self) -> bool:
+        """Whether the command line demands it."""
+        return self.help.required or self.parameter.default is inspect.Parameter.empty
+
+    def as_typer(self) -> inspect.Parameter:
+        """The parameter from which typer makes it."""
+        about = self.help
+        how: dict[str, Any] = {"help": about.text, "min": about.min, "max": about.max}
+        if self.kind is not bool:
+            how["metavar"] = self.metavar
+        if not self.argument:
+            how["rich_help_panel"] = about.panel
+        default = inspect.Parameter.empty if self.required else self._default()
+        if self.argument:
+            info: Any = typer.Argument(**how)
+        else:
+            short = about.short or ("-o" if self.name == "out" else None)
+            info = typer.Option(self.flag, *([short] if short else []), **how)
+        kind = self.kind if self.required or default is not None else self.kind | None
+        return inspect.Parameter(
+            self.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=default,
+            annotation=Annotated[kind, info],
+        )
+
+    def _default(self) -> Any:
+        """The default, where the help can show it; None leaves it to the function."""
+        default = self.parameter.default
+        if self.kind is bool:
+            return False if default in {True, False} else None
+        if get_origin(self.kind) is list or self.help.parse is not None:
+            return None
+        return default
+
+    def value(self, given: Any) -> Any:
+        """The parameter's value for what the command line has."""
+        if self.kind is bool and self.parameter.default is True:
+            return not given
+        return given if self.help.parse is None else self.help.parse(given)
+
+
+def option_of(parameter: inspect.Parameter) -> Option | None:
+    """What a parameter is on the command line; None for one of Python only.
+
+    Raises TypeError where the annotation has no type that the command line knows.
+    """
+    about = help_of(parameter)
+    if about is None:
+        if parameter.default is inspect.Parameter.empty and parameter.name != "progress":
+            raise TypeError(f"the parameter '{parameter.name}' has no Help and no default")
+        return None
+    kind = about.cli or command_line_type(get_args(parameter.annotation)[0])
+    if kind is None:
+        raise TypeError(f"the parameter '{parameter.name}' needs cli=, its type on the shell")
+    return Option(parameter, about, kind, parameter.kind is parameter.POSITIONAL_OR_KEYWORD)
+
+
+def command_line_type(annotation: Any) -> Any:
+    """The type on the command line for an annotation, or None.
+
+    Of a union it is a list of values, if it has one, else a path, else the first simple type.
+
+    >>> command_line_type(Path | str | None)
+    <class 'pathlib.Path'>
+    >>> command_line_type(str | tuple[str, ...])
+    list[str]
+    """
+    kinds = [kind for kind in map(_simple_type, _members(annotation)) if kind is not None]
+    lists = [kind for kind in kinds if get_origin(kind) is list]
+    paths = [kind for kind in kinds if kind is Path]
+    return next(iter([*lists, *paths, *kinds]), None)
+
+
+def _members(annotation: Any) -> list[Any]:
+    """The members of a union, or the annotation itself, without None and marks."""
+    if get_origin(annotation) is Annotated:
+        return _members(get_args(annotation)[0])
+    if get_origin(annotation) in {Union, UnionType}:
+        return [inner for member in get_args(annotation) for inner in _members(member)]
+    return [] if annotation in {None, NoneType} else [annotation]
+
+
+def _simple_type(annotation: Any) -> Any:
+    if annotation in {Path, str, int, float, bool} or get_origin(annotation) is Literal:
+        return annotation
+    if isinstance(annotation, type) and hasattr(annotation, "__members__"):
+        return annotation
+    origin, inner = get_origin(annotation), get_args(annotation)
+    sequence = isinstance(origin, type) and issubclass(origin, list | tuple)
+    if (sequence or getattr(origin, "__name__", "") == "Sequence") and inner:
+        of = command_line_type(inner[0])
+        return None if of is None else list[of]
+    return None
+
+
+class LazyCommand(TyperCommand):
+    """A command whose function is imported when it runs, or its help is asked for."""
+
+    def __init__(self, about: Command) -> None:
+        name = about.name.rpartition(" ")[2]
+        super().__init__(name, help=about.summary, short_help=about.summary, rich_markup_mode=None)
+        self.about = about
+
+    @functools.cached_property
+    def made(self) -> Any:
+        """The command itself."""
+        return command_of(self.about)
+
+    def make_context(self, *args: Any, **named: Any) -> Any:
+        """The context of the command itself."""
+        return self.made.make_context(*args, **named)
+
+    def get_params(self, ctx: Any) -> Any:
+        """The arguments and options of the command itself."""
+        return self.made.get_params(ctx)
+
+
+class _Command(TyperCommand):
+    """A command whose help has its options in panels, and no types of Python."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments, then the options, panel by panel."""
+        panels: dict[str, list[tuple[str, str]]] = {"Arguments": [], **{p: [] for p in PANELS}}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is None:
+                continue
+            if param.param_type_name == "argument":
+                panels["Arguments"].append((str(param.metavar), record[1]))
+                continue
+            flags = ", ".join(sorted(param.opts, key=len))
+            name = flags if param.is_flag else f"{flags} {param.metavar}"
+            panel = getattr(param, "rich_help_panel", None) or ""
+            panels.setdefault(panel, []).append((name, record[1]))
+        for panel, rows in panels.items():
+            if rows:
+                title = panel if panel in {"", "Arguments"} else f"{panel} options"
+                with formatter.section(title or "Options"):
+                    formatter.write_dl(rows)
+
+
+def command_of(about: Command) -> Any:
+    """The command, made from the signature of its function."""
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.command(
+        about.name.rpartition(" ")[2],
+        cls=_Command,
+        help=help_text(function_of(about)),
+        context_settings=HELP_OPTIONS,
+    )(callback_of(about))
+    return typer.main.get_command(app)
+
+
+def callback_of(about: Command) -> Callable[..., None]:
+    """What typer calls: it runs the function, and prints the result."""
+    function = function_of(about)
+    own, connection = _options(function)
+    options = {option.name: option for option in [*own, *connection]}
+    flags = {option.name: option.spelling for option in options.values()}
+    shows = getattr(function, "shows", None) or (lambda result: result)
+
+    def run(*, as_json: bool = False, **values: Any) -> None:
+        given = {
+            name: options[name].value(value)
+            for name, value in values.items()
+            if value is not None and value != []
+        }
+        outputs = _outputs(function, given)
+        alone = any(map(is_standard_output, outputs))
+        with (
+            spelled_as(flags),
+            contextlib.redirect_stdout(sys.stderr) if alone else contextlib.nullcontext(),
+        ):
+            try:
+                result = _run(about, function, given, {option.name for option in connection})
+            except OwpcLtrError as error:
+                _show(error.result, [], as_json=as_json)
+                raise
+            _show(None if result is None else shows(result), outputs, as_json=as_json)
+
+    parameters = [option.as_typer() for option in options.values()]
+    if described(function).return_annotation not in {None, NoneType}:
+        parameters.append(_JSON)
+    vars(run)["__signature__"] = inspect.Signature(parameters)
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    return run
+
+
+_JSON = inspect.Parameter(
+    "as_json",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[bool, typer.Option("--json", help="Print one JSON object.")],
+)
+
+
+def _show(result: Any, outputs: Sequence[Path], *, as_json: bool) -> None:
+    """Print a result, and which files were written."""
+    if as_json and result is not None:
+        print_json(result.as_dict())
+    if as_json:
+        return
+    if result is not None:
+        typer.echo(str(result))
+    for path in outputs:
+        typer.echo(f"wrote {path}")
+
+
+def help_text(function: Callable[..., Any]) -> str:
+    """The docstring as a help page has it: the summary, then all but what is for Python."""
+    text = inspect.getdoc(function) or ""
+    end = _NO_HELP.search(text)
+    told = text[: end.start()] if end else text
+    summary, _, rest = told.strip().partition(".")
+    if rest and not rest[0].isspace():
+        summary, rest = told.strip(), ""
+    return f"{' '.join(summary.split())}.\n\n{rest.strip()}".strip()
+
+
+def _options(function: Callable[..., Any]) -> tuple[list[Option], list[Option]]:
+    """The options of a function, and those of the cluster that it works on, if it does."""
+    parameters = dict(described(function).parameters)
+    connection: list[Option] = []
+    cluster = parameters.pop("cluster", None)
+    if cluster is not None:
+        marks = getattr(cluster.annotation, "__metadata__", ())
+        without = {name for one in marks if isinstance(one, Without) for name in one.parameters}
+        for parameter in described(_connect()).parameters.values():
+            option = option_of(parameter)
+            if option is not None and option.name not in without:
+                connection.append(Option(parameter, option.help, option.kind, argument=False))
+    return [one for one in map(option_of, parameters.values()) if one is not None], connection
+
+
+def _connect() -> Callable[..., Any]:
+    import owpc_ltr
+
+    connect: Callable[..., Any] = owpc_ltr.connect
+    return connect
+
+
+def _outputs(function: Callable[..., Any], given: Mapping[str, Any]) -> list[Path]:
+    """The files that are to be written."""
+    parameters = described(function).parameters
+    return [
+        value
+        for name, value in given.items()
+        if name in parameters and isinstance(help_of(parameters[name]), Writes)
+    ]
+
+
+def _run(
+    about: Command, function: Callable[..., Any], given: dict[str, Any], connection: set[str]
+) -> Any:
+    """The result of the function, whose parameters are checked before it connects."""
+    bare: Callable[..., Any] = inspect.unwrap(function)
+    to_cluster = {name: given.pop(name) for name in connection & set(given)}
+    check(bare, given)
+    for path in _outputs(bare, given):
+        if path.is_symlink():
+            print(f"{path} is a link: {os.path.realpath(path)} is written", file=sys.stderr)
+    parameters, clusters = described(bare).parameters, []
+    if "cluster" in parameters:
+        connect = _connect()
+        check(connect, to_cluster)
+        clusters.append(connect(**to_cluster))
+    try:
+        if "progress" not in parameters:
+            return bare(*clusters, **given)
+        with progress() as show:
+            return bare(*clusters, **given, progress=show)
+    except ModuleNotFoundError as error:
+        raise missing_package(about, error) from error

@@ -1,0 +1,133 @@
+"""`inspect`: faults in judged queries and their features, before a model is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from owpc_ltr.data.options import MaxFeatures, Memory
+from owpc_ltr.errors import Refused, UsageError
+from owpc_ltr.inspection.text import FEATURE_ROWS
+from owpc_ltr.signatures import Help, Progress, Reads, Seed, Writes, job, silent, spelled
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.data.partitioned.kept import Room
+    from owpc_ltr.inspection.finding import Finding
+    from owpc_ltr.inspection.result import Inspection
+
+    Data = RankingDataset | PartitionedDataset
+
+
+@job
+def inspect(
+    data: Annotated[
+        Data | str | Path | Sequence[str | Path] | Mapping[str, Data],
+        Reads("Parquet, LETOR text, or a folder of parts; several are sides of a split."),
+    ],
+    *,
+    all_features: Annotated[
+        bool, Help(f"Show all features, not the first {FEATURE_ROWS}.", flag="--features")
+    ] = False,
+    strict: Annotated[bool, Help("Exit code 5 if there is a warning.")] = False,
+    learning_curve: Annotated[
+        bool | None, Help("Measure how many judgments are enough, however long it takes.")
+    ] = None,
+    training: Annotated[bool, Help("No trial with shuffled labels, and no curve.")] = True,
+    report: Annotated[
+        Path | str | None,
+        Writes(
+            "Also write an HTML page to show to others, to this file.",
+            standard_output="--report writes a page to open in a browser: name a file, not -",
+        ),
+    ] = None,
+    max_features: MaxFeatures = None,
+    memory: Memory = None,
+    seed: Seed = 0,
+    progress: Progress = silent,
+) -> Inspection:
+    """Look for faults in data before anything is learned of them.
+
+    Findings come worst first, each with what to do: warnings for what does harm, notes for what
+    should be known. Every row is checked; values are compared on a sample of whole queries.
+    The default ranker is trained on true and on shuffled labels, and on shares of the queries,
+    which shows what more judgments would give: by default where that takes about 10 seconds at
+    most.
+
+    Python: `data` is also a dataset, or datasets by name: several are sides of a split (train,
+    test), which must not share a query.
+    Raises BadInput for data of different features, UsageError for a learning curve of more data
+    than `memory`, and Refused, with the `result`, for a warning where that is `strict`.
+
+    >>> import owpc_ltr as ltr
+    >>> import numpy as np
+    >>> values, queries = np.arange(80.0), np.repeat(np.arange(20), 4)
+    >>> columns = np.column_stack([values % 7, values % 7, values % 5])
+    >>> labels = columns[:, 1] + columns[:, 2] > 5
+    >>> data = ltr.make_dataset(columns, labels, queries, ["title", "titel", "votes"])
+    >>> [finding.subject for finding in ltr.inspect(data, training=False).warnings]
+    ['title, titel']
+    """
+    from dataclasses import replace
+
+    from owpc_ltr.inspection.inspecting import Trials
+    from owpc_ltr.inspection.inspecting import inspect as inspect_all
+    from owpc_ltr.protocols import Run
+
+    if learning_curve and not training:
+        raise UsageError(f"a learning curve is made by training: leave out {spelled('training')}")
+    named = _named(data, max_features, memory)
+    run = replace(Run(seed=seed), progress=progress)
+    found = inspect_all(named, run, Trials(training, learning_curve))
+    findings = found.findings
+    if isinstance(data, str | Path) or (isinstance(data, Sequence) and data):
+        findings = tuple(_placed(one) for one in findings)
+    found = replace(found, findings=findings, all_features=all_features)
+    if report is not None:
+        import owpc_ltr
+
+        owpc_ltr.report(found, out=report)
+    if strict and found.warnings:
+        count = len(found.warnings)
+        several = "1 warning" if count == 1 else f"{count} warnings, the worst"
+        raise Refused(f"{several}: {found.warnings[0].line}").with_result(found)
+    return found
+
+
+def _placed(finding: Finding) -> Finding:
+    """The finding with its line, where its source is a text of one document a line."""
+    from dataclasses import replace
+
+    from owpc_ltr.data.letor import line_of_row
+
+    if finding.row is None or Path(finding.row[0]).is_dir():
+        return finding
+    line = line_of_row(Path(finding.row[0]), finding.row[1])
+    return finding if line is None else replace(finding, place=f"{finding.row[0]}, line {line}")
+
+
+def _named(
+    data: Data | str | Path | Sequence[str | Path] | Mapping[str, Data],
+    max_features: int | None,
+    memory: int | Room | None,
+) -> dict[str, Data]:
+    """The datasets by the names that findings give to them."""
+    from owpc_ltr.data.opening import open_or_read
+
+    if isinstance(data, Mapping):
+        named = dict(data)
+    elif isinstance(data, str | Path | Sequence):
+        paths = [data] if isinstance(data, str | Path) else list(data)
+        names = [str(path) for path in paths]
+        if len(set(names)) < len(names):
+            raise UsageError(f"'{names[0]}' is named twice: name each file once")
+        named = {
+            name: open_or_read(name, memory=memory, max_features=max_features) for name in names
+        }
+    else:
+        named = {"the dataset": data}
+    if not named:
+        raise UsageError("there is nothing to inspect: name a dataset or more")
+    return named

@@ -1,0 +1,310 @@
+"""One signature per job: what the parameters of a public function mean, in Python and in the shell.
+
+    @job
+    def average(
+        models: Annotated[Sequence[Model | Path | str], Reads("Model files.", cli=list[Path])],
+        *,
+        out: Annotated[Path | str | None, Writes("The file of the mean.", required=True)] = None,
+    ) -> Model: ...
+
+`owpc_ltr.cli.generator` makes the command from it. The checks of `Reads`, `Writes` and of names
+hold in both interfaces. A distribution adds commands with the hook `ltr_commands`.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import KW_ONLY, dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_type_hints, overload
+
+from owpc_ltr.errors import BadInput, OwpcLtrError, PluginError, UsageError
+from owpc_ltr.files.output import check_output, is_standard_output, same_file
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+Progress = Callable[[str, float | None], None]
+"""Receives what is being done, and the share that is done, or None."""
+
+NAMES = frozenset(
+    ("featureset", "index", "id_field", "model", "name", "store", "store_kind", "url")
+)
+"""Parameters that name something: an empty text is not a name, and not a default either."""
+
+_OPTIONS: ContextVar[Mapping[str, str] | None] = ContextVar("options", default=None)
+"""The options of the running command by parameter; None where Python calls the function."""
+
+
+def silent(_message: str, _done: float | None = None) -> None:
+    """Show no progress."""
+
+
+@dataclass(frozen=True)
+class Help:
+    """What a parameter of a public function means, and how the command line takes it.
+
+    `flag` is the option where it differs from the parameter's name, `short` its one-letter form.
+    `cli` is the type on the command line where the annotation does not give it; `parse` converts a
+    value of that type. `panel` is the part of the help page that lists the option. A parameter that
+    is `required` has a default in Python only.
+    """
+
+    text: str
+    _: KW_ONLY
+    flag: str | None = None
+    short: str | None = None
+    metavar: str | None = None
+    cli: Any = None
+    parse: Callable[[Any], Any] | None = None
+    panel: str = ""
+    min: float | None = None
+    max: float | None = None
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class Reads(Help):
+    """A parameter that names one file to read, or several: missing files are an error.
+
+    They are looked for before the job imports what reads them; the error is the reader's own. A
+    text that begins with `unless` does not name a file. With None for `absent` the text may be a
+    name of another kind, and is not looked for.
+    """
+
+    absent: str | None = "cannot read {path}: no such file or directory; check the name"
+    error: type[OwpcLtrError] = BadInput
+    unless: str | None = None
+
+    def check(self, value: object) -> None:
+        """Raise the error for the first file that does not exist; other faults are the reader's."""
+        for path in self.files(value):
+            try:
+                Path(path).stat()
+            except FileNotFoundError as error:
+                if self.absent is None:
+                    continue
+                raise self.error(self.absent.format(path=path)) from error
+            except (OSError, ValueError):
+                continue
+
+    def files(self, value: object) -> list[Path | str]:
+        """The files that a value names; objects that were read before are not files."""
+        return [
+            path
+            for path in (value if isinstance(value, list | tuple) else [value])
+            if isinstance(path, Path | str)
+            and not (self.unless is not None and str(path).startswith(self.unless))
+        ]
+
+
+NO_MODEL = "cannot read the model {path}: No such file or directory"
+NO_FEATURE_SET = "cannot read the feature set {path}: No such file or directory"
+
+
+@dataclass(frozen=True)
+class Writes(Help):
+    """A parameter that names the file to write, or `-`, standard output.
+
+    Before the job begins it is checked that the file can be written, and is not an input. With `-`
+    everything else that the command prints goes to standard error.
+    """
+
+    needs_folder: bool = True
+    """Whether its folder must exist already."""
+    standard_output: str | None = None
+    """Why it cannot be standard output, if it cannot."""
+    or_folder: bool = False
+    """Whether it may also be a folder, which the job checks itself."""
+
+    def check(self, path: Path | str, inputs: list[Path | str]) -> None:
+        """Raise UsageError for a file that cannot be written."""
+        if is_standard_output(path) and self.standard_output is not None:
+            raise UsageError(self.standard_output)
+        if not (self.or_folder and Path(path).is_dir()):
+            check_output(path, inputs, needs_folder=self.needs_folder)
+
+
+@dataclass(frozen=True)
+class Without:
+    """Marks the parameter `cluster` of a job: options of `connect` that have no effect on it."""
+
+    parameters: tuple[str, ...]
+
+
+NO_STORE = Without(("store_kind", "store"))
+
+Plugins = Annotated[
+    Sequence[Path | str],
+    Reads(
+        "Also load this plugin file; may be repeated.",
+        flag="--plugin",
+        metavar="FILE.py",
+        cli=list[Path],
+        panel="Advanced",
+        absent="{path}: there is no such file",
+        error=PluginError,
+    ),
+]
+Seed = Annotated[int, Help("Seed of all randomness.", panel="Advanced")]
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command, known without importing its function, or a group of commands.
+
+    `name` is `train`, or `judge clicks` for a command in a group. `function` is `module:function`;
+    a group has none. `summary` is the first sentence of the function's docstring. `panel` is the
+    part of `owpc-ltr --help` that lists it.
+    """
+
+    name: str
+    function: str
+    summary: str
+    panel: str = "Other"
+    extra: str = ""
+    """The extra of the distribution that brings the packages which the function needs."""
+
+    @property
+    def public_name(self) -> str:
+        """What the function is called in `owpc_ltr`."""
+        return self.name.replace("-", "_").replace(" ", "_")
+
+
+@overload
+def job(function: Function) -> Function: ...
+@overload
+def job(*, shows: Callable[[Any], Any]) -> Callable[[Function], Function]: ...
+def job(function: Any = None, *, shows: Callable[[Any], Any] | None = None) -> Any:
+    """A public function whose marked parameters are checked before it runs.
+
+    `shows` makes what the command line prints, where that is not the result itself: a result that
+    is a model, say.
+    """
+    if function is None:
+        return functools.partial(_job, shows=shows)
+    return _job(function, None)
+
+
+def _job(function: Function, shows: Callable[[Any], Any] | None) -> Function:
+    @functools.wraps(function)
+    def run(*args: Any, **named: Any) -> Any:
+        try:
+            values = inspect.signature(function).bind(*args, **named).arguments
+        except TypeError:
+            return function(*args, **named)  # which says, by its name, what does not fit
+        check(function, values)
+        return function(*args, **named)
+
+    vars(run)["shows"] = shows
+    return run  # type: ignore[return-value]
+
+
+def check(function: Callable[..., Any], values: Mapping[str, Any]) -> None:
+    """Check the marked parameters among the values given to a job.
+
+    Names are not empty, files to read exist, files to write can be written, and no two outputs are
+    one file, nor an output an input.
+    """
+    for name, value in values.items():
+        if value == "" and isinstance(value, str) and name in NAMES:
+            raise UsageError(f"{spelled(name)} is empty: give it a name, or leave it out")
+    marks = {
+        name: mark
+        for name, parameter in described(function).parameters.items()
+        if name in values and (mark := help_of(parameter)) is not None
+    }
+    inputs: list[Path | str] = []
+    for name, mark in marks.items():
+        if isinstance(mark, Reads):
+            mark.check(values[name])
+            inputs += mark.files(values[name])
+    outputs = {
+        name: values[name]
+        for name, mark in marks.items()
+        if isinstance(mark, Writes) and isinstance(values[name], Path | str)
+    }
+    for name, path in outputs.items():
+        writes = marks[name]
+        assert isinstance(writes, Writes)  # noqa: S101 - told to the type checker
+        writes.check(path, inputs)
+    for (one, path), (other, again) in combinations(outputs.items(), 2):
+        if same_file(path, again):
+            raise UsageError(
+                f"{spelled(one)} {path} and {spelled(other)} {again} are one file, which can hold "
+                "one of them: name two files"
+            )
+
+
+def spelled(parameter: str) -> str:
+    """A parameter in the words of the caller: `--out` on the command line, `out=` in Python.
+
+    >>> spelled("out")
+    'out='
+    """
+    options = _OPTIONS.get()
+    if options is None:
+        return f"{parameter}="
+    return options.get(parameter, f"--{parameter.replace('_', '-')}")
+
+
+@contextmanager
+def spelled_as(options: Mapping[str, str]) -> Iterator[None]:
+    """In this block parameters are spelled as these options of the command line."""
+    token = _OPTIONS.set(options)
+    try:
+        yield
+    finally:
+        _OPTIONS.reset(token)
+
+
+@functools.cache
+def described(function: Callable[..., Any]) -> inspect.Signature:
+    """The signature of a function, its annotations evaluated; a name that is not known is Any."""
+    bare = inspect.unwrap(function)
+    signature = inspect.signature(bare)
+    hints = get_type_hints(bare, bare.__globals__, _Names(bare.__globals__), include_extras=True)
+    return signature.replace(
+        parameters=[
+            parameter.replace(annotation=hints.get(name, Any))
+            for name, parameter in signature.parameters.items()
+        ],
+        return_annotation=hints.get("return", Any),
+    )
+
+
+def help_of(parameter: inspect.Parameter) -> Help | None:
+    """The mark of a parameter, if it has one."""
+    marks = getattr(parameter.annotation, "__metadata__", ())
+    return next((mark for mark in marks if isinstance(mark, Help)), None)
+
+
+class _AnyName(type):
+    """What stands for a type that only type checkers import."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return cls
+
+    def __getitem__(cls, _: Any) -> Any:
+        return cls
+
+    def __format__(cls, _: str) -> str:
+        raise NameError("a text of a Help uses a name that its module does not import")
+
+
+class _Unknown(metaclass=_AnyName):
+    """Any type, with any parameters."""
+
+
+class _Names(dict[str, Any]):
+    """The names that an annotation may use: those of the module, and any other."""
+
+    def __missing__(self, name: str) -> Any:
+        return getattr(builtins, name, _Unknown)
