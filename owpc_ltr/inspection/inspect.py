@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from owpc_ltr.data.options import MaxFeatures, Memory
 from owpc_ltr.errors import Refused, UsageError
-from owpc_ltr.inspection.text import FEATURE_ROWS
+from owpc_ltr.inspection.result import FEATURE_ROWS
 from owpc_ltr.signatures import Help, Progress, Reads, Seed, Writes, job, silent, spelled
 
 if TYPE_CHECKING:

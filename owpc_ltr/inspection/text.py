@@ -1,59 +1,13 @@
-"""An inspection as text: the figures, the features, then the findings, the worst first."""
+"""Parts of the text of an inspection: the figures at a glance, and what training showed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from owpc_ltr.inspection.figures import Canary, DataFigures, FeatureRow, LearningCurve
-from owpc_ltr.plain_text import text_table, wrapped_text
-from owpc_ltr.shown import printable
-from owpc_ltr.signatures import spelled
-
-if TYPE_CHECKING:
-    from owpc_ltr.inspection.result import Inspection
+from owpc_ltr.inspection.figures import Canary, DataFigures, LearningCurve
 
 _GRADES = 8
 """More grades than these are told as a range."""
-FEATURE_ROWS = 12
-"""Features that are shown unless all are asked for."""
-_HEADERS = ("feature", "missing", "lowest", "median", "highest", "alone", "found")
-
-
-def as_text(found: Inspection, *, all_features: bool) -> str:
-    """The figures, the features, the findings and the trials."""
-    told = [f"{one.severity}: {one.line}" for one in found.findings] or ["nothing was found"]
-    told += trials(found.canary, found.learning_curve)
-    return "\n".join(
-        [
-            printable(", ".join(found.data.names)),
-            *(f"  {name:<17} {value}" for name, value in figures(found.data)),
-            "",
-            *_features(found.features, all_features=all_features),
-            "",
-            *map(wrapped_text, told),
-        ]
-    )
-
-
-def _features(features: Sequence[FeatureRow], *, all_features: bool) -> Iterator[str]:
-    """A table whose first rows are the features that findings name."""
-    ranked = sorted(features, key=lambda row: not row.checks)
-    shown = features if all_features else ranked[:FEATURE_ROWS]
-    yield text_table(_HEADERS, [_cells(row) for row in shown])
-    if len(shown) < len(features):
-        yield f"and {len(features) - len(shown)} more: {spelled('all_features')} shows all"
-
-
-def _cells(row: FeatureRow) -> list[str]:
-    numbers = (row.lowest, row.quartiles[1], row.highest)
-    return [
-        row.name,
-        f"{row.missing:.1%}",
-        *(f"{number:.4g}" for number in numbers),
-        f"{row.alone:.2f}",
-        ", ".join(row.checks),
-    ]
 
 
 def figures(data: DataFigures) -> list[tuple[str, str]]:
