@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Fields, Labels, Matrix, Vector
-from owpc_ltr.files.finite_json import finite_json
+from owpc_ltr.files.strict_json import finite_json
 
 if TYPE_CHECKING:
     from pathlib import Path

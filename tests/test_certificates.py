@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
-from owpc_ltr.files.finite_json import finite_json
+from owpc_ltr.files.strict_json import finite_json
 from owpc_ltr.host import registry
 from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.linear import LinearModel, load_model, save_model

@@ -27,7 +27,7 @@ from owpc_ltr.data.parquet import read_dataset
 from owpc_ltr.errors import BadInput, OwpcLtrError
 from owpc_ltr.features.loading import load_featureset
 from owpc_ltr.files.json_lines import read_json_lines
-from owpc_ltr.files.json_object import read_json_object
+from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.files.text import read_text
 from owpc_ltr.formats.engine_versions import serving_profile
 from owpc_ltr.formats.import_columns import Columns, import_with

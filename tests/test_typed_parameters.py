@@ -21,7 +21,7 @@ from owpc_ltr.data.judgments.asked import read_queries
 from owpc_ltr.data.judgments.grouping import group_judgments
 from owpc_ltr.data.judgments.sheet import write_sheet
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.json_values import read_json_value
+from owpc_ltr.files.strict_json import read_json_value
 
 quick = settings(
     max_examples=60,

@@ -21,7 +21,7 @@ from owpc_ltr.engine.search.request import SearchRequest, split_body
 from owpc_ltr.engine.search.serving import Serve, Served, query_alone
 from owpc_ltr.errors import UsageError
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.files.json_object import read_json_object
+from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.reordering import FEATURE, load_ranker
 

@@ -41,7 +41,7 @@ def plain_params(params: Mapping[str, Any] | None) -> dict[str, Any]:
     >>> plain_params({"vector": np.array([0.5, 1]), "year": np.int64(1979)})
     {'vector': [0.5, 1.0], 'year': 1979}
     """
-    from owpc_ltr.files.json_values import not_finite
+    from owpc_ltr.files.strict_json import not_finite
 
     plain = {name: _plain(value) for name, value in (params or {}).items()}
     for name, value in plain.items():
@@ -59,7 +59,7 @@ def _plain(value: Any) -> Any:
 
 
 def _value(text: str) -> Any:
-    from owpc_ltr.files.json_values import read_json_value
+    from owpc_ltr.files.strict_json import read_json_value
 
     try:
         decoded = read_json_value(text)
@@ -69,7 +69,7 @@ def _value(text: str) -> Any:
 
 
 def _held_by(file: str, name: str) -> Any:
-    from owpc_ltr.files.json_values import read_json_value
+    from owpc_ltr.files.strict_json import read_json_value
     from owpc_ltr.files.text import read_text
 
     try:

@@ -31,8 +31,7 @@ from owpc_ltr.engine.indexing import (
 )
 from owpc_ltr.engine.replacing import replace_index, replaceable
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.files.document_file import DocumentFile
-from owpc_ltr.files.json_lines import Document
+from owpc_ltr.files.json_lines import Document, DocumentFile
 from owpc_ltr.names import check_index
 
 _OWN = ("owpc-ltr-", ".ltrstore")

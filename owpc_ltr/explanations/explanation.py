@@ -9,7 +9,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.explanations.hit import ExplainedHit
 from owpc_ltr.explanations.shown import as_html, as_text
 from owpc_ltr.explanations.what_if import ToPass
-from owpc_ltr.files.finite_json import finite_json
+from owpc_ltr.files.strict_json import finite_json
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.explanations.paths import TreePath
-from owpc_ltr.files.finite_json import finite_json
+from owpc_ltr.files.strict_json import finite_json
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.files.json_values import is_structure, kind_of
+from owpc_ltr.files.strict_json import is_structure, kind_of
 
 
 def refuse_unfit(featureset: FeatureSet, params: Mapping[str, Any]) -> None:

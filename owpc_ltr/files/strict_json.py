@@ -1,20 +1,24 @@
-"""JSON from strangers: no duplicate keys, no NaN, no bombs, and typed looks inside."""
+"""Strict JSON, read and written: every number finite, every key once, every text valid Unicode."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy as np
-from numpy.typing import NDArray
-
-from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.json_values import each_once
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from owpc_ltr.arrays import Vector
 
 LARGEST_FILE = 50_000_000
 DEEPEST_NESTING = 200
+_LARGEST_OBJECT = 10_000_000
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 
@@ -75,6 +79,8 @@ def take_strings(content: Any, key: str, where: str) -> list[str]:
 
 def take_integers(content: Any, key: str, where: str) -> NDArray[np.int64]:
     """A JSON list of 32-bit integers (or true and false) under a key. Raises BadInput."""
+    import numpy as np
+
     values = take_list(content, key, where)
     for value in values:
         if type(value) not in {int, bool} or not -(2**31) <= value < 2**31:
@@ -84,6 +90,8 @@ def take_integers(content: Any, key: str, where: str) -> NDArray[np.int64]:
 
 def take_numbers(content: Any, key: str, where: str) -> Vector:
     """A JSON list of finite numbers under a key. Raises BadInput."""
+    import numpy as np
+
     values = take_list(content, key, where)
     for value in values:
         if type(value) not in {int, float}:
@@ -113,6 +121,8 @@ def shown(text: str) -> str:
 
 
 def _nesting(raw: bytes) -> int:
+    import numpy as np
+
     bare = np.frombuffer(_STRING.sub(b"", raw), dtype=np.uint8)
     opened = (bare == ord("{")) | (bare == ord("["))
     closed = (bare == ord("}")) | (bare == ord("]"))
@@ -122,3 +132,129 @@ def _nesting(raw: bytes) -> int:
 
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON number")
+
+
+class NoJson(ValueError):
+    """A text that breaks the syntax of JSON."""
+
+
+def read_json_value(text: str) -> Any:
+    """The value of a JSON text. Raises ValueError, which says in a few words why, for all else.
+
+    It is a `NoJson` where the syntax is broken.
+
+    >>> read_json_value('{"vector": [0.5, -1e-3]}')
+    {'vector': [0.5, -0.001]}
+    >>> read_json_value("[1e999]")
+    Traceback (most recent call last):
+    ValueError: 1e999 is no finite number
+    """
+    try:
+        value = json.loads(
+            text, parse_float=_finite, parse_constant=_finite, object_pairs_hook=each_once
+        )
+    except json.JSONDecodeError as error:
+        raise NoJson(f"{error.msg.lower()} at character {error.pos + 1}") from error
+    except RecursionError as error:
+        raise ValueError("it is nested too deep") from error
+    # Half a surrogate pair can be written in JSON, and in nothing that is sent.
+    if "\\u" in text and _half_a_pair(value):
+        raise ValueError("half a surrogate pair stands in it, which is no character")
+    return value
+
+
+def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object (for `object_pairs_hook`). Raises ValueError for a key that stands twice in it."""
+    content = dict(pairs)
+    if len(content) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise ValueError(
+                    f"the key '{shown(key)}' stands twice in one object: leave one of them"
+                )
+            seen.add(key)
+    return content
+
+
+def json_text(value: Any) -> str:
+    """The value as JSON on one line."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def is_structure(value: Any) -> bool:
+    """Whether it is a list or an object, which no text can stand for."""
+    return isinstance(value, list | tuple | dict)
+
+
+def kind_of(value: Any) -> str:
+    """What a JSON value is, in words.
+
+    >>> [kind_of(value) for value in (True, 3, "x", [1], {}, None)]
+    ['true or false', 'a number', 'a text', 'a list', 'an object', 'null']
+    """
+    if isinstance(value, bool):
+        return "true or false"
+    for types, words in (
+        ((int, float), "a number"),
+        ((str,), "a text"),
+        ((list, tuple), "a list"),
+        ((dict,), "an object"),
+    ):
+        if isinstance(value, types):
+            return words
+    return "null"
+
+
+def not_finite(value: Any) -> float | None:
+    """A number in the value that is NaN or infinite, if there is one."""
+    if isinstance(value, float):
+        return None if math.isfinite(value) else value
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        return next((bad for part in value if (bad := not_finite(part)) is not None), None)
+    return None
+
+
+def _half_a_pair(value: Any) -> bool:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _finite(word: str) -> float:
+    number = float(word)
+    if not math.isfinite(number):
+        raise ValueError(f"{word[:40]} is no finite number")
+    return number
+
+
+def read_json_object(path: Path) -> dict[str, Any]:
+    """The JSON object of a file. Raises BadInput naming the file and the place of the fault."""
+    from owpc_ltr.files.text import read_text
+
+    try:
+        content = read_json_value(read_text(path, largest=_LARGEST_OBJECT))
+    except ValueError as error:
+        raise BadInput(f"{path} is not JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise BadInput(f"{path} holds no JSON object: it begins with {str(content)[:20]!r}")
+    return content
+
+
+def finite_json(value: Any) -> Any:
+    """The value with None in place of NaN and of infinite numbers, at any depth.
+
+    >>> finite_json({"gap": float("inf"), "rows": [(1, float("nan"))]})
+    {'gap': None, 'rows': [[1, None]]}
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: finite_json(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite_json(part) for part in value]
+    return value

@@ -12,11 +12,16 @@ import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.finite_json import finite_json
-from owpc_ltr.files.json_values import each_once
 from owpc_ltr.files.output import write_output
 from owpc_ltr.files.regular import read_regular
-from owpc_ltr.files.strict_json import a_json, shown, take_numbers, take_strings
+from owpc_ltr.files.strict_json import (
+    a_json,
+    each_once,
+    finite_json,
+    shown,
+    take_numbers,
+    take_strings,
+)
 from owpc_ltr.models.file_digest import signed, without_digest
 from owpc_ltr.models.html import ranker_html
 from owpc_ltr.models.matrix import model_matrix

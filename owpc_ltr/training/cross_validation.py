@@ -28,12 +28,12 @@ from owpc_ltr.data.scaling import with_scales
 from owpc_ltr.data.splits import fold_of_queries
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.latex import LatexColumn, latex_table
+from owpc_ltr.files.journal import Journal
 from owpc_ltr.host.settings import values_of
 from owpc_ltr.kernels.blas import one_blas_thread
 from owpc_ltr.metrics import Metric, parse_metric
 from owpc_ltr.protocols import Fit, Run
 from owpc_ltr.training.fitting import Data, fitted, mean_of, per_query, weights_of
-from owpc_ltr.training.journal import Journal
 from owpc_ltr.training.train import C, Plan, check_trainable
 from owpc_ltr.training.train_parts import goes_through_parts, named_validation, scaled_parts
 

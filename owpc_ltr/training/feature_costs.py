@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.json_object import read_json_object
+from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.training.feature_worth import Costs
 
 

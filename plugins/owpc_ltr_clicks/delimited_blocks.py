@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.columnar import MOST_COLUMNS
-from owpc_ltr.files.line_blocks import bad_line_of
-from owpc_ltr.files.text import shown
+from owpc_ltr.files.text import bad_line_of, shown
 
 _LONGEST_HEADER = 1 << 20
 

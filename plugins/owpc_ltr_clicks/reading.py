@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 from owpc_ltr.data.judgments.head import read_head
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.columnar import ARROW, PARQUET, open_columns
-from owpc_ltr.files.line_blocks import line_blocks
-from owpc_ltr.files.text import open_bytes, shown
+from owpc_ltr.files.text import line_blocks, open_bytes, shown
 from owpc_ltr_clicks.columns import KNOWN, find_columns
 from owpc_ltr_clicks.delimited_blocks import DelimitedBlocks
 from owpc_ltr_clicks.json_blocks import ObjectBlocks, names_of, sample_of

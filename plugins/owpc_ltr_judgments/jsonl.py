@@ -29,7 +29,7 @@ from owpc_ltr.data.judgments.typed import whole_numbers
 from owpc_ltr.data.judgments.weights import decimal
 from owpc_ltr.data.judgments.writing import further_params
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.json_values import kind_of, read_json_value
+from owpc_ltr.files.strict_json import kind_of, read_json_value
 from owpc_ltr.files.text import read_text, shown
 from owpc_ltr.protocols import JudgmentReader
 

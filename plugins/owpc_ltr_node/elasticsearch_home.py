@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.atomic import write_atomically
+from owpc_ltr.files.output import write_atomically
 from owpc_ltr_node.archive import check_entries
 from owpc_ltr_node.maven import Jar, Maven
 from owpc_ltr_node.places import make_folder

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from owpc_ltr.errors import EngineUnavailable, UsageError
-from owpc_ltr.files.atomic import write_atomically
+from owpc_ltr.files.output import write_atomically
 from owpc_ltr_node.account import Account, give
 from owpc_ltr_node.config import UNITS, LocalNode, heap_bytes
 from owpc_ltr_node.elasticsearch_process import elasticsearch_command, jvm_options

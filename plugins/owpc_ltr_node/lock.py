@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from owpc_ltr.errors import EngineUnavailable
-from owpc_ltr.files.shared import open_in_shared
+from owpc_ltr.files.regular import open_in_shared
 from owpc_ltr_node.places import make_folder
 from owpc_ltr_node.report import Report
 

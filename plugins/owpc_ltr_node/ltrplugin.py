@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from owpc_ltr.errors import BadInput, EngineUnavailable
-from owpc_ltr.files.atomic import write_atomically
+from owpc_ltr.files.output import write_atomically
 from owpc_ltr_node.archive import check_entries
 from owpc_ltr_node.maven import Jar, Maven
 from owpc_ltr_node.places import make_folder

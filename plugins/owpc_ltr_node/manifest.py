@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.files.atomic import write_atomically
+from owpc_ltr.files.output import write_atomically
 from owpc_ltr_node.release import ELASTICSEARCH, OPENSEARCH, Release
 
 MANIFEST = "owpc-ltr.json"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.atomic import write_atomically
+from owpc_ltr.files.output import write_atomically
 from owpc_ltr_node.places import make_folder
 from owpc_ltr_node.release import OPENSEARCH, USUAL
 

@@ -19,8 +19,7 @@ import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.atomic import write_atomically
-from owpc_ltr.files.output import disk_faults
+from owpc_ltr.files.output import disk_faults, write_atomically
 from owpc_ltr.files.regular import read_regular
 from owpc_ltr.models.linear import load_model, save_model
 from owpc_ltr.protocols import Model

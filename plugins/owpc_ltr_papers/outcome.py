@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from owpc_ltr.errors import UsageError
-from owpc_ltr.files.atomic import write_atomically
-from owpc_ltr.files.output import disk_faults
+from owpc_ltr.files.output import disk_faults, write_atomically
 from owpc_ltr_papers.findings import Findings
 from owpc_ltr_papers.page import as_html, body
 from owpc_ltr_papers.rows import Row

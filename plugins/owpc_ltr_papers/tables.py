@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 
-from owpc_ltr.files.finite_json import finite_json
+from owpc_ltr.files.strict_json import finite_json
 from owpc_ltr_papers.findings import Findings
 from owpc_ltr_papers.rows import Row
 

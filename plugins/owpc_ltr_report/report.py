@@ -69,7 +69,7 @@ def _title(material: Material) -> str:
 
 def read_latency(path: Path | str) -> Latency:
     """What `profile --json` printed, or {"feature": milliseconds}, as a part of a report."""
-    from owpc_ltr.files.json_object import read_json_object
+    from owpc_ltr.files.strict_json import read_json_object
     from owpc_ltr_report.latency import latency_of
 
     return latency_of(read_json_object(Path(path)), str(path))

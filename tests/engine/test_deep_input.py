@@ -12,7 +12,7 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, OwpcLtrError
 from owpc_ltr.features.loading import load_featureset
-from owpc_ltr.files.document_file import DocumentFile
+from owpc_ltr.files.json_lines import DocumentFile
 from tests.engine.memory_cluster import MemoryCluster
 
 

@@ -23,7 +23,7 @@ from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.filling import fill_index
 from owpc_ltr.engine.indexing import IndexReport
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrWarning, Refused, UsageError
-from owpc_ltr.files.document_file import DocumentFile
+from owpc_ltr.files.json_lines import DocumentFile
 from owpc_ltr.names import base_index, is_filling_mark
 from tests.engine.small_cluster import Unreliable
 
@@ -408,7 +408,7 @@ def test_two_documents_of_one_id_are_found_wherever_they_stand(
 def test_ids_whose_hashes_are_equal_by_chance_are_no_fault(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("owpc_ltr.files.document_file.hash", lambda _: 1, raising=False)
+    monkeypatch.setattr("owpc_ltr.files.json_lines.hash", lambda _: 1, raising=False)
     path = tmp_path / "docs.jsonl"
     path.write_text('{"id": "a"}\n{"id": "b"}\n')
     assert DocumentFile(path, "id").check(silent) == 2

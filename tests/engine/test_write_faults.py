@@ -29,7 +29,7 @@ from owpc_ltr.engine.filling import fill_index
 from owpc_ltr.engine.half_filled import mark_of
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, OwpcLtrWarning, Refused
-from owpc_ltr.files.document_file import DocumentFile
+from owpc_ltr.files.json_lines import DocumentFile
 from owpc_ltr.names import base_index
 from tests.engine.memory_cluster import MemoryCluster
 from tests.engine.small_cluster import FEATURESET, linear

@@ -27,7 +27,7 @@ def readers() -> dict[str, Callable[[Path], Any]]:
     from owpc_ltr.data.joined_tables.reading import read_joined_tables
     from owpc_ltr.data.judgments.asked import read_queries
     from owpc_ltr.features.loading import load_featureset
-    from owpc_ltr.files.document_file import DocumentFile
+    from owpc_ltr.files.json_lines import DocumentFile
 
     return {
         "clicks": lambda path: count_clicks(path, min_people=1),

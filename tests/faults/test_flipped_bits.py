@@ -19,10 +19,10 @@ from owpc_ltr.data.letor import read_letor, write_letor
 from owpc_ltr.data.parquet import digest, load_dataset, save_dataset
 from owpc_ltr.data.parquet import writing as parquet_writing
 from owpc_ltr.errors import BadInput, OwpcLtrError
+from owpc_ltr.files.journal import Journal
 from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.linear import LinearModel, Normaliser, load_model, save_model
 from owpc_ltr.protocols import Model
-from owpc_ltr.training.journal import Journal
 from tests.faults.seeds import Seeds
 
 pytestmark = pytest.mark.faults

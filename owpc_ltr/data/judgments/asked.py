@@ -15,8 +15,8 @@ from owpc_ltr.data.judgments.typed import declared, no_json
 from owpc_ltr.data.judgments.types import JudgedQuery
 from owpc_ltr.data.judgments.weights import IMPORTANCE, said_weight
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.json_values import read_json_value
 from owpc_ltr.files.spreadsheets import read_cell
+from owpc_ltr.files.strict_json import read_json_value
 from owpc_ltr.files.text import read_text, shown
 
 _TEXTS = ("query", "keywords", "query_text")

@@ -16,7 +16,7 @@ from owpc_ltr.data.judgments.columns import Column, encode, number_column, text_
 from owpc_ltr.data.judgments.numbers import read_numbers
 from owpc_ltr.data.judgments.typed import TypedColumn
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.json_values import not_finite
+from owpc_ltr.files.strict_json import not_finite
 from owpc_ltr.files.text import shown
 
 _UNFIT = r"^$|^[ \t]|[ \t]$|[\x00-\x08\x0a-\x1f]"

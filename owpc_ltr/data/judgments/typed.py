@@ -11,7 +11,7 @@ import numpy as np
 
 from owpc_ltr.data.judgments.columns import Column, Numbers, encode, text_column
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.json_values import json_text, read_json_value
+from owpc_ltr.files.strict_json import json_text, read_json_value
 from owpc_ltr.files.text import shown
 
 JSON = ":json"

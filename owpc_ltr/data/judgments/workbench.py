@@ -17,7 +17,7 @@ from owpc_ltr.data.judgments.lines import JudgmentLines
 from owpc_ltr.data.judgments.types import Judgments
 from owpc_ltr.data.judgments.weights import decimal
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.json_values import kind_of
+from owpc_ltr.files.strict_json import kind_of
 from owpc_ltr.files.text import shown
 
 RATINGS = "judgmentRatings"

@@ -11,7 +11,7 @@ from pathlib import Path
 from owpc_ltr.data.partitioned.manifest import MANIFEST, UNFINISHED, Share
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.files.output import disk_faults
-from owpc_ltr.files.shared import open_in_shared, refuse_foreign
+from owpc_ltr.files.regular import open_in_shared, refuse_foreign
 
 COLUMN = "bucket"
 """The hive partition: folders are called bucket=K."""

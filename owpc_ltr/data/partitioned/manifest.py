@@ -11,8 +11,7 @@ from typing import Any
 
 from owpc_ltr.data.partitioned.buckets import MOST_BUCKETS, SALT
 from owpc_ltr.errors import BadInput, DiskFault
-from owpc_ltr.files.atomic import write_atomically
-from owpc_ltr.files.output import disk_faults
+from owpc_ltr.files.output import disk_faults, write_atomically
 from owpc_ltr.files.regular import read_regular
 from owpc_ltr.files.text import shown
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from owpc_ltr.engine.feature_log.contents import Contents
 from owpc_ltr.engine.feature_log.lock import locked
 from owpc_ltr.errors import DiskFault, Refused, UsageError
-from owpc_ltr.files.atomic import write_atomically
-from owpc_ltr.files.shared import open_in_shared
+from owpc_ltr.files.output import write_atomically
+from owpc_ltr.files.regular import open_in_shared
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset

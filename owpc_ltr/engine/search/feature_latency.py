@@ -30,7 +30,7 @@ from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import UsageError
 from owpc_ltr.features.expressions import expression_variables
 from owpc_ltr.features.feature_set import DERIVED, FeatureSet
-from owpc_ltr.files.finite_json import finite_json
+from owpc_ltr.files.strict_json import finite_json
 from owpc_ltr.formats.export import import_linear
 
 

@@ -13,7 +13,7 @@ from owpc_ltr.engine.search.window import window_safe
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.engine.store.templates import render
 from owpc_ltr.errors import Refused, UsageError
-from owpc_ltr.files.json_object import read_json_object
+from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.formats.client_scored import is_client_scored
 from owpc_ltr.formats.plugin_free.form import plain_form
 from owpc_ltr.formats.stored_model import StoredModel

@@ -18,7 +18,7 @@ from owpc_ltr.features.inserted import refuse_unfit, what_it_inserts
 from owpc_ltr.features.lint import check_depth
 from owpc_ltr.features.mustache import TO_JSON, compiled, json_escape, text_variables, variables
 from owpc_ltr.features.template_trees import strings
-from owpc_ltr.files.json_values import is_structure
+from owpc_ltr.files.strict_json import is_structure
 
 Params = Mapping[str, Any]
 Build = Callable[[Params], Any]

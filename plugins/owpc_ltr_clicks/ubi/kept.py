@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from owpc_ltr.errors import Refused
-from owpc_ltr.files.atomic import write_atomically
-from owpc_ltr.files.output import disk_faults
+from owpc_ltr.files.output import disk_faults, write_atomically
 
 _JOURNAL = "journal.json"
 

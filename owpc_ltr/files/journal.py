@@ -1,4 +1,4 @@
-"""The journal of a selection: finished paths, so that a stopped run goes on where it was."""
+"""The journal of resumable work: finished parts, so that a stopped run goes on where it was."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _BEGINS = b'{"key": "'
 
 
 class Journal(Generic[T]):
-    """A line of JSON a path, with its digest; one that a crash cut, or that changed, is left out.
+    """One line of JSON per finished part, with its digest; damaged lines are skipped.
 
-    `entries` has what `made_of` makes of the rows of each path, by its key. Without a file it
-    keeps nothing. Raises UsageError where the file cannot be written, BadInput where it is none of
-    ours.
+    `entries` has what `made_of` makes of the rows of each part, by the part's key. Without a file
+    nothing is kept. Raises UsageError if the file cannot be written, BadInput if it is not a
+    journal.
     """
 
     def __init__(self, path: Path | None, made_of: Callable[[list[dict[str, Any]]], T]) -> None:
@@ -39,7 +39,7 @@ class Journal(Generic[T]):
             self._read(read_regular(self._path, _LARGEST, kind="a journal"))
 
     def keep(self, key: str, rows: list[dict[str, Any]]) -> None:
-        """Make a path's rows durable. Raises DiskFault."""
+        """Append a part's rows. Raises DiskFault."""
         if self._path is None:
             return
         entry = {"key": key, "rows": rows}
@@ -52,7 +52,7 @@ class Journal(Generic[T]):
     def _read(self, content: bytes) -> None:
         begin = content.lstrip()[: len(_BEGINS)]
         if not _BEGINS.startswith(begin):
-            raise BadInput(f"{self._path} is no journal of a selection: name another file")
+            raise BadInput(f"{self._path} is not a journal: name another file")
         for line in content.splitlines():
             try:
                 entry = json.loads(line)
