@@ -47,8 +47,8 @@ def index(
     index that exists.
     """
     from owpc_ltr.engine.filling import fill_index
-    from owpc_ltr.files.document_file import DocumentFile
-    from owpc_ltr.files.json_object import read_json_object
+    from owpc_ltr.files.json_lines import DocumentFile
+    from owpc_ltr.files.strict_json import read_json_object
 
     if append and recreate:
         raise UsageError(
