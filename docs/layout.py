@@ -1,4 +1,4 @@
-"""The tree of the packages, each line with the first line of its docstring, for docs/design.md."""
+"""The folders of the packages, each with the first line of its docstring, for docs/design.md."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def with_layout(page: str) -> str:
 
 
 def layout() -> str:
-    """All packages and modules, a line or more each."""
+    """A line or more for each folder."""
     packages = [ROOT / "owpc_ltr", *sorted(ROOT.glob("plugins/*/"))]
     return "\n".join(line for package in packages for line in _package(package, 0))
 
@@ -33,10 +33,14 @@ def _package(folder: Path, depth: int) -> Iterator[str]:
     if not (folder / "__init__.py").exists():
         return
     name = folder.name if depth else folder.relative_to(ROOT).as_posix()
-    yield from _entry(f"{name}/", first_line(folder / "__init__.py"), depth)
-    for module in sorted(folder.glob("*.py")):
-        if module.name != "__init__.py":
-            yield from _entry(module.name, first_line(module), depth + 1)
+    indent = "  " * depth
+    yield from textwrap.wrap(
+        f"{indent}{name}/".ljust(_DESCRIPTIONS_FROM) + " " + first_line(folder / "__init__.py"),
+        width=WIDTH,
+        subsequent_indent=" " * (_DESCRIPTIONS_FROM + 1),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
     for child in sorted(folder.iterdir()):
         if child.is_dir():
             yield from _package(child, depth + 1)
@@ -48,16 +52,3 @@ def first_line(module: Path) -> str:
     if not document:
         raise ValueError(f"{module.relative_to(ROOT)} has no docstring")
     return document.splitlines()[0]
-
-
-def _entry(name: str, says: str, depth: int) -> Iterator[str]:
-    indent = "  " * depth
-    yield from textwrap.wrap(
-        f"{indent}{name}".ljust(_DESCRIPTIONS_FROM) + " " + says,
-        width=WIDTH,
-        drop_whitespace=True,
-        initial_indent="",
-        subsequent_indent=" " * (_DESCRIPTIONS_FROM + 1),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
