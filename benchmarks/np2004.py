@@ -22,8 +22,9 @@ from owpc_ltr.evaluation.verdict import Outcome
 from owpc_ltr.host import registry as registries
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Run
+from owpc_ltr.training.candidates import train_plan
 from owpc_ltr.training.cross_validation import Fold, cut_folds
-from owpc_ltr.training.train import Plan, train
+from owpc_ltr.training.plan import Plan
 
 GENERATORS = [
     {"generator": "constant"},
@@ -56,7 +57,7 @@ def _pooled(folds: list[Fold[RankingDataset]], settings: dict[str, str]) -> Meas
             {f"loss.{name}": value for name, value in settings.items()},
             normalise="none",
         )
-        model = train(fold.training, plan, Run(), fold.validation).model
+        model = train_plan(fold.training, plan, Run(), fold.validation).model
         (one,) = measure(model.score(fold.test.features), fold.test, [metric])
         values.append(one.per_query)
         baselines.append(one.zero_baseline * fold.test.n_queries)

@@ -20,7 +20,7 @@ from owpc_ltr.host import registry as registries
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Run
 from owpc_ltr.training.cross_validation import Choice, Fold, choose, select
-from owpc_ltr.training.train import Plan
+from owpc_ltr.training.plan import Plan
 
 METRICS = ["map", *(f"ndcg-letor@{k}" for k in (1, 3, 5, 10))]
 

@@ -24,7 +24,7 @@ from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_losses.pairwise import Pairwise
 from owpc_ltr_optimizers.adarank import AdaRank
 from owpc_ltr_optimizers.boosting.boosting import Boosting
-from owpc_ltr_optimizers.bundle.bundle import Bundle
+from owpc_ltr_optimizers.bundle import Bundle
 from owpc_ltr_optimizers.coordinate_ascent import CoordinateAscent
 from owpc_ltr_optimizers.gradient.gradient import Gradient
 from owpc_ltr_optimizers.larank.larank import LaRank

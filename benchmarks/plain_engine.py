@@ -28,11 +28,11 @@ from owpc_ltr.engine.search.serving import Serve, Served, with_stored
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.engine.store.templates import compile_featureset
 from owpc_ltr.errors import Refused
-from owpc_ltr.formats.client_scored import is_client_scored, store_for_client
-from owpc_ltr.formats.export import export_linear
-from owpc_ltr.formats.plugin_free.form import plain_form, store_plain
+from owpc_ltr.formats.export import export_linear, is_client_scored, store_for_client
+from owpc_ltr.formats.plugin_free.form import plugin_free_model, store_plugin_free
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.models.linear import LinearModel, load_model
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.model_file import load_model
 
 WARM_UP = 12
 
@@ -72,10 +72,10 @@ def forms(path: Path, featureset: Any) -> list[tuple[str, StoredModel]]:
         return [(f"{path.stem}: linear, few rescorers", export_linear(model, featureset, "m"))]
     found = [(f"{path.stem}: client-scored", store_for_client(model, featureset, "m"))]
     try:
-        stored = store_plain(model, featureset, "m")
+        stored = store_plugin_free(model, featureset, "m")
     except Refused:
         return found
-    form = plain_form(stored)
+    form = plugin_free_model(stored)
     words = form.in_words() if form else ""
     return [(f"{path.stem}: {words}", stored), *found]
 

@@ -39,8 +39,9 @@ from owpc_ltr.evaluation.significance import compare_paired
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Model, Run
-from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker
-from owpc_ltr.training.train import Plan, train
+from owpc_ltr.training.candidates import train_plan
+from owpc_ltr.training.plan import Plan, RerankingPlan
+from owpc_ltr.training.rerankers import fit_reranker
 
 METRICS = [parse_metric(f"ndcg-letor@{k}") for k in (1, 2, 5, 10)]
 SELECT = "ndcg-letor@10"
@@ -113,7 +114,7 @@ def trained(loss: type[Any], optimizer: type[Any], select: str, **settings: Any)
     """A base ranker of ours, chosen and stopped on the validation queries."""
     given = {f"optimizer.{name}": value for name, value in settings.items()}
     plan = Plan(loss, optimizer, given, select=select)
-    return lambda fold: train(fold["train"], plan, Run(), fold["vali"]).model
+    return lambda fold: train_plan(fold["train"], plan, Run(), fold["vali"]).model
 
 
 BASES: Mapping[str, BaseRanker] = {

@@ -28,7 +28,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_optimizers.boosting.boosting import Boosting
-from owpc_ltr_optimizers.bundle.bundle import Bundle
+from owpc_ltr_optimizers.bundle import Bundle
 from owpc_ltr_optimizers.larank.larank import LaRank
 from scale import generated
 
@@ -37,8 +37,8 @@ from owpc_ltr.data.partitioned.dataset import PartitionedDataset, open_partition
 from owpc_ltr.data.partitioned.writing import write_partitioned
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Run
-from owpc_ltr.training.train import Plan, train
-from owpc_ltr.training.train_parts import train_parts
+from owpc_ltr.training.candidates import train_plan, train_plan_by_parts
+from owpc_ltr.training.plan import Plan
 
 C = 0.01
 PAIRS = 1_000_000
@@ -93,7 +93,7 @@ def ours(optimizer: type[Any], parts: bool, data: PartitionedDataset, trees: int
     if optimizer is Boosting:
         settings = {"optimizer.trees": trees, "optimizer.objective": "rank:ndcg"}
     plan = Plan(OWPC, optimizer, settings, normalise="none" if optimizer is Boosting else "scale")
-    made = train_parts(data, plan, Run()) if parts else train(data.load(), plan, Run())
+    made = train_plan_by_parts(data, plan, Run()) if parts else train_plan(data.load(), plan, Run())
     score: Score = made.model.score
     return score
 

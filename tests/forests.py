@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from owpc_ltr.models.forest import LEAF, Forest
+from owpc_ltr.models.trees import LEAF, Forest
 
 
 def random_forest(

@@ -17,14 +17,18 @@ from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.errors import BadInput, OwpcLtrWarning, Refused, UsageError
 from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
-from owpc_ltr.formats.plugin_free.curves import plain_curves, read_plain_curves
-from owpc_ltr.formats.plugin_free.form import plain_form, score_shift, store_plain
+from owpc_ltr.formats.plugin_free.form import plugin_free_model, score_shift, store_plugin_free
+from owpc_ltr.formats.plugin_free.piecewise_linear import (
+    plugin_free_curves,
+    read_plugin_free_curves,
+)
 from owpc_ltr.models.additive import AdditiveModel, Curve
-from owpc_ltr.models.importance import importances
-from owpc_ltr.models.linear import LinearModel, load_model
+from owpc_ltr.models.feature_use import importances
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.model_file import load_model
 from owpc_ltr.models.score_range import LOWEST_RESCORED, score_interval
-from owpc_ltr.training.feature_worth import Costs
-from owpc_ltr.training.ramps import ramps_of
+from owpc_ltr.training.feature_cost import Costs
+from owpc_ltr.training.piecewise_linear import ramps_of
 from tests.commands import commands_in
 
 NAMES = tuple("abcd")
@@ -205,8 +209,8 @@ def test_the_form_of_a_plain_engine_scores_as_the_model_plus_its_shift(
     model, features = random_model(rng), documents(rng)
     if never_missing:
         features = np.nan_to_num(features)
-    form = plain_curves(model, NAMES if never_missing else ())
-    form = read_plain_curves(json.loads(json.dumps(form.as_dict())), "it")
+    form = plugin_free_curves(model, NAMES if never_missing else ())
+    form = read_plugin_free_curves(json.loads(json.dumps(form.as_dict())), "it")
     scores = form.score(NAMES, features)
     spread = form.interval.high - form.interval.low
     difference = np.abs(scores - form.shift - model.score(features))
@@ -217,33 +221,33 @@ def test_the_form_of_a_plain_engine_scores_as_the_model_plus_its_shift(
 
 def test_features_that_are_no_queries_are_refused_and_damage_is_told() -> None:
     model = random_model(np.random.default_rng(3))
-    stored = store_plain(model, FEATURES, "m")
-    assert score_shift(stored) == plain_curves(model).shift
+    stored = store_plugin_free(model, FEATURES, "m")
+    assert score_shift(stored) == plugin_free_curves(model).shift
     derived = Feature("a", (), "b + 1", DERIVED)
     with pytest.raises(Refused, match="'a', a derived_expression"):
-        store_plain(model, replace(FEATURES, features=(derived, *FEATURES.features[1:])), "m")
+        store_plugin_free(model, replace(FEATURES, features=(derived, *FEATURES.features[1:])), "m")
     for damage in (
         {"format": 3},
         {"shift": None},
         {"curves": [{"feature": "a", "knots": [1.0], "values": [-1.0], "missing": None}]},
     ):
         with pytest.raises(BadInput, match="the stored model 'm'"):
-            plain_form(replace(stored, definition={**stored.definition, **damage}))
+            plugin_free_model(replace(stored, definition={**stored.definition, **damage}))
 
 
 def test_a_form_is_read_once_a_model_and_is_never_that_of_another() -> None:
     models = [random_model(np.random.default_rng(seed)) for seed in range(40)]
-    stored = [store_plain(model, FEATURES, f"m{seed}") for seed, model in enumerate(models)]
-    assert plain_form(stored[0]) is plain_form(stored[0])
+    stored = [store_plugin_free(model, FEATURES, f"m{seed}") for seed, model in enumerate(models)]
+    assert plugin_free_model(stored[0]) is plugin_free_model(stored[0])
     for model, one in zip(models, stored, strict=True):
-        form = plain_form(one)
+        form = plugin_free_model(one)
         assert form is not None
-        assert form.shift == plain_curves(model).shift
+        assert form.shift == plugin_free_curves(model).shift
     for model in models:
         # Each goes at once, so that the next may be where it was.
-        form = plain_form(store_plain(model, FEATURES, "m"))
+        form = plugin_free_model(store_plugin_free(model, FEATURES, "m"))
         assert form is not None
-        assert form.shift == plain_curves(model).shift
+        assert form.shift == plugin_free_curves(model).shift
 
 
 def test_the_command_line_trains_and_shows_curves(

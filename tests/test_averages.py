@@ -11,8 +11,9 @@ from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.errors import BadInput
 from owpc_ltr.host.registry import load
 from owpc_ltr.models.average import AverageModel, average
-from owpc_ltr.models.linear import LinearModel, Normaliser, load_model, save_model
-from owpc_ltr.models.network import NetworkModel
+from owpc_ltr.models.linear import LinearModel, Normaliser
+from owpc_ltr.models.model_file import load_model, save_model
+from owpc_ltr.models.networks import NetworkModel
 
 NAMES = ("a", "b")
 X = np.random.default_rng(0).normal(size=(20, 2)).astype(np.float32)

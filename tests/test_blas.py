@@ -13,8 +13,9 @@ from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.host.registry import load
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Certificate, Fit, Loss, Run
+from owpc_ltr.training.candidates import train_plan
 from owpc_ltr.training.cross_validation import cut_folds, select
-from owpc_ltr.training.train import Plan, train
+from owpc_ltr.training.plan import Plan
 
 OWPC = load().find("loss", "owpc")
 SEEN: list[int] = []
@@ -48,7 +49,7 @@ def test_fits_have_one_thread_of_blas(way: str, rng: np.random.Generator) -> Non
     SEEN.clear()
     with threadpool_limits(2, "blas"):
         if way == "train":
-            train(data, plan, Run())
+            train_plan(data, plan, Run())
         else:
             list(select(cut_folds(data, 3), [plan], ["map"], Run(), jobs=2))
         assert blas_threads() == 2

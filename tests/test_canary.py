@@ -13,7 +13,8 @@ import pytest
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import find_settings
 from owpc_ltr.errors import OwpcLtrError
-from owpc_ltr.models.linear import LinearModel, save_model
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.model_file import save_model
 from tests.commands import Run, commands_in
 
 SECRET = "c4n4ry/s3cret#w?rd@x"

@@ -16,7 +16,8 @@ from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.files.strict_json import finite_json
 from owpc_ltr.host import registry
 from owpc_ltr.models.average import AverageModel
-from owpc_ltr.models.linear import LinearModel, load_model, save_model
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.model_file import load_model, save_model
 from owpc_ltr.protocols import Certificate, Run, relative_gap
 from tests.commands import commands_in
 

@@ -18,10 +18,11 @@ from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.formats.engine_versions import serving_profile
 from owpc_ltr.formats.export import export_linear
 from owpc_ltr.formats.stored_model import model_source
-from owpc_ltr.formats.upgrade_report import deploy
-from owpc_ltr.formats.xgboost_json import from_dump
-from owpc_ltr.formats.xgboost_raw import from_raw
-from owpc_ltr.models.linear import LinearModel, save_model, with_record
+from owpc_ltr.formats.upgrade_check import deploy
+from owpc_ltr.formats.xgboost_dump import from_dump
+from owpc_ltr.formats.xgboost_model import from_raw
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.model_file import save_model, with_record
 from owpc_ltr.models.parity_samples import parity_samples_of
 from tests.commands import Run, commands_in
 

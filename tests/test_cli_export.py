@@ -13,8 +13,9 @@ from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.formats.emulator import emulate
 from owpc_ltr.formats.engine_versions import RANKLIB, XGBOOST, serving_profile
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.formats.xgboost_raw import from_raw
-from owpc_ltr.models.linear import LinearModel, Normaliser, save_model, with_record
+from owpc_ltr.formats.xgboost_model import from_raw
+from owpc_ltr.models.linear import LinearModel, Normaliser
+from owpc_ltr.models.model_file import save_model, with_record
 from owpc_ltr.models.trees import TreeModel
 from tests.commands import Run, commands_in
 from tests.test_writing_formats import elastic_score, solr_score

@@ -21,7 +21,8 @@ from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.formats.engine_versions import LINEAR, serving_profile
 from owpc_ltr.formats.ranklib import to_ranklib
 from owpc_ltr.formats.sklearn_trees import from_sklearn
-from owpc_ltr.models.linear import LinearModel, load_model, save_model
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.model_file import load_model, save_model
 from owpc_ltr.models.trees import TreeModel
 from tests.commands import Run, commands_in
 

@@ -94,7 +94,7 @@ def test_nothing_is_said_of_them_where_there_are_none() -> None:
 
 
 def test_features_that_were_left_out_for_their_cost_are_no_surprise() -> None:
-    from owpc_ltr.training.feature_worth import Costs
+    from owpc_ltr.training.feature_cost import Costs
 
     data, split = dataset(0.0), HashSplit(0.4, 0.0)
     costs = Costs({"noise": 1000.0}, 1.0)

@@ -18,7 +18,8 @@ from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.comparing.result import RankerComparison
-from owpc_ltr.models.linear import LinearModel, save_model
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.model_file import save_model
 from tests.commands import Run, commands_in
 
 QUERIES, DOCUMENTS, JUDGED = 240, 6, 60

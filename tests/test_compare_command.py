@@ -13,7 +13,7 @@ import pytest
 import owpc_ltr as ltr
 from owpc_ltr.api.compared_rankers import split_metrics
 from owpc_ltr.data.parquet import save_dataset
-from owpc_ltr.models.linear import save_model
+from owpc_ltr.models.model_file import save_model
 from tests.commands import Run, commands_in
 from tests.compared import QUERIES, judged, linear, write_run
 

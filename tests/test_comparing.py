@@ -24,9 +24,10 @@ from owpc_ltr.evaluation.held_out import choose_queries
 from owpc_ltr.evaluation.live_lists import live_lists
 from owpc_ltr.evaluation.verdict import Doubt
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.models.linear import save_model
+from owpc_ltr.models.model_file import save_model
 from owpc_ltr.protocols import Run
-from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker
+from owpc_ltr.training.plan import RerankingPlan
+from owpc_ltr.training.rerankers import fit_reranker
 from tests.compared import DOCUMENTS, QUERIES, judged, linear, write_run
 from tests.list_samples import crowded, weights
 

@@ -252,6 +252,6 @@ def test_a_warm_up_does_a_job_for_every_plugin_that_computes(
     again = subprocess.run(reached, cwd=ROOT, capture_output=True, text=True, check=True)
     told = json.loads(again.stdout)
     assert told["made"] == []
-    similarity = "owpc_ltr_rerankers.exchangeable.feature_kernels."
+    similarity = "owpc_ltr_rerankers.exchangeable.kernels."
     left = [name for name in told["left"] if not name.startswith(similarity)]
     assert left == ["owpc_ltr.kernels.linear._values_of_block"]

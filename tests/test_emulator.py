@@ -23,8 +23,8 @@ from owpc_ltr.formats.engine_versions import (
 )
 from owpc_ltr.formats.ranklib import from_ranklib, to_ranklib
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.formats.xgboost_json import from_dump
-from owpc_ltr.formats.xgboost_raw_writer import to_raw
+from owpc_ltr.formats.xgboost_dump import from_dump
+from owpc_ltr.formats.xgboost_model import to_raw
 from owpc_ltr.models.trees import TreeModel
 
 NAMES = ("title_bm25", "body_bm25", "pop", "n", "phrase", "tag_is")

@@ -14,7 +14,8 @@ from owpc_ltr.cli.explanations import bar
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.models.linear import LinearModel, save_model
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.model_file import save_model
 from owpc_ltr.models.trees import TreeModel
 from tests.commands import Run, commands_in
 from tests.forests import random_forest

@@ -21,13 +21,14 @@ from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.models.linear import LinearModel, load_model
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.model_file import load_model
 from owpc_ltr.models.parity_samples import parity_samples_of
 from owpc_ltr.protocols import Run
-from owpc_ltr.training import feature_selection
-from owpc_ltr.training.feature_selection import train_at_cost
-from owpc_ltr.training.feature_worth import Costs
-from owpc_ltr.training.train import Plan, train
+from owpc_ltr.training import feature_cost
+from owpc_ltr.training.candidates import train_plan
+from owpc_ltr.training.feature_cost import Costs, train_at_cost
+from owpc_ltr.training.plan import Plan
 
 NAMES = ("strong", "copy", "weak", "noise", "more_noise")
 Both = tuple[RankingDataset, RankingDataset]
@@ -118,15 +119,15 @@ def test_each_feature_that_goes_is_the_one_that_others_best_stand_in_for(
         worth = {name: worth_of(left - {name}, both, costs) for name in sorted(left)}
         assert worth[step.dropped or ""] == pytest.approx(max(worth.values()), abs=1e-12)
         left -= {step.dropped or ""}
-    monkeypatch.setattr(feature_selection, "_TRIED", 1)
+    monkeypatch.setattr(feature_cost, "_TRIED", 1)
     assert train_at_cost(training, LINEAR, RUN, validation, costs).path != path
 
 
 def test_the_dearest_feature_is_tried_however_much_the_model_leans_on_it(
     both: Both, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feature_selection, "_TRIED", 1)
-    leant_on = train(both[0], LINEAR, RUN).model
+    monkeypatch.setattr(feature_cost, "_TRIED", 1)
+    leant_on = train_plan(both[0], LINEAR, RUN).model
     assert isinstance(leant_on, LinearModel)
     assert NAMES[int(np.abs(leant_on.weights).argmax())] == "strong"
     costs = Costs({"strong": 3.0, "noise": 0.1}, 0.02)
@@ -143,7 +144,7 @@ def worth_of(names: frozenset[str], both: Both, costs: Costs) -> float:
         replace(side, features=np.where([n in names for n in NAMES], side.features, np.float32(0)))
         for side in both
     ]
-    model = train(blanked[0], LINEAR, RUN, blanked[1]).model
+    model = train_plan(blanked[0], LINEAR, RUN, blanked[1]).model
     value = parse_metric("ndcg@10").mean(
         model.score(blanked[1].features), both[1].labels, both[1].offsets
     )
@@ -152,7 +153,7 @@ def worth_of(names: frozenset[str], both: Both, costs: Costs) -> float:
 
 def test_without_a_price_no_quality_is_given_up(both: Both) -> None:
     training, validation = both
-    whole = train(training, LINEAR, RUN, validation).model
+    whole = train_plan(training, LINEAR, RUN, validation).model
     metric = parse_metric("ndcg@10")
     free = train_at_cost(training, LINEAR, RUN, validation, Costs({"strong": 9.0}, 0.0))
     scores = [m.score(validation.features) for m in (whole, free.trained.model)]

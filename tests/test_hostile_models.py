@@ -17,15 +17,14 @@ from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.files.strict_json import parse_json
 from owpc_ltr.formats.emulator import emulate, rejection_reason
 from owpc_ltr.formats.engine_versions import LINEAR, RANKLIB, XGBOOST, XGBOOST_RAW, serving_profile
-from owpc_ltr.formats.lightgbm_text import from_lightgbm
+from owpc_ltr.formats.lightgbm import from_lightgbm
 from owpc_ltr.formats.ranklib import from_ranklib, to_ranklib
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.formats.xgboost_json import from_dump
-from owpc_ltr.formats.xgboost_json_writer import to_dump
-from owpc_ltr.formats.xgboost_raw import from_raw
-from owpc_ltr.formats.xgboost_raw_writer import to_raw
-from owpc_ltr.models.linear import KINDS, LinearModel, Normaliser
-from owpc_ltr.models.ranklib_network import Layer, LogisticNetwork
+from owpc_ltr.formats.xgboost_dump import from_dump, to_dump
+from owpc_ltr.formats.xgboost_model import from_raw, to_raw
+from owpc_ltr.models.linear import LinearModel, Normaliser
+from owpc_ltr.models.model_file import KINDS
+from owpc_ltr.models.networks import Layer, LogisticNetwork
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Model
 

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from owpc_ltr.api.models import describe, save_model
-from owpc_ltr.formats.xgboost_raw import from_raw
+from owpc_ltr.formats.xgboost_model import from_raw
 from owpc_ltr.models.average import average
-from owpc_ltr.models.importance import importances
-from owpc_ltr.models.linear import LinearModel, Normaliser, with_record
+from owpc_ltr.models.feature_use import importances
+from owpc_ltr.models.linear import LinearModel, Normaliser
+from owpc_ltr.models.model_file import with_record
 from tests.xgboost_samples import NAMES, raw, trained
 
 weights = st.lists(st.floats(-10, 10, width=32), min_size=4, max_size=4)

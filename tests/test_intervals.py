@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owpc_ltr.models.forest import Forest
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.score_range import UNKNOWN, ScoreInterval, score_interval
-from owpc_ltr.models.trees import TreeModel
+from owpc_ltr.models.trees import Forest, TreeModel
 
 NAMES = ("a", "b", "c")
 

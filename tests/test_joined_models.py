@@ -18,26 +18,25 @@ from owpc_ltr.engine.deployment.served_model import served_model
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.formats.client_scored import client_model, joined_in, store_for_client
 from owpc_ltr.formats.engine_versions import serving_profile
-from owpc_ltr.formats.export import check_features
+from owpc_ltr.formats.export import check_features, client_model, joined_in, store_for_client
 from owpc_ltr.formats.export import export_model as export_to_store
-from owpc_ltr.formats.joined_features import (
+from owpc_ltr.formats.external_features import (
     for_engine,
     index_features,
     joined_used,
     without_joined,
 )
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.formats.upgrade_report import deploy
+from owpc_ltr.formats.upgrade_check import deploy
 from owpc_ltr.models.additive import AdditiveModel, Curve
 from owpc_ltr.models.average import AverageModel, average
-from owpc_ltr.models.features_used import features_used, without_last_columns
-from owpc_ltr.models.forest import Forest
-from owpc_ltr.models.linear import LinearModel, Normaliser, load_model, save_model, with_record
-from owpc_ltr.models.network import NetworkModel
+from owpc_ltr.models.feature_use import features_used, without_last_columns
+from owpc_ltr.models.linear import LinearModel, Normaliser
+from owpc_ltr.models.model_file import load_model, save_model, with_record
+from owpc_ltr.models.networks import NetworkModel
 from owpc_ltr.models.parity_samples import packed, unpacked
-from owpc_ltr.models.trees import TreeModel
+from owpc_ltr.models.trees import Forest, TreeModel
 from owpc_ltr.protocols import Model
 
 SOURCE = JoinedSource("ctr.parquet", "ab" * 32, ("query", "document_id"), ("ctr", "views"))

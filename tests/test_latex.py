@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import owpc_ltr as ltr
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.evaluation.latex import LatexColumn, escaped, latex_table
-from owpc_ltr.models.linear import save_model
+from owpc_ltr.models.model_file import save_model
 from tests.commands import commands_in
 from tests.compared import judged, linear
 

@@ -17,8 +17,8 @@ from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.formats.emulator import emulate
 from owpc_ltr.formats.engine_versions import serving_profile
 from owpc_ltr.formats.export import export_checked
-from owpc_ltr.models.linear import load_model, save_model
-from owpc_ltr.training.missing_as_zero import taking_missing_as_zero
+from owpc_ltr.models.model_file import load_model, save_model
+from owpc_ltr.training.fit import taking_missing_as_zero
 from tests.commands import commands_in
 
 NAMES = ("title", "votes", "year")

@@ -11,13 +11,11 @@ import pytest
 
 from owpc_ltr.errors import BadInput
 from owpc_ltr.models.average import AverageModel
-from owpc_ltr.models.forest import Forest
-from owpc_ltr.models.linear import LinearModel, load_model
-from owpc_ltr.models.matrix import model_matrix
-from owpc_ltr.models.network import NetworkModel
-from owpc_ltr.models.ranklib_network import Layer, LogisticNetwork
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.model_file import load_model, model_matrix
+from owpc_ltr.models.networks import Layer, LogisticNetwork, NetworkModel
 from owpc_ltr.models.reordering import ReorderingModel, load_ranker
-from owpc_ltr.models.trees import TreeModel
+from owpc_ltr.models.trees import Forest, TreeModel
 from owpc_ltr.protocols import Model
 
 NAMES = ("a<b", "c", "d")

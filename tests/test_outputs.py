@@ -19,7 +19,8 @@ from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.data.runs import write_ranking, write_scores
 from owpc_ltr.errors import UsageError
 from owpc_ltr.files.output import open_output, output_file, write_output
-from owpc_ltr.models.linear import LinearModel, load_model, save_model
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.model_file import load_model, save_model
 from tests.commands import Run, commands_in
 
 LETOR = "".join(

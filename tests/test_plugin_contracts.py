@@ -9,7 +9,7 @@ import pytest
 from owpc_ltr.errors import PluginError
 from owpc_ltr.host.contracts import PROTOCOLS, checked_name
 from owpc_ltr.host.registry import KINDS, load
-from owpc_ltr.training.plans import model_plan
+from owpc_ltr.training.plan import model_plan
 
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
 LOSS, OPTIMIZER, RERANKER = (

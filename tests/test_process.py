@@ -17,7 +17,8 @@ import pytest
 
 from owpc_ltr.cli.stops import SIGNALS, Stops, finishing
 from owpc_ltr.errors import Stopped
-from owpc_ltr.models.linear import LinearModel, save_model
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.model_file import save_model
 
 COMMAND = f"{sys.executable} -m owpc_ltr"
 SECRET = "c4n4ry/s3cret#word"

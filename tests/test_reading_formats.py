@@ -14,12 +14,11 @@ import xgboost
 from sklearn import ensemble, tree
 
 from owpc_ltr.errors import BadInput
-from owpc_ltr.formats import xgboost_raw
-from owpc_ltr.formats.lightgbm_text import from_lightgbm
+from owpc_ltr.formats import xgboost_model
+from owpc_ltr.formats.lightgbm import from_lightgbm
 from owpc_ltr.formats.sklearn_trees import from_sklearn
-from owpc_ltr.formats.xgboost_json import from_dump
-from owpc_ltr.formats.xgboost_raw import from_raw
-from owpc_ltr.formats.xgboost_raw_writer import to_raw
+from owpc_ltr.formats.xgboost_dump import from_dump
+from owpc_ltr.formats.xgboost_model import from_raw, to_raw
 from tests.xgboost_samples import (
     NAMES,
     NEW,
@@ -341,6 +340,6 @@ def test_a_split_on_a_feature_that_is_far_away_counts_nothing(
     content = raw(trained(rng))
     tree = content["learner"]["gradient_booster"]["model"]["trees"][0]
     tree["split_indices"][0] = 2**31 - 1
-    monkeypatch.setattr(xgboost_raw, "told_importances", count)
+    monkeypatch.setattr(xgboost_model, "told_importances", count)
     with pytest.raises(BadInput, match="feature number 2147483647"):
         from_raw(content)

@@ -27,7 +27,7 @@ from owpc_ltr.host.registry import load
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Run
 from owpc_ltr.training.cross_validation import choose, select
-from owpc_ltr.training.plans import model_plan
+from owpc_ltr.training.plan import model_plan
 from tests.commands import commands_in
 from tests.letor_samples import PARTS, part, write_parts
 

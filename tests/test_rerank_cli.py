@@ -10,7 +10,7 @@ import pytest
 
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.letor import write_letor
-from owpc_ltr.models.linear import save_model
+from owpc_ltr.models.model_file import save_model
 from tests.commands import Run, commands_in
 from tests.list_samples import crowded, weights
 

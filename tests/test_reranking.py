@@ -20,7 +20,8 @@ from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.document_fields import fields_of, with_document_fields
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.models.linear import LinearModel, load_model, save_model
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.model_file import load_model, save_model
 from owpc_ltr.models.reordering import (
     ReorderingModel,
     dataset_scores,
@@ -29,7 +30,8 @@ from owpc_ltr.models.reordering import (
     read_base,
 )
 from owpc_ltr.protocols import Loss, Run
-from owpc_ltr.training.rerankers import PENALTIES, RerankingPlan, fit_reranker
+from owpc_ltr.training.plan import PENALTIES, RerankingPlan
+from owpc_ltr.training.rerankers import fit_reranker
 from tests.list_samples import crowded, weights
 
 KERNEL = {"reranker.kernels": "rbf"}

@@ -17,10 +17,11 @@ from owpc_ltr.kernels.kernel import bind, evaluate_query
 from owpc_ltr.kernels.linear import linear_risk
 from owpc_ltr.protocols import Fit, Loss, Reordering, Run
 from owpc_ltr.testing.samples import sample_dataset
+from owpc_ltr.training.candidates import train_plan
 from owpc_ltr.training.cross_validation import Fold
 from owpc_ltr.training.cross_validation import select as select_over
-from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker
-from owpc_ltr.training.train import Plan, train
+from owpc_ltr.training.plan import Plan, RerankingPlan
+from owpc_ltr.training.rerankers import fit_reranker
 from tests.list_samples import crowded, weights
 
 DATA = sample_dataset()
@@ -77,7 +78,7 @@ FIT_LIES: list[tuple[Any, str]] = [
 def test_what_no_optimizer_may_return_is_refused_by_its_name(lie: int) -> None:
     plan = Plan(Pairwise, Lying, {"optimizer.lie": lie, "optimizer.C": 1.0})
     with pytest.raises(PluginError, match=FIT_LIES[lie][1]) as caught:
-        train(DATA, plan, Run())
+        train_plan(DATA, plan, Run())
     assert "\n" not in str(caught.value)
     with pytest.raises(PluginError, match=FIT_LIES[lie][1]):
         select_over([Fold("1", DATA, DATA, DATA)], [plan], ["map"], Run())

@@ -10,8 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_losses.pairwise import Pairwise
-from owpc_ltr_optimizers.bundle.bundle import Bundle
-from owpc_ltr_optimizers.bundle.streamed import Aim, solve_by_passes
+from owpc_ltr_optimizers.bundle import Aim, Bundle, solve_by_passes
 
 from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.data.dataset import RankingDataset

@@ -12,8 +12,9 @@ from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.errors import BadInput
 from owpc_ltr.host.registry import load
 from owpc_ltr.protocols import Run
+from owpc_ltr.training.candidates import train_plan
 from owpc_ltr.training.cross_validation import Row, choose, cut_folds, families_of, select
-from owpc_ltr.training.train import Plan, train
+from owpc_ltr.training.plan import Plan
 
 REGISTRY = load()
 PLAN = Plan(
@@ -81,7 +82,7 @@ def test_each_fold_is_chosen_for_as_train_chooses() -> None:
     rows = select(folds, [PLAN], METRICS, Run())
     *_, everything = choose(rows, "map", families_of(rows))
     for fold in folds:
-        trained = train(fold.training, PLAN, Run(), fold.validation)
+        trained = train_plan(fold.training, PLAN, Run(), fold.validation)
         assert everything.chosen[fold.name] == {"loss": "owpc", **trained.settings}
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from owpc_ltr.errors import UsageError
-from owpc_ltr.host.grids import combinations, parse_grid
+from owpc_ltr.host.grids import parse_grid
 from owpc_ltr.host.settings import (
     check_settings,
     configure,
@@ -17,6 +17,7 @@ from owpc_ltr.host.settings import (
     parse_settings,
     values_of,
 )
+from owpc_ltr.training.plan import combinations
 
 
 @dataclass(frozen=True)

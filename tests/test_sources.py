@@ -30,10 +30,10 @@ from owpc_ltr.evaluation.held_out import choose_queries
 from owpc_ltr.host.registry import load
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Run
-from owpc_ltr.training.feature_selection import train_at_cost
-from owpc_ltr.training.feature_worth import Costs
-from owpc_ltr.training.rerankers import RerankingPlan, fit_reranker
-from owpc_ltr.training.train import Plan, train
+from owpc_ltr.training.candidates import train_plan
+from owpc_ltr.training.feature_cost import Costs, train_at_cost
+from owpc_ltr.training.plan import Plan, RerankingPlan
+from owpc_ltr.training.rerankers import fit_reranker
 from tests.commands import commands_in
 
 REGISTRY = load()
@@ -73,7 +73,7 @@ def trained(
     validation: RankingDataset | None = None,
     source: dict[str, Any] | None = None,
 ) -> LinearModel:
-    model = train(training, PLAN, Run(), validation, source).model
+    model = train_plan(training, PLAN, Run(), validation, source).model
     assert isinstance(model, LinearModel)
     return model
 

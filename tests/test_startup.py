@@ -12,7 +12,8 @@ import pytest
 
 from owpc_ltr.data.dataset import make_dataset
 from owpc_ltr.data.parquet import save_dataset
-from owpc_ltr.models.linear import LinearModel, save_model
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.model_file import save_model
 from tests.imported import HEAVY, Imported, imported_by
 
 ROOT = Path(__file__).resolve().parents[1]

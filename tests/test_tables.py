@@ -13,19 +13,19 @@ from hypothesis import strategies as st
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
-from owpc_ltr.formats.plugin_free.digits import LARGEST_VALUE, digits_of, numbers_of
-from owpc_ltr.formats.plugin_free.form import plain_form, score_shift
+from owpc_ltr.formats.plugin_free.form import plugin_free_model, score_shift
 from owpc_ltr.formats.plugin_free.trees import (
-    plain_trees,
-    read_plain_trees,
-    store_plain_trees,
+    LARGEST_VALUE,
+    digits_of,
+    numbers_of,
+    plugin_free_trees,
+    read_plugin_free_trees,
+    store_plugin_free_trees,
 )
-from owpc_ltr.models.blocks import MOST_CODES, blocks_of
-from owpc_ltr.models.forest import Forest
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.score_range import LOWEST_RESCORED
-from owpc_ltr.models.tables import bins_of, tables_of
-from owpc_ltr.models.trees import LINKS, TreeModel
+from owpc_ltr.models.tables import MOST_CODES, bins_of, blocks_of, tables_of
+from owpc_ltr.models.trees import LINKS, Forest, TreeModel
 from tests.forests import random_forest
 
 NAMES = tuple("abcdefg")
@@ -76,9 +76,9 @@ def test_blocks_read_the_bins_of_their_features_out_of_one_float32(seed: int) ->
 def test_the_text_in_a_store_scores_as_the_model_does_plus_its_shift(seed: int, link: str) -> None:
     forest, features = drawn(seed)
     model = TreeModel(NAMES, forest, 0.3, link)
-    stored = store_plain_trees(model, FEATURES, "m")
-    form = read_plain_trees(json.loads(json.dumps(stored.definition)), "it")
-    assert form == plain_trees(model, NAMES)
+    stored = store_plugin_free_trees(model, FEATURES, "m")
+    form = read_plugin_free_trees(json.loads(json.dumps(stored.definition)), "it")
+    assert form == plugin_free_trees(model, NAMES)
     scores = form.score(NAMES, features)
     spread = form.interval.high - form.interval.low
     difference = np.abs(scores - score_shift(stored) - model.score(features))
@@ -126,7 +126,7 @@ def test_written_thresholds_part_the_same_float32_numbers(values: list[float]) -
         np.zeros(3 * len(thresholds), bool),
         np.tile([0.0, 0.0, 1.0], len(thresholds)),
     )
-    (block,) = plain_trees(TreeModel(("a",), forest), ("a",)).blocks
+    (block,) = plugin_free_trees(TreeModel(("a",), forest), ("a",)).blocks
     beside = (np.nextafter(thresholds, np.float32(end)) for end in (-np.inf, np.inf))
     near = np.concatenate([thresholds, *beside])
     written = np.array(block.thresholds[0])
@@ -166,12 +166,12 @@ def test_tables_that_are_too_large_are_refused_with_what_would_fit() -> None:
 
 def test_what_is_no_forest_or_splits_on_what_no_query_scores_is_refused() -> None:
     with pytest.raises(Refused, match="kind 'linear'"):
-        store_plain_trees(LinearModel(NAMES, np.ones(7)), FEATURES, "m")
+        store_plugin_free_trees(LinearModel(NAMES, np.ones(7)), FEATURES, "m")
     forest, _ = drawn(1)
     derived = Feature("b", (), "a + 1", DERIVED)
     features = tuple(derived if each.name == "b" else each for each in FEATURES.features)
     with pytest.raises(Refused, match="'b', a derived_expression"):
-        store_plain_trees(TreeModel(NAMES, forest), replace(FEATURES, features=features), "m")
+        store_plugin_free_trees(TreeModel(NAMES, forest), replace(FEATURES, features=features), "m")
 
 
 @pytest.mark.parametrize(
@@ -189,24 +189,24 @@ def test_what_is_no_forest_or_splits_on_what_no_query_scores_is_refused() -> Non
 )
 def test_a_damaged_form_in_a_store_is_told_as_such(damage: object) -> None:
     forest, _ = drawn(2)
-    stored = store_plain_trees(TreeModel(NAMES, forest), FEATURES, "m")
+    stored = store_plugin_free_trees(TreeModel(NAMES, forest), FEATURES, "m")
     definition = json.loads(json.dumps(stored.definition))
     damage(definition)  # type: ignore[operator]
     with pytest.raises(BadInput, match="the stored model 'm'"):
-        plain_form(replace(stored, definition=definition))
+        plugin_free_model(replace(stored, definition=definition))
 
 
 def test_a_form_of_other_features_than_its_set_is_damaged() -> None:
-    stored = store_plain_trees(TreeModel(NAMES, drawn(2)[0]), FEATURES, "m")
+    stored = store_plugin_free_trees(TreeModel(NAMES, drawn(2)[0]), FEATURES, "m")
     other = replace(FEATURES, features=tuple(f for f in FEATURES.features if f.name != "a"))
     with pytest.raises(BadInput, match="reads 'a'"):
-        plain_form(replace(stored, featureset=other))
+        plugin_free_model(replace(stored, featureset=other))
 
 
 def test_scripts_are_the_same_for_every_model() -> None:
     sources = set()
     for seed in range(5):
-        form = plain_trees(TreeModel(NAMES, drawn(seed)[0], link=LINKS[seed % 2]), NAMES)
+        form = plugin_free_trees(TreeModel(NAMES, drawn(seed)[0], link=LINKS[seed % 2]), NAMES)
         text = json.dumps(form.query({name: {"match": {name: "x"}} for name in NAMES}))
         sources |= set(_sources(json.loads(text)))
     assert len(sources) == 3
@@ -224,7 +224,7 @@ def _sources(tree: object) -> list[str]:
 def test_another_value_or_threshold_in_a_block_is_another_score() -> None:
     """The liars: what they change is seen in the scores."""
     forest, features = drawn(4, trees=6)
-    form = plain_trees(TreeModel(NAMES, forest), NAMES)
+    form = plugin_free_trees(TreeModel(NAMES, forest), NAMES)
     honest = form.score(NAMES, features)
     block = form.blocks[0]
     higher = tuple(tuple(t + 1e9 for t in each) for each in block.thresholds)

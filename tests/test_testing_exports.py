@@ -16,7 +16,8 @@ from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.engine_versions import parse_version
-from owpc_ltr.models.linear import LinearModel, content_of, model_of
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.model_file import content_of, model_of
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.names import check_name
 from owpc_ltr.protocols import ExportedFile, ExportTarget, Model

@@ -23,12 +23,12 @@ from owpc_ltr.evaluation.evaluate import Measured, compare, measure, model_data
 from owpc_ltr.evaluation.ranked_lists import list_warnings, lists_of
 from owpc_ltr.host.registry import load
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.models.linear import LinearModel, load_model, save_model
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.model_file import load_model, save_model
 from owpc_ltr.models.reordering import load_ranker
 from owpc_ltr.protocols import Run
-from owpc_ltr.training.history import kept_history
-from owpc_ltr.training.rerankers import RerankingPlan
-from owpc_ltr.training.train import Plan, train
+from owpc_ltr.training.candidates import kept_history, train_plan
+from owpc_ltr.training.plan import Plan, RerankingPlan
 
 REGISTRY = load()
 OWPC = REGISTRY.find("loss", "owpc")
@@ -61,7 +61,7 @@ def split(data: RankingDataset) -> tuple[RankingDataset, RankingDataset]:
 
 def test_the_best_candidate_by_validation_is_kept() -> None:
     training, validation = split(dataset())
-    trained = train(training, Plan(OWPC, LARANK), Run(), validation)
+    trained = train_plan(training, Plan(OWPC, LARANK), Run(), validation)
     values = [row["validation"] for row in trained.table]
     assert len(values) == 7
     scores = trained.model.score(validation.features)
@@ -96,7 +96,7 @@ def test_a_plan_of_what_is_not_installed_is_refused_when_it_is_made(plan: Any) -
 def test_an_error_is_selected_by_its_smallest_value() -> None:
     training, validation = split(dataset())
     plan = Plan(OWPC, LARANK, select="pairwise-error")
-    trained = train(training, plan, Run(), validation)
+    trained = train_plan(training, plan, Run(), validation)
     values = [row["validation"] for row in trained.table]
     assert trained.model.record["validation"] == min(values)
 
@@ -106,7 +106,7 @@ def test_a_metric_selects_as_its_text_does() -> None:
     adarank = REGISTRY.find("optimizer", "adarank")
     for optimizer in (LARANK, adarank):
         one, other = (
-            train(training, Plan(OWPC, optimizer, select=select), Run(), validation)
+            train_plan(training, Plan(OWPC, optimizer, select=select), Run(), validation)
             for select in ("ndcg@3,empty=one", parse_metric("ndcg@3,empty=one"))
         )
         assert one.model.as_dict() == other.model.as_dict()
@@ -119,7 +119,7 @@ def test_a_metric_that_is_installed_nowhere_can_select() -> None:
         higher_is_better = False
 
     training, validation = split(dataset())
-    trained = train(training, Plan(OWPC, LARANK, select=Reversed()), Run(), validation)
+    trained = train_plan(training, Plan(OWPC, LARANK, select=Reversed()), Run(), validation)
     assert trained.model.record["validation"] == min(row["validation"] for row in trained.table)
     assert trained.model.record["select"] == "least-map"
 
@@ -134,7 +134,7 @@ def test_of_equal_candidates_the_first_is_kept(select: str) -> None:
     )
     for grid in ((0.1, 1.0, 10.0), (10.0, 1.0, 0.1)):
         plan = Plan(OWPC, LARANK, grid={"optimizer.C": grid}, select=select)
-        trained = train(training, plan, Run(), validation)
+        trained = train_plan(training, plan, Run(), validation)
         assert len({row["objective"] for row in trained.table}) == 3
         assert len({row["validation"] for row in trained.table}) == 1
         assert trained.settings == {"optimizer.C": grid[0]}
@@ -150,7 +150,7 @@ def test_each_candidate_is_announced_with_its_settings_and_the_share_that_is_don
 
     run = Run(progress=show)
     plan = Plan(OWPC, LARANK, {"loss.p": 5}, {"optimizer.C": (0.1, 1.0)})
-    train(training, plan, run, validation)
+    train_plan(training, plan, run, validation)
     assert [news for news in said if news[0].startswith("candidate")] == [
         ("candidate 1 of 2 loss.p=5, optimizer.C=0.1", 0.0),
         ("candidate 2 of 2 loss.p=5, optimizer.C=1.0", 0.5),
@@ -161,24 +161,26 @@ def test_warm_starts_do_not_change_the_fits() -> None:
     training, validation = split(dataset())
     grid = {"optimizer.C": (0.1, 1.0, 10.0)}
     settings_ = {"optimizer.tolerance": 1e-5}
-    warm = train(training, Plan(OWPC, LARANK, settings_, grid), Run(), validation)
+    warm = train_plan(training, Plan(OWPC, LARANK, settings_, grid), Run(), validation)
     for row in warm.table:
         plan = Plan(OWPC, LARANK, {**settings_, "optimizer.C": row["optimizer.C"]})
-        cold = train(training, plan, Run(), validation)
+        cold = train_plan(training, plan, Run(), validation)
         assert cold.fit.certificate.objective == pytest.approx(row["objective"], rel=1e-3)
 
 
 def test_the_same_seed_gives_the_same_file(tmp_path: Path) -> None:
     training, validation = split(dataset())
     for name in ("one.json", "two.json"):
-        trained = train(training, Plan(OWPC, LARANK), Run(seed=3), validation)
+        trained = train_plan(training, Plan(OWPC, LARANK), Run(seed=3), validation)
         save_model(trained.model, tmp_path / name)
     assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
 
 
 def test_a_model_file_tells_how_it_was_made_and_reads_back(tmp_path: Path) -> None:
     training, validation = split(dataset())
-    trained = train(training, Plan(OWPC, LARANK, {"loss.generator": "inverse"}), Run(), validation)
+    trained = train_plan(
+        training, Plan(OWPC, LARANK, {"loss.generator": "inverse"}), Run(), validation
+    )
     save_model(trained.model, tmp_path / "m.json")
     model = load_model(tmp_path / "m.json")
     assert model.record["loss"] == {
@@ -215,25 +217,25 @@ def test_files_are_named_by_texts_as_by_paths(tmp_path: Path) -> None:
 
 def test_candidates_without_validation_queries_are_refused() -> None:
     with pytest.raises(UsageError, match="7 candidates need validation queries"):
-        train(dataset(), Plan(OWPC, LARANK), Run())
+        train_plan(dataset(), Plan(OWPC, LARANK), Run())
 
 
 def test_a_loss_that_is_not_convex_is_refused_by_larank_before_any_work() -> None:
     with pytest.raises(UsageError, match="'larank' needs a convex loss, and 'lambdarank'"):
-        train(dataset(), Plan(LAMBDARANK, LARANK, {"optimizer.C": 1.0}), Run())
+        train_plan(dataset(), Plan(LAMBDARANK, LARANK, {"optimizer.C": 1.0}), Run())
 
 
 def test_data_without_an_order_is_refused() -> None:
     data = replace(dataset(), labels=np.zeros(720, dtype=np.float32))
     with pytest.raises(Refused, match="no order to learn"):
-        train(data, Plan(OWPC, LARANK, {"optimizer.C": 1.0}), Run())
+        train_plan(data, Plan(OWPC, LARANK, {"optimizer.C": 1.0}), Run())
 
 
 def test_an_infinite_feature_is_named() -> None:
     data = dataset()
     data.features[13, 2] = np.inf
     with pytest.raises(Refused, match="feature '3' is infinite for query 'query 1', document 2"):
-        train(data, Plan(OWPC, LARANK, {"optimizer.C": 1.0}), Run())
+        train_plan(data, Plan(OWPC, LARANK, {"optimizer.C": 1.0}), Run())
 
 
 def test_missing_values_train_as_zeros() -> None:
@@ -242,8 +244,8 @@ def test_missing_values_train_as_zeros() -> None:
     holes[::3, 0] = np.nan
     zeros = np.nan_to_num(holes)
     plan = Plan(OWPC, LARANK, {"optimizer.C": 1.0})
-    one = train(replace(data, features=holes), plan, Run()).model
-    other = train(replace(data, features=zeros), plan, Run()).model
+    one = train_plan(replace(data, features=holes), plan, Run()).model
+    other = train_plan(replace(data, features=zeros), plan, Run()).model
     assert one.as_dict() == other.as_dict()
     assert np.array_equal(one.score(holes), other.score(zeros))
 
@@ -254,7 +256,7 @@ def test_units_of_features_do_not_matter_when_scaled(seed: int, units: list[floa
     data = dataset(queries=20, seed=seed)
     other = replace(data, features=(data.features * np.array(units)).astype(np.float32))
     plan = Plan(OWPC, LARANK, {"optimizer.C": 1.0, "optimizer.tolerance": 1e-6})
-    one, two = train(data, plan, Run()).model, train(other, plan, Run()).model
+    one, two = train_plan(data, plan, Run()).model, train_plan(other, plan, Run()).model
     assert one.score(data.features) == pytest.approx(two.score(other.features), abs=2e-2)
 
 
@@ -290,7 +292,7 @@ def test_evaluation_uses_the_queries_that_were_held_out() -> None:
     data, cut = dataset(), HashSplit()
     source = {"fingerprint": data.fingerprint, "split": cut.as_dict()}
     training, validation = cut.part(data, "train"), cut.part(data, "validation")
-    model = train(training, Plan(OWPC, LARANK), Run(), validation, source).model
+    model = train_plan(training, Plan(OWPC, LARANK), Run(), validation, source).model
     chosen, side = model_data(model, data)
     assert side == "test"
     assert chosen.query_ids == cut.part(data, "test").query_ids
@@ -418,7 +420,7 @@ def test_trees_are_trained_on_missing_values_as_they_are() -> None:
     holes = data.features.copy()
     holes[data.labels > 0, 0] = np.nan
     plan = Plan(OWPC, REGISTRY.find("optimizer", "boosting"), {"optimizer.trees": 5})
-    model = train(replace(data, features=holes), plan, Run()).model
+    model = train_plan(replace(data, features=holes), plan, Run()).model
     shown = holes[:1].copy(), holes[:1].copy()
     shown[0][0, 0], shown[1][0, 0] = np.nan, 0.0
     assert model.score(shown[0]) > model.score(shown[1])
@@ -426,7 +428,7 @@ def test_trees_are_trained_on_missing_values_as_they_are() -> None:
 
 def test_the_record_keeps_how_the_gap_closed() -> None:
     training, validation = split(dataset())
-    trained = train(training, Plan(OWPC, LARANK), Run(), validation)
+    trained = train_plan(training, Plan(OWPC, LARANK), Run(), validation)
     history = trained.model.record["history"]
     assert [row["pass"] for row in history] == list(range(1, len(trained.fit.history) + 1))
     assert history[-1]["gap"] == pytest.approx(trained.fit.certificate.gap, rel=0.2)

@@ -14,9 +14,16 @@ from hypothesis import strategies as st
 
 from owpc_ltr.errors import BadInput
 from owpc_ltr.formats.tree_builder import GrowingForest, NodeTable, below, up_to
-from owpc_ltr.models.forest import DEEPEST, HIGHEST, LEAF, ROUNDS_TO_FINITE, Forest
-from owpc_ltr.models.linear import load_model, save_model
-from owpc_ltr.models.trees import TreeModel, shortest_floats
+from owpc_ltr.models.model_file import load_model, save_model
+from owpc_ltr.models.trees import (
+    DEEPEST,
+    HIGHEST,
+    LEAF,
+    ROUNDS_TO_FINITE,
+    Forest,
+    TreeModel,
+    shortest_floats,
+)
 
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 SMALL_ENOUGH = st.floats(width=32, min_value=-(2.0**126), max_value=2.0**126)

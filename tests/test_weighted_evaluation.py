@@ -12,7 +12,8 @@ import pytest
 import owpc_ltr as ltr
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
-from owpc_ltr.models.linear import LinearModel, save_model
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.model_file import save_model
 from tests.commands import commands_in
 
 METRICS = ["ndcg@3", "map,empty=skip"]

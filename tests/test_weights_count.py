@@ -13,7 +13,7 @@ from owpc_ltr_losses.listnet import ListNet
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_losses.pairwise import Pairwise
 from owpc_ltr_metrics.ndcg import NDCG
-from owpc_ltr_optimizers.bundle.bundle import Bundle
+from owpc_ltr_optimizers.bundle import Bundle
 from owpc_ltr_optimizers.larank.larank import LaRank
 
 import owpc_ltr as ltr
@@ -25,7 +25,7 @@ from owpc_ltr.kernels.linear import linear_risk
 from owpc_ltr.metrics.during_training import Judge
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Loss, Optimizer, Run
-from owpc_ltr.training.fitting import mean_of
+from owpc_ltr.training.fit import mean_of
 
 QUERIES, DOCUMENTS = 8, 6
 TIMES = np.array([0, 1, 2, 3, 1, 4, 2, 1])

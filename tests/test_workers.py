@@ -34,7 +34,7 @@ from owpc_ltr_losses.lambdarank import LambdaRank
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_losses.pairwise import Pairwise
 from owpc_ltr_optimizers.boosting.boosting import Boosting
-from owpc_ltr_optimizers.bundle.bundle import Bundle
+from owpc_ltr_optimizers.bundle import Bundle
 
 import owpc_ltr as ltr
 from owpc_ltr.arrays import Labels, Vector

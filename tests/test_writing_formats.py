@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import xgboost
 from owpc_ltr_exports.elastic import to_elastic, to_elastic_body
-from owpc_ltr_exports.solr.solr import solr_profile, to_solr
+from owpc_ltr_exports.solr import solr_profile, to_solr
 
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import Feature, FeatureSet
@@ -22,14 +22,12 @@ from owpc_ltr.formats.engine_versions import (
     ServingProfile,
     serving_profile,
 )
-from owpc_ltr.formats.ltr_plugin_writer import plugin_definition
+from owpc_ltr.formats.ltr_plugin import plugin_definition
 from owpc_ltr.formats.ranklib import from_ranklib, to_ranklib
-from owpc_ltr.formats.xgboost_json import from_dump
-from owpc_ltr.formats.xgboost_json_writer import to_dump
-from owpc_ltr.formats.xgboost_raw import from_raw
-from owpc_ltr.formats.xgboost_raw_writer import to_raw
+from owpc_ltr.formats.xgboost_dump import from_dump, to_dump
+from owpc_ltr.formats.xgboost_model import from_raw, to_raw
 from owpc_ltr.models.linear import LinearModel, Normaliser
-from owpc_ltr.models.ranklib_network import Layer, LogisticNetwork
+from owpc_ltr.models.networks import Layer, LogisticNetwork
 from owpc_ltr.models.trees import TreeModel
 from tests.xgboost_samples import (
     MIDDLE,

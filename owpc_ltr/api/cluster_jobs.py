@@ -171,9 +171,8 @@ def upload(
     from owpc_ltr.errors import give_warnings
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import parse_metric
-    from owpc_ltr.models.linear import load_model
+    from owpc_ltr.models.model_file import load_model, warnings_of
     from owpc_ltr.models.parity_samples import parity_samples_of
-    from owpc_ltr.models.record import warnings_of
 
     registry = load(map(Path, plugins))
     metric = None if require_gain is None else parse_metric(require_gain, registry)

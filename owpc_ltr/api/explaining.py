@@ -46,7 +46,7 @@ def explain(
     from owpc_ltr.data.runs import TrecRun
     from owpc_ltr.errors import UsageError
     from owpc_ltr.evaluation.evaluate import model_data
-    from owpc_ltr.explanations.listed import ServedList, explain_list
+    from owpc_ltr.explanations.ranked_list import ServedList, explain_list
     from owpc_ltr.models.reordering import ReorderingModel, dataset_scores
 
     ranker = ranker_of(model, data, [Path(plugin) for plugin in plugins])

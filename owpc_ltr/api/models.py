@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.evaluation.risk_bounds import Bound
     from owpc_ltr.features.feature_set import FeatureSet
-    from owpc_ltr.formats.upgrade_report import UpgradeReport
+    from owpc_ltr.formats.upgrade_check import UpgradeReport
     from owpc_ltr.models.reordering import ReorderingModel
     from owpc_ltr.protocols import ExportedFile, Model
 
@@ -29,8 +29,8 @@ def describe(
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, dict[str, Any]]]:
     """A model file but for samples and digests, its record in few words, and importances."""
     from owpc_ltr.engine.deployment.provenance import flattened, recorded
-    from owpc_ltr.models.importance import importances
-    from owpc_ltr.models.linear import content_of
+    from owpc_ltr.models.feature_use import importances
+    from owpc_ltr.models.model_file import content_of
 
     model = load_model(path)
     content = content_of(model)
@@ -56,7 +56,7 @@ def load_reordering(path: Path | str, plugins: Sequence[Path | str] = ()) -> Reo
 
 def save_model(model: Model | ReorderingModel, path: Path | str) -> None:
     """Write a model as one JSON file, whole or not at all."""
-    from owpc_ltr.models.linear import save_model as save
+    from owpc_ltr.models.model_file import save_model as save
 
     save(model, Path(path))
 
@@ -80,7 +80,7 @@ def import_model(
     from owpc_ltr.data.joined_tables.source import as_joined, sources_in
     from owpc_ltr.data.sources import source_of
     from owpc_ltr.features.loading import load_featureset
-    from owpc_ltr.formats.import_columns import Columns, import_with, read_names
+    from owpc_ltr.formats.import_model import Columns, import_with, read_names
     from owpc_ltr.models.parity_samples import parity_samples_of
 
     columns = Columns()
@@ -120,9 +120,9 @@ def export_model(
     from owpc_ltr.errors import UsageError
     from owpc_ltr.features.loading import load_featureset
     from owpc_ltr.files.output import output_file, write_output
-    from owpc_ltr.formats.export_file import export_file
+    from owpc_ltr.formats.export import export_file
     from owpc_ltr.host.registry import load
-    from owpc_ltr.models.linear import load_model as load_single
+    from owpc_ltr.models.model_file import load_model as load_single
 
     output_file(out, [one for one in (model, featureset, *plugins) if isinstance(one, Path | str)])
     registry = load(map(Path, plugins))
@@ -163,7 +163,7 @@ def risk_bounds(
     from owpc_ltr.evaluation.trained_on import trained_here
     from owpc_ltr.host.registry import load
     from owpc_ltr.host.settings import configure
-    from owpc_ltr.models.linear import load_model as load_linear
+    from owpc_ltr.models.model_file import load_model as load_linear
 
     registry = load(map(Path, plugins))
     ranker: Any = load_linear(Path(model)) if isinstance(model, Path | str) else model
@@ -194,7 +194,7 @@ def upgrade_report(
     """
     from owpc_ltr.features.loading import load_featureset
     from owpc_ltr.formats.engine_versions import serving_profile
-    from owpc_ltr.formats.upgrade_report import report_upgrade
+    from owpc_ltr.formats.upgrade_check import report_upgrade
 
     old, new = (serving_profile(distribution, version) for version in (before, after))
     if isinstance(featureset, Path | str):

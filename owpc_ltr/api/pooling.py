@@ -118,7 +118,7 @@ def _read(ranker: Any) -> Any:
     """A query, or a model, as its file has it."""
     from owpc_ltr.engine.search.request import split_body
     from owpc_ltr.files.strict_json import read_json_object
-    from owpc_ltr.models.linear import load_model
+    from owpc_ltr.models.model_file import load_model
 
     if not isinstance(ranker, Path | str):
         return ranker

@@ -28,15 +28,14 @@ from owpc_ltr.evaluation.evaluate import Measured
 from owpc_ltr.evaluation.prediction_powered import PredictionPowered
 from owpc_ltr.evaluation.reconciling import Reconciled
 from owpc_ltr.evaluation.risk_bounds import Bound
-from owpc_ltr.explanations.explanation import Explanation
-from owpc_ltr.explanations.hit import ExplainedHit
+from owpc_ltr.explanations.explanation import ExplainedHit, Explanation
 from owpc_ltr.host.registry import Failure
 from owpc_ltr.inspection.figures import Canary, DataFigures, FeatureRow, LearningCurve
 from owpc_ltr.inspection.finding import Finding
 from owpc_ltr.inspection.result import Inspection
 from owpc_ltr.testing import Checked
 from owpc_ltr.training.cross_validation import Choice, Selection
-from owpc_ltr.training.feature_worth import Costs
+from owpc_ltr.training.feature_cost import Costs
 
 __all__ = [
     "Alias",

@@ -190,7 +190,7 @@ def _profiled(
     from owpc_ltr.engine.defaults import the_featureset
     from owpc_ltr.engine.deployment.trial import exported, searchable
     from owpc_ltr.errors import UsageError
-    from owpc_ltr.models.linear import load_model
+    from owpc_ltr.models.model_file import load_model
 
     if model is None:
         store, where = cluster.holding_set(featureset).store, the_index(cluster.engine, index)

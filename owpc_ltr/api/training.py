@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from owpc_ltr.models.reordering import ReorderingModel
     from owpc_ltr.protocols import Model, Run
     from owpc_ltr.training.cross_validation import Selection
-    from owpc_ltr.training.feature_worth import Costs
+    from owpc_ltr.training.feature_cost import Costs
 
 Progress = Callable[[str, float | None], None]
 
@@ -66,11 +66,10 @@ def train(
     from owpc_ltr.host.registry import load
     from owpc_ltr.inspection.constant import silent_in_training
     from owpc_ltr.inspection.quick import warnings_before_training
-    from owpc_ltr.models.record import with_warnings
-    from owpc_ltr.training.feature_selection import train_at_cost
-    from owpc_ltr.training.plans import model_plan
-    from owpc_ltr.training.train import train as fit
-    from owpc_ltr.training.train_parts import check_room, loaded, train_parts
+    from owpc_ltr.models.model_file import with_warnings
+    from owpc_ltr.training.candidates import check_room, loaded, train_plan, train_plan_by_parts
+    from owpc_ltr.training.feature_cost import train_at_cost
+    from owpc_ltr.training.plan import model_plan
 
     registry = load(map(Path, plugins))
     plan = model_plan(
@@ -84,9 +83,9 @@ def train(
     give_warnings(before)
     run = _run(seed, threads, progress)
     if isinstance(data, PartitionedDataset):
-        trained = train_parts(data, plan, run, validation, source)
+        trained = train_plan_by_parts(data, plan, run, validation, source)
     elif costs is None:
-        trained = fit(data, plan, run, loaded(validation), source)
+        trained = train_plan(data, plan, run, loaded(validation), source)
     else:
         trained = train_at_cost(data, plan, run, loaded(validation), costs, source).trained
     after = (*trained.warnings, *silent_in_training(trained.silent_features))
@@ -124,9 +123,9 @@ def train_reranker(
     from owpc_ltr.evaluation.unused_weights import unused_weights
     from owpc_ltr.host.registry import load
     from owpc_ltr.inspection.quick import warnings_before_training
-    from owpc_ltr.models.record import with_warnings
+    from owpc_ltr.models.model_file import with_warnings
     from owpc_ltr.models.reordering import read_base
-    from owpc_ltr.training.plans import reranking_plan
+    from owpc_ltr.training.plan import reranking_plan
     from owpc_ltr.training.rerankers import fit_reranker
 
     registry = load(map(Path, plugins))
@@ -150,7 +149,7 @@ def train_reranker(
 
 def keep_warnings(model: Any, found: Sequence[str]) -> Any:
     """The same ranker with these warnings in its record, too: what was found before training."""
-    from owpc_ltr.models.record import with_warnings
+    from owpc_ltr.models.model_file import with_warnings
 
     return with_warnings(model, found)
 
@@ -158,7 +157,7 @@ def keep_warnings(model: Any, found: Sequence[str]) -> Any:
 def check_plan(*, plugins: Sequence[Path | str] = (), **how: Any) -> None:
     """Refuse what `train`, or with a `reranker` `train_reranker`, would, before data are read."""
     from owpc_ltr.host.registry import load
-    from owpc_ltr.training.plans import model_plan, reranking_plan
+    from owpc_ltr.training.plan import model_plan, reranking_plan
 
     registry = load(map(Path, plugins))
     if "reranker" in how:
@@ -202,7 +201,7 @@ def select(
     from owpc_ltr.metrics import parse_metric
     from owpc_ltr.training.cross_validation import Selection, choose, cut_folds, families_of
     from owpc_ltr.training.cross_validation import select as fit_all
-    from owpc_ltr.training.plans import model_plan
+    from owpc_ltr.training.plan import model_plan
 
     registry = load(map(Path, plugins))
     plans = [
@@ -250,7 +249,7 @@ def read_costs(
     feature `over` alone (by default the one that ranks best), or over that validation metric.
     """
     from owpc_ltr.errors import UsageError
-    from owpc_ltr.training.feature_costs import read_costs as read
+    from owpc_ltr.training.feature_cost import read_costs as read
 
     if price is not None and keep_gain is not None:
         raise UsageError("a price and a share of the gain are two ways to choose: give one")

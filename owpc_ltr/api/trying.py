@@ -12,8 +12,8 @@ from owpc_ltr.data.joined_tables.served import refuse_unused
 from owpc_ltr.engine.defaults import tables_of, the_featureset, the_index
 from owpc_ltr.engine.deployment.trial import on_trial
 from owpc_ltr.engine.search.serving import with_stored
-from owpc_ltr.formats.client_scored import joined_in
-from owpc_ltr.formats.joined_features import joined_sources
+from owpc_ltr.formats.export import joined_in
+from owpc_ltr.formats.external_features import joined_sources
 from owpc_ltr.models.reordering import ReorderingModel, load_ranker
 
 if TYPE_CHECKING:

@@ -79,7 +79,7 @@ class UploadedModels:
 
     def importances(self, name: str) -> dict[str, dict[str, Any]]:
         """What each feature does in a model: its weight, or how often trees split on it."""
-        from owpc_ltr.models.importance import importances
+        from owpc_ltr.models.feature_use import importances
 
         return importances(self.show(name).ranker())
 
@@ -104,7 +104,7 @@ class UploadedModels:
 
     def serving_mode(self, name: str) -> str:
         """Who scores with a model: `engine` or `client`."""
-        from owpc_ltr.formats.client_scored import is_client_scored
+        from owpc_ltr.formats.export import is_client_scored
 
         stored = self._holding(name).get_model(self.resolve(name))
         return "client" if is_client_scored(stored) else "engine"

@@ -141,7 +141,7 @@ def _emulate() -> None:
     from owpc_ltr.features.feature_set import Feature, FeatureSet
     from owpc_ltr.formats.engine_versions import serving_profile
     from owpc_ltr.formats.stored_model import StoredModel
-    from owpc_ltr.formats.upgrade import upgrade_effect
+    from owpc_ltr.formats.upgrade_check import upgrade_effect
 
     features = FeatureSet("f", (Feature("a", (), {"match_all": {}}),))
     stored = StoredModel("m", "model/linear", {"a": 1.0}, features)
@@ -153,8 +153,8 @@ def _explain() -> None:
     """A tree of one split."""
     import numpy as np
 
-    from owpc_ltr.explanations.shapley import shapley_values
-    from owpc_ltr.models.forest import LEAF, Forest
+    from owpc_ltr.explanations.trees import shapley_values
+    from owpc_ltr.models.trees import LEAF, Forest
 
     tree = Forest(
         np.zeros(1, np.int32),

@@ -22,7 +22,7 @@ def export_model(
         typer.Option(
             "--for",
             help="opensearch or elasticsearch with the LTR plugin; elastic: Elasticsearch's own "
-            "learning to rank; plain-trees: either without a plugin; solr; vespa; or another "
+            "learning to rank; plugin-free-trees: either without a plugin; solr; vespa; or another "
             "export target: owpc-ltr plugins.",
         ),
     ],

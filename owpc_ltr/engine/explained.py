@@ -28,12 +28,11 @@ from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import Refused
 from owpc_ltr.explanations.explanation import Explanation
-from owpc_ltr.explanations.listed import ServedList, explain_list
+from owpc_ltr.explanations.ranked_list import ServedList, explain_list
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.formats.client_scored import client_model, is_client_scored, joined_in
 from owpc_ltr.formats.engine_versions import LINEAR
-from owpc_ltr.formats.export import import_linear
-from owpc_ltr.formats.joined_features import joined_sources
+from owpc_ltr.formats.export import client_model, import_linear, is_client_scored, joined_in
+from owpc_ltr.formats.external_features import joined_sources
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Model

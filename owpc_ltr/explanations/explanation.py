@@ -1,15 +1,155 @@
-"""Explanation: why the documents of one list are where they are, term by term."""
+"""Explanation: why the documents of one list are where they are, as text, HTML and JSON."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from owpc_ltr.arrays import Vector
-from owpc_ltr.explanations.hit import ExplainedHit
-from owpc_ltr.explanations.shown import as_html, as_text
+from owpc_ltr.data import html
+from owpc_ltr.explanations.trees import TreePath
 from owpc_ltr.explanations.what_if import ToPass
 from owpc_ltr.files.strict_json import finite_json
+
+
+@dataclass(frozen=True)
+class Part:
+    """A term of a score that is no feature's, such as what the list around a document did to it.
+
+    `amount` is in the score's units. Where a reranker multiplies scores, `logarithm` is the term as
+    it learned it, of the factor. `documents` are those of the list that added most to the amount,
+    each with what it added; there may be others.
+    """
+
+    name: str
+    amount: float
+    logarithm: float | None = None
+    documents: tuple[tuple[str, float], ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """The part as JSON."""
+        added = [{"document_id": one, "amount": amount} for one, amount in self.documents]
+        known = {"name": self.name, "amount": self.amount}
+        return {**known, "logarithm": self.logarithm, "documents": added}
+
+
+@dataclass(frozen=True)
+class Term:
+    """A feature or a part, and what it contributes; `value` is a feature's, NaN where missing."""
+
+    name: str
+    contribution: float
+    value: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class ExplainedHit:
+    """One document: where it is, and what each feature contributes to its score.
+
+    The baseline of the explanation, the `contributions` (n_features) and the amounts of the `parts`
+    add up to `score`, as it was served, but for what 32 bits lose; where they do not, the
+    explanation warns. `rank_before` is the rank without the model, None where that is not known.
+    `ranks_at_mean` (n_features) is where the document would be if a feature contributed what it
+    does in the mean over the list, all else as it is. `how` says by what each feature acts here (a
+    weight, a curve, so many splits), `paths` what a document took in the heaviest trees: both are
+    empty where only the best are listed.
+    """
+
+    document_id: str
+    title: str
+    rank: int
+    rank_before: int | None
+    score: float
+    feature_names: tuple[str, ...]
+    values: Vector
+    contributions: Vector
+    ranks_at_mean: NDArray[np.int64]
+    parts: tuple[Part, ...] = ()
+    how: tuple[str, ...] = ()
+    paths: tuple[TreePath, ...] = ()
+
+    def terms(self) -> tuple[Term, ...]:
+        """All features and parts that contribute anything, the largest first."""
+        rows = zip(self.feature_names, self.contributions, self.values, strict=True)
+        found = [Term(name, float(amount), float(value)) for name, amount, value in rows]
+        found += [Term(part.name, part.amount) for part in self.parts]
+        kept = [term for term in found if term.contribution != 0]
+        return tuple(sorted(kept, key=lambda term: -abs(term.contribution)))
+
+    def largest(self, n: int) -> tuple[Term, ...]:
+        """The `n` terms that contribute most, in size, the largest first."""
+        return self.terms()[:n]
+
+    def rest(self, n: int) -> float:
+        """What all other terms contribute together."""
+        return float(sum(term.contribution for term in self.terms()[n:]))
+
+    def as_dict(self) -> dict[str, Any]:
+        """The hit as JSON; the value of a missing feature is null."""
+        rows = zip(
+            self.feature_names, self.values, self.contributions, self.ranks_at_mean, strict=True
+        )
+        features = [
+            {
+                "feature": name,
+                "value": float(value),
+                "contribution": float(contribution),
+                "rank_at_mean": int(rank),
+                **({"how": self.how[column]} if self.how else {}),
+            }
+            for column, (name, value, contribution, rank) in enumerate(rows)
+        ]
+        content: dict[str, Any] = finite_json({
+            "document_id": self.document_id,
+            "title": self.title,
+            "rank": self.rank,
+            "rank_before": self.rank_before,
+            "score": self.score,
+            "features": features,
+            "parts": [part.as_dict() for part in self.parts],
+            **({"paths": [path.as_dict() for path in self.paths]} if self.paths else {}),
+        })  # fmt: skip
+        return content
+
+
+LISTED = 5
+"""Terms of a hit in a list; the others are summed."""
+
+
+def heading(hit: ExplainedHit) -> str:
+    """Where a document is, and where it was without the model."""
+    before = "" if hit.rank_before is None else f" (was {hit.rank_before})"
+    title = hit.title if hit.title == hit.document_id else f"{hit.title} [{hit.document_id}]"
+    return f"{hit.rank}{before}  {title}  {hit.score:.6g}"
+
+
+def as_text(
+    title: str, hits: Sequence[ExplainedHit], baseline: float, warnings: Sequence[str]
+) -> str:
+    """The hits in a line each, without bars."""
+    lines = [title]
+    for hit in hits:
+        terms = [f"{term.name} {term.contribution:+.4g}" for term in hit.largest(LISTED)]
+        if len(hit.terms()) > LISTED:
+            terms.append(f"others {hit.rest(LISTED):+.4g}")
+        lines.append(f"{heading(hit)} = {baseline:.4g} {', '.join(terms)}".rstrip())
+    return "\n".join([*lines, *(f"warning: {line}" for line in warnings)])
+
+
+def as_html(title: str, hits: Sequence[ExplainedHit], notes: Sequence[str]) -> str:
+    """The hits with bars, as a notebook shows them; all terms of a hit that stands alone."""
+    parts = []
+    for hit in hits:
+        shown = hit.largest(LISTED) if len(hits) > 1 else hit.terms()
+        rows = [(term.name, term.contribution) for term in shown]
+        if len(hit.terms()) > len(rows):
+            rows.append(("others", hit.rest(len(rows))))
+        parts += [html.line(heading(hit)), html.bars(rows, "{:+.4g}")]
+    return html.block(title, *parts, *map(html.line, notes))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -15,11 +15,16 @@ from owpc_ltr.errors import BadInput
 from owpc_ltr.features.expressions import expression_variables
 from owpc_ltr.features.feature_set import DERIVED, FeatureSet
 from owpc_ltr.formats.engine_versions import ServingProfile
-from owpc_ltr.formats.ltr_plugin_reader import PluginLinear, PluginTrees, read_definition
-from owpc_ltr.formats.normalisers import PluginNormaliser, read_normalisers
+from owpc_ltr.formats.ltr_plugin import (
+    PluginLinear,
+    PluginNormaliser,
+    PluginTrees,
+    read_definition,
+    read_normalisers,
+)
 from owpc_ltr.formats.ranklib import Ensembles, Parsed, Sum
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.models.ranklib_network import LogisticNetwork
+from owpc_ltr.models.networks import LogisticNetwork
 from owpc_ltr.models.trees import logistic
 
 Scores = NDArray[np.float32]

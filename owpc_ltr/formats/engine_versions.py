@@ -1,19 +1,18 @@
-"""Serving profiles: what each engine version does with a model, as read in its source.
-
-The LTR plugin's own history: missing features were 0 up to OpenSearch 3.1, always went right from
-3.2, and follow the model from 3.8; `rank:ndcg` and `rank:map` came to the dump parser with 3.2,
-the raw parser with 2.19.2 (OpenSearch) and 8.15 (Elasticsearch), where it sent missing features
-right until 9.0.8. BM25 lost its factor k1 + 1 with OpenSearch 3.0.
-"""
+"""What each version of each engine takes: model formats, objectives, missing values, BM25."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from owpc_ltr.errors import UsageError
+import numpy as np
+
+from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.files.strict_json import a_json, shown
+from owpc_ltr.models.trees import TreeModel
 
 LINEAR = "model/linear"
 RANKLIB = "model/ranklib"
@@ -125,3 +124,105 @@ def _elasticsearch(version: Version) -> ServingProfile:
 
 
 _PROFILES = {"opensearch": _opensearch, "elasticsearch": _elasticsearch}
+
+
+_LINKS: Mapping[str, str] = {
+    "rank:ndcg": "identity",
+    "rank:map": "identity",
+    "rank:pairwise": "identity",
+    "reg:squarederror": "identity",
+    "reg:linear": "identity",
+    "reg:squaredlogerror": "identity",
+    "reg:pseudohubererror": "identity",
+    "reg:absoluteerror": "identity",
+    "binary:logitraw": "identity",
+    "binary:logistic": "logistic",
+    "reg:logistic": "logistic",
+}
+_WRITTEN = {"identity": "rank:pairwise", "logistic": "binary:logistic"}
+"""The names of a link that every engine takes."""
+
+
+def link_of(objective: object) -> str:
+    """What an objective does to the sum of the trees. Raises BadInput where no engine does it."""
+    if not isinstance(objective, str) or objective not in _LINKS:
+        raise BadInput(
+            f"the objective {a_json(objective)} is none whose scores an engine gives: train with "
+            "rank:ndcg, rank:map, rank:pairwise, reg:squarederror or binary:logistic"
+        )
+    return _LINKS[objective]
+
+
+def base_margin(objective: str, base_score: float, version: int) -> float:
+    """What XGBoost adds to the sum of the trees for the `base_score` of its file.
+
+    Logistic objectives state a probability; `binary:logitraw` did before XGBoost 2.
+    """
+    states_probability = link_of(objective) == "logistic"
+    if objective == "binary:logitraw" and version < 2:
+        states_probability = True
+    if not states_probability:
+        return base_score
+    if not 0 < base_score < 1:
+        raise BadInput(f"the base score {base_score} of {objective} is not a probability")
+    return math.log(base_score / (1 - base_score))
+
+
+def objective_for(link: str, model_type: str, profile: ServingProfile) -> str:
+    """The objective's name to write for a link. Raises Refused where the format is not taken."""
+    if model_type not in profile.missing:
+        raise Refused(
+            f"{profile} does not take {model_type}: choose from {', '.join(profile.formats)}"
+        )
+    return _WRITTEN[link]
+
+
+def positions(model_names: Sequence[str], featureset_names: Sequence[str]) -> list[int]:
+    """The place of each feature of a model in the feature set. Raises Refused if one is absent."""
+    places = {name: place for place, name in enumerate(featureset_names)}
+    for name in model_names:
+        if name not in places:
+            raise Refused(
+                f"the model needs the feature '{shown(name)}', which the feature set has not: "
+                "push the feature set that it was trained on"
+            )
+    return [places[name] for name in model_names]
+
+
+_MEANING = {"zero": "as if it were 0", "right": "always right"}
+
+
+def needs_zero_flag(
+    model: TreeModel, model_type: str, profile: ServingProfile, never_missing: Collection[str]
+) -> bool:
+    """Whether `missing_as_zero` must be written for the engine to do as the model does.
+
+    Features in `never_missing` match every document, so their splits are safe under any rule.
+    Raises Refused where the engine would send a missing feature another way.
+    """
+    rule = profile.missing[model_type]
+    if rule == "default":
+        return False
+    forest, splits = model.forest, model.splits
+    safe = np.array([name in never_missing for name in model.feature_names], dtype=bool)
+    splits = splits[~safe[forest.feature[splits]]]
+    here = forest.default_left[splits]
+    as_zero = forest.threshold[splits] > 0
+    wrong = splits[here != as_zero] if rule == "zero" else splits[here]
+    if not len(wrong):
+        return False
+    if rule == "right" and profile.missing_as_zero and bool((here == as_zero).all()):
+        return True
+    name = model.feature_names[forest.feature[wrong[0]]]
+    raise Refused(
+        f"{len(wrong)} of {len(model.splits)} splits send a missing feature elsewhere than "
+        f"{profile} does ({_MEANING[rule]}), the first on '{shown(name)}': {_advice(rule)}"
+    )
+
+
+def _advice(rule: str) -> str:
+    form = f", which goes in as {RANKLIB}" if rule == "right" else ""
+    return (
+        f"train with `owpc-ltr train --missing zero`{form}, or make the feature match every "
+        "document"
+    )

@@ -1,23 +1,66 @@
-"""Models as the JSON that engines keep: one small converter a model family."""
+"""Models as the JSON that engines keep, as files for other engines, and for the client to score."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.data.joined_tables.source import JoinedSource, as_joined, joined_features, sources_in
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.features.value_bounds import always_matches
-from owpc_ltr.formats.client_scored import store_for_client
+from owpc_ltr.files.strict_json import parse_json, take, take_object
 from owpc_ltr.formats.emulator import rejection_reason
-from owpc_ltr.formats.engine_versions import LINEAR, ServingProfile
-from owpc_ltr.formats.joined_features import index_features
-from owpc_ltr.formats.ltr_plugin_writer import plugin_definition
-from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.formats.engine_versions import LINEAR, ServingProfile, version_text
+from owpc_ltr.formats.external_features import for_engine, index_features, joined_sources
+from owpc_ltr.formats.ltr_plugin import plugin_definition
+from owpc_ltr.formats.stored_model import StoredModel, body_text, ranker_source
+from owpc_ltr.host.registry import Registry, installed
+from owpc_ltr.host.settings import configure
 from owpc_ltr.models.linear import LinearModel, Normaliser
-from owpc_ltr.protocols import Model
+from owpc_ltr.models.model_file import content_of, model_of
+from owpc_ltr.names import check_name
+from owpc_ltr.protocols import ExportedFile, ExportTarget, Model
+
+_TYPE = "owpc-ltr/"
+
+
+def is_client_scored(stored: StoredModel) -> bool:
+    """Whether no engine runs the model, but whoever searches."""
+    return stored.type.startswith(_TYPE)
+
+
+def store_for_client(model: Model, featureset: FeatureSet, name: str) -> StoredModel:
+    """A model of any kind as our own JSON, without its record.
+
+    Where it reads joined features, that is said beside: who scores it must have their values.
+    """
+    definition = {key: part for key, part in content_of(model).items() if key != "record"}
+    definition |= as_joined(joined_sources(model))
+    return StoredModel(name, _TYPE + model.kind, definition, featureset)
+
+
+def client_model(stored: StoredModel) -> Model:
+    """The model that the client scores. Raises BadInput where the stored one is damaged."""
+    if not isinstance(stored.definition, dict):
+        raise BadInput(f"the stored model '{stored.name}' is damaged: it is no object")
+    model = model_of(stored.definition, Path(f"the stored model '{stored.name}'"))
+    joined = joined_features(joined_in(stored))
+    if model.feature_names != stored.featureset.feature_names + joined:
+        raise BadInput(f"the stored model '{stored.name}' is damaged: it reads other features")
+    return model
+
+
+def joined_in(stored: StoredModel) -> tuple[JoinedSource, ...]:
+    """Where the joined features of a stored model are from; nothing of one that an engine runs."""
+    if not is_client_scored(stored) or not isinstance(stored.definition, dict):
+        return ()
+    return sources_in(stored.definition, f"the stored model '{stored.name}'")
 
 
 def export_checked(
@@ -156,3 +199,65 @@ def check_features(model: Model, featureset: FeatureSet) -> None:
             f"(hash {featureset.hash[:12]}, then {trained[:12]}): log and train again, or push the "
             "old feature set"
         )
+
+
+def export_file(
+    model: Model,
+    target: str,
+    name: str,
+    version: str,
+    featureset: FeatureSet | None = None,
+    registry: Registry | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> ExportedFile:
+    """The model for one version of an engine, scored there as here.
+
+    `target` is the name of an installed export target. Without the feature set it is not known
+    which features match every document. Raises PluginError for a target that there is not,
+    Refused where the engine cannot score the model so, UsageError where it needs the set's queries.
+    """
+    found = registry if registry is not None else installed()
+    made: ExportTarget = configure(found.find("export-target", target), settings or {})
+    if featureset is not None:
+        check_features(model, featureset)
+    return made.export(for_engine(model), name, version, featureset)
+
+
+def ltr_plugin_file(
+    model: Model, name: str, profile: ServingProfile, featureset: FeatureSet | None = None
+) -> ExportedFile:
+    """The body of `_createmodel`; Refused where the plugin of this version cannot score it so."""
+    check_name("model", name)
+    known = featureset or _unknown(model.feature_names)
+    stored = export_checked(model, known, name, profile)
+    body = {"model": {"name": name, "model": ranker_source(stored)}}
+    where = featureset.name if featureset is not None else "FEATURESET"
+    request = f"POST /_ltr/_featureset/{where}/_createmodel"
+    return ExportedFile(body_text(body), stored.type, request, version_text(profile.version))
+
+
+def ltr_plugin_scores(
+    exported: ExportedFile, feature_names: Sequence[str], features: Matrix, profile: ServingProfile
+) -> Vector:
+    """The plugin's scores by the file alone. Raises BadInput where it would refuse it."""
+    from owpc_ltr.formats.emulator import emulate
+
+    where = "the request's body"
+    model = take_object(parse_json(exported.text, where), "model", where)
+    ranker = take_object(model, "model", where)
+    kind = take(ranker, "type", where)
+    if kind != exported.type:
+        raise BadInput(f"{where} makes a {kind}, and is said to make a {exported.type}")
+    stored = StoredModel(
+        str(take(model, "name", where)),
+        kind,
+        take(ranker, "definition", where),
+        _unknown(tuple(feature_names)),
+        ranker.get("feature_normalizers") or {},
+    )
+    return emulate(stored, features, profile).astype(np.float64)
+
+
+def _unknown(names: tuple[str, ...]) -> FeatureSet:
+    """Features of these names, of which nothing else is known."""
+    return FeatureSet("unknown", tuple(Feature(name, (), "") for name in names))

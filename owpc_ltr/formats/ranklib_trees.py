@@ -12,8 +12,16 @@ import numpy as np
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.strict_json import shown
 from owpc_ltr.formats.tree_builder import GrowingForest, NodeTable, below, up_to
-from owpc_ltr.models.forest import DEEPEST, HIGHEST, LARGEST, LEAF, ROUNDS_TO_FINITE, Forest
-from owpc_ltr.models.trees import TreeModel, shortest_floats
+from owpc_ltr.models.trees import (
+    DEEPEST,
+    HIGHEST,
+    LARGEST,
+    LEAF,
+    ROUNDS_TO_FINITE,
+    Forest,
+    TreeModel,
+    shortest_floats,
+)
 
 _NUMBER = re.compile(r"\s*[-+]?(?:\d{1,60}(?:\.\d{0,60})?|\.\d{1,60})(?:[eE][-+]?\d{1,3})?\s*")
 _TEXTS = {"feature", "threshold", "output"}

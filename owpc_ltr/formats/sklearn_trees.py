@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from owpc_ltr.errors import BadInput, give_warnings
 from owpc_ltr.files.strict_json import shown
 from owpc_ltr.formats.tree_builder import GrowingForest, NodeTable, below
-from owpc_ltr.models.forest import LEAF
-from owpc_ltr.models.trees import TreeModel
+from owpc_ltr.models.trees import LEAF, TreeModel
 
 _FORESTS = {"RandomForestRegressor", "ExtraTreesRegressor"}
 _TREES = {"DecisionTreeRegressor", "ExtraTreeRegressor"}

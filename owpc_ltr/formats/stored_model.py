@@ -86,3 +86,8 @@ def _decoded(definition: Any) -> Any:
         except (ValueError, RecursionError):
             return definition
     return definition
+
+
+def body_text(body: dict[str, Any]) -> str:
+    """JSON that people can read, ending in a line break."""
+    return json.dumps(body, indent=1, ensure_ascii=False, allow_nan=False) + "\n"

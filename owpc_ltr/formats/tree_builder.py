@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput
-from owpc_ltr.models.forest import DEEPEST, HIGHEST, LARGEST, LEAF, Forest
-from owpc_ltr.models.trees import to_single
+from owpc_ltr.models.trees import DEEPEST, HIGHEST, LARGEST, LEAF, Forest, to_single
 
 
 @dataclass(frozen=True)

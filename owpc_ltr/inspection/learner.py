@@ -13,8 +13,8 @@ from owpc_ltr.host.registry import load
 from owpc_ltr.kernels.blas import one_blas_thread
 from owpc_ltr.metrics import Metric, RankedQueries, parse_metric
 from owpc_ltr.protocols import Model, Run
-from owpc_ltr.training.fitting import fitted
-from owpc_ltr.training.plans import model_plan
+from owpc_ltr.training.fit import fitted
+from owpc_ltr.training.plan import model_plan
 
 Learn = Callable[[RankingDataset], Model]
 METRIC = "ndcg@10"

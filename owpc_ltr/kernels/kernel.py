@@ -1,8 +1,8 @@
 """Losses as compiled functions of one query, called by compiled loops over all queries.
 
-A kernel is called by its address, so that one compiled loop (cached on disk) serves every
-loss, shipped or a stranger's: a plain NumPy loss gets an address too, through a callback,
-and runs through the same loops, slower.
+A kernel is called by its address, so that one compiled loop (cached on disk) serves every loss of
+every plugin: a plain NumPy loss gets an address too, through a callback, and runs through the same
+loops, slower.
 """
 
 from __future__ import annotations
@@ -17,11 +17,54 @@ import numpy as np
 
 from owpc_ltr.compiling import compiled, compiled_address, intrinsic
 from owpc_ltr.errors import PluginError
-from owpc_ltr.kernels.returned import check_price
 
 if TYPE_CHECKING:
     from owpc_ltr.arrays import Labels, Vector
     from owpc_ltr.protocols import Loss
+
+
+def check_price(name: str, returned: Any, documents: int) -> None:
+    """Refuse what is no value and gradient. Raises PluginError: the loss, and what it returned."""
+    if not (isinstance(returned, tuple | list) and len(returned) == 2):
+        raise PluginError(
+            f"loss '{name}' returned {_shown(returned)} for a query of {documents} documents: "
+            "return (value, gradient)"
+        )
+    value, gradient = returned
+    if not (_is_numeric(value) and np.ndim(value) == 0 and np.isfinite(value)):
+        raise PluginError(
+            f"loss '{name}' returned the value {_shown(value)} for a query of {documents} "
+            "documents: return one finite number"
+        )
+    if not _is_numeric(gradient):
+        raise PluginError(
+            f"loss '{name}' returned the gradient {_shown(gradient)} for {documents} documents: "
+            "return an array of one number a document"
+        )
+    if np.shape(gradient) != (documents,):
+        raise PluginError(
+            f"loss '{name}' gave a gradient of shape {np.shape(gradient)} for {documents} "
+            "documents: return one entry a document"
+        )
+    if not np.isfinite(gradient).all():
+        raise PluginError(
+            f"loss '{name}' returned a gradient that is not finite for a query of {documents} "
+            f"documents: {_shown(gradient)}"
+        )
+
+
+def _is_numeric(value: Any) -> bool:
+    try:
+        return np.asarray(value).dtype.kind in "biuf"
+    except ValueError:
+        # Rows of several lengths.
+        return False
+
+
+def _shown(value: Any) -> str:
+    """A value in one short line, with its type where its text does not tell."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:57]}… ({type(value).__name__})"
 
 
 class Kernel:

@@ -10,9 +10,8 @@ import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput
-from owpc_ltr.models.forest import HIGHEST
-from owpc_ltr.models.linear import SavedRanker
-from owpc_ltr.models.matrix import model_matrix
+from owpc_ltr.models.model_file import SavedRanker, model_matrix
+from owpc_ltr.models.trees import HIGHEST
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,16 +16,16 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.joined_tables.source import as_joined, sources_in
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.strict_json import take_numbers
-from owpc_ltr.models.linear import (
-    LinearModel,
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.model_file import (
     SavedRanker,
     content_of,
     load_model,
+    model_matrix,
     model_of,
     save_model,
+    warnings_of,
 )
-from owpc_ltr.models.matrix import model_matrix
-from owpc_ltr.models.record import warnings_of
 from owpc_ltr.protocols import Model
 from owpc_ltr.signatures import NO_MODEL, Help, Reads, Writes, job
 

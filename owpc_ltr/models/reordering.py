@@ -13,19 +13,19 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Fields, Vector
 from owpc_ltr.data.document_fields import fields_of
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.models.linear import (
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.model_file import (
     DAMAGES,
     REORDERING,
-    LinearModel,
     SavedRanker,
+    checked_record,
     content_of,
     damaged,
     load_model,
+    model_matrix,
     model_of,
     read_content,
 )
-from owpc_ltr.models.matrix import model_matrix
-from owpc_ltr.models.record import checked_record
 from owpc_ltr.protocols import Model, Reordering, Reranker
 
 if TYPE_CHECKING:

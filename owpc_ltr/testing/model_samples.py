@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix
-from owpc_ltr.models.forest import LEAF, Forest
 from owpc_ltr.models.linear import LinearModel, Normaliser
-from owpc_ltr.models.trees import TreeModel
+from owpc_ltr.models.trees import LEAF, Forest, TreeModel
 from owpc_ltr.protocols import Model
 
 NAMES = ("year", "body", "title", "popularity")

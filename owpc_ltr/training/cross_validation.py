@@ -33,9 +33,14 @@ from owpc_ltr.host.settings import values_of
 from owpc_ltr.kernels.blas import one_blas_thread
 from owpc_ltr.metrics import Metric, parse_metric
 from owpc_ltr.protocols import Fit, Run
-from owpc_ltr.training.fitting import Data, fitted, mean_of, per_query, weights_of
-from owpc_ltr.training.train import C, Plan, check_trainable
-from owpc_ltr.training.train_parts import goes_through_parts, named_validation, scaled_parts
+from owpc_ltr.training.candidates import (
+    check_trainable,
+    goes_through_parts,
+    named_validation,
+    scaled_parts,
+)
+from owpc_ltr.training.fit import Data, fitted, mean_of, per_query, weights_of
+from owpc_ltr.training.plan import C, Plan
 
 Progress = Callable[[str, float | None], None]
 

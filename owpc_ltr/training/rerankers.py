@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from owpc_ltr.data.dataset import RankingDataset
@@ -11,64 +11,15 @@ from owpc_ltr.data.joined_tables.source import as_joined, sources_in
 from owpc_ltr.data.sources import source_of
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.evaluate import model_data
-from owpc_ltr.host.grids import combinations
-from owpc_ltr.host.registry import class_of
-from owpc_ltr.host.settings import configure, values_of
+from owpc_ltr.host.settings import values_of
 from owpc_ltr.metrics import Metric, parse_metric, uneven
 from owpc_ltr.models.parity_samples import parity_samples_of
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Loss, Model, Reranker, Run
-from owpc_ltr.training.returned import checked_reordering
-from owpc_ltr.training.train import check_trainable
+from owpc_ltr.training.candidates import check_trainable
+from owpc_ltr.training.fit import checked_reordering
+from owpc_ltr.training.plan import RerankingPlan
 from owpc_ltr.version import VERSION
-
-PENALTY = "reranker.penalty"
-PENALTIES = (1e3, 1e2, 10.0, 1.0, 1e-1, 1e-2, 1e-5, 0.0)
-"""Candidates where none are given (Pareek & Ravikumar 2014), the most regularised first."""
-
-
-@dataclass(frozen=True)
-class RerankingPlan:
-    """What to learn: a loss and a reranker, their settings, and what to choose among.
-
-    Loss and reranker are classes, or names of installed ones. `settings` and `grid` are keyed by
-    full names (`loss.psi`, `reranker.kernels`). Without a grid, the penalty is chosen from
-    `PENALTIES` where the reranker has one that was not set.
-    """
-
-    loss: type[Loss] | str
-    reranker: type[Reranker] | str
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    select: str | Metric = "ndcg@10"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "loss", class_of("loss", self.loss))
-        object.__setattr__(self, "reranker", class_of("reranker", self.reranker))
-
-    def candidates(self) -> list[dict[str, Any]]:
-        """Every combination of the grid, over the fixed settings."""
-        grid = dict(self.grid)
-        if not grid and hasattr(self.reranker, "penalty") and PENALTY not in self.settings:
-            grid[PENALTY] = PENALTIES
-        return [{**self.settings, **chosen} for chosen in combinations(grid, PENALTY)]
-
-    @property
-    def field_names(self) -> tuple[str, ...]:
-        """The document fields that the candidates need."""
-        rerankers = [self.make(candidate)[1] for candidate in self.candidates()]
-        return tuple(sorted({name for reranker in rerankers for name in reranker.field_names}))
-
-    def make(self, settings: Mapping[str, Any]) -> tuple[Loss, Reranker]:
-        """The loss and the reranker of these settings. Raises UsageError, before any work."""
-        parts: dict[str, dict[str, Any]] = {"loss": {}, "reranker": {}}
-        for name, value in settings.items():
-            kind, _, setting = name.partition(".")
-            if kind not in parts:
-                raise UsageError(f"no part is called '{kind}' in '{name}': use loss or reranker")
-            parts[kind][setting] = value
-        loss = configure(class_of("loss", self.loss), parts["loss"])
-        return loss, configure(class_of("reranker", self.reranker), parts["reranker"])
 
 
 @dataclass(frozen=True)

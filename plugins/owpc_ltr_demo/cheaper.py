@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.search.feature_latency import FeatureCost
     from owpc_ltr.engine.search.latency import Subject
     from owpc_ltr.models.linear import LinearModel
-    from owpc_ltr.training.feature_selection import Selected
+    from owpc_ltr.training.feature_cost import Selected
 
 KEPT = 0.95
 _SEARCHES, _TIMED = 20, 40
@@ -40,7 +40,8 @@ def train_cheaper(
     Features are timed in the live query, and left out one by one, by validation queries. Where
     these show no gain it is the model itself.
     """
-    from owpc_ltr.models.linear import LinearModel, save_model
+    from owpc_ltr.models.linear import LinearModel
+    from owpc_ltr.models.model_file import save_model
 
     title = f"leave out features whose time is worth more than {1 - KEPT:.0%} of the gain"
     with walk.step("cheaper", title):
@@ -125,9 +126,8 @@ def _selected(
 ) -> Selected:
     from owpc_ltr.host import registry as registries
     from owpc_ltr.protocols import Run
-    from owpc_ltr.training.feature_selection import train_at_cost
-    from owpc_ltr.training.feature_worth import Costs
-    from owpc_ltr.training.train import Plan
+    from owpc_ltr.training.feature_cost import Costs, train_at_cost
+    from owpc_ltr.training.plan import Plan
 
     registry = registries.load([])
     plan = Plan(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from owpc_ltr.host.grids import DEFAULT_C
 from owpc_ltr.inspection.constant import silent_in_training
+from owpc_ltr.training.defaults import DEFAULT_C
 from owpc_ltr_demo.contest import verdict
 from owpc_ltr_demo.judged import POOL_SIZE, Pool, pool_query
 from owpc_ltr_demo.proving import fit_owpc, write_query
@@ -77,7 +77,7 @@ def train_on_clicks(
 
     C is chosen on validation queries by the list that trains; weights of judgments count.
     """
-    from owpc_ltr.models.linear import save_model
+    from owpc_ltr.models.model_file import save_model
 
     with walk.step("train", "train OWPC on clicks, on raw clicks, and on the true grades"):
         models, figures = {}, {}

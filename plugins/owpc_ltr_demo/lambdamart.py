@@ -13,8 +13,8 @@ import numpy as np
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.host.grids import combinations
 from owpc_ltr.metrics import parse_metric
+from owpc_ltr.training.plan import combinations
 
 GRID: dict[str, tuple[Any, ...]] = {"max_depth": (3, 4, 6)}
 _FIXED = {

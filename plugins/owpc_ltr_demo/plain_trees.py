@@ -21,11 +21,12 @@ SETTINGS: dict[str, Any] = {
 
 def train_plain_trees(walk: Walk, sides: DatasetSplits[RankingDataset]) -> Model:
     """Boosted trees of 20 pairs of features, as many as validation queries ask for, as a file."""
-    from owpc_ltr.formats.plugin_free.trees import plain_trees
+    from owpc_ltr.formats.plugin_free.trees import plugin_free_trees
     from owpc_ltr.host import registry as registries
-    from owpc_ltr.models.linear import save_model
+    from owpc_ltr.models.model_file import save_model
     from owpc_ltr.protocols import Run
-    from owpc_ltr.training.train import Plan, train
+    from owpc_ltr.training.candidates import train_plan
+    from owpc_ltr.training.plan import Plan
 
     title = "grow trees that an engine without any plugin can run, by validation queries"
     with walk.step("trees", title):
@@ -36,10 +37,10 @@ def train_plain_trees(walk: Walk, sides: DatasetSplits[RankingDataset]) -> Model
         )  # fmt: skip
         with walk.narrator.working() as show:
             run = Run(seed=walk.options.seed, threads=walk.options.threads, progress=show)
-            trained = train(sides.training, plan, run, sides.validation, sides.source)
+            trained = train_plan(sides.training, plan, run, sides.validation, sides.source)
         model = trained.model
         save_model(model, walk.options.file("-trees.json"))
-        form = plain_trees(model, model.feature_names)
+        form = plugin_free_trees(model, model.feature_names)
         walk.narrator.line(
             f"LambdaRank, boosted: {trained.fit.certificate.passes} trees of depth 2, of 20 pairs "
             f"of features: as a sum of {form.in_words()}"

@@ -12,8 +12,8 @@ import numpy as np
 from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.evaluate import compare
 from owpc_ltr.files.output import write_output
-from owpc_ltr.host.grids import DEFAULT_C
 from owpc_ltr.inspection.constant import silent_in_training
+from owpc_ltr.training.defaults import DEFAULT_C
 from owpc_ltr_demo.contest import METRICS, Contest, by_kind, hold_contest, rows_of, verdict
 from owpc_ltr_demo.judged import DemoQuery, Pool
 from owpc_ltr_demo.lambdamart import fit_lambdamart
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.splits import DatasetSplits
     from owpc_ltr.models.linear import LinearModel
     from owpc_ltr.protocols import Model
-    from owpc_ltr.training.train import Trained
+    from owpc_ltr.training.candidates import TrainingResult
 
 GENERATORS = ("constant", "logarithmic", "inverse", "exponential", "top")
 OWPC, FEWER, TREES = "OWPC (linear)", "OWPC, fewer features", "trees of 20 pairs"
@@ -55,7 +55,8 @@ class Rankers:
 
 def train_owpc(walk: Walk, sides: DatasetSplits[RankingDataset]) -> LinearModel:
     """OWPC solved by LaRank, weights and C chosen on validation queries, as a file."""
-    from owpc_ltr.models.linear import LinearModel, save_model
+    from owpc_ltr.models.linear import LinearModel
+    from owpc_ltr.models.model_file import save_model
 
     with walk.step("train", "train OWPC by LaRank, its weights and C chosen on validation queries"):
         grid = {"loss.generator": GENERATORS, "optimizer.C": DEFAULT_C}
@@ -91,18 +92,19 @@ def fit_owpc(
     source: Mapping[str, Any],
     settings: Mapping[str, Any],
     grid: Mapping[str, Sequence[Any]],
-) -> Trained:
+) -> TrainingResult:
     """OWPC solved by LaRank, the best of the grid on the validation queries."""
     from owpc_ltr.host import registry as registries
     from owpc_ltr.protocols import Run
-    from owpc_ltr.training.train import Plan, train
+    from owpc_ltr.training.candidates import train_plan
+    from owpc_ltr.training.plan import Plan
 
     registry = registries.load([])
     loss, optimizer = registry.find("loss", "owpc"), registry.find("optimizer", "larank")
     plan = Plan(loss, optimizer, settings, grid, SELECT)
     with walk.narrator.working() as show:
         run = Run(seed=walk.options.seed, threads=walk.options.threads, progress=show)
-        return train(training, plan, run, validation, source)
+        return train_plan(training, plan, run, validation, source)
 
 
 def tune_baseline(walk: Walk, cluster: Cluster, sides: DatasetSplits[RankingDataset]) -> MultiMatch:

@@ -24,8 +24,7 @@ from owpc_ltr.errors import Refused
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.kernels.linear import run_blocks
 from owpc_ltr.metrics.during_training import Judge
-from owpc_ltr.models.forest import LEAF, Forest
-from owpc_ltr.models.trees import TreeModel
+from owpc_ltr.models.trees import LEAF, Forest, TreeModel
 from owpc_ltr.protocols import Certificate, Fit, Loss, Optimizer, Run
 
 _CUTS = 254  # thresholds of a feature at most: with the missing values, a code is one byte

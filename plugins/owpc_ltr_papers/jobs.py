@@ -14,9 +14,9 @@ from owpc_ltr.evaluation.evaluate import measure
 from owpc_ltr.host.registry import Registry
 from owpc_ltr.metrics import Metric
 from owpc_ltr.protocols import Model, Run
+from owpc_ltr.training.candidates import train_plan
 from owpc_ltr.training.cross_validation import Fold
-from owpc_ltr.training.plans import model_plan
-from owpc_ltr.training.train import train
+from owpc_ltr.training.plan import model_plan
 from owpc_ltr_papers.ranklib import RankLib
 
 DataFold = Fold[RankingDataset]
@@ -113,7 +113,7 @@ class Training:
             tools.registry, self.loss, self.optimizer, self.settings, self.grid, self.select, "none"
         )
         judged = fold.validation if self.choose_on == "validation" else fold.training
-        trained = train(fold.training, plan, tools.run, judged)
+        trained = train_plan(fold.training, plan, tools.run, judged)
         scores = trained.model.score(fold.test.features)
         notes = (ALIKE,) if np.ptp(scores) == 0 else ()
         values = test_values(scores, fold.test, tools.metrics)

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from owpc_ltr.arrays import Matrix, Vector
-from owpc_ltr.models.linear import content_of
+from owpc_ltr.models.model_file import content_of
 from owpc_ltr.protocols import Model
-from owpc_ltr.training.plans import reranking_plan
+from owpc_ltr.training.plan import reranking_plan
 from owpc_ltr.training.rerankers import fit_reranker
 from owpc_ltr_papers.jobs import DataFold, Done, Job, Result, Tools, test_values
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from owpc_ltr.explanations.explanation import Explanation
-from owpc_ltr.explanations.hit import ExplainedHit
+from owpc_ltr.explanations.explanation import ExplainedHit, Explanation
 from owpc_ltr_report.examples import TERMS, Example, Moved
 from owpc_ltr_report.figures import signed
 from owpc_ltr_report.verdict import NEUTRAL, Verdict

@@ -23,7 +23,7 @@ from owpc_ltr.explanations.explanation import Explanation
 from owpc_ltr.inspection.result import Inspection
 from owpc_ltr.models.reordering import ReorderingModel, load_ranker
 from owpc_ltr.training.cross_validation import Selection
-from owpc_ltr.training.feature_worth import Costs
+from owpc_ltr.training.feature_cost import Costs
 from owpc_ltr_report.assembly import Material, Reported
 from owpc_ltr_report.contest import Contest, Contestant, Measure
 from owpc_ltr_report.contests import contest_of_comparison

@@ -108,7 +108,7 @@ def _compared(
     from owpc_ltr.api.comparing import compare
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.document_fields import with_document_fields
-    from owpc_ltr.models.record import warnings_of
+    from owpc_ltr.models.model_file import warnings_of
     from owpc_ltr.models.reordering import ReorderingModel, dataset_scores
     from owpc_ltr_report.contests import contest_of_comparison
 
@@ -173,7 +173,7 @@ def _examples(
 
 def _contribute(ranker: Any) -> Contribute | None:
     """What shares out a ranker's scores among its features; None where nothing can."""
-    from owpc_ltr.explanations.by_kind import contributions
+    from owpc_ltr.explanations.model_kinds import contributions
 
     names = getattr(ranker, "feature_names", ())
     try:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from owpc_ltr.models.record import warnings_of
+from owpc_ltr.models.model_file import warnings_of
 from owpc_ltr_report.figures import plain
 
 C = "optimizer.C"

@@ -19,8 +19,7 @@ from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
 from owpc_ltr.formats.export import export_linear
 from owpc_ltr.models.additive import AdditiveModel
 from owpc_ltr.models.average import AverageModel
-from owpc_ltr.models.forest import Forest
-from owpc_ltr.models.trees import TreeModel
+from owpc_ltr.models.trees import Forest, TreeModel
 from owpc_ltr.protocols import Model
 from tests.engine.deployed import KINDS, liar, put
 from tests.engine.scripted_plugin import ScriptedPlugin

@@ -17,8 +17,7 @@ from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
 from owpc_ltr.errors import Refused
 from owpc_ltr.formats.engine_versions import serving_profile
 from owpc_ltr.formats.export import export_checked
-from owpc_ltr.models.forest import Forest
-from owpc_ltr.models.trees import TreeModel
+from owpc_ltr.models.trees import Forest, TreeModel
 from tests.engine.fake_engine import Asked, FakeEngine, Reply
 from tests.engine.small_cluster import FEATURESET, linear, probes
 from tests.engine.test_plugin_upload import Plugin, connected

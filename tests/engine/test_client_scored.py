@@ -20,13 +20,11 @@ from owpc_ltr.engine.search.request import SearchRequest, request_body
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.formats.client_scored import client_model, is_client_scored
 from owpc_ltr.formats.engine_versions import RANKLIB, XGBOOST, serving_profile
-from owpc_ltr.formats.export import export_model
+from owpc_ltr.formats.export import client_model, export_model, is_client_scored
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.models.forest import Forest
 from owpc_ltr.models.parity_samples import packed
-from owpc_ltr.models.trees import TreeModel
+from owpc_ltr.models.trees import Forest, TreeModel
 from tests.engine.small_cluster import FEATURESET, Small, probes, small_cluster
 
 QUERY = {"match": {"body": "{{keywords}}"}}

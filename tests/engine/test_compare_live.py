@@ -19,7 +19,8 @@ from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.deployment.upload import upload
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, UsageError
-from owpc_ltr.models.linear import LinearModel, save_model
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.model_file import save_model
 from tests.commands import commands_in
 from tests.engine.small_cluster import FEATURESET, WORDS, Small, linear, small_cluster
 

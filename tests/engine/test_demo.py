@@ -31,7 +31,8 @@ from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.evaluation.evaluate import measure, model_data
 from owpc_ltr.features.loading import load_featureset
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.models.linear import LinearModel, load_model
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.model_file import load_model
 from tests.engine.scripted_plugin import ScriptedPlugin
 
 pytestmark = pytest.mark.node

@@ -12,7 +12,7 @@ from owpc_ltr.engine.deployment.aliases import CHALLENGER, Alias, Aliases
 from owpc_ltr.engine.deployment.parity import check_parity
 from owpc_ltr.engine.deployment.upload import TOLERANCE, upload
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused
-from owpc_ltr.models.linear import with_record
+from owpc_ltr.models.model_file import with_record
 from tests.engine.deployed import KINDS, liar, put, state
 from tests.engine.small_cluster import FEATURESET, Small, linear, probes, small_cluster
 

@@ -11,7 +11,7 @@ import pytest
 
 import owpc_ltr as ltr
 from owpc_ltr.data.parquet import load_dataset
-from owpc_ltr.models.linear import load_model
+from owpc_ltr.models.model_file import load_model
 from tests.commands import Run, commands_in
 from tests.engine.small_cluster import WORDS, Small, small_cluster
 

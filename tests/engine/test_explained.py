@@ -16,7 +16,8 @@ from owpc_ltr.engine.deployment.store_form import Budget
 from owpc_ltr.engine.explained import Asked, explain_search
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.models.additive import AdditiveModel, Curve
-from owpc_ltr.models.linear import LinearModel, Normaliser, with_record
+from owpc_ltr.models.linear import LinearModel, Normaliser
+from owpc_ltr.models.model_file import with_record
 from owpc_ltr.models.reordering import ReorderingModel
 from tests.commands import Run, commands_in
 from tests.engine.deployed import liar, put

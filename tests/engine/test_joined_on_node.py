@@ -24,8 +24,9 @@ from owpc_ltr.engine.search.client_rerank import live_search
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.store.plugin_free import PluginFreeStore
 from owpc_ltr.errors import UsageError
-from owpc_ltr.formats.client_scored import is_client_scored
-from owpc_ltr.models.linear import LinearModel, load_model
+from owpc_ltr.formats.export import is_client_scored
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.model_file import load_model
 from owpc_ltr.models.reordering import ReorderingModel
 from tests.commands import Run, commands_in
 from tests.engine.small_cluster import FEATURESET, WORDS, Small, small_cluster

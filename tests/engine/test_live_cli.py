@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from owpc_ltr.data.splits import HashSplit
-from owpc_ltr.models.linear import save_model
+from owpc_ltr.models.model_file import save_model
 from tests.commands import Run, commands_in
 from tests.engine.small_cluster import WORDS, Small, linear, small_cluster
 

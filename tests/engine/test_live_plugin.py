@@ -29,7 +29,7 @@ from owpc_ltr.formats.emulator import emulate, rejection_reason
 from owpc_ltr.formats.engine_versions import RANKLIB, XGBOOST, ServingProfile, serving_profile
 from owpc_ltr.formats.ranklib import from_ranklib, to_ranklib
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.models.ranklib_network import Layer, LogisticNetwork
+from owpc_ltr.models.networks import Layer, LogisticNetwork
 from tests.engine.deployed import liar, put, state
 from tests.engine.memory_engine import find
 from tests.engine.recorded import Exchange, load_exchanges

@@ -16,7 +16,7 @@ import pytest
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.engine.deployment.parity import logged
-from owpc_ltr.models.linear import save_model
+from owpc_ltr.models.model_file import save_model
 from tests.commands import Run, commands_in
 from tests.engine.small_cluster import FEATURESET, WORDS, Small, linear, small_cluster
 

@@ -26,12 +26,11 @@ from owpc_ltr.engine.search.profile import profile
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import OwpcLtrWarning, Refused
-from owpc_ltr.formats.client_scored import is_client_scored
+from owpc_ltr.formats.export import is_client_scored
 from owpc_ltr.formats.plugin_free.trees import TYPE
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.models.forest import Forest
 from owpc_ltr.models.parity_samples import packed
-from owpc_ltr.models.trees import TreeModel
+from owpc_ltr.models.trees import Forest, TreeModel
 from tests.commands import commands_in
 from tests.engine.small_cluster import FEATURESET, Small, probes, small_cluster
 from tests.forests import random_forest

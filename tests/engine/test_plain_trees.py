@@ -13,13 +13,12 @@ from owpc_ltr.arrays import Matrix
 from owpc_ltr.engine.deployment.parity import logged
 from owpc_ltr.engine.search.request import SearchRequest, request_body
 from owpc_ltr.engine.search.window import FLOOR
-from owpc_ltr.formats.plugin_free.form import score_shift, store_plain
-from owpc_ltr.formats.plugin_free.trees import store_plain_trees
+from owpc_ltr.formats.plugin_free.form import score_shift, store_plugin_free
+from owpc_ltr.formats.plugin_free.trees import store_plugin_free_trees
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.additive import AdditiveModel, Curve
-from owpc_ltr.models.forest import Forest
 from owpc_ltr.models.score_range import score_interval
-from owpc_ltr.models.trees import LINKS, TreeModel
+from owpc_ltr.models.trees import LINKS, Forest, TreeModel
 from owpc_ltr.protocols import Model
 from tests.engine.small_cluster import FEATURESET, Small, small_cluster
 from tests.faults.seeds import Seeds
@@ -126,11 +125,11 @@ def test_random_curves_rank_in_the_engine_as_on_the_laptop_and_keep_their_window
     for seed in seeds(sample=15, whole=500):
         rng = np.random.default_rng(seed)
         model = random_curves(rng, known.features)
-        check(known, model, store_plain(model, FEATURESET, "m"), int(rng.integers(1, 60)))
+        check(known, model, store_plugin_free(model, FEATURESET, "m"), int(rng.integers(1, 60)))
         higher = replace(model.curves["body"], values=model.curves["body"].values + 0.01)
         lie = replace(model, curves={**model.curves, "body": higher})
         with pytest.raises(AssertionError):
-            check(known, model, store_plain(lie, FEATURESET, "m"), DOCUMENTS)
+            check(known, model, store_plugin_free(lie, FEATURESET, "m"), DOCUMENTS)
 
 
 @pytest.mark.faults
@@ -141,7 +140,7 @@ def test_random_forests_rank_in_the_engine_as_on_the_laptop_and_keep_their_windo
         rng = np.random.default_rng(seed)
         forest = random_forest(rng, known.features, trees=int(rng.integers(1, 30)))
         model = as_stored(forest, float(rng.normal()), str(rng.choice(LINKS, p=[0.8, 0.2])))
-        stored = store_plain_trees(model, FEATURESET, "m")
+        stored = store_plugin_free_trees(model, FEATURESET, "m")
         check(known, model, stored, int(rng.integers(1, 60)))
 
 
@@ -149,7 +148,7 @@ def test_liars_are_caught(known: Known) -> None:
     """A threshold one float32 aside, a value read for its neighbour, no floor: each is seen."""
     rng = np.random.default_rng(11)
     model = as_stored(random_forest(rng, known.features, trees=12))
-    stored = store_plain_trees(model, FEATURESET, "m")
+    stored = store_plugin_free_trees(model, FEATURESET, "m")
     check(known, model, stored, 20)
     aside = replace(
         model.forest, threshold=np.nextafter(model.forest.threshold, np.float32(np.inf))
@@ -158,11 +157,11 @@ def test_liars_are_caught(known: Known) -> None:
     doubled = replace(model.forest, value=1.001 * model.forest.value)
     for forest in (aside, flipped, doubled):
         with pytest.raises(AssertionError):
-            check(known, model, store_plain_trees(as_stored(forest), FEATURESET, "m"), 20)
+            check(known, model, store_plugin_free_trees(as_stored(forest), FEATURESET, "m"), 20)
 
 
 def test_a_forest_of_nothing_but_leaves_gives_every_document_the_same(known: Known) -> None:
     forest = random_forest(np.random.default_rng(0), known.features, trees=3, depth=0)
     for link in LINKS:
         model = as_stored(forest, 0.25, link)
-        check(known, model, store_plain_trees(model, FEATURESET, "m"), 20)
+        check(known, model, store_plugin_free_trees(model, FEATURESET, "m"), 20)

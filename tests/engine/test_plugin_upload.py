@@ -21,9 +21,8 @@ from owpc_ltr.errors import Refused
 from owpc_ltr.formats.emulator import emulate
 from owpc_ltr.formats.engine_versions import RANKLIB, XGBOOST, serving_profile
 from owpc_ltr.formats.stored_model import read_model
-from owpc_ltr.models.forest import Forest
 from owpc_ltr.models.linear import Normaliser
-from owpc_ltr.models.trees import TreeModel
+from owpc_ltr.models.trees import Forest, TreeModel
 from tests.engine.fake_engine import Asked, FakeEngine, Reply
 from tests.engine.memory_engine import find
 from tests.engine.small_cluster import FEATURESET, linear, probes

@@ -16,18 +16,16 @@ from hypothesis import strategies as st
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.errors import Refused
-from owpc_ltr.explanations.by_kind import contributions, in_words, paths
-from owpc_ltr.explanations.networks import of_network
-from owpc_ltr.explanations.shapley import shapley_values, shares_of
-from owpc_ltr.formats.lightgbm_text import from_lightgbm
-from owpc_ltr.formats.xgboost_raw import from_raw
+from owpc_ltr.explanations.contributions import of_network
+from owpc_ltr.explanations.model_kinds import contributions, in_words, paths
+from owpc_ltr.explanations.trees import shapley_values, shares_of
+from owpc_ltr.formats.lightgbm import from_lightgbm
+from owpc_ltr.formats.xgboost_model import from_raw
 from owpc_ltr.models.additive import AdditiveModel, Curve
 from owpc_ltr.models.average import AverageModel
-from owpc_ltr.models.forest import DEEPEST, LEAF, Forest
 from owpc_ltr.models.linear import LinearModel, Normaliser
-from owpc_ltr.models.network import NetworkModel
-from owpc_ltr.models.ranklib_network import Layer, LogisticNetwork
-from owpc_ltr.models.trees import TreeModel
+from owpc_ltr.models.networks import Layer, LogisticNetwork, NetworkModel
+from owpc_ltr.models.trees import DEEPEST, LEAF, Forest, TreeModel
 from owpc_ltr.protocols import Model
 from tests.forests import random_forest
 from tests.xgboost_samples import NAMES as XGBOOST_NAMES

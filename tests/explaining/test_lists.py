@@ -13,8 +13,7 @@ from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, S
 
 from owpc_ltr.arrays import Fields, Matrix, Vector
 from owpc_ltr.errors import UsageError
-from owpc_ltr.explanations.listed import ServedList, explain_list
-from owpc_ltr.explanations.ranks import ranks_with
+from owpc_ltr.explanations.ranked_list import ServedList, explain_list, ranks_with
 from owpc_ltr.explanations.what_if import smallest_changes
 from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.linear import LinearModel

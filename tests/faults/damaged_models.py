@@ -14,13 +14,12 @@ from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, S
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.formats.engine_versions import LINEAR, RANKLIB, XGBOOST, XGBOOST_RAW, serving_profile
 from owpc_ltr.formats.ranklib import to_ranklib
-from owpc_ltr.formats.xgboost_json_writer import to_dump
-from owpc_ltr.formats.xgboost_raw import from_raw
-from owpc_ltr.formats.xgboost_raw_writer import to_raw
+from owpc_ltr.formats.xgboost_dump import to_dump
+from owpc_ltr.formats.xgboost_model import from_raw, to_raw
 from owpc_ltr.models.average import AverageModel
-from owpc_ltr.models.linear import FORMAT, LinearModel, Normaliser, content_of
-from owpc_ltr.models.network import NetworkModel
-from owpc_ltr.models.ranklib_network import Layer, LogisticNetwork
+from owpc_ltr.models.linear import LinearModel, Normaliser
+from owpc_ltr.models.model_file import FORMAT, content_of
+from owpc_ltr.models.networks import Layer, LogisticNetwork, NetworkModel
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Ranker

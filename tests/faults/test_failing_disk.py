@@ -16,7 +16,8 @@ from typing import IO, Any
 import numpy as np
 import pytest
 
-from owpc_ltr.models.linear import LinearModel, save_model
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.model_file import save_model
 from tests.commands import Run, commands_in
 
 LETOR = "".join(

@@ -21,7 +21,8 @@ from owpc_ltr.data.parquet import writing as parquet_writing
 from owpc_ltr.errors import BadInput, OwpcLtrError
 from owpc_ltr.files.journal import Journal
 from owpc_ltr.models.average import AverageModel
-from owpc_ltr.models.linear import LinearModel, Normaliser, load_model, save_model
+from owpc_ltr.models.linear import LinearModel, Normaliser
+from owpc_ltr.models.model_file import load_model, save_model
 from owpc_ltr.protocols import Model
 from tests.faults.seeds import Seeds
 

@@ -20,7 +20,7 @@ from owpc_ltr_clicks import simulation as simulate
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal, NoSuchIndex
 from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.models.linear import save_model
+from owpc_ltr.models.model_file import save_model
 from tests.engine.small_cluster import FEATURESET, WORDS, fill, linear
 from tests.engine.ubi_indices import filled
 from tests.faults.learning import write_letor

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from owpc_ltr_losses.lambdarank import LambdaRank
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_losses.pairwise import Pairwise
-from owpc_ltr_optimizers.boosting import newton
+from owpc_ltr_optimizers.boosting import growth
 from owpc_ltr_optimizers.boosting.boosting import Boosting, strongest_pairs
 
 from owpc_ltr.arrays import Labels, Vector
@@ -24,7 +24,7 @@ from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.errors import Refused
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.models.linear import load_model, save_model
+from owpc_ltr.models.model_file import load_model, save_model
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Loss, Run
 from tests.parted_samples import in_parts, learnable
@@ -149,7 +149,7 @@ def test_importance_multiplies_gradient_and_curvature() -> None:
     weights = np.array([2.0, 0.0, 1.0])
     data = replace(problem(6, queries=3), query_weights=weights)
     scores = np.random.default_rng(0).normal(size=75)
-    gradient, curvature = newton.Newton(Squared(), data, 1)(scores.astype(np.float32), None)
+    gradient, curvature = growth.Newton(Squared(), data, 1)(scores.astype(np.float32), None)
     rows = np.repeat(weights, 25)
     assert gradient == pytest.approx(rows * (scores - data.labels), abs=1e-6)
     assert curvature == pytest.approx(rows, abs=1e-6)
@@ -159,7 +159,7 @@ def test_importance_multiplies_gradient_and_curvature() -> None:
 def test_sums_of_rounded_values_do_not_depend_on_their_order(
     numbers: list[float], random: Any
 ) -> None:
-    values = newton._on_grid(np.array(numbers))
+    values = growth._on_grid(np.array(numbers))
     shuffled = values.tolist()
     random.shuffle(shuffled)
     total = 0.0

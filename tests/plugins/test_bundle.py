@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_losses.pairwise import Pairwise
-from owpc_ltr_optimizers.bundle.bundle import Bundle
+from owpc_ltr_optimizers.bundle import Bundle
 from owpc_ltr_optimizers.larank.larank import LaRank
 
 from owpc_ltr.arrays import Labels, Vector
@@ -104,11 +104,11 @@ def test_the_lower_bound_never_falls_from_pass_to_pass() -> None:
 
 
 def test_merged_planes_keep_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    from owpc_ltr_optimizers.bundle import planes
+    from owpc_ltr_optimizers import bundle
 
     data = problem(6, queries=3, documents=12)
     truth = optimum_of_pairs(data, 100.0)
-    monkeypatch.setattr(planes, "_PLANES", 3)
+    monkeypatch.setattr(bundle, "_PLANES", 3)
     certificate = fit(data, 100.0, tolerance=1e-2, passes=3000).certificate
     assert certificate.objective - certificate.gap <= truth * (1 + 1e-6)
     assert truth <= certificate.objective * (1 + 1e-6)

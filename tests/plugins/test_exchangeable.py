@@ -12,8 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
 from owpc_ltr_rerankers.exchangeable.lists import Lists, chosen_columns
-from owpc_ltr_rerankers.exchangeable.positive import positive_base
-from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, Shape, log_factors
+from owpc_ltr_rerankers.exchangeable.reordering import (
+    ExchangeableReordering,
+    Shape,
+    log_factors,
+    positive_base,
+)
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput, Refused, UsageError

@@ -8,9 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from owpc_ltr_rerankers.exchangeable.explaining import slopes_of
 from owpc_ltr_rerankers.exchangeable.lists import Lists
-from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, Shape, log_factors
+from owpc_ltr_rerankers.exchangeable.reordering import (
+    ExchangeableReordering,
+    Shape,
+    log_factors,
+    slopes_of,
+)
 
 from owpc_ltr.protocols import ExplainingReordering
 from tests.plugins.test_exchangeable import ALL_KERNELS, fields_of

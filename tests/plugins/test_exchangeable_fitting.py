@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from owpc_ltr_losses.lambdarank import LambdaRank
 from owpc_ltr_losses.pairwise import Pairwise
-from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
-from owpc_ltr_rerankers.exchangeable.objective import Objective
+from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable, Objective
 from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, Shape
 
 from owpc_ltr.arrays import Vector

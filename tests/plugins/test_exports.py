@@ -13,15 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_exports.elastic import Elastic
 from owpc_ltr_exports.opensearch import OpenSearch
-from owpc_ltr_exports.solr.solr import Solr
+from owpc_ltr_exports.solr import Solr
 
 from owpc_ltr.errors import BadInput, OwpcLtrError, PluginError, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.formats.export_file import export_file
+from owpc_ltr.formats.export import export_file
 from owpc_ltr.formats.tree_builder import rounded_up
 from owpc_ltr.host.registry import load
-from owpc_ltr.models.forest import HIGHEST
-from owpc_ltr.models.linear import LinearModel, save_model
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.model_file import save_model
+from owpc_ltr.models.trees import HIGHEST
 from tests.commands import commands_in
 from tests.test_writing_formats import elastic_score, solr_score
 from tests.xgboost_samples import NAMES, data, zero_model

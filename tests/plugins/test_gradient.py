@@ -13,7 +13,7 @@ from owpc_ltr_losses.bregman import Bregman
 from owpc_ltr_losses.lambdarank import LambdaRank
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_losses.pairwise import Pairwise
-from owpc_ltr_optimizers.bundle.bundle import Bundle
+from owpc_ltr_optimizers.bundle import Bundle
 from owpc_ltr_optimizers.gradient import adam
 from owpc_ltr_optimizers.gradient.gradient import Gradient
 from scipy.optimize import check_grad
@@ -23,8 +23,8 @@ from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.kernels.kernel import bind
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.models.linear import load_model, save_model
-from owpc_ltr.models.network import NetworkModel
+from owpc_ltr.models.model_file import load_model, save_model
+from owpc_ltr.models.networks import NetworkModel
 from owpc_ltr.protocols import Loss, Run
 
 LOGISTIC = Pairwise(inner="logistic")

@@ -179,9 +179,9 @@ def test_the_fit_that_a_warm_start_comes_from_keeps_its_own_state() -> None:
 
 
 def test_full_blocks_are_merged_without_losing_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    from owpc_ltr_optimizers.larank import patterns
+    from owpc_ltr_optimizers.larank import dual
 
-    monkeypatch.setattr(patterns, "_PATTERNS", 2)
+    monkeypatch.setattr(dual, "_PATTERNS", 2)
     data = problem(6, queries=3, documents=12)
     certificate = fit(data, 100.0, passes=3000).certificate
     truth = optimum_of_owpc(data, 100.0, inverse_weights)

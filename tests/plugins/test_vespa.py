@@ -9,16 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from owpc_ltr_exports.vespa.evaluation import evaluate
-from owpc_ltr_exports.vespa.expressions import single_thresholds
-from owpc_ltr_exports.vespa.profile import read_profile
-from owpc_ltr_exports.vespa.vespa import Vespa
+from owpc_ltr_exports.vespa import Vespa, evaluate, read_profile, single_thresholds
 
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.models.forest import HIGHEST, LEAF, Forest
 from owpc_ltr.models.linear import LinearModel, Normaliser
-from owpc_ltr.models.trees import TreeModel
+from owpc_ltr.models.trees import HIGHEST, LEAF, Forest, TreeModel
 from owpc_ltr.protocols import Model
 from tests.commands import commands_in
 
@@ -205,7 +201,7 @@ def test_a_profile_that_was_changed_is_not_read() -> None:
 def test_the_command_writes_the_profile_of_the_phase_that_is_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from owpc_ltr.models.linear import save_model
+    from owpc_ltr.models.model_file import save_model
 
     run = commands_in(tmp_path, monkeypatch, capsys)
     save_model(stump(0.5, default_left=True), Path("m.json"))

@@ -32,7 +32,8 @@ from owpc_ltr.evaluation.comparing.result import RankerComparison
 from owpc_ltr.host.registry import load
 from owpc_ltr.inspection.figures import CurvePoint, Gain, LearningCurve
 from owpc_ltr.inspection.finding import Finding
-from owpc_ltr.models.linear import LinearModel, with_record
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.model_file import with_record
 from owpc_ltr.training.cross_validation import Choice, Row, Selection
 from tests.report.samples import NAMES, dataset, linear
 

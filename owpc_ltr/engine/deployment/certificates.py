@@ -19,7 +19,7 @@ from owpc_ltr.engine.deployment.aliases import INDEX, prepare
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import FeatureSet, parse_featureset
-from owpc_ltr.models.linear import model_of
+from owpc_ltr.models.model_file import model_of
 from owpc_ltr.models.score_range import ScoreInterval
 from owpc_ltr.names import check_name, immutable, split_immutable
 from owpc_ltr.protocols import Model

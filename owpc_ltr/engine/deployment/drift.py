@@ -20,7 +20,7 @@ from owpc_ltr.engine.store.templates import compile_featureset
 from owpc_ltr.errors import BadInput, give_warnings
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.named_fields import named_fields
-from owpc_ltr.formats.client_scored import joined_in
+from owpc_ltr.formats.export import joined_in
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.names import base_index, check_index
 

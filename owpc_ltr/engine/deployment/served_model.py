@@ -14,14 +14,14 @@ from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.expressions import expression_variables
 from owpc_ltr.features.feature_set import DERIVED, MUSTACHE, FeatureSet
-from owpc_ltr.formats.joined_features import (
+from owpc_ltr.formats.external_features import (
     for_engine,
     joined_sources,
     joined_used,
     without_joined,
 )
-from owpc_ltr.models.features_used import features_used, with_features
-from owpc_ltr.models.linear import with_record
+from owpc_ltr.models.feature_use import features_used, with_features
+from owpc_ltr.models.model_file import with_record
 from owpc_ltr.models.parity_samples import packed, unpacked
 from owpc_ltr.protocols import Model
 

@@ -21,10 +21,9 @@ from owpc_ltr.engine.search.request import default_query
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.formats.client_scored import is_client_scored, store_for_client
 from owpc_ltr.formats.engine_versions import serving_profile
-from owpc_ltr.formats.export import export_checked, export_model
-from owpc_ltr.formats.plugin_free.form import plain_form, store_plain
+from owpc_ltr.formats.export import export_checked, export_model, is_client_scored, store_for_client
+from owpc_ltr.formats.plugin_free.form import plugin_free_model, store_plugin_free
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.additive import AdditiveModel
 from owpc_ltr.models.linear import LinearModel
@@ -102,7 +101,7 @@ def export_for(
     if isinstance(model, LinearModel):
         return export_model(model, featureset, name, store.kind)
     try:
-        return store_plain(model, featureset, name)
+        return store_plugin_free(model, featureset, name)
     except Refused:
         return store_for_client(model, featureset, name)
 
@@ -135,7 +134,7 @@ def form_for(
     if budget.milliseconds is not None and budget.milliseconds <= 0:
         return _by_client(case, "the budget for scripts is 0")
     try:
-        stored = store_plain(model, featureset, name)
+        stored = store_plugin_free(model, featureset, name)
         _check_precision(case, stored, tolerance)
         decide = _small if budget.milliseconds is None else _measured
         return decide(case, stored, budget)
@@ -153,7 +152,7 @@ def _small(case: _Case, stored: StoredModel, budget: Budget) -> Form:
 
     One search is asked with it: an engine that allows no scripts refuses it.
     """
-    form = plain_form(stored)
+    form = plugin_free_model(stored)
     assert form is not None  # noqa: S101 - told to the type checker
     queries, tables = form.size
     most = f"at most {MOST_QUERIES} feature queries and {MOST_TABLES} tables run there unmeasured"
@@ -170,7 +169,7 @@ def _small(case: _Case, stored: StoredModel, budget: Budget) -> Form:
 
 def _measured(case: _Case, stored: StoredModel, budget: Budget) -> Form:
     """The form, unless it costs more than the budget; of a model that is there, without timing."""
-    form = plain_form(stored)
+    form = plugin_free_model(stored)
     assert form is not None  # noqa: S101 - told to the type checker
     runs = f"it runs inside the engine: {form.in_words()}"
     shifted = f"scores there are the model's plus {form.shift:.6g}"
@@ -192,7 +191,7 @@ def _measured(case: _Case, stored: StoredModel, budget: Budget) -> Form:
 
 def _check_precision(case: _Case, stored: StoredModel, tolerance: float) -> None:
     """Refuse scores that spread so far that float32 sums lose more than is allowed."""
-    form = plain_form(stored)
+    form = plugin_free_model(stored)
     assert form is not None  # noqa: S101 - told to the type checker
     names = case.featureset.feature_names
     for sample in case.samples:

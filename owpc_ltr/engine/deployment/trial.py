@@ -15,8 +15,8 @@ from owpc_ltr.engine.search.serving import Serve, with_reordering, with_stored
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.formats.client_scored import is_client_scored, store_for_client
-from owpc_ltr.formats.joined_features import for_engine, joined_used
+from owpc_ltr.formats.export import is_client_scored, store_for_client
+from owpc_ltr.formats.external_features import for_engine, joined_used
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Model

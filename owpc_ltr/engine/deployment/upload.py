@@ -43,10 +43,9 @@ from owpc_ltr.engine.store.documents import Absent
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.value_bounds import highest_value, never_negative
-from owpc_ltr.formats.client_scored import is_client_scored
-from owpc_ltr.formats.export import check_features
+from owpc_ltr.formats.export import check_features, is_client_scored
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.models.linear import content_of
+from owpc_ltr.models.model_file import content_of
 from owpc_ltr.models.score_range import ScoreInterval, score_interval
 from owpc_ltr.names import check_alias, check_index, check_name, is_model_of, split_immutable
 from owpc_ltr.protocols import Model

@@ -15,7 +15,7 @@ from owpc_ltr.engine.store.needs import most_clauses
 from owpc_ltr.engine.store.templates import render
 from owpc_ltr.features.feature_set import MUSTACHE, FeatureSet
 from owpc_ltr.formats.export import import_linear
-from owpc_ltr.formats.plugin_free.form import plain_form
+from owpc_ltr.formats.plugin_free.form import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel
 
 CACHE_SETTING = "ltr.caches.max_mem"
@@ -84,7 +84,7 @@ def capacity(
 
 def _used(model: StoredModel) -> set[str]:
     """The features that a model asks for."""
-    form = plain_form(model)
+    form = plugin_free_model(model)
     if form is not None:
         return set(form.features)
     linear = import_linear(model)

@@ -27,7 +27,7 @@ from owpc_ltr.engine.store.base import Search, Store
 from owpc_ltr.engine.store.needs import NoWindowScores
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.formats.joined_features import index_features, joined_sources
+from owpc_ltr.formats.external_features import index_features, joined_sources
 from owpc_ltr.models.reordering import ReorderingModel
 
 _LEAST = 0.001

@@ -13,9 +13,9 @@ from owpc_ltr.engine.search.client_rerank import live_search, prepare
 from owpc_ltr.engine.search.request import SearchRequest, request_body
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.formats.client_scored import client_model, is_client_scored, joined_in
-from owpc_ltr.formats.joined_features import joined_sources
-from owpc_ltr.formats.plugin_free.form import plain_form
+from owpc_ltr.formats.export import client_model, is_client_scored, joined_in
+from owpc_ltr.formats.external_features import joined_sources
+from owpc_ltr.formats.plugin_free.form import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.names import check_index
@@ -82,7 +82,7 @@ def search(
     changed, shift, form = plain, 0.0, ""
     if model is not None:
         changed = _ask(engine, index, request_body(store, model, request))
-        scripted = plain_form(model)
+        scripted = plugin_free_model(model)
         if scripted is not None:
             shift, form = scripted.shift, scripted.in_words()
     first, second = _ranks(plain.hits), _ranks(changed.hits)

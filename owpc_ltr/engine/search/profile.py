@@ -12,8 +12,8 @@ from owpc_ltr.engine.search.feature_latency import FeatureCost, derived_from, fe
 from owpc_ltr.engine.search.latency import Samples, Subject, window_latencies
 from owpc_ltr.engine.store.base import Store
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.formats.client_scored import is_client_scored
-from owpc_ltr.formats.plugin_free.form import plain_form
+from owpc_ltr.formats.export import is_client_scored
+from owpc_ltr.formats.plugin_free.form import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel
 
 
@@ -63,7 +63,7 @@ def profile(
     # by scripts, which read several features at once, those features are what can be told apart.
     runs = model is not None and not is_client_scored(model)
     subject = Subject(index, query, featureset, model if runs else None)
-    whole_model = runs and model is not None and plain_form(model) is not None
+    whole_model = runs and model is not None and plugin_free_model(model) is not None
     parts = replace(subject, model=None) if whole_model else subject
     asked = list(params)
     costs, whole = feature_costs(

@@ -14,8 +14,8 @@ from owpc_ltr.engine.store.base import Store
 from owpc_ltr.engine.store.templates import render
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.files.strict_json import read_json_object
-from owpc_ltr.formats.client_scored import is_client_scored
-from owpc_ltr.formats.plugin_free.form import plain_form
+from owpc_ltr.formats.export import is_client_scored
+from owpc_ltr.formats.plugin_free.form import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.score_range import ScoreInterval
 from owpc_ltr.names import check_index
@@ -182,7 +182,7 @@ def rescore_clauses(
     That needs the interval of the model's scores, but for a model whose form has its own.
     """
     clauses = store.rescore(model, params, window)
-    form = plain_form(model)
+    form = plugin_free_model(model)
     known = interval if form is None else form.interval
     return window_safe(clauses, known) if known else clauses
 

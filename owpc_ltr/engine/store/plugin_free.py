@@ -33,9 +33,8 @@ from owpc_ltr.engine.store.needs import USUAL_CLAUSES, check_window_scores, most
 from owpc_ltr.engine.store.templates import CompiledSet, check_params, compile_featureset
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.formats.client_scored import client_model, is_client_scored
-from owpc_ltr.formats.export import import_linear
-from owpc_ltr.formats.plugin_free.form import plain_form
+from owpc_ltr.formats.export import client_model, import_linear, is_client_scored
+from owpc_ltr.formats.plugin_free.form import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel, model_source, read_featureset, read_model
 from owpc_ltr.names import check_index, check_name
 
@@ -96,7 +95,7 @@ class PluginFreeStore:
         """Keep a model that the engine runs, or the client, whose feature set is in the store."""
         if is_client_scored(model):
             client_model(model)
-        elif plain_form(model) is None:
+        elif plugin_free_model(model) is None:
             import_linear(model)
         self.prepare()
         content = model_source(model)
@@ -185,10 +184,10 @@ class PluginFreeStore:
         """A few rescorers, sums over features with a weight, that add up to the model's score.
 
         Sums are float32, like every score in an engine. A model that is no linear one is a single
-        rescorer, whose scores are higher than the model's by a constant (see `PlainForm`). Raises
+        rescorer, whose scores are a constant above the model's (see `PluginFreeModel`). Raises
         Refused for a model or feature that needs the plugin.
         """
-        form = plain_form(model)
+        form = plugin_free_model(model)
         if form is not None:
             queries = self._queries(model, params, set(form.features))
             clause = form.query(queries)

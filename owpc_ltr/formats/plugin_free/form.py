@@ -9,18 +9,25 @@ from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.value_bounds import always_matches
-from owpc_ltr.formats.plugin_free.curves import TYPE as CURVES
-from owpc_ltr.formats.plugin_free.curves import plain_curves, read_plain_curves
+from owpc_ltr.formats.plugin_free.piecewise_linear import TYPE as CURVES
+from owpc_ltr.formats.plugin_free.piecewise_linear import (
+    plugin_free_curves,
+    read_plugin_free_curves,
+)
 from owpc_ltr.formats.plugin_free.scripts import Query
 from owpc_ltr.formats.plugin_free.trees import TYPE as TREES
-from owpc_ltr.formats.plugin_free.trees import check_queries, read_plain_trees, store_plain_trees
+from owpc_ltr.formats.plugin_free.trees import (
+    check_queries,
+    read_plugin_free_trees,
+    store_plugin_free_trees,
+)
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.additive import AdditiveModel
 from owpc_ltr.models.score_range import ScoreInterval
 from owpc_ltr.protocols import Model
 
 
-class PlainForm(Protocol):
+class PluginFreeModel(Protocol):
     """A model as one query, whose scores are the model's plus a constant, and never negative."""
 
     @property
@@ -56,17 +63,17 @@ class PlainForm(Protocol):
         ...
 
 
-_READERS: dict[str, Callable[[Any, str], PlainForm]] = {
-    TREES: read_plain_trees,
-    CURVES: read_plain_curves,
+_READERS: dict[str, Callable[[Any, str], PluginFreeModel]] = {
+    TREES: read_plugin_free_trees,
+    CURVES: read_plugin_free_curves,
 }
 
 
 _MOST_KEPT = 16
-_KEPT: dict[int, tuple[StoredModel, PlainForm]] = {}
+_KEPT: dict[int, tuple[StoredModel, PluginFreeModel]] = {}
 
 
-def plain_form(stored: StoredModel) -> PlainForm | None:
+def plugin_free_model(stored: StoredModel) -> PluginFreeModel | None:
     """The form that a plain engine runs by scripts; None for a model that is none.
 
     The last ones are kept, for searches come in thousands of few models. Raises BadInput where the
@@ -84,7 +91,7 @@ def plain_form(stored: StoredModel) -> PlainForm | None:
     return found[1]
 
 
-def _read(reader: Callable[[Any, str], PlainForm], stored: StoredModel) -> PlainForm:
+def _read(reader: Callable[[Any, str], PluginFreeModel], stored: StoredModel) -> PluginFreeModel:
     form = reader(stored.definition, f"the stored model '{stored.name}'")
     unknown = sorted(set(form.features) - set(stored.featureset.feature_names))
     if unknown:
@@ -95,16 +102,16 @@ def _read(reader: Callable[[Any, str], PlainForm], stored: StoredModel) -> Plain
     return form
 
 
-def store_plain(model: Model, featureset: FeatureSet, name: str) -> StoredModel:
+def store_plugin_free(model: Model, featureset: FeatureSet, name: str) -> StoredModel:
     """The model in the form that a plain engine runs. Raises Refused, saying what would fit."""
     if not isinstance(model, AdditiveModel):
-        return store_plain_trees(model, featureset, name)
+        return store_plugin_free_trees(model, featureset, name)
     check_queries(model.curves, featureset)
     always = {feature.name for feature in featureset.features if always_matches(feature)}
-    return StoredModel(name, CURVES, plain_curves(model, always).as_dict(), featureset)
+    return StoredModel(name, CURVES, plugin_free_curves(model, always).as_dict(), featureset)
 
 
 def score_shift(stored: StoredModel) -> float:
     """By how much an engine's scores of a stored model exceed the model's own."""
-    form = plain_form(stored)
+    form = plugin_free_model(stored)
     return form.shift if form else 0.0

@@ -1,8 +1,4 @@
-"""Trees in a plain engine: a forest's tables as the JSON that a store keeps, and as a query.
-
-The engine's scores are the model's plus a constant, `shift`, so that none is negative: they are
-never below what keeps a document within its window.
-"""
+"""Trees served without a plugin: a forest's tables as stored JSON, and as a query."""
 
 from __future__ import annotations
 
@@ -13,18 +9,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import MUSTACHE, FeatureSet
 from owpc_ltr.features.scoring import scoring
-from owpc_ltr.formats.plugin_free.digits import (
-    LARGEST_VALUE,
-    PLACE,
-    VALUE,
-    digits_of,
-    numbers_of,
-)
 from owpc_ltr.formats.plugin_free.scripts import (
     BIN,
     LOGISTIC,
@@ -35,11 +25,38 @@ from owpc_ltr.formats.plugin_free.scripts import (
     summed,
 )
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.models.blocks import MOST_CODES, Block, blocks_of
 from owpc_ltr.models.score_range import LOWEST_RESCORED, ScoreInterval
-from owpc_ltr.models.tables import Table, tables_of
+from owpc_ltr.models.tables import MOST_CODES, Block, Table, blocks_of, tables_of
 from owpc_ltr.models.trees import LINKS, TreeModel, logistic
 from owpc_ltr.protocols import Model
+
+_FIRST = 48
+PLACE, VALUE = 4, 5
+"""Characters of a place in a text or table, and of a value."""
+LARGEST_VALUE = (1 << 6 * VALUE) - 1
+
+
+def digits_of(numbers: Sequence[int] | NDArray[np.int64], width: int) -> str:
+    """Each number in `width` characters, the highest first.
+
+    >>> digits_of([0, 64, 4095], 2)
+    '0010oo'
+    """
+    whole = np.asarray(numbers, dtype=np.int64).reshape(-1, 1)
+    shifts = 6 * np.arange(width - 1, -1, -1)
+    return ((whole >> shifts & 63) + _FIRST).astype(np.uint8).tobytes().decode("ascii")
+
+
+def numbers_of(text: object, width: int, where: str) -> NDArray[np.int64]:
+    """The numbers that `digits_of` wrote. Raises BadInput for any other text."""
+    if not isinstance(text, str) or len(text) % width or not text.isascii():
+        raise BadInput(f"{where} is no text of numbers of {width} characters each")
+    digits = np.frombuffer(text.encode("ascii"), dtype=np.uint8).astype(np.int64) - _FIRST
+    if ((digits < 0) | (digits > 63)).any():
+        raise BadInput(f"{where} has characters that are no digits")
+    shifts = 6 * np.arange(width - 1, -1, -1)
+    return np.asarray((digits.reshape(-1, width) << shifts).sum(axis=1), dtype=np.int64)
+
 
 TYPE = "model/plain-trees"
 MOST_BYTES = 1 << 20
@@ -119,7 +136,7 @@ class CodedBlock:
 
 
 @dataclass(frozen=True)
-class PlainTrees:
+class PluginFreeTrees:
     """Blocks whose sums, in `unit`s, are the trees' score but for a constant.
 
     The trees' own sum, before the link, is that of the blocks less `middle`.
@@ -187,7 +204,7 @@ class PlainTrees:
         return {"format": _FORMAT, **json.loads(json.dumps(asdict(self)))}
 
 
-def plain_trees(model: Model, names: Sequence[str]) -> PlainTrees:
+def plugin_free_trees(model: Model, names: Sequence[str]) -> PluginFreeTrees:
     """The form of a forest. Raises Refused, saying what would fit."""
     if not isinstance(model, TreeModel):
         raise Refused(
@@ -200,12 +217,12 @@ def plain_trees(model: Model, names: Sequence[str]) -> PlainTrees:
     unit = widest / LARGEST_VALUE or 1.0
     blocks = tuple(_coded(block, names, unit) for block in blocks_of(tables))
     middle = -math.fsum([*lows, constant, model.base])
-    return PlainTrees(blocks, unit, middle, model.link)
+    return PluginFreeTrees(blocks, unit, middle, model.link)
 
 
-def store_plain_trees(model: Model, featureset: FeatureSet, name: str) -> StoredModel:
+def store_plugin_free_trees(model: Model, featureset: FeatureSet, name: str) -> StoredModel:
     """The model as a plain store keeps it. Raises Refused, saying what would fit."""
-    form = plain_trees(model, featureset.feature_names)
+    form = plugin_free_trees(model, featureset.feature_names)
     check_queries(form.features, featureset)
     definition = form.as_dict()
     size = len(json.dumps(definition))
@@ -229,14 +246,14 @@ def check_queries(names: Iterable[str], featureset: FeatureSet) -> None:
             )
 
 
-def read_plain_trees(definition: Any, where: str) -> PlainTrees:
+def read_plugin_free_trees(definition: Any, where: str) -> PluginFreeTrees:
     """The form whose `as_dict` gave the definition. Raises BadInput where it is damaged."""
     try:
         content = json.loads(definition) if isinstance(definition, str) else dict(definition)
         if content.pop("format") != _FORMAT:
             raise BadInput(f"{where} was written by a later version of owpc-ltr: use that one")
         blocks = tuple(_read_block(each) for each in content.pop("blocks"))
-        form = PlainTrees(blocks, **content)
+        form = PluginFreeTrees(blocks, **content)
         _check(form)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadInput(f"{where} is damaged: {type(error).__name__} {error}") from error
@@ -249,7 +266,7 @@ def _read_block(content: dict[str, Any]) -> CodedBlock:
     return CodedBlock(tuple(str(name) for name in content["features"]), thresholds, **texts)
 
 
-def _check(form: PlainTrees) -> None:
+def _check(form: PluginFreeTrees) -> None:
     if form.link not in LINKS:
         raise ValueError(f"no link is called '{form.link}'")
     if not (math.isfinite(form.middle) and form.unit > 0 and math.isfinite(form.unit)):

@@ -21,12 +21,12 @@ from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-from owpc_ltr.formats.xgboost_raw import from_raw
+from owpc_ltr.formats.xgboost_model import from_raw
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.metrics.during_training import Judge
 from owpc_ltr.protocols import Fit, Loss, Optimizer, Run
-from owpc_ltr_optimizers.boosting.growth import Growth
-from owpc_ltr_optimizers.boosting.matrices import (
+from owpc_ltr_optimizers.boosting.growth import (
+    Growth,
     Matrices,
     in_external_memory,
     refusing,

@@ -25,14 +25,15 @@ from owpc_ltr.errors import UsageError
 from owpc_ltr.metrics.during_training import Judge, JudgedLabels
 from owpc_ltr.metrics.importance import uneven
 from owpc_ltr.protocols import Fit, Loss, Run
-from owpc_ltr_optimizers.boosting.growth import Growth, Settings
-from owpc_ltr_optimizers.boosting.matrices import (
+from owpc_ltr_optimizers.boosting.growth import (
+    Growth,
     Matrices,
+    Newton,
+    Settings,
     in_external_memory,
     refusing,
     what_own_objectives_need,
 )
-from owpc_ltr_optimizers.boosting.newton import Newton
 
 if TYPE_CHECKING:
     from owpc_ltr_dask.together import Member, Share

@@ -21,7 +21,7 @@ from owpc_ltr.kernels.kernel import BoundLoss, bind, call_kernel
 from owpc_ltr.kernels.linear import add_rows, losses_of_scores, score_rows
 from owpc_ltr.metrics.during_training import Judge
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.network import NetworkModel
+from owpc_ltr.models.networks import NetworkModel
 from owpc_ltr.protocols import Certificate, Fit, Loss, Model, Run
 
 _ROWS = 8192

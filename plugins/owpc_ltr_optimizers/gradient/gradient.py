@@ -25,7 +25,7 @@ from owpc_ltr.host.settings import check_settings
 from owpc_ltr.kernels.risk import InMemory, OverParts, RiskOfWeights
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Certificate, Fit, Loss, Optimizer, Run, relative_gap
-from owpc_ltr_optimizers.bundle.bundle import Bundle
+from owpc_ltr_optimizers.bundle import Bundle
 from owpc_ltr_optimizers.gradient.adam import Batches, minimise_by_batches
 
 

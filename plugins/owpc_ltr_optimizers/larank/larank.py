@@ -47,9 +47,15 @@ from owpc_ltr.kernels.cutting_planes import (
 from owpc_ltr.kernels.risk import OverParts
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Fit, Loss, Optimizer, Run
-from owpc_ltr_optimizers.bundle.streamed import Aim, solve_by_passes
-from owpc_ltr_optimizers.larank.dual import groups_of, pass_over
-from owpc_ltr_optimizers.larank.patterns import Dual, at_budget, empty_dual, refresh
+from owpc_ltr_optimizers.bundle import Aim, solve_by_passes
+from owpc_ltr_optimizers.larank.dual import (
+    Dual,
+    at_budget,
+    empty_dual,
+    groups_of,
+    pass_over,
+    refresh,
+)
 
 _TOWARDS = 0.5  # where tangents touch: this share of the way from the best point to w
 _LINE = 0.1  # of the gap: how exact the line search is (below _TOWARDS, for tangents to separate)

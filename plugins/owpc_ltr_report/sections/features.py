@@ -10,8 +10,7 @@ import numpy as np
 
 from owpc_ltr.data.columns import ColumnFacts, column_facts
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.models.features_used import features_used
-from owpc_ltr.models.importance import importances
+from owpc_ltr.models.feature_use import features_used, importances
 from owpc_ltr.protocols import Model
 from owpc_ltr_report.blocks import Block, Cell, Chart, Gallery, Section, Table
 from owpc_ltr_report.charts.bars import bars

@@ -20,8 +20,13 @@ import numpy as np
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.document_fields import IDS
 from owpc_ltr.errors import BadInput
-from owpc_ltr_rerankers.exchangeable.lists import Lists, without_diagonal
-from owpc_ltr_rerankers.exchangeable.sums import exact_sum, scale_to_unit, sums_over_others
+from owpc_ltr_rerankers.exchangeable.lists import (
+    Lists,
+    exact_sum,
+    scale_to_unit,
+    sums_over_others,
+    without_diagonal,
+)
 
 _WORD = re.compile(r"\w+")
 

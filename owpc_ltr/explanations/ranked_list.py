@@ -1,0 +1,249 @@
+"""A list as it was served, explained: every document, or one of them fully."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from owpc_ltr.arrays import Fields, Matrix, Vector
+from owpc_ltr.errors import UsageError
+from owpc_ltr.explanations.contributions import Contributions
+from owpc_ltr.explanations.explanation import ExplainedHit, Explanation, Part
+from owpc_ltr.explanations.model_kinds import contributions, in_words, paths
+from owpc_ltr.explanations.what_if import ToPass, ways_past
+from owpc_ltr.models.reordering import ReorderingModel
+from owpc_ltr.protocols import ExplainingReordering, ListTerm, Model
+
+
+def ranks_with(scores: Vector, changed: Vector) -> NDArray[np.int64]:
+    """The rank (1 is best) that each document has with each of its `changed` scores.
+
+    `scores` (n_documents) are in the order of the ranks, so that they do not ascend; `changed` is
+    (n_documents, n_changes). Of equal scores the one keeps its place before the other.
+
+    >>> ranks_with(np.array([3.0, 2.0, 1.0]), np.array([[1.5], [2.0], [9.0]])).ravel().tolist()
+    [2, 2, 1]
+    """
+    places = np.arange(len(scores))[:, None]
+    above = np.searchsorted(-scores, -changed, side="left")
+    not_below = np.searchsorted(-scores, -changed, side="right")
+    # One that falls counts itself among those above its new score.
+    found = np.where(places < above, above - 1, np.minimum(places, not_below))
+    return np.asarray(found + 1, dtype=np.int64)
+
+
+LUMP = "the list"
+TERMS_TOLERANCE = 1e-6
+"""How far terms may be from what a list did, of the range of the scores."""
+_NAMED = 3
+"""How many documents a part names."""
+
+
+def list_terms(
+    ranker: ReorderingModel, features: Matrix, fields: Fields
+) -> tuple[list[ListTerm], str, tuple[str, ...]]:
+    """The terms of one list, how they were come by, and warnings; no term of a base alone.
+
+    A reranker that does not explain its lists, or explains them by terms that do not add up, is
+    explained by one term.
+    """
+    if ranker.reordering is None:
+        return [], "", ()
+    base = ranker.base.score(features)
+    scores = ranker.reordering.rerank(features, base, None, fields)
+    lump = [ListTerm(LUMP, scores - base)]
+    name = ranker.reranker
+    if not isinstance(ranker.reordering, ExplainingReordering):
+        return lump, f"reranker {name} as one term: what the list added to the base score", ()
+    terms = list(ranker.reordering.explain(features, base, fields))
+    if not add_up(terms, scores - base):
+        told = (
+            f"the terms by which reranker '{name}' explains its lists do not add up to its scores"
+        )
+        return lump, f"reranker {name} as one term", (f"{told}: they are shown as one",)
+    return terms, f"reranker {name} by its own terms", ()
+
+
+def add_up(terms: Sequence[ListTerm], moved: Vector) -> bool:
+    """Whether amounts are one number a document each, which add up to what a list did."""
+    if any(np.shape(term.amounts) != moved.shape for term in terms):
+        return False
+    total = np.sum([term.amounts for term in terms], axis=0) if terms else np.zeros(len(moved))
+    allowed = TERMS_TOLERANCE * max(float(np.ptp(moved)), float(np.abs(moved).max()), 1e-300)
+    # What is no number must not slip through a comparison.
+    return bool((np.abs(total - moved) <= allowed).all())
+
+
+def part_of(term: ListTerm, row: int, ids: Sequence[str]) -> Part:
+    """A term of one document, and who added most to it."""
+    documents: tuple[tuple[str, float], ...] = ()
+    if term.by_document is not None:
+        added: Any = np.asarray(term.by_document)[row]
+        largest = np.argsort(-np.abs(added), kind="stable")[:_NAMED].tolist()
+        documents = tuple((ids[j], float(added[j])) for j in largest if added[j] != 0)
+    logarithm = None if term.logarithms is None else float(term.logarithms[row])
+    return Part(term.name, float(term.amounts[row]), logarithm, documents)
+
+
+SCORE_TOLERANCE = 1e-5
+"""How far a served score may be from the explained one: what uploads allow, relative above 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class ServedList:
+    """The documents of one query as they were served, best first, with features and scores.
+
+    `query` and `model` are names to show. `ranks_before` are the ranks without the model, None
+    where they are not known. `fields` are the document fields that a reranker reads.
+    """
+
+    query: str
+    model: str
+    document_ids: Sequence[str]
+    titles: Sequence[str]
+    features: Matrix
+    scores: Vector
+    ranks_before: Sequence[int | None]
+    fields: Fields = field(default_factory=dict)
+
+    def place(self, document: str) -> int:
+        """Where a document is, from 0. Raises UsageError where it is not."""
+        if document not in self.document_ids:
+            raise UsageError(
+                f"document '{document}' is not among the {len(self.document_ids)} documents of "
+                f"'{self.query}': ask for a larger window, or check its id"
+            )
+        return list(self.document_ids).index(document)
+
+
+@dataclass(frozen=True, eq=False)
+class _Shared:
+    """The scores of a list, shared out: (n_documents, n_features), and the list's terms."""
+
+    contributions: Contributions
+    terms: Sequence[ListTerm]
+    method: str
+    ranks_at_mean: NDArray[np.int64]
+    warnings: tuple[str, ...]
+
+
+def explain_list(
+    ranker: Model | ReorderingModel,
+    listed: ServedList,
+    *,
+    size: int | None = None,
+    document: str | None = None,
+    above: str | None = None,
+) -> Explanation:
+    """Why the best `size` documents of a list are where they are; or fully one `document`.
+
+    Of the one it is also said what would bring it above the next, or above the document `above`.
+    Raises UsageError for documents that are not in the list, Refused for a kind of model that is
+    not known.
+    """
+    place = None if document is None else listed.place(document)
+    target = _target(listed, place, above)
+    shared = _shared(ranker, listed)
+    chosen = range(len(listed.document_ids))[:size] if place is None else [place]
+    passing: ToPass | None = None
+    if place is not None and target is not None:
+        passing = ways_past(
+            ranker, listed.features, listed.fields, place, target,
+            (listed.document_ids[target], listed.titles[target], float(listed.scores[target])),
+        )  # fmt: skip
+    return Explanation(
+        query=listed.query,
+        model=listed.model,
+        kind=ranker.kind,
+        feature_names=ranker.feature_names,
+        hits=tuple(_hit(ranker, listed, shared, row, place is not None) for row in chosen),
+        baseline=shared.contributions.baseline,
+        method=shared.method,
+        documents=len(listed.document_ids),
+        mean_contributions=_means(shared.contributions),
+        to_pass=passing,
+        warnings=shared.warnings,
+    )
+
+
+def _target(listed: ServedList, place: int | None, above: str | None) -> int | None:
+    """The place of the document to pass; None of the first, and where none is asked for."""
+    if above is None:
+        return place - 1 if place else None
+    if place is None:
+        raise UsageError("--above says what one document is to pass: name that one too")
+    target = listed.place(above)
+    if target >= place:
+        raise UsageError(
+            f"document '{above}' has rank {target + 1}, and '{listed.document_ids[place]}' has "
+            f"rank {place + 1}: name one that is above it"
+        )
+    return target
+
+
+def _shared(ranker: Model | ReorderingModel, listed: ServedList) -> _Shared:
+    terms: Sequence[ListTerm] = []
+    warnings: tuple[str, ...] = ()
+    base = ranker.base if isinstance(ranker, ReorderingModel) else ranker
+    found = contributions(base, listed.features)
+    method = found.method
+    if isinstance(ranker, ReorderingModel):
+        terms, how, warnings = list_terms(ranker, listed.features, listed.fields)
+        method = f"{method}; {how}" if how else method
+    explained = found.scores + sum((term.amounts for term in terms), np.zeros(1))
+    at_mean = listed.scores[:, None] + (_means(found) - found.amounts)
+    return _Shared(
+        found,
+        terms,
+        method,
+        ranks_with(listed.scores, at_mean),
+        (*warnings, *_differing(listed, explained)),
+    )
+
+
+def _means(found: Contributions) -> Vector:
+    amounts = found.amounts
+    return amounts.mean(axis=0) if len(amounts) else np.zeros(amounts.shape[1])
+
+
+def _differing(listed: ServedList, explained: Vector) -> tuple[str, ...]:
+    """What to warn of where served scores are not the explained ones."""
+    if not len(explained):
+        return ()
+    away = np.abs(listed.scores - explained) / np.maximum(1.0, np.abs(explained))
+    # What is no number must not slip through a comparison.
+    away = np.where(np.isnan(away), np.inf, away)
+    worst = int(away.argmax())
+    if away[worst] <= SCORE_TOLERANCE:
+        return ()
+    return (
+        f"what was served is not what is explained: document '{listed.document_ids[worst]}' has "
+        f"the score {listed.scores[worst]:.6g}, and its terms add up to {explained[worst]:.6g} "
+        f"({int((away > SCORE_TOLERANCE).sum())} documents differ): prove the model again with "
+        "owpc-ltr verify",
+    )
+
+
+def _hit(
+    ranker: Model | ReorderingModel, listed: ServedList, shared: _Shared, row: int, fully: bool
+) -> ExplainedHit:
+    base = ranker.base if isinstance(ranker, ReorderingModel) else ranker
+    values = listed.features[row]
+    return ExplainedHit(
+        document_id=listed.document_ids[row],
+        title=listed.titles[row],
+        rank=row + 1,
+        rank_before=listed.ranks_before[row],
+        score=float(listed.scores[row]),
+        feature_names=ranker.feature_names,
+        values=values.astype(np.float64),
+        contributions=shared.contributions.amounts[row],
+        ranks_at_mean=shared.ranks_at_mean[row],
+        parts=tuple(part_of(term, row, listed.document_ids) for term in shared.terms),
+        how=in_words(base, values) if fully else (),
+        paths=paths(base, values, listed.features) if fully else (),
+    )

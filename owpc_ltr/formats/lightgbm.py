@@ -1,0 +1,262 @@
+"""LightGBM's model text, as `Booster.save_model` writes it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from owpc_ltr.arrays import Vector
+from owpc_ltr.errors import BadInput
+from owpc_ltr.files.strict_json import LARGEST_FILE, shown
+from owpc_ltr.formats.tree_builder import GrowingForest, NodeTable, below, check_tree
+from owpc_ltr.models.trees import DEEPEST, LARGEST, LEAF, TreeModel
+
+ZERO = np.float32(1e-35)
+"""LightGBM's kZeroThreshold: what lies within ± this, ends included, is a zero."""
+_ZERO_FROM = -float(ZERO)
+_ZERO_UNTIL = float(np.nextafter(ZERO, np.float32(np.inf)))
+
+
+def send_zeros(table: NodeTable, zeros: NDArray[np.bool_], where: str) -> NodeTable:
+    """The tree with ordinary splits only; where `zeros`, zeros go where a missing value goes.
+
+    A split whose zeros leave their side becomes up to three splits with copies of its subtrees.
+    Raises BadInput where that makes the tree too large.
+    """
+    check_tree(table, where)
+    return _Copy(table, zeros, where).whole()
+
+
+@dataclass
+class _Copy:
+    source: NodeTable
+    zeros: NDArray[np.bool_]
+    where: str
+    feature: list[int] = field(default_factory=list)
+    threshold: list[float] = field(default_factory=list)
+    children: list[tuple[int, int]] = field(default_factory=list)
+    default_left: list[bool] = field(default_factory=list)
+    value: list[float] = field(default_factory=list)
+
+    def whole(self) -> NodeTable:
+        self.grow(0, 0)
+        left, right = np.array(self.children, dtype=np.int64).T
+        return NodeTable(
+            np.array(self.feature, dtype=np.int64),
+            np.array(self.threshold),
+            left,
+            right,
+            np.array(self.default_left),
+            np.array(self.value),
+        )
+
+    def grow(self, node: int, depth: int) -> int:
+        """Copy the subtree of a node; the number of the copy."""
+        source = self.source
+        size = len(source.feature)
+        if depth > DEEPEST or not 0 <= node < size:
+            raise BadInput(f"{self.where} is deeper than {DEEPEST} splits, or not a tree")
+        if source.feature[node] == LEAF:
+            return self.append(LEAF, 0.0, False, float(source.value[node]))
+        first, *rest = _pieces(
+            float(source.threshold[node]), bool(source.default_left[node]), bool(self.zeros[node])
+        )
+        return self.chain(node, first[1], rest, depth)
+
+    def chain(self, node: int, side: bool, rest: list[tuple[float, bool]], depth: int) -> int:
+        """Splits of one feature from low to high: below the first bound go to `side`."""
+        if not rest:
+            return self.grow(self.child(node, side), depth + 1)
+        missing = bool(self.source.default_left[node])
+        # The side of missing values may be in either half: it is in the first if `side` is it.
+        here = self.append(int(self.source.feature[node]), rest[0][0], side == missing, 0.0)
+        low = self.grow(self.child(node, side), depth + 1)
+        self.children[here] = (low, self.chain(node, rest[0][1], rest[1:], depth + 1))
+        return here
+
+    def child(self, node: int, side: bool) -> int:
+        return int(self.source.left[node] if side else self.source.right[node])
+
+    def append(self, feature: int, threshold: float, default_left: bool, value: float) -> int:
+        if len(self.feature) >= LARGEST:
+            raise BadInput(
+                f"{self.where} would need more than {LARGEST} splits without zero_as_missing: "
+                "train with zero_as_missing=false"
+            )
+        self.feature.append(feature)
+        self.threshold.append(threshold)
+        self.default_left.append(default_left)
+        self.children.append((0, 0))
+        self.value.append(value)
+        return len(self.feature) - 1
+
+
+def _pieces(threshold: float, default_left: bool, zeros: bool) -> list[tuple[float, bool]]:
+    """Where each range of values goes, from low to high: (lower bound, whether left)."""
+    bounds = {-np.inf, threshold, _ZERO_FROM, _ZERO_UNTIL} if zeros else {-np.inf, threshold}
+    pieces: list[tuple[float, bool]] = []
+    for bound in sorted(bounds):
+        left = default_left if zeros and _ZERO_FROM <= bound < _ZERO_UNTIL else bound < threshold
+        if not pieces or pieces[-1][1] != left:
+            pieces.append((bound, left))
+    return pieces
+
+
+_NUMBER = re.compile(r"[-+]?(?:\d{1,60}(?:\.\d{0,60})?|\.\d{1,60})(?:[eE][-+]?\d{1,3})?")
+_BOUND = re.compile(rf"{_NUMBER.pattern}|[-+]?inf")
+_INTEGER = re.compile(r"-?\d{1,10}")
+_IDENTITY = frozenset(
+    {
+        *("lambdarank", "rank_xendcg", "regression", "regression_l2", "regression_l1"),
+        *("huber", "fair", "quantile", "mape"),
+    }
+)
+_CATEGORICAL, _DEFAULT_LEFT = 1, 2  # bits of decision_type
+_NEVER, _ZERO, _NAN = 0, 1, 2  # its next two bits: which values count as missing
+
+
+@dataclass(frozen=True)
+class _Section:
+    """The key=value lines of the header, or of one tree."""
+
+    where: str
+    values: dict[str, str]
+
+    def text(self, key: str, default: str | None = None) -> str:
+        value = self.values.get(key, default)
+        if value is None:
+            raise BadInput(f"{self.where} has no '{key}'")
+        return value
+
+    def integers(self, key: str, count: int) -> NDArray[np.int64]:
+        return np.array(self._words(key, count, _INTEGER), dtype=np.int64)
+
+    def numbers(self, key: str, count: int) -> Vector:
+        numbers = np.array(self._words(key, count, _NUMBER), dtype=np.float64)
+        if not np.isfinite(numbers).all():
+            raise BadInput(f"{self.where}: a number of '{key}' is too large")
+        return numbers
+
+    def thresholds(self, count: int) -> Vector:
+        """Bounds of splits; infinite where one tells missing values from all others."""
+        return np.array(self._words("threshold", count, _BOUND), dtype=np.float64)
+
+    def _words(self, key: str, count: int, pattern: re.Pattern[str]) -> list[str]:
+        words = self.text(key).split()
+        if len(words) != count:
+            raise BadInput(f"{self.where} has {len(words)} values of '{key}', not {count}")
+        for word in words:
+            if not pattern.fullmatch(word):
+                raise BadInput(f"{self.where}: '{shown(word)}' of '{key}' is not a number")
+        return words
+
+
+def from_lightgbm(text: str) -> TreeModel:
+    """The model of a LightGBM text file, with the file's own feature names. Raises BadInput."""
+    if len(text) > LARGEST_FILE:
+        raise BadInput(f"the LightGBM model is larger than {LARGEST_FILE} characters")
+    header, trees = _sections(text)
+    for key in ("num_class", "num_tree_per_iteration"):
+        if header.text(key, "1") != "1":
+            raise BadInput(
+                f"the LightGBM model has {key} {shown(header.text(key))}: train one that gives one "
+                "score"
+            )
+    names = tuple(header.text("feature_names").split(" "))
+    link, steepness = _link(header.text("objective", "regression"))
+    scale = steepness / (len(trees) if "average_output" in header.values else 1)
+    growing = GrowingForest()
+    for section in trees:
+        table = _read_tree(section, scale)
+        growing.add(table, section.where)
+    return TreeModel(names, growing.forest("the LightGBM model"), link=link)
+
+
+def _sections(text: str) -> tuple[_Section, list[_Section]]:
+    """The header and the trees, up to `end of trees`; what follows does not score."""
+    lines = text.splitlines()
+    if not lines or lines[0].strip() != "tree":
+        raise BadInput("a LightGBM model file starts with the line 'tree'")
+    if "end of trees" not in lines:
+        raise BadInput("the LightGBM model ends before its line 'end of trees': it was cut short")
+    sections = [_Section("the LightGBM model's header", {})]
+    for number, line in enumerate(lines[1 : lines.index("end of trees")], start=2):
+        key, _, value = line.strip().partition("=")
+        if key == "Tree":
+            if value != str(len(sections) - 1):
+                raise BadInput(
+                    f"line {number} of the LightGBM model has '{shown(line)}' out of order"
+                )
+            sections.append(_Section(f"tree {value} of the LightGBM model", {}))
+        elif key:
+            if key in sections[-1].values:
+                raise BadInput(f"line {number} of the LightGBM model gives '{shown(key)}' again")
+            sections[-1].values[key] = value
+    return sections[0], sections[1:]
+
+
+def _link(objective: str) -> tuple[str, float]:
+    """What the objective does to the sum of the trees, and by what the sum is multiplied first."""
+    name, *settings = objective.split() or [""]
+    if name in _IDENTITY and "sqrt" not in settings:
+        return "identity", 1.0
+    if name in {"binary", "cross_entropy"}:
+        for setting in settings:
+            key, _, value = setting.partition(":")
+            if key == "sigmoid" and _NUMBER.fullmatch(value) and 0 < float(value) < 1e6:
+                return "logistic", float(value)
+        return "logistic", 1.0
+    raise BadInput(
+        f"the LightGBM objective '{shown(objective)}' is none whose scores an engine gives: train "
+        "with lambdarank, rank_xendcg, regression or binary"
+    )
+
+
+def _read_tree(section: _Section, scale: float) -> NodeTable:
+    """LightGBM numbers splits and leaves apart: leaf k is child ~k; here it is node splits + k."""
+    count = section.text("num_leaves")
+    if not re.fullmatch(r"[1-9]\d{0,6}", count):
+        raise BadInput(f"{section.where} has '{shown(count)}' leaves")
+    leaves, splits = int(count), int(count) - 1
+    if section.text("num_cat", "0") != "0":
+        raise BadInput(f"{section.where} has categorical splits, which no engine scores")
+    if section.text("is_linear", "0") != "0":
+        raise BadInput(f"{section.where} has linear leaves: train with linear_tree=false")
+    values = section.numbers("leaf_value", leaves) * scale
+    if splits == 0:
+        none = np.zeros(1, dtype=np.int64)
+        return NodeTable(none - 1, np.zeros(1), none, none, np.zeros(1, dtype=bool), values)
+    threshold = section.thresholds(splits)
+    decision = section.integers("decision_type", splits)
+    if (decision & _CATEGORICAL).any() or (decision < 0).any():
+        raise BadInput(f"{section.where} has categorical splits, which no engine scores")
+    feature = section.integers("split_feature", splits)
+    if (feature < 0).any():
+        raise BadInput(f"{section.where} splits on a feature of negative number")
+    children = [section.integers(key, splits) for key in ("left_child", "right_child")]
+    left, right = (np.where(child < 0, splits + ~child, child) for child in children)
+    missing_type = (decision >> 2) & 3
+    chosen = (decision & _DEFAULT_LEFT) > 0
+    # Where NaN is not "missing" it is read as 0; where zeros are, a NaN is a zero too.
+    default_left = np.where(missing_type == _NEVER, threshold >= 0, chosen)
+    padding = np.zeros(leaves, dtype=np.int64)
+    table = NodeTable(
+        np.append(feature, padding + LEAF),
+        np.append(below(_around_zero(threshold)), np.zeros(leaves)),
+        np.append(left, padding),
+        np.append(right, padding),
+        np.append(default_left, padding > 0),
+        np.append(np.zeros(splits), values),
+    )
+    zeros = np.append(missing_type == _ZERO, padding > 0)
+    return send_zeros(table, zeros, section.where) if zeros.any() else table
+
+
+def _around_zero(threshold: Vector) -> Vector:
+    """Thresholds that send all of ±1e-35 where 0 goes: LightGBM reads such values as 0."""
+    under = np.nextafter(-ZERO, np.float32(-np.inf))
+    moved = np.where((threshold >= -ZERO) & (threshold < 0), under, threshold)
+    return np.where((threshold >= 0) & (threshold <= ZERO), ZERO, moved).astype(np.float64)

@@ -1,0 +1,212 @@
+"""Models as the LTR plugin keeps them, read exactly as one version of the plugin reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from owpc_ltr.arrays import Vector
+from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.files.strict_json import a_json, parse_json, shown, take, take_object, take_strings
+from owpc_ltr.formats.engine_versions import (
+    LINEAR,
+    RANKLIB,
+    XGBOOST,
+    XGBOOST_RAW,
+    ServingProfile,
+    link_of,
+)
+from owpc_ltr.formats.ranklib import Parsed, check_columns, parse_ranklib, to_ranklib
+from owpc_ltr.formats.xgboost_dump import from_dump, to_dump
+from owpc_ltr.formats.xgboost_model import read_trees, to_raw
+from owpc_ltr.models.networks import LogisticNetwork
+from owpc_ltr.models.trees import HIGHEST, ROUNDS_TO_FINITE, Forest, TreeModel
+from owpc_ltr.protocols import Model
+
+_KINDS = {"standard": ("mean", "standard_deviation"), "min_max": ("minimum", "maximum")}
+_DEFAULTS = {"standard": (0.0, 0.0), "min_max": (0.0, HIGHEST)}
+
+
+@dataclass(frozen=True)
+class PluginNormaliser:
+    """(value − shift) / scale of one column, each step rounded to float32."""
+
+    column: int
+    shift: np.float32
+    scale: np.float32
+
+    def __call__(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The normalised values."""
+        return np.asarray((values - self.shift) / self.scale, dtype=np.float32)
+
+
+def read_normalisers(content: Any, names: Sequence[str]) -> list[PluginNormaliser]:
+    """What the plugin makes of `feature_normalizers`. Raises BadInput where it refuses them."""
+    if not isinstance(content, dict):
+        raise BadInput(f"feature_normalizers is {a_json(content)}, not an object")
+    return [_read(name, value, names) for name, value in content.items()]
+
+
+def _read(name: str, value: Any, names: Sequence[str]) -> PluginNormaliser:
+    where = f"the normaliser of '{shown(name)}'"
+    if name not in names:
+        raise BadInput(f"{where}: the feature set has no such feature")
+    if not isinstance(value, dict) or len(value) != 1 or next(iter(value)) not in _KINDS:
+        raise BadInput(f"{where} is {a_json(value)}, not one of {' or '.join(_KINDS)}")
+    kind, settings = next(iter(value.items()))
+    keys = _KINDS[kind]
+    if not isinstance(settings, dict) or set(settings) - set(keys):
+        raise BadInput(f"{where} has {a_json(settings)}, not {' and '.join(keys)}")
+    numbers = [settings.get(key, d) for key, d in zip(keys, _DEFAULTS[kind], strict=True)]
+    for key, number in zip(keys, numbers, strict=True):
+        if type(number) not in (int, float) or not abs(number) <= ROUNDS_TO_FINITE:
+            raise BadInput(f"{where}: '{key}' is {a_json(number)}, not a float32 number")
+    first, second = (np.float32(number) for number in numbers)
+    if kind == "standard":
+        if second <= 0:
+            raise BadInput(f"{where}: the standard deviation {second} is not positive")
+        return PluginNormaliser(names.index(name), first, second)
+    if not 0 <= first < second:
+        raise BadInput(f"{where}: needs 0 ≤ minimum < maximum, not {first} and {second}")
+    return PluginNormaliser(names.index(name), first, np.float32(second - first))
+
+
+@dataclass(frozen=True)
+class PluginLinear:
+    """Float32 weights, one a feature of the set; 0 for a feature that is not named."""
+
+    weights: Vector
+
+
+@dataclass(frozen=True)
+class PluginTrees:
+    """Trees over the columns of the set; `zero_flag` is the definition's `missing_as_zero`."""
+
+    forest: Forest
+    link: str
+    zero_flag: bool
+
+
+def read_definition(
+    definition: Any, model_type: str, names: Sequence[str], profile: ServingProfile
+) -> PluginLinear | PluginTrees | Parsed:
+    """What the plugin of this version makes of a definition. Raises BadInput where it refuses."""
+    if model_type not in profile.missing:
+        raise BadInput(f"{profile} does not take {model_type}: use {', '.join(profile.formats)}")
+    if model_type == RANKLIB:
+        if not isinstance(definition, str):
+            raise BadInput(f"a RankLib definition is a text, not {a_json(definition)}")
+        _, parsed = parse_ranklib(definition)
+        check_columns(parsed, len(names))
+        return parsed
+    content = definition
+    if isinstance(definition, str):
+        content = parse_json(definition, f"the {model_type} definition")
+    if model_type == LINEAR:
+        return _read_linear(content, names)
+    if model_type == XGBOOST:
+        return _read_dump(content, names, profile)
+    if model_type == XGBOOST_RAW:
+        return _read_raw(content, names, profile)
+    raise BadInput(f"{profile} is not served by the LTR plugin: write its files instead")
+
+
+def _read_linear(content: Any, names: Sequence[str]) -> PluginLinear:
+    if not isinstance(content, dict):
+        raise BadInput(f"a linear definition is an object of weights, not {a_json(content)}")
+    weights = np.zeros(len(names))
+    for name, weight in content.items():
+        if name not in names:
+            raise BadInput(f"the linear model weighs an unknown feature '{shown(name)}'")
+        if type(weight) not in (int, float) or not abs(weight) <= ROUNDS_TO_FINITE:
+            raise BadInput(f"the weight of '{shown(name)}' is {a_json(weight)}, not a float32")
+        weights[names.index(name)] = weight
+    return PluginLinear(weights.astype(np.float32).astype(np.float64))
+
+
+def _read_dump(content: Any, names: Sequence[str], profile: ServingProfile) -> PluginTrees:
+    flag = False
+    if isinstance(content, dict):
+        flag = bool(content.get("missing_as_zero"))
+        if "missing_as_zero" in content and not profile.missing_as_zero:
+            raise BadInput(f"{profile} does not know 'missing_as_zero': leave it out")
+        if "objective" in content:
+            _check_objective(content["objective"], XGBOOST, profile)
+    # The Elasticsearch plugin unboxes the missing node's number whether it is there or not.
+    needs_missing = profile.engine == "elasticsearch" and profile.missing[XGBOOST] == "default"
+    model = from_dump(content, tuple(names), statistics=False, needs_missing=needs_missing)
+    return PluginTrees(model.forest, model.link, flag)
+
+
+def _read_raw(content: Any, names: Sequence[str], profile: ServingProfile) -> PluginTrees:
+    where = "the raw XGBoost definition"
+    learner = take_object(content, "learner", where)
+    own = take_strings(learner, "feature_names", where)
+    types = take_strings(learner, "feature_types", where)
+    unknown = [name for name in own if name not in names]
+    if unknown:
+        raise BadInput(f"{where} has an unknown feature '{shown(unknown[0])}'")
+    if len(own) != len(types):
+        raise BadInput(f"{where} has {len(own)} feature names and {len(types)} feature types")
+    for kind in types:
+        if kind != "float":
+            raise BadInput(f"{where} has a feature of type '{shown(kind)}': all must be float")
+    booster = take_object(learner, "gradient_booster", where)
+    inner = take_object(booster, "model", f"the {a_json(booster.get('name'))} booster")
+    objective = take(take_object(learner, "objective", where), "name", "the objective")
+    link = _check_objective(objective, XGBOOST_RAW, profile)
+    forest = read_trees(inner, "base_weights").forest(where)
+    width = len(names) if profile.raw_by_number else len(own)
+    if int(forest.feature.max()) >= width:
+        raise BadInput(f"{where} splits on column {forest.feature.max()} of {width}")
+    if not profile.raw_by_number:
+        columns = np.array([*(names.index(name) for name in own), -1], dtype=np.int32)
+        forest = replace(forest, feature=columns[forest.feature])
+    flag = content.get("missing_as_zero", False)
+    if profile.missing_as_zero and not isinstance(flag, bool):
+        raise BadInput(f"'missing_as_zero' is {a_json(flag)}, not true or false")
+    # An older plugin skips the keys that it does not know.
+    return PluginTrees(forest, link, bool(flag) and profile.missing_as_zero)
+
+
+def _check_objective(objective: Any, model_type: str, profile: ServingProfile) -> str:
+    link = link_of(objective)
+    accepted = profile.objectives[model_type]
+    if objective not in accepted:
+        raise BadInput(
+            f"{profile} refuses the objective '{objective}': name it one of "
+            f"{', '.join(sorted(accepted))}"
+        )
+    return link
+
+
+def plugin_definition(
+    model: Model,
+    featureset_names: Sequence[str],
+    profile: ServingProfile,
+    never_missing: Collection[str] = (),
+) -> tuple[str, Any]:
+    """The type and definition of a tree or network model: the first format that scores it exactly.
+
+    Features in `never_missing` match every document. Raises Refused, with the first format's
+    reason, where none does.
+    """
+    writers: list[tuple[str, Callable[..., Any]]] = []
+    if isinstance(model, TreeModel):
+        writers = [(XGBOOST, to_dump), (XGBOOST_RAW, to_raw), (RANKLIB, to_ranklib)]
+    elif isinstance(model, LogisticNetwork):
+        writers = [(RANKLIB, to_ranklib)]
+    reasons = [
+        f"the LTR plugin has no {model.kind} models: push its feature set (featureset push), and "
+        "upload it, both with --store-kind plugin-free, for the client to score"
+    ]
+    for model_type, write in writers:
+        try:
+            return model_type, write(model, featureset_names, profile, never_missing)
+        except Refused as error:
+            reasons.append(str(error))
+    raise Refused(reasons[min(1, len(reasons) - 1)])

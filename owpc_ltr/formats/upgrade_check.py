@@ -1,0 +1,355 @@
+"""What an upgrade of the engine would do to a model's rankings, before it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.compiling import compiled
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.evaluation.evaluate import measure
+from owpc_ltr.features.feature_set import Feature, FeatureSet
+from owpc_ltr.features.score_kinds import ScoreKind, score_kind
+from owpc_ltr.features.value_bounds import always_matches
+from owpc_ltr.files.strict_json import parse_json
+from owpc_ltr.files.text import read_text
+from owpc_ltr.formats.emulator import Scores, emulate, rejection_reason
+from owpc_ltr.formats.engine_versions import XGBOOST, MissingRule, ServingProfile, serving_profile
+from owpc_ltr.formats.export import export_linear
+from owpc_ltr.formats.external_features import for_engine
+from owpc_ltr.formats.ltr_plugin import plugin_definition
+from owpc_ltr.formats.stored_model import StoredModel, read_model
+from owpc_ltr.formats.xgboost_dump import to_dump
+from owpc_ltr.metrics import parse_metric
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.model_file import FORMAT, model_of
+from owpc_ltr.models.parity_samples import dataset_of
+from owpc_ltr.models.trees import TreeModel
+from owpc_ltr.protocols import Model
+
+
+@dataclass(frozen=True)
+class UpgradeEffect:
+    """How a model's scores and orders differ between two versions, on the same documents.
+
+    `refused` says why the new version would not take the model (the rest is then as before).
+    Kendall's tau-b is over the queries in which both versions order something; `reordered` counts
+    queries in which a pair of documents changes its order, or is tied in only one of them.
+    `bm25_factor` is what the values of `bm25_features` were multiplied by. `bm25_mixed` are sums
+    of text scores and others, which move by no factor, and `bm25_unsure` features that may be
+    either; both were left as they were.
+    """
+
+    queries: int
+    documents: int
+    rescored: int
+    reordered: int
+    mean_tau: float
+    lowest_tau: float
+    largest_difference: float
+    missing_values: int
+    bm25_factor: float
+    bm25_features: tuple[str, ...]
+    bm25_mixed: tuple[str, ...]
+    bm25_unsure: tuple[str, ...]
+    refused: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The effect as JSON."""
+        return asdict(self)
+
+
+def upgrade_effect(
+    stored: StoredModel,
+    features: Matrix,
+    before: ServingProfile,
+    after: ServingProfile,
+    offsets: Sequence[int] | NDArray[np.int64] | None = None,
+) -> UpgradeEffect:
+    """Score the documents as both versions would, and compare.
+
+    `features` were logged on the old version, NaN where missing; `offsets` cut them into queries
+    (one query if absent). Text scores are rescaled where BM25 changed between the versions.
+    Raises BadInput where the old version would refuse the model.
+    """
+    cuts = np.asarray([0, len(features)] if offsets is None else offsets, dtype=np.int64)
+    moved, mixed, unsure = (
+        _of_kind(stored, kind) for kind in (ScoreKind.text, ScoreKind.mixed, ScoreKind.unknown)
+    )
+    factor = after.bm25_factor / before.bm25_factor
+    names = stored.featureset.feature_names
+    refused = rejection_reason(
+        stored.definition, stored.type, names, after, stored.feature_normalizers
+    )
+    old, new = scores_around(stored, features, before, after)
+    taus, reordered = _compare_orders(old.astype(np.float64), new.astype(np.float64), cuts)
+    known = taus[~np.isnan(taus)]
+    difference = np.abs(new.astype(np.float64) - old.astype(np.float64))
+    return UpgradeEffect(
+        queries=len(cuts) - 1,
+        documents=len(features),
+        rescored=int((difference > 0).sum()),
+        reordered=int(reordered.sum()),
+        mean_tau=float(known.mean()) if len(known) else 1.0,
+        lowest_tau=float(known.min()) if len(known) else 1.0,
+        largest_difference=float(difference.max(initial=0.0)),
+        missing_values=int(np.isnan(features).sum()),
+        bm25_factor=factor,
+        bm25_features=moved if factor != 1 else (),
+        bm25_mixed=mixed if factor != 1 else (),
+        bm25_unsure=unsure if factor != 1 else (),
+        refused=refused,
+    )
+
+
+def scores_around(
+    stored: StoredModel, features: Matrix, before: ServingProfile, after: ServingProfile
+) -> tuple[Scores, Scores]:
+    """The scores of both versions; the same ones twice where the new version refuses the model."""
+    names = stored.featureset.feature_names
+    old = emulate(stored, features, before)
+    if rejection_reason(stored.definition, stored.type, names, after, stored.feature_normalizers):
+        return old, old
+    factor = after.bm25_factor / before.bm25_factor
+    changed = np.array(features, dtype=np.float32)
+    if factor != 1:
+        texts = _of_kind(stored, ScoreKind.text)
+        changed[:, [names.index(name) for name in texts]] *= np.float32(factor)
+    return old, emulate(stored, changed, after)
+
+
+def _of_kind(stored: StoredModel, kind: ScoreKind) -> tuple[str, ...]:
+    """The features of the model's set whose scores are of this kind."""
+    return tuple(f.name for f in stored.featureset.features if score_kind(f) is kind)
+
+
+@compiled
+def _compare_orders(old: Vector, new: Vector, cuts: Any) -> Any:
+    """Kendall's tau-b of each query (NaN where an order is all ties), and whether it changed."""
+    taus = np.full(len(cuts) - 1, np.nan)
+    changed = np.zeros(len(cuts) - 1, dtype=np.bool_)
+    for query in range(len(cuts) - 1):
+        agree, old_pairs, new_pairs = 0.0, 0.0, 0.0
+        for i in range(cuts[query], cuts[query + 1]):
+            for j in range(cuts[query], i):
+                a, b = np.sign(old[i] - old[j]), np.sign(new[i] - new[j])
+                agree += a * b
+                old_pairs += a * a
+                new_pairs += b * b
+                changed[query] |= a != b
+        if old_pairs > 0 and new_pairs > 0:
+            taus[query] = agree / np.sqrt(old_pairs * new_pairs)
+    return taus, changed
+
+
+METRIC = "ndcg@10"
+_MEANING: dict[MissingRule, str] = {
+    "zero": "as 0 would",
+    "right": "always right",
+    "default": "as each split says",
+}
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """A model as it lies, or would lie, in the engine.
+
+    `model` is ours, if the file was; `inexact` says why the old engine does not score as it does.
+    """
+
+    stored: StoredModel
+    model: Model | None = None
+    inexact: str | None = None
+
+
+@dataclass(frozen=True)
+class UpgradeReport:
+    """The effect of an upgrade; NDCG@10 in both versions, and as the model was trained."""
+
+    before: ServingProfile
+    after: ServingProfile
+    model_type: str
+    effect: UpgradeEffect
+    ndcg_before: float
+    ndcg_after: float
+    ndcg_trained: float | None
+    inexact: str | None
+
+    @property
+    def changes_rankings(self) -> bool:
+        """Whether a query's order changes, or the new version does not take the model at all."""
+        return self.effect.reordered > 0 or self.effect.refused is not None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as JSON."""
+        return {
+            "from": str(self.before),
+            "to": str(self.after),
+            "model_type": self.model_type,
+            **self.effect.as_dict(),
+            METRIC: {
+                "before": self.ndcg_before,
+                "after": self.ndcg_after,
+                "as_trained": self.ndcg_trained,
+            },
+            "inexact_before": self.inexact,
+            "changes_rankings": self.changes_rankings,
+        }
+
+    def sentences(self) -> list[str]:
+        """The report for people, one sentence a line."""
+        if self.effect.refused:
+            return [f"{self.after} does not take the model: {self.effect.refused}"]
+        lines = [*self._why(), self._orders(), self._quality()]
+        if self.inexact:
+            lines.insert(0, f"{self.before} does not score as trained: {self.inexact}")
+        return lines
+
+    def _why(self) -> list[str]:
+        effect, lines = self.effect, []
+        old, new = (p.missing[self.model_type] for p in (self.before, self.after))
+        if old != new:
+            lines.append(
+                f"a missing feature went {_MEANING[old]} and goes {_MEANING[new]}; the data has "
+                f"{effect.missing_values:,} missing values"
+            )
+        if effect.bm25_features:
+            lines.append(
+                f"text scores are {effect.bm25_factor:.4g} times what they were: "
+                f"{_listed(effect.bm25_features)}"
+            )
+        if effect.bm25_mixed:
+            lines.append(
+                "these move too, but not by a factor, for they add constants to text scores: "
+                f"{_listed(effect.bm25_mixed)}; log them on {self.after} and train again"
+            )
+        if effect.bm25_unsure:
+            lines.append(
+                f"text scores change {effect.bm25_factor:.4g}-fold, and whether these features "
+                f"are such cannot be judged: {_listed(effect.bm25_unsure)}; log them on "
+                f"{self.after} and train again"
+            )
+        return lines
+
+    def _orders(self) -> str:
+        effect = self.effect
+        if not effect.rescored:
+            apart = "as long as these do not matter, " * bool(
+                effect.bm25_mixed + effect.bm25_unsure
+            )
+            return f"{apart}no score of {effect.documents:,} documents changes, and no order"
+        return (
+            f"{effect.rescored:,} of {effect.documents:,} documents get another score (by up to "
+            f"{effect.largest_difference:.3g}); {effect.reordered:,} of {effect.queries:,} queries "
+            f"get another order (Kendall's tau: mean {effect.mean_tau:.3f}, lowest "
+            f"{effect.lowest_tau:.3f})"
+        )
+
+    def _quality(self) -> str:
+        trained = "" if self.ndcg_trained is None else f"; as trained: {self.ndcg_trained:.4f}"
+        return f"{METRIC}: {self.ndcg_before:.4f} before, {self.ndcg_after:.4f} after{trained}"
+
+
+def report_upgrade(
+    path: Path,
+    before: ServingProfile,
+    after: ServingProfile,
+    data: RankingDataset | None = None,
+    featureset: FeatureSet | None = None,
+) -> UpgradeReport:
+    """What the upgrade does to a model's rankings of judged documents.
+
+    Without data, of the few that a model file remembers; UsageError where it remembers none.
+    """
+    deployed = read_deployed(path, before, featureset)
+    if data is None:
+        model = deployed.model
+        samples = model.record.get("probes") if model is not None else None
+        if model is None or not samples:
+            raise UsageError(f"{path} remembers no judged documents: give --data FILE")
+        data = dataset_of(samples, model.feature_names)
+    return compare_versions(deployed, data, before, after)
+
+
+def compare_versions(
+    deployed: Deployed, data: RankingDataset, before: ServingProfile, after: ServingProfile
+) -> UpgradeReport:
+    """Score the judged documents as both versions would, and compare orders and quality.
+
+    Raises BadInput where the data has other features, or the old version refuses the model.
+    """
+    stored = deployed.stored
+    features = _columns(data, stored.featureset.feature_names)
+    effect = upgrade_effect(stored, features, before, after, data.offsets)
+    rankings = [s.astype(np.float64) for s in scores_around(stored, features, before, after)]
+    if deployed.model is not None:
+        rankings.append(deployed.model.score(features))
+    metric = parse_metric(METRIC)
+    means = [measure(scores, data, [metric])[0].mean for scores in rankings]
+    trained = means[2] if len(means) > 2 else None
+    return UpgradeReport(
+        before, after, stored.type, effect, means[0], means[1], trained, deployed.inexact
+    )
+
+
+def read_deployed(path: Path, before: ServingProfile, featureset: FeatureSet | None) -> Deployed:
+    """A model file of ours as the old engine would keep it, or what `GET _ltr/_model/…` answered.
+
+    Without a feature set the templates are unknown, and so is which features are text scores.
+    """
+    content = parse_json(read_text(path, largest=100_000_000), str(path))
+    if isinstance(content, dict) and content.get("format") == FORMAT:
+        return deploy(model_of(content, path), before, featureset)
+    if isinstance(content, dict) and "model" in content.get("_source", content):
+        return Deployed(read_model(content.get("_source", content), str(path)))
+    raise BadInput(
+        f"{path} is neither a model file of owpc-ltr nor a model that a store answered: import it "
+        "first"
+    )
+
+
+def deploy(model: Model, before: ServingProfile, featureset: FeatureSet | None) -> Deployed:
+    """The model in the form that the old engine would be given, exact where there is one."""
+    model = for_engine(model)
+    names = model.feature_names
+    templates = {f.name: f for f in featureset.features} if featureset is not None else {}
+    lacking = [name for name in names if featureset is not None and name not in templates]
+    if lacking:
+        raise BadInput(f"the feature set lacks '{lacking[0]}', which the model needs")
+    known = FeatureSet("doctor", tuple(templates.get(n, Feature(n, (), "")) for n in names))
+    if isinstance(model, LinearModel):
+        return Deployed(export_linear(model, known, "doctor"), model)
+    inexact = None
+    try:
+        always = {feature.name for feature in known.features if always_matches(feature)}
+        model_type, definition = plugin_definition(model, names, before, always)
+    except Refused as refusal:
+        if not isinstance(model, TreeModel):
+            raise
+        # What somebody has deployed all the same: the trees, with the directions that they have.
+        model_type, inexact = XGBOOST, str(refusal)
+        definition = to_dump(model, names, serving_profile("opensearch", "3.8.0"))
+    return Deployed(StoredModel("doctor", model_type, definition, known), model, inexact)
+
+
+def _columns(data: RankingDataset, names: tuple[str, ...]) -> NDArray[np.float32]:
+    places = {name: column for column, name in enumerate(data.feature_names)}
+    for name in names:
+        if name not in places:
+            raise BadInput(
+                f"the data lacks the feature '{name}', which the model needs: use the data of its "
+                "feature set"
+            )
+    return np.ascontiguousarray(data.features[:, [places[name] for name in names]])
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return f"{', '.join(names[:8])}{more}"

@@ -1,0 +1,232 @@
+"""`model/xgboost+json`: XGBoost's JSON dump, as `Booster.get_dump` writes it, read and written."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from owpc_ltr.errors import BadInput
+from owpc_ltr.files.strict_json import a_json, shown
+from owpc_ltr.formats.engine_versions import (
+    XGBOOST,
+    ServingProfile,
+    link_of,
+    needs_zero_flag,
+    objective_for,
+    positions,
+)
+from owpc_ltr.formats.tree_builder import GrowingForest, NodeTable
+from owpc_ltr.models.trees import (
+    DEEPEST,
+    LARGEST,
+    LEAF,
+    ROUNDS_TO_FINITE,
+    TreeModel,
+    shortest_floats,
+    to_single,
+)
+
+_SPLIT = ("depth", "split", "split_condition", "yes", "no", "children")
+_NODE = frozenset({"nodeid", "leaf", "missing", *_SPLIT})
+_STATISTICS = frozenset({"gain", "cover"})
+
+
+def from_dump(
+    definition: Any,
+    feature_names: tuple[str, ...],
+    *,
+    statistics: bool = True,
+    needs_missing: bool = False,
+) -> TreeModel:
+    """The model of a dump: a list of trees, or an object with `splits` and `objective`.
+
+    A dump has no base score. `statistics` allows the gain and cover of a dump made `with_stats`,
+    which the LTR plugin refuses; `needs_missing` refuses a split that does not say where missing
+    values go (to the right). Raises BadInput.
+    """
+    content = {"splits": definition} if isinstance(definition, list) else definition
+    if not isinstance(content, dict):
+        raise BadInput(f"an XGBoost dump is a list or an object, not {a_json(content)}")
+    unknown = sorted(set(content) - {"objective", "splits", "missing_as_zero"})
+    if unknown:
+        raise BadInput(f"the XGBoost dump has an unknown field '{shown(unknown[0])}'")
+    link = link_of(content.get("objective", "rank:pairwise"))
+    trees = content.get("splits")
+    if not isinstance(trees, list) or not trees:
+        raise BadInput("the XGBoost dump has no trees under 'splits'")
+    columns = {name: column for column, name in enumerate(feature_names)}
+    allowed = _NODE | _STATISTICS if statistics else _NODE
+    needed = (*_SPLIT, "missing") if needs_missing else _SPLIT
+    growing = GrowingForest()
+    for number, tree in enumerate(trees):
+        where = f"tree {number} of the XGBoost dump"
+        growing.add(_read_tree(tree, columns, allowed, needed, where), where)
+    model = TreeModel(feature_names, growing.forest("the XGBoost dump"), link=link)
+    as_zero = content.get("missing_as_zero", False)
+    if not isinstance(as_zero, bool):
+        raise BadInput(f"'missing_as_zero' is {a_json(as_zero)}, not true or false")
+    return model.with_missing_as_zero() if as_zero else model
+
+
+@dataclass
+class _Rows:
+    """The columns of a NodeTable while a nested tree is unrolled."""
+
+    feature: list[int] = field(default_factory=list)
+    threshold: list[float] = field(default_factory=list)
+    left: list[int] = field(default_factory=list)
+    default_left: list[bool] = field(default_factory=list)
+    value: list[float] = field(default_factory=list)
+
+    def append(
+        self, feature: int, threshold: float, left: int, missing: bool, value: float
+    ) -> None:
+        self.feature.append(feature)
+        self.threshold.append(threshold)
+        self.left.append(left)
+        self.default_left.append(missing)
+        self.value.append(value)
+
+    def table(self) -> NodeTable:
+        left = np.array(self.left, dtype=np.int64)
+        return NodeTable(
+            np.array(self.feature, dtype=np.int64),
+            np.array(self.threshold),
+            left,
+            left + 1,
+            np.array(self.default_left),
+            to_single(np.array(self.value)).astype(np.float64),
+        )
+
+
+def _read_tree(
+    root: Any,
+    columns: dict[str, int],
+    allowed: Set[str],
+    needed: tuple[str, ...],
+    where: str,
+) -> NodeTable:
+    """Unroll one nested tree, level by level."""
+    rows, level, size = _Rows(), [root], 1
+    for _ in range(DEEPEST + 1):
+        following: list[Any] = []
+        for node in level:
+            _check_node(node, allowed, where)
+            if "leaf" in node:
+                rows.append(LEAF, 0.0, 0, False, _number(node, "leaf", where))
+                continue
+            left_missing = _check_split(node, needed, where)
+            name = node["split"]
+            if name not in columns:
+                raise BadInput(f"{where} splits on an unknown feature '{shown(name)}'")
+            threshold = _number(node, "split_condition", where)
+            rows.append(columns[name], threshold, size + len(following), left_missing, 0.0)
+            following += node["children"]
+        if not following:
+            return rows.table()
+        size += len(following)
+        if size > LARGEST:
+            raise BadInput(f"{where} has more than {LARGEST} nodes")
+        level = following
+    raise BadInput(f"{where} is deeper than {DEEPEST} splits")
+
+
+def _check_node(node: Any, allowed: Set[str], where: str) -> None:
+    if not isinstance(node, dict):
+        raise BadInput(f"{where} has {a_json(node)} where a node should be")
+    unknown = sorted(set(node) - allowed)
+    if unknown:
+        raise BadInput(f"{where} has a node with an unknown field '{shown(unknown[0])}'")
+    if type(node.get("nodeid")) is not int:
+        raise BadInput(f"{where} has a node without 'nodeid'")
+
+
+def _check_split(node: dict[str, Any], needed: tuple[str, ...], where: str) -> bool:
+    """Whether missing values go left. Raises BadInput where the plugin would refuse the split."""
+    here = f"{where}, node {node['nodeid']}"
+    if isinstance(node.get("split_condition"), list):
+        raise BadInput(f"{here} is a categorical split, which no engine scores: encode as numbers")
+    absent = [key for key in needed if key not in node]
+    if absent:
+        raise BadInput(f"{here} is a split without '{absent[0]}'")
+    if not isinstance(node["split"], str):
+        raise BadInput(f"{here} splits on {a_json(node['split'])}, not on a feature's name")
+    children, yes, no = node["children"], node["yes"], node["no"]
+    if not isinstance(children, list) or len(children) != 2:
+        raise BadInput(f"{here} has not two children")
+    ids = [child.get("nodeid") if isinstance(child, dict) else None for child in children]
+    if any(type(number) is not int for number in (node["depth"], yes, no)) or ids != [yes, no]:
+        raise BadInput(f"{here}: 'yes' and 'no' do not name its first and second child")
+    missing = node.get("missing", no)
+    if type(missing) is not int or missing not in (yes, no):
+        raise BadInput(f"{here}: 'missing' names neither child")
+    return bool(missing == yes)
+
+
+def _number(node: dict[str, Any], key: str, where: str) -> float:
+    value = node[key]
+    if type(value) not in {int, float} or not abs(value) <= ROUNDS_TO_FINITE:
+        raise BadInput(f"{where}, node {node['nodeid']}: '{key}' is {a_json(value)}, not a float32")
+    return float(value)
+
+
+def to_dump(
+    model: TreeModel,
+    featureset_names: Sequence[str],
+    profile: ServingProfile,
+    never_missing: Collection[str] = (),
+) -> dict[str, Any]:
+    """The definition that scores in this engine as the model does; the base score as a tree.
+
+    Raises Refused where the engine cannot score it so.
+    """
+    definition: dict[str, Any] = {"objective": objective_for(model.link, XGBOOST, profile)}
+    positions(model.feature_names, featureset_names)
+    if needs_zero_flag(model, XGBOOST, profile, never_missing):
+        definition["missing_as_zero"] = True
+    definition["splits"] = _written_trees(model.with_base_as_tree())
+    return definition
+
+
+def _written_trees(model: TreeModel) -> list[dict[str, Any]]:
+    forest = model.forest
+    values = shortest_floats(forest.value.astype(np.float32))
+    thresholds = shortest_floats(forest.threshold)
+    names = [model.feature_names[column] for column in forest.feature]  # a leaf's is not read
+    left = forest.left.tolist()
+    default_left = forest.default_left.tolist()
+    leaves = forest.is_leaf.tolist()
+    trees = []
+    for nodes in forest.tree_nodes():
+        made: dict[int, dict[str, Any]] = {}
+        depth = _depths(nodes, left, leaves)
+        for node in reversed(nodes):
+            number = node - nodes.start
+            if leaves[node]:
+                made[node] = {"nodeid": number, "leaf": values[node]}
+                continue
+            yes = left[node] - nodes.start
+            made[node] = {
+                "nodeid": number,
+                "depth": depth[number],
+                "split": names[node],
+                "split_condition": thresholds[node],
+                "yes": yes,
+                "no": yes + 1,
+                "missing": yes if default_left[node] else yes + 1,
+                "children": [made.pop(left[node]), made.pop(left[node] + 1)],
+            }
+        trees.append(made[nodes.start])
+    return trees
+
+
+def _depths(nodes: range, left: list[int], leaves: list[bool]) -> list[int]:
+    depth = [0] * len(nodes)
+    for node in nodes:
+        if not leaves[node]:
+            child = left[node] - nodes.start
+            depth[child] = depth[child + 1] = depth[node - nodes.start] + 1
+    return depth

@@ -1,0 +1,148 @@
+"""What each feature does in a model: whether it is used, how much, and the model without it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from owpc_ltr.models.additive import AdditiveModel
+from owpc_ltr.models.average import AverageModel
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.trees import TreeModel
+from owpc_ltr.protocols import Model, Ranker
+
+
+def features_used(model: Model) -> frozenset[str]:
+    """The features that can change a score: of kinds that mix their features, all of them."""
+    names = np.array(model.feature_names)
+    if isinstance(model, LinearModel):
+        return frozenset(names[model.weights != 0].tolist())
+    if isinstance(model, TreeModel):
+        forest = model.forest
+        return frozenset(names[np.unique(forest.feature[~forest.is_leaf])].tolist())
+    if isinstance(model, AdditiveModel):
+        return frozenset(model.curves)
+    if isinstance(model, AverageModel):
+        return frozenset().union(*map(features_used, model.parts))
+    return frozenset(model.feature_names)
+
+
+def without_last_columns(model: Model, columns: Collection[str]) -> Model:
+    """The same scores from a matrix without its last columns, at which the model does not look.
+
+    Raises ValueError where it does, or they are not the last.
+    """
+    if not columns:
+        return model
+    kept = model.feature_names[: -len(columns)]
+    if set(model.feature_names[len(kept) :]) != set(columns):
+        raise ValueError("only columns that are last can be left out so")
+    return with_features(model, kept)
+
+
+def with_features(model: Model, kept: Sequence[str]) -> Model:
+    """The same scores from a matrix of these columns alone, in this order.
+
+    Raises ValueError where the model looks at others, or is of a kind that uses all of them.
+    """
+    names = tuple(kept)
+    if not features_used(model) <= {*names}:
+        raise ValueError("only columns that are not used can be left out")
+    places = [model.feature_names.index(name) for name in names]
+    if isinstance(model, LinearModel):
+        normalisers = {name: own for name, own in model.normalisers.items() if name in names}
+        weights = model.weights[places]
+        return replace(model, feature_names=names, weights=weights, normalisers=normalisers)
+    if isinstance(model, AverageModel):
+        parts = tuple(with_features(part, names) for part in model.parts)
+        return replace(model, feature_names=names, parts=parts)
+    if isinstance(model, TreeModel):
+        moved = np.zeros(len(model.feature_names), np.int32)
+        moved[places] = np.arange(len(places))
+        forest = model.forest
+        feature = np.where(forest.is_leaf, forest.feature, moved[forest.feature])
+        forest = replace(forest, feature=feature.astype(np.int32))
+        return replace(model, feature_names=names, forest=forest)
+    if isinstance(model, AdditiveModel):
+        return replace(model, feature_names=names)
+    raise ValueError(f"a {model.kind} model uses all of its features")
+
+
+GAIN, COVER = "gain", "cover"
+
+
+def importances(model: Ranker) -> dict[str, dict[str, Any]]:
+    """Facts of each feature, those that matter most first; nothing of a kind that has none.
+
+    Of a linear model the weight, as the features come (normalisers multiplied in). Of trees the
+    number of splits, and of the trees that split on it; where their maker told, the share of all
+    gain and of all cover too. Of a curve its span, its ends, and what a missing value gives. Of an
+    average, those of each part by number, in the parts' order.
+    """
+    if isinstance(model, LinearModel):
+        return _weights(model)
+    if isinstance(model, TreeModel):
+        return _splits(model)
+    if isinstance(model, AdditiveModel):
+        return _curves(model)
+    if isinstance(model, AverageModel):
+        found: dict[str, dict[str, Any]] = {name: {} for name in model.feature_names}
+        for number, part in enumerate(model.parts, 1):
+            for name, facts in importances(part).items():
+                found[name] |= {f"part {number}: {fact}": value for fact, value in facts.items()}
+        return {name: facts for name, facts in found.items() if facts}
+    return {}
+
+
+def _weights(model: LinearModel) -> dict[str, dict[str, Any]]:
+    weights, _ = model.folded()
+    order = np.argsort(-np.abs(weights), kind="stable")
+    return {model.feature_names[column]: {"weight": float(weights[column])} for column in order}
+
+
+def _curves(model: AdditiveModel) -> dict[str, dict[str, Any]]:
+    spans = model.feature_uses()
+    return {
+        name: {
+            "span": spans[name],
+            "lowest": model.curves[name].ends[0],
+            "highest": model.curves[name].ends[1],
+            "missing": model.curves[name].missing,
+            "knots": len(model.curves[name].knots),
+        }
+        for name in sorted(spans, key=lambda each: -spans[each])
+    }
+
+
+def _splits(model: TreeModel) -> dict[str, dict[str, Any]]:
+    width, nodes = len(model.feature_names), model.splits
+    columns = model.forest.feature[nodes]
+    splits = np.bincount(columns, minlength=width)
+    used = np.unique(np.stack([model.forest.tree_of_node[nodes], columns]), axis=1)
+    trees = np.bincount(used[1], minlength=width)
+    told = _told(model)
+    sort_by = np.array([told[GAIN].get(name, 0.0) for name in model.feature_names])
+    order = np.lexsort((np.arange(width), -splits, -sort_by))
+    return {
+        name: {
+            "splits": int(splits[column]),
+            "trees": int(trees[column]),
+            **{fact: share[name] for fact, share in told.items() if name in share},
+        }
+        for column in order
+        for name in [model.feature_names[column]]
+    }
+
+
+def _told(model: TreeModel) -> dict[str, dict[str, float]]:
+    """What the record of a model tells of its splits, as shares of the whole."""
+    known = model.record.get("importances")
+    shares: dict[str, dict[str, float]] = {GAIN: {}, COVER: {}}
+    for fact, of_features in shares.items():
+        values = known.get(fact) if isinstance(known, dict) else None
+        if isinstance(values, dict) and (total := float(sum(values.values()))) > 0:
+            of_features |= {str(name): float(value) / total for name, value in values.items()}
+    return shares

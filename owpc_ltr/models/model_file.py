@@ -1,0 +1,310 @@
+"""The file of every model: JSON with a digest and a record of the training, never pickled."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from owpc_ltr.data import html
+from owpc_ltr.data.frame_kinds import is_frame
+from owpc_ltr.data.matrix import float_array
+from owpc_ltr.errors import BadInput
+from owpc_ltr.files.output import write_output
+from owpc_ltr.files.regular import read_regular
+from owpc_ltr.files.strict_json import a_json, each_once, finite_json, shown, take_strings
+from owpc_ltr.protocols import Model, Ranker
+
+FORMAT = "owpc-ltr model"
+
+
+REORDERING = "reordering"
+"""The kind of a file that holds a base model and what reranks its lists: see `reordering.py`."""
+
+
+_LARGEST_FILE = 50_000_000
+
+
+class SavedRanker:
+    """What every kind of model can do: write its file, and show itself in a notebook."""
+
+    def save(self: Ranker, path: str | Path) -> None:
+        """Write the model's file: whole or not at all."""
+        save_model(self, Path(path))
+
+    def sizes(self) -> dict[str, object]:
+        """What a notebook shows of its size, by name."""
+        return {}
+
+    def feature_uses(self) -> dict[str, float]:
+        """How much it makes of each feature, where that is one number."""
+        return {}
+
+    def _repr_html_(self) -> str:
+        about: Any = self
+        return ranker_html(
+            about.kind, about.feature_names, about.record, self.sizes(), self.feature_uses()
+        )
+
+
+KINDS = {
+    "additive": "owpc_ltr.models.additive:AdditiveModel",
+    "average": "owpc_ltr.models.average:AverageModel",
+    "linear": "owpc_ltr.models.linear:LinearModel",
+    "network": "owpc_ltr.models.networks:NetworkModel",
+    "logistic-network": "owpc_ltr.models.networks:LogisticNetwork",
+    "trees": "owpc_ltr.models.trees:TreeModel",
+}
+"""Each kind of model file and the class that reads it, imported when there is one to read."""
+
+
+def with_record(model: Model, record: dict[str, Any]) -> Model:
+    """The same model with another training record."""
+    changed: Model = replace(model, record=record)  # type: ignore[type-var]
+    return changed
+
+
+def save_model(model: Ranker, path: Path | str) -> None:
+    """Write a model file, with its digest: whole or not at all."""
+    content = {"format": FORMAT, "version": 1, **content_of(model)}
+    write_output(path, signed(content, after="version"))
+
+
+def content_of(model: Ranker) -> dict[str, Any]:
+    """What a model file holds: the kind, the features, the model itself, its record.
+
+    What a record has no finite number for is null in it; a model's own numbers must be finite.
+    """
+    return {
+        "kind": model.kind,
+        "feature_names": list(model.feature_names),
+        **model.as_dict(),
+        "record": finite_json(model.record),
+    }
+
+
+def load_model(path: Path | str) -> Model:
+    """Read a model file. Raises BadInput naming the file and what is wrong with it."""
+    path = Path(path)
+    return model_of(read_content(path), path)
+
+
+def read_content(path: Path) -> dict[str, Any]:
+    """The JSON object of a model file, of any kind. Raises BadInput naming the file."""
+    try:
+        raw = read_regular(path, _LARGEST_FILE, "cannot read the model", "a model file")
+        content = json.loads(raw, object_pairs_hook=each_once)
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"{path} is not a model file: {error}") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise BadInput(f"{path} is not a model file of owpc-ltr")
+    return without_digest(content, raw, path)
+
+
+def model_of(content: dict[str, Any], path: Path) -> Model:
+    """The model that a file's content describes. Raises BadInput naming the file."""
+    kind = content.get("kind")
+    if kind == REORDERING:
+        raise BadInput(
+            f"{path} holds a reordering, which ranks whole lists and scores no single document: "
+            "use it with evaluate, or search --reranker"
+        )
+    if not isinstance(kind, str) or kind not in KINDS:
+        told = shown(kind) if isinstance(kind, str) else a_json(kind)
+        raise BadInput(f"{path} holds a model of kind '{told}'; known: {', '.join(KINDS)}")
+    try:
+        names = tuple(take_strings(content, "feature_names", "the file"))
+        module, _, name = KINDS[kind].partition(":")
+        reader = getattr(import_module(module), name)
+        model: Model = reader.from_dict(content, names, checked_record(content))
+    except DAMAGES as error:
+        raise damaged(path, error) from error
+    except BadInput as error:
+        raise BadInput(f"{path} is a damaged model file: {error}") from error
+    return model
+
+
+DAMAGES = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
+"""What Python raises where a value is not of the kind that a reader takes for granted."""
+
+
+def damaged(path: Path, error: Exception) -> BadInput:
+    """The error for such a file."""
+    return BadInput(f"{path} is a damaged model file: {type(error).__name__} {error}")
+
+
+_LINE = re.compile(rb'^ "digest": "sha256:[0-9a-f]{64}",\n', re.MULTILINE)
+_HEAD = 400
+"""Bytes among which the line stands where we wrote it."""
+
+
+def signed(content: dict[str, Any], after: str) -> bytes:
+    """The JSON of a model file, with its digest on the line after that of the key `after`."""
+    text = _text(content)
+    begin = text.index(f'\n "{after}": '.encode()) + 1
+    end = text.index(b"\n", begin) + 1
+    return text[:end] + f' "digest": "{_digest(text)}",\n'.encode() + text[end:]
+
+
+def without_digest(content: dict[str, Any], raw: bytes, path: Path) -> dict[str, Any]:
+    """The content of a file without its digest, which fits. Raises BadInput where it does not."""
+    if "digest" not in content:
+        return content
+    rest = {key: value for key, value in content.items() if key != "digest"}
+    line = _LINE.search(raw, 0, _HEAD)
+    as_written = "" if line is None else _digest(raw[: line.start()] + raw[line.end() :])
+    if content["digest"] != as_written and content["digest"] != _laid_out_anew(rest):
+        raise BadInput(
+            f"{path} is not as it was written (its digest is another): fetch or write it again; "
+            'if it was changed on purpose, take its line "digest" out'
+        )
+    return rest
+
+
+def _laid_out_anew(content: dict[str, Any]) -> str:
+    try:
+        return _digest(_text(content))
+    except ValueError:  # we write no NaN
+        return ""
+
+
+def _text(content: dict[str, Any]) -> bytes:
+    return (json.dumps(content, indent=1, allow_nan=False) + "\n").encode()
+
+
+def _digest(text: bytes) -> str:
+    return f"sha256:{hashlib.sha256(text).hexdigest()}"
+
+
+AnyRanker = TypeVar("AnyRanker", bound=Ranker)
+
+_PARTS = {
+    "imported": dict,
+    "source": dict,
+    "certificate": dict,
+    "probes": list,
+    "featureset_hash": str,
+    "fingerprint": str,
+    "joined_tables": list,
+}
+"""What is read of a record, and what it must be where it is there."""
+
+
+def checked_record(content: dict[str, Any]) -> dict[str, Any]:
+    """The record in a model file's content. Raises BadInput where a part is something else."""
+    record = content.get("record", {})
+    if not isinstance(record, dict):
+        raise BadInput(f"its record is {a_json(record)}, not an object")
+    for name, wanted in _PARTS.items():
+        part = record.get(name)
+        if part is not None and not isinstance(part, wanted):
+            raise BadInput(f"'{name}' of its record is {a_json(part)}, not a {_WORDS[wanted]}")
+    split = (record.get("source") or {}).get("split")
+    if split is not None and not isinstance(split, dict):
+        raise BadInput(f"'split' of its source is {a_json(split)}, not an object")
+    return dict(record)
+
+
+def warnings_of(record: Mapping[str, Any]) -> list[str]:
+    """What training warned of."""
+    told = record.get("warnings")
+    return [str(one) for one in told] if isinstance(told, list) else []
+
+
+def with_warnings(model: AnyRanker, found: Iterable[str]) -> AnyRanker:
+    """The same ranker, whose record has these warnings before its own, each once."""
+    told = list(dict.fromkeys([*found, *warnings_of(model.record)]))
+    changed: AnyRanker = replace(model, record={**model.record, "warnings": told})  # type: ignore[type-var]
+    return changed
+
+
+_WORDS = {dict: "JSON object", list: "list", str: "text"}
+
+
+_SHOWN = 30
+"""Features that a table shows, the heaviest first."""
+
+
+def ranker_html(
+    kind: str,
+    names: Sequence[str],
+    record: Mapping[str, Any],
+    sizes: Mapping[str, object],
+    uses: Mapping[str, float],
+) -> str:
+    """A block with a model's kind and sizes, where it is from, and how it uses its features."""
+    heaviest = sorted(uses.items(), key=lambda item: -abs(item[1]))
+    rows = [("features", len(names)), *sizes.items(), *_learned(record)]
+    rest = len(heaviest) - _SHOWN
+    return html.block(
+        f"{kind} model",
+        html.facts(rows),
+        html.bars(heaviest[:_SHOWN]),
+        html.line(f"and {rest} features more") if rest > 0 else "",
+    )
+
+
+def _learned(record: Mapping[str, Any]) -> list[tuple[str, object]]:
+    """What a record says in few words."""
+    rows: list[tuple[str, object]] = [
+        (part, _with_settings(record[part]))
+        for part in ("loss", "optimizer", "reranker")
+        if isinstance(record.get(part), Mapping)
+    ]
+    if isinstance(record.get("imported"), Mapping):
+        rows.append(("imported from", record["imported"].get("format", "another library")))
+    if record.get("queries") is not None and record.get("documents") is not None:
+        rows.append(("trained on", f"{record['queries']} queries, {record['documents']} documents"))
+    if isinstance(record.get("validation"), float):
+        rows.append((f"validation {record.get('select', '')}", f"{record['validation']:.4f}"))
+    if record.get("average_of") is not None:
+        rows.append(("average of", f"{record['average_of']} models"))
+    if isinstance(record.get("warnings"), list):
+        rows += [("warning", warning) for warning in record["warnings"]]
+    return rows
+
+
+def _with_settings(part: Mapping[str, Any]) -> str:
+    settings = part.get("settings")
+    if not isinstance(settings, Mapping) or not settings:
+        return str(part.get("name"))
+    shown = ", ".join(f"{key}={value}" for key, value in settings.items())
+    return f"{part.get('name')} ({shown})"
+
+
+def model_matrix(model: Ranker, features: Any) -> NDArray[Any]:
+    """The features of a model as float32 or float64, one row a document; arrays of these as given.
+
+    Columns of a data frame are picked by name. Raises BadInput where it lacks one, where a value
+    is no number, and where there are more or fewer columns than the model has features.
+    """
+    names = model.feature_names
+    if isinstance(features, np.ndarray) and features.dtype.kind == "f":
+        matrix: NDArray[Any] = features
+    elif is_frame(features):
+        from owpc_ltr.data.frames import numbers_of, table_of
+
+        instead = "give the numbers that the model was trained on"
+        return numbers_of(table_of(features), names, np.float64, instead)
+    else:
+        matrix = float_array(features, "features")
+    if matrix.ndim == 1 and len(matrix) == len(names):
+        raise BadInput(
+            f"the {len(names)} features of one document are a row: give rows × columns, [[…]] or "
+            "X[None, :]"
+        )
+    if matrix.ndim != 2 or matrix.shape[1] != len(names):
+        raise BadInput(
+            f"the model scores {len(names)} features, the data has "
+            f"{matrix.shape[-1] if matrix.ndim else 0}: use the data of the feature set it was "
+            "trained on"
+        )
+    return matrix

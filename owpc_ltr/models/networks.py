@@ -1,0 +1,157 @@
+"""Networks: of the LambdaRank papers (two layers), and RankLib's layers of logistic neurons."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from owpc_ltr.arrays import Vector
+from owpc_ltr.errors import BadInput
+from owpc_ltr.models.model_file import SavedRanker, model_matrix
+from owpc_ltr.models.trees import ROUNDS_TO_FINITE, logistic
+
+_LARGEST = float(np.finfo(np.float32).max)  # products of these stay finite
+_ROWS = 8192  # scored at a time, so that the float64 copy of the features stays small
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkModel(SavedRanker):
+    """Σ_k outputs_k · tanh(weights_k · features + biases_k) (Burges, Ragno & Le 2006, section 5).
+
+    `weights` is (n_hidden, n_features), `biases` and `outputs` (n_hidden,). A missing feature
+    counts 0.
+    """
+
+    kind: ClassVar[str] = "network"
+
+    feature_names: tuple[str, ...]
+    weights: NDArray[np.float64]
+    biases: Vector
+    outputs: Vector
+    record: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        hidden = len(self.biases)
+        shapes = (self.weights.shape, self.outputs.shape)
+        if shapes != ((hidden, len(self.feature_names)), (hidden,)):
+            raise BadInput(
+                f"a network of {hidden} hidden units over {len(self.feature_names)} features has "
+                f"weights of shape {shapes[0]} and outputs of shape {shapes[1]}"
+            )
+        for name in ("weights", "biases", "outputs"):
+            if not (np.abs(getattr(self, name)) <= _LARGEST).all():
+                raise BadInput(f"a network's {name} hold a number that is no finite float32")
+
+    def score(self, features: Any) -> Vector:
+        """Scores in float64, (n_documents,)."""
+        features = model_matrix(self, features)
+        scores = np.empty(len(features))
+        for first in range(0, len(features), _ROWS):
+            rows = np.nan_to_num(
+                features[first : first + _ROWS].astype(np.float64),
+                nan=0.0,
+                posinf=np.inf,
+                neginf=-np.inf,
+            )
+            scores[first : first + _ROWS] = (
+                np.tanh(rows @ self.weights.T + self.biases) @ self.outputs
+            )
+        return scores
+
+    def sizes(self) -> dict[str, object]:
+        """The hidden units."""
+        return {"hidden units": len(self.biases)}
+
+    def as_dict(self) -> dict[str, Any]:
+        """The model as JSON, without the record."""
+        return {
+            "weights": self.weights.tolist(),
+            "biases": self.biases.tolist(),
+            "outputs": self.outputs.tolist(),
+        }
+
+    @classmethod
+    def from_dict(
+        cls, content: dict[str, Any], names: tuple[str, ...], record: dict[str, Any]
+    ) -> NetworkModel:
+        """The network whose `as_dict` gave `content`. Raises BadInput."""
+        weights = np.array(content["weights"], dtype=np.float64).reshape(-1, len(names))
+        biases, outputs = (
+            np.array(content[name], dtype=np.float64) for name in ("biases", "outputs")
+        )
+        return cls(names, weights, biases, outputs, record)
+
+
+LARGEST_NETWORK = 1_000_000  # weights
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """Neurons that see all of the layer before: `weights` (n_out, n_in) and `bias` (n_out,)."""
+
+    weights: NDArray[np.float64]
+    bias: Vector
+
+
+@dataclass(frozen=True, eq=False)
+class LogisticNetwork(SavedRanker):
+    """Layers of logistic neurons, the last of them one; a missing feature counts 0."""
+
+    kind: ClassVar[str] = "logistic-network"
+
+    feature_names: tuple[str, ...]
+    layers: tuple[Layer, ...]
+    record: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        width = len(self.feature_names)
+        for number, layer in enumerate(self.layers):
+            if layer.weights.ndim != 2 or layer.weights.shape[1] != width:
+                raise BadInput(f"layer {number} of the network does not take {width} inputs")
+            if layer.bias.shape != layer.weights.shape[:1]:
+                raise BadInput(f"layer {number} of the network has a bias of the wrong length")
+            numbers = np.append(np.abs(layer.weights).ravel(), np.abs(layer.bias))
+            if not (numbers <= ROUNDS_TO_FINITE).all():
+                raise BadInput(f"layer {number} of the network has a weight that is not finite")
+            width = layer.weights.shape[0]
+        if not self.layers or width != 1:
+            raise BadInput("the network does not end in one neuron")
+
+    def score(self, features: Any) -> Vector:
+        """Scores in float64, (n_documents,)."""
+        features = model_matrix(self, features)
+        values = np.nan_to_num(features.astype(np.float64), nan=0.0, posinf=np.inf, neginf=-np.inf)
+        for layer in self.layers:
+            values = logistic(values @ layer.weights.T + layer.bias)
+        scores: Vector = values[:, 0]
+        return scores
+
+    def sizes(self) -> dict[str, object]:
+        """The neurons of each layer."""
+        return {"layers": ", ".join(str(len(layer.bias)) for layer in self.layers)}
+
+    def as_dict(self) -> dict[str, Any]:
+        """The model as JSON, without the record."""
+        return {
+            "layers": [
+                {"weights": layer.weights.tolist(), "bias": layer.bias.tolist()}
+                for layer in self.layers
+            ]
+        }
+
+    @classmethod
+    def from_dict(
+        cls, content: dict[str, Any], names: tuple[str, ...], record: dict[str, Any]
+    ) -> LogisticNetwork:
+        """The model whose `as_dict` gave `content`. Raises BadInput."""
+        layers = tuple(
+            Layer(
+                np.array(layer["weights"], dtype=np.float64).reshape(len(layer["bias"]), -1),
+                np.array(layer["bias"], dtype=np.float64),
+            )
+            for layer in content["layers"]
+        )
+        return cls(names, layers, record)

@@ -1,0 +1,371 @@
+"""Every candidate of a plan, fitted; the best one on the validation queries, with its record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+
+from owpc_ltr.data.columns import column_facts, silent_features
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.joined_tables.source import as_joined, sources_in
+from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+from owpc_ltr.data.partitioned.facts import Facts, facts_of
+from owpc_ltr.data.scaling import scales_of, with_scales
+from owpc_ltr.data.sources import source_of
+from owpc_ltr.errors import Refused, UsageError
+from owpc_ltr.evaluation.unused_weights import unused_weights
+from owpc_ltr.host.settings import values_of
+from owpc_ltr.kernels.blas import one_blas_thread
+from owpc_ltr.metrics import Metric, parse_metric
+from owpc_ltr.models.model_file import with_record
+from owpc_ltr.models.parity_samples import parity_samples_of
+from owpc_ltr.protocols import Fit, Loss, Model, Optimizer, Run, StreamingOptimizer
+from owpc_ltr.training.fit import ZERO, Data, fitted, mean_of, taking_missing_as_zero
+from owpc_ltr.training.piecewise_linear import ramps_of
+from owpc_ltr.training.plan import C, Plan
+from owpc_ltr.version import VERSION
+
+HISTORY_ROWS = 100
+"""Rows that are kept of a history: enough for a curve, and some kilobytes in a model's file."""
+
+
+def kept_history(
+    history: Sequence[Mapping[str, Any]], most: int = HISTORY_ROWS
+) -> list[dict[str, Any]]:
+    """All rows of a short history; of a long one the first, the last, and others evenly between.
+
+    >>> [row["pass"] for row in kept_history([{"pass": n} for n in range(1, 10)], most=4)]
+    [1, 4, 6, 9]
+    """
+    if len(history) <= most:
+        return [dict(row) for row in history]
+    places = np.unique(np.linspace(0, len(history) - 1, most).round().astype(int))
+    return [dict(history[place]) for place in places.tolist()]
+
+
+_OF_TREES = ("importances", "interactions")
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """The chosen model, its fit, and one row for every candidate that was tried.
+
+    `silent_features` say nothing in the data: they have no value, or one and the same. Who calls
+    tells of them (`owpc_ltr.inspection.constant`).
+    """
+
+    model: Model
+    fit: Fit
+    settings: dict[str, Any]
+    table: tuple[dict[str, Any], ...]
+    warnings: tuple[str, ...]
+    silent_features: tuple[str, ...] = ()
+
+
+def train_plan(
+    data: RankingDataset,
+    plan: Plan,
+    run: Run,
+    validation: RankingDataset | None = None,
+    source: Mapping[str, Any] | None = None,
+) -> TrainingResult:
+    """Fit every candidate to `data` and keep the one with the best validation metric.
+
+    Of equal ones the first is kept, which is the more regularised. With several candidates and
+    no validation queries UsageError is raised: training data would choose the least regularised.
+    `source` (files, split) goes into the model's record; without it, the split that the queries are
+    sides of. The record also has the digests of the queries.
+    """
+    candidates = plan.candidates()
+    pairs = [plan.make(settings) for settings in candidates]
+    check_choosable(len(candidates), validation)
+    metric = parse_metric(plan.select)
+    check_trainable(data)
+    known = data, validation
+    if plan.missing == ZERO:
+        data, validation = data.without_missing(), validation and validation.without_missing()
+    filled = data
+    ramps = None if plan.basis is None else ramps_of(data, plan.knots)
+    if ramps is not None:
+        data, validation = ramps.expanded(data), validation and ramps.expanded(validation)
+    data = with_scales(data, plan.normalise)
+    run = replace(run, validation=validation, metric=plan.select)
+    with one_blas_thread():
+        table, index, fit = fit_all(data, candidates, pairs, metric, run)
+    if ramps is not None:
+        data, fit = filled, replace(fit, model=ramps.model_of(fit.model))
+    if plan.missing == ZERO:
+        fit = replace(fit, model=taking_missing_as_zero(fit.model, known[0]))
+    silent = silent_features(column_facts(data.features), data.feature_names)
+    ranges = _ranges(known[0].without_missing())
+    chosen = BestCandidate(fit, index, candidates[index], pairs[index], table)
+    return recorded(chosen, plan, run, known, source, ranges, silent, data)
+
+
+class BestCandidate(NamedTuple):
+    """The best fit, the number and settings of its candidate, and the rows of all."""
+
+    fit: Fit
+    number: int
+    settings: dict[str, Any]
+    pair: tuple[Loss, Optimizer]
+    table: list[dict[str, Any]]
+
+
+def recorded(
+    chosen: BestCandidate,
+    plan: Plan,
+    run: Run,
+    known: tuple[Data, Data | None],
+    source: Mapping[str, Any] | None,
+    ranges: list[list[float]],
+    silent: list[str],
+    sample: RankingDataset,
+) -> TrainingResult:
+    """The chosen model with the record of its training on `known` queries; `sample` warns."""
+    fit, table = chosen.fit, chosen.table
+    warnings = _warnings(fit, sample)
+    if known[1] is not None:
+        warnings += [f"validation: {one}" for one in unused_weights(known[1])]
+    record = {
+        **_how(plan, *chosen.pair, parse_metric(plan.select), run),
+        "validation": table[chosen.number].get("validation"),
+        "certificate": fit.certificate.as_dict(),
+        "table": table,
+        "history": kept_history(fit.history),
+        **_from_what(known[0]),
+        "feature_ranges": ranges,
+        "warnings": list(warnings),
+        "source": source_of(*known, source),
+        "probes": parity_samples_of(known[0] if known[1] is None else known[1]),
+        # What splits gained, and which may meet, is known to who grew the trees alone.
+        **{key: fit.model.record[key] for key in _OF_TREES if key in fit.model.record},
+    }
+    model = with_record(fit.model, record)
+    return TrainingResult(model, fit, chosen.settings, tuple(table), tuple(warnings), tuple(silent))
+
+
+def check_choosable(candidates: int, validation: Data | None) -> None:
+    """Refuse several candidates with nothing to choose them by."""
+    if candidates > 1 and validation is None:
+        raise UsageError(
+            f"{candidates} candidates need validation queries to choose among: give "
+            "--validation FILE or a share, or fix the settings with --set"
+        )
+
+
+def fit_all(
+    data: Data,
+    candidates: Sequence[dict[str, Any]],
+    pairs: Sequence[tuple[Loss, Optimizer]],
+    metric: Metric,
+    run: Run,
+) -> tuple[list[dict[str, Any]], int, Fit]:
+    """A row for each candidate, and the number and the fit of the best one."""
+    best: tuple[float, int, Fit] | None = None
+    table: list[dict[str, Any]] = []
+    fit: Fit | None = None
+    validation = run.validation or run.validation_parts
+    sign = 1.0 if metric.higher_is_better else -1.0
+    for index, (settings, (loss, optimizer)) in enumerate(zip(candidates, pairs, strict=True)):
+        start = fit if index and _neighbours(candidates[index - 1], settings) else None
+        _report(run, index, len(candidates), settings)
+        fit = fitted(optimizer, loss, data, run, start)
+        row = {**settings, **fit.certificate.as_dict()}
+        value = float("nan")
+        if validation is not None:
+            value = row["validation"] = mean_of(metric, fit.model, validation)
+        table.append(row)
+        if best is None or sign * value > sign * best[0]:
+            best = (value, index, fit)
+    assert best is not None  # noqa: S101 - there is at least one candidate
+    return table, best[1], best[2]
+
+
+def _how(plan: Plan, loss: Loss, optimizer: Optimizer, metric: Metric, run: Run) -> dict[str, Any]:
+    """What a record says of the way a model was trained."""
+    return {
+        "owpc_ltr": VERSION,
+        "loss": {"name": loss.name, "settings": values_of(loss)},
+        "optimizer": {"name": optimizer.name, "settings": values_of(optimizer)},
+        "normalise": plan.normalise,
+        **({} if plan.missing is None else {"missing": plan.missing}),
+        **({} if plan.basis is None else {"basis": {"name": plan.basis, "knots": plan.knots}}),
+        "seed": run.seed,
+        "select": str(metric),
+        "convention": metric.convention,
+    }
+
+
+def _from_what(data: Data) -> dict[str, Any]:
+    """What a record says of the queries that a model was trained on."""
+    return {
+        "queries": data.n_queries,
+        "documents": data.n_documents,
+        "fingerprint": data.fingerprint,
+        "featureset_hash": data.featureset_hash,
+        **as_joined(sources_in(data.manifest, "the dataset's manifest")),
+    }
+
+
+def check_trainable(data: RankingDataset) -> None:
+    """Refuse data that nothing can be learned from, or that would poison the result."""
+    if np.isinf(data.features).any():
+        row, column = np.argwhere(np.isinf(data.features))[0]
+        query = int(np.searchsorted(data.offsets, row, side="right")) - 1
+        raise Refused(
+            f"feature '{data.feature_names[column]}' is infinite for query "
+            f"'{data.query_ids[query].as_py()}', document {row - data.offsets[query] + 1}: mend "
+            "the feature, or leave the document out"
+        )
+    highest = np.maximum.reduceat(data.labels, data.offsets[:-1])
+    lowest = np.minimum.reduceat(data.labels, data.offsets[:-1])
+    check_order(some=bool((highest > lowest).any()))
+
+
+def check_order(*, some: bool) -> None:
+    """Refuse labels that put no document above another."""
+    if not some:
+        raise Refused(
+            "no query has two documents with different labels: there is no order to learn"
+        )
+
+
+def _warnings(fit: Fit, data: RankingDataset) -> list[str]:
+    warnings = []
+    certificate = fit.certificate
+    if certificate.collapsed:
+        warnings.append(
+            f"the optimum has collapsed: the risk is {certificate.risk_ratio:.4f} of that of "
+            "scoring everything 0; top-heavy weights need few relevant documents and separable "
+            "data: try loss.generator=constant or logarithmic"
+        )
+    if len(np.unique(fit.model.score(data.features[:1000]))) == 1:
+        warnings.append("the model scores documents alike: it does not rank")
+    return warnings
+
+
+def _ranges(data: RankingDataset) -> list[list[float]]:
+    """The smallest and the largest value of each feature, a missing one being 0."""
+    return [data.features.min(axis=0).tolist(), data.features.max(axis=0).tolist()]
+
+
+def _neighbours(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two candidates differ in C alone."""
+    return {**one, C: None} == {**other, C: None}
+
+
+def _report(run: Run, index: int, count: int, settings: Mapping[str, Any]) -> None:
+    shown = ", ".join(f"{name}={value}" for name, value in settings.items())
+    run.progress(f"candidate {index + 1} of {count} {shown}".rstrip(), index / count)
+
+
+_BY_PARTS = "bundle, larank, gradient and boosting"
+
+
+def train_plan_by_parts(
+    data: PartitionedDataset,
+    plan: Plan,
+    run: Run,
+    validation: Data | None = None,
+    source: Mapping[str, Any] | None = None,
+) -> TrainingResult:
+    """Fit every candidate and keep the one with the best validation metric; see `train`.
+
+    Data that an optimizer needs in memory are loaded where they fit in what `data` may keep there.
+    Raises UsageError, before any part is read, where they do not.
+    """
+    candidates = plan.candidates()
+    pairs = [plan.make(settings) for settings in candidates]
+    check_choosable(len(candidates), validation)
+    if not goes_through_parts(plan, pairs, data, validation):
+        return train_plan(data.load(), plan, run, loaded(validation), source)
+    known = data, validation
+    facts = facts_of(data)
+    check_order(some=facts.ordered)
+    if plan.missing == ZERO:
+        data, validation = data.without_missing(), validation and validation.without_missing()
+    data = _scaled(data, facts, plan.normalise)
+    run = replace(run, **named_validation(validation), metric=plan.select)
+    with one_blas_thread():
+        table, index, fit = fit_all(data, candidates, pairs, parse_metric(plan.select), run)
+    if plan.missing == ZERO:
+        fit = replace(fit, model=taking_missing_as_zero(fit.model, data.head))
+    columns = facts.filled() if plan.missing == ZERO else facts.columns
+    silent = silent_features(columns, data.feature_names)
+    chosen = BestCandidate(fit, index, candidates[index], pairs[index], table)
+    return recorded(chosen, plan, run, known, source, facts.ranges, silent, data.head)
+
+
+def check_room(plan: Plan, data: PartitionedDataset, validation: Data | None = None) -> None:
+    """Refuse, before any part is read, what `train_plan_by_parts` would. Raises UsageError."""
+    pairs = [plan.make(settings) for settings in plan.candidates()]
+    check_choosable(len(pairs), validation)
+    goes_through_parts(plan, pairs, data, validation)
+
+
+def scaled_parts(data: PartitionedDataset, normalise: str) -> PartitionedDataset:
+    """The data with the scales of their features. Refused where there is nothing to learn."""
+    facts = facts_of(data)
+    check_order(some=facts.ordered)
+    return _scaled(data, facts, normalise)
+
+
+def _scaled(data: PartitionedDataset, facts: Facts, normalise: str) -> PartitionedDataset:
+    scales = None if normalise == "none" else scales_of(facts.deviation)
+    return replace(data, feature_scales=scales)
+
+
+def goes_through_parts(
+    plan: Plan,
+    pairs: Sequence[tuple[Loss, Optimizer]],
+    data: PartitionedDataset,
+    validation: Data | None = None,
+) -> bool:
+    """Whether all that is planned can; False where what cannot may load the data instead.
+
+    Raises UsageError, naming what can, where these do not fit in memory.
+    """
+    why = _why_not(plan, pairs)
+    if why is None:
+        return True
+    parts = [part for part in (data, validation) if isinstance(part, PartitionedDataset)]
+    needed = sum(part.nbytes for part in parts)
+    if needed > data.memory:
+        raise UsageError(
+            f"{why} needs its data in memory, and these take {needed / 2**20:,.1f} MiB, more than "
+            f"the {data.memory / 2**20:,.1f} MiB of --memory: give it more, or use {_BY_PARTS}, "
+            "which go through parts"
+        )
+    return False
+
+
+@overload
+def loaded(data: Data) -> RankingDataset: ...
+@overload
+def loaded(data: Data | None) -> RankingDataset | None: ...
+def loaded(data: Data | None) -> RankingDataset | None:
+    """The data in memory."""
+    return data.load() if isinstance(data, PartitionedDataset) else data
+
+
+def _why_not(plan: Plan, pairs: Sequence[tuple[Loss, Optimizer]]) -> str | None:
+    """What needs all data at once; None where nothing does."""
+    if plan.basis is not None:
+        return f"--basis {plan.basis}"
+    for loss, optimizer in pairs:
+        if not isinstance(optimizer, StreamingOptimizer):
+            return f"optimizer '{optimizer.name}'"
+        if not optimizer.streams(loss):
+            return f"optimizer '{optimizer.name}' with loss '{loss.name}' and these settings"
+    return None
+
+
+def named_validation(validation: Data | None) -> dict[str, Any]:
+    """Validation queries as a `Run` names them."""
+    if isinstance(validation, PartitionedDataset):
+        return {"validation_parts": validation}
+    return {"validation": validation}

@@ -1,1 +1,0 @@
-"""Solr's own learning to rank."""

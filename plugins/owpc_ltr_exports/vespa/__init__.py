@@ -1,1 +1,0 @@
-"""Vespa: a model as a rank profile."""

@@ -1,1 +1,0 @@
-"""Bundle: cutting planes of the whole risk."""
