@@ -27,8 +27,9 @@ from owpc_ltr.models.feature_use import importances
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import load_model
 from owpc_ltr.models.score_range import LOWEST_RESCORED, score_interval
+from owpc_ltr.training.defaults import KNOTS
 from owpc_ltr.training.feature_cost import Costs
-from owpc_ltr.training.piecewise_linear import ramps_of
+from owpc_ltr.training.piecewise_linear import piecewise_linear_columns
 from tests.commands import commands_in
 
 NAMES = tuple("abcd")
@@ -71,11 +72,11 @@ def random_model(rng: np.random.Generator) -> AdditiveModel:
 def test_a_linear_model_of_the_ramps_is_the_curves(seed: int) -> None:
     rng = np.random.default_rng(seed)
     data = problem(seed % 1000)
-    ramps = ramps_of(data, int(rng.integers(2, 12)))
-    expanded = ramps.expanded(data)
+    columns = piecewise_linear_columns(data, int(rng.integers(2, 12)))
+    expanded = columns.expanded(data)
     assert not np.isnan(expanded.features).any()
     linear = LinearModel(expanded.feature_names, rng.normal(size=expanded.n_features))
-    curves = ramps.model_of(linear)
+    curves = columns.model_of(linear)
     # A float32 ramp is off by half a unit in the last place.
     np.testing.assert_allclose(
         curves.score(data.features), linear.score(expanded.features), atol=1e-5
@@ -111,7 +112,7 @@ def test_training_on_ramps_is_certified_and_better_than_a_line_where_there_is_a_
 ) -> None:
     data, held_out = problem(1), problem(2)
     settings = {"C": 1.0}
-    model: Any = ltr.train(data, settings=settings, basis="ramps", knots=6)
+    model: Any = ltr.train(data, settings=settings, piecewise_linear=True, knots=6)
     line: Any = ltr.train(data, settings=settings)
     assert isinstance(model, AdditiveModel)
     assert model.record["certificate"]["relative_gap"] <= 1e-3
@@ -139,43 +140,47 @@ def test_constant_and_empty_features_have_no_curve_and_none_at_all_is_refused() 
     data = problem(1)
     features = data.features.copy()
     features[:, 0], features[:, 2] = 7.0, np.nan
-    ramps = ramps_of(replace(data, features=features))
-    assert [len(knots) for knots in ramps.knots][::2] == [1, 0]
+    columns = piecewise_linear_columns(replace(data, features=features), KNOTS)
+    assert [len(knots) for knots in columns.knots][::2] == [1, 0]
     with pytest.warns(OwpcLtrWarning, match="documents: a, c"):
-        model: Any = ltr.train(replace(data, features=features), settings={"C": 1.0}, basis="ramps")
+        model: Any = ltr.train(
+            replace(data, features=features), settings={"C": 1.0}, piecewise_linear=True
+        )
     assert not {"a", "c"} & set(model.curves)
     features[:] = 1.0
     with pytest.raises(UsageError, match="no feature differs"):
-        ramps_of(replace(data, features=features))
+        piecewise_linear_columns(replace(data, features=features), KNOTS)
 
 
 def test_what_was_never_missing_counts_0_where_it_is_as_in_linear_models() -> None:
     data = problem(1)
-    model: Any = ltr.train(data, settings={"C": 1.0}, basis="ramps")
+    model: Any = ltr.train(data, settings={"C": 1.0}, piecewise_linear=True)
     rows = np.zeros((2, 4), np.float32)
     rows[1, 0] = np.nan
     assert model.score(rows)[0] == model.score(rows)[1]
-    zero: Any = ltr.train(data, settings={"C": 1.0}, basis="ramps", missing="zero")
+    zero: Any = ltr.train(data, settings={"C": 1.0}, piecewise_linear=True, missing="zero")
     gaps = np.full((1, 4), np.nan, np.float32)
     assert zero.score(gaps)[0] == zero.score(np.zeros((1, 4), np.float32))[0]
 
 
-def test_a_basis_is_for_linear_optimizers_and_is_known_by_name() -> None:
+def test_curves_are_for_linear_optimizers_and_have_two_knots() -> None:
     data = problem(1)
-    with pytest.raises(UsageError, match="no basis is called 'hats'"):
-        ltr.train(data, basis="hats")
     with pytest.raises(UsageError, match="2 knots or more"):
-        ltr.train(data, basis="ramps", knots=1)
+        ltr.train(data, piecewise_linear=True, knots=1)
     with pytest.raises(UsageError, match="kind 'trees'"):
         ltr.train(
-            data, basis="ramps", loss="lambdarank", optimizer="boosting", settings={"trees": 2}
+            data,
+            piecewise_linear=True,
+            loss="lambdarank",
+            optimizer="boosting",
+            settings={"trees": 2},
         )
 
 
 def test_features_that_cost_more_than_they_are_worth_lose_their_curve() -> None:
     costs = Costs(dict.fromkeys(NAMES[2:], 100.0), 1.0)
     model: Any = ltr.train(
-        problem(1), validation=problem(2), settings={"C": 1.0}, basis="ramps", costs=costs
+        problem(1), validation=problem(2), settings={"C": 1.0}, piecewise_linear=True, costs=costs
     )
     assert set(model.curves) <= {"a", "b"}
     assert "a" in model.curves
@@ -258,7 +263,7 @@ def test_the_command_line_trains_and_shows_curves(
     run = commands_in(tmp_path, monkeypatch, capsys)
     save_dataset(problem(1, queries=40), tmp_path / "d.parquet")
     words = ("train", "d.parquet", "--out", "m.json", "--set", "optimizer.C=1")
-    code, out, err = run(*words, "--basis", "ramps", "--knots", "5")
+    code, out, err = run(*words, "--piecewise-linear", "--knots", "5")
     assert code == 0, err
     code, out, err = run("models", "show", "m.json")
     assert "additive" in out
@@ -266,4 +271,4 @@ def test_the_command_line_trains_and_shows_curves(
     assert "basis.knots" in out
     code, out, err = run(*words, "--knots", "5")
     assert code == 2
-    assert "add --basis ramps" in err
+    assert "add --piecewise-linear" in err

@@ -160,5 +160,5 @@ def test_a_class_that_is_given_to_training_is_looked_at_too(tmp_path: Path) -> N
     path = write(tmp_path, OPTIMIZER)
     optimizer = load([path]).find("optimizer", "subgradient")
     with pytest.raises(PluginError, match="'owpc' has no needs_convex"):
-        model_plan(load(), "owpc", load().find("loss", "owpc"))
-    assert model_plan(load(), "owpc", optimizer).optimizer is optimizer
+        model_plan(load(), optimizer=load().find("loss", "owpc"))
+    assert model_plan(load(), optimizer=optimizer).optimizer is optimizer

@@ -187,9 +187,7 @@ def test_figures_are_those_of_a_selection_over_the_same_folds(letor: Path) -> No
     found = ltr.reproduce("owpc2009", letor, quick=True)
     cut = cut_of(find_collections(letor).collections[0])
     folds = [reader.read() for reader in cut.readers]
-    plan = model_plan(
-        REGISTRY, "owpc", "larank", {}, {"optimizer.C": "1e-1,10"}, "map", normalise="none"
-    )
+    plan = model_plan(REGISTRY, grid={"optimizer.C": "1e-1,10"}, normalise="none")
     rows = select(folds, [plan], ["map", "ndcg-letor@3"], Run())
     (choice,) = choose(rows, "map", {"": lambda _: True})
     for metric in ("map", "ndcg-letor@3"):
@@ -340,7 +338,13 @@ def test_the_jobs_of_every_protocol_can_be_planned(quick: bool, with_ranklib: bo
         for job in jobs:
             if isinstance(job, Training):
                 model_plan(
-                    REGISTRY, job.loss, job.optimizer, job.settings, job.grid, job.select, "none"
+                    REGISTRY,
+                    loss=job.loss,
+                    optimizer=job.optimizer,
+                    settings=job.settings,
+                    grid=job.grid,
+                    select=job.select,
+                    normalise="none",
                 )
                 needed = jobs.index(job)
                 assert job.base is None or jobs.index(job.base) < needed

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from owpc_ltr.errors import UsageError
-from owpc_ltr.host.grids import parse_grid
 from owpc_ltr.host.settings import (
     check_settings,
     configure,
     describe_settings,
-    parse_settings,
+    named_grids,
+    named_settings,
     values_of,
 )
-from owpc_ltr.training.plan import combinations
+from owpc_ltr.training.plan import combinations, full_name, grid_values
 
 
 @dataclass(frozen=True)
@@ -133,10 +133,17 @@ def test_what_does_not_fit_is_named(values: dict[str, str], message: str) -> Non
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["generator=top", "loss.generator", "loss.=top", ""])
+@pytest.mark.parametrize("text", ["=top", "loss.generator", "loss.=top", ""])
 def test_a_setting_that_cannot_be_read_is_shown(text: str) -> None:
     with pytest.raises(UsageError, match="cannot read the setting"):
-        parse_settings([text])
+        named_settings([text])
+
+
+@dataclass(frozen=True)
+class KindLoss:
+    name: ClassVar[str] = "kind-loss"
+
+    kind: str = "a"
 
 
 @pytest.mark.parametrize(
@@ -151,13 +158,9 @@ def test_a_setting_that_cannot_be_read_is_shown(text: str) -> None:
 def test_grids_count_in_decades_or_list_values(
     text: str, name: str, values: tuple[str, ...]
 ) -> None:
-    @dataclass(frozen=True)
-    class Loss:
-        name: ClassVar[str] = "loss"
-
-        kind: str = "a"
-
-    assert parse_grid(text, Loss, Other) == (name, values)
+    ((given, listed),) = named_grids([text]).items()
+    assert full_name(given, {"loss": KindLoss, "optimizer": Other}) == name
+    assert grid_values(listed) == values
 
 
 @pytest.mark.parametrize(
@@ -167,13 +170,25 @@ def test_grids_count_in_decades_or_list_values(
         ("optimizer.C=1..x", "cannot read the grid"),
         ("optimizer.C=-1..1", "small positive number"),
         ("optimizer.C=10..1", "small positive number"),
-        ("C=1..10", "both have"),
-        ("nothing=1,2", "neither has"),
     ],
 )
 def test_a_grid_that_cannot_be_read_is_shown(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        parse_grid(text, Example, Other)
+        [grid_values(values, name) for name, values in named_grids([text]).items()]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("C", "write loss.C or optimizer.C"),
+        ("Kind", "did you mean 'kind'?"),
+        ("cuont", "did you mean 'count'?"),
+        ("nothing", "have no setting 'nothing'; their settings: loss.kind, loss.C"),
+    ],
+)
+def test_a_bare_name_is_a_setting_of_one_plugin(name: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        full_name(name, {"loss": Example, "optimizer": Other})
 
 
 def test_the_innermost_setting_varies_fastest() -> None:

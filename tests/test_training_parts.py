@@ -142,7 +142,7 @@ def test_what_cannot_go_through_parts_is_loaded_where_it_fits(folder: Path) -> N
     parts, whole = ltr.open_dataset(folder), ltr.read_dataset(folder)
     for how in (
         {"optimizer": "adarank"},
-        {"optimizer": "bundle", "basis": "ramps", "settings": {"C": 1.0}},
+        {"optimizer": "bundle", "piecewise_linear": True, "settings": {"C": 1.0}},
     ):
         one = ltr.train(parts.split().training, **how)
         other = ltr.train(whole.split().training, **how)
@@ -153,7 +153,10 @@ def test_what_cannot_go_through_parts_is_loaded_where_it_fits(folder: Path) -> N
     ("how", "message"),
     [
         ({"optimizer": "adarank"}, "optimizer 'adarank' needs its data in memory"),
-        ({"optimizer": "bundle", "basis": "ramps"}, "--basis ramps needs its data in memory"),
+        (
+            {"optimizer": "bundle", "piecewise_linear": True},
+            "a piecewise-linear model needs its data in memory",
+        ),
         ({"loss": "lambdarank", "optimizer": "gradient"}, "'gradient' with loss 'lambdarank'"),
     ],
 )

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from owpc_ltr.host.grids import named_grids
-from owpc_ltr.host.settings import configure, describe_settings, named_settings
+from owpc_ltr.host.settings import configure, describe_settings, named_grids, named_settings
 
 if TYPE_CHECKING:
     from owpc_ltr.host.registry import Plugin, Registry

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from owpc_ltr.training.defaults import KNOTS
+
 if TYPE_CHECKING:
     from owpc_ltr_dask.connection import Workers
 
@@ -30,8 +32,8 @@ def train(
     select: Any = "map",
     normalise: str = "scale",
     missing: str | None = None,
-    basis: str | None = None,
-    knots: int = 8,
+    piecewise_linear: bool = False,
+    knots: int = KNOTS,
     costs: Costs | None = None,
     source: Mapping[str, Any] | None = None,
     seed: int = 0,
@@ -46,7 +48,7 @@ def train(
     without a grid, C is chosen from 10⁻³ … 10³ where the optimizer has one. `normalise`: `scale`
     divides features by their spread within queries, `none` does not. With `missing="zero"` missing
     values are 0 in training, and trees send them where 0 goes, as engines before 3.8 do; left out,
-    trees learn where they go. With `basis="ramps"` an optimizer of linear models learns a curve of
+    trees learn where they go. With `piecewise_linear` an optimizer of linear models learns curves of
     straight pieces between `knots` quantiles of each feature: an additive model. With `costs`
     features that cost more than they are worth are left out. `source` is what the record says of
     where the data are from; left out, what the data know of it. `model.record` tells everything of
@@ -73,7 +75,16 @@ def train(
 
     registry = load(map(Path, plugins))
     plan = model_plan(
-        registry, loss, optimizer, settings, grid, select, normalise, missing, basis, knots
+        registry,
+        loss=loss,
+        optimizer=optimizer,
+        settings=settings,
+        grid=grid,
+        select=select,
+        normalise=normalise,
+        missing=missing,
+        piecewise_linear=piecewise_linear,
+        knots=knots,
     )
     if costs is not None:
         data = in_memory(data, "a price of features")
@@ -129,7 +140,9 @@ def train_reranker(
     from owpc_ltr.training.rerankers import fit_reranker
 
     registry = load(map(Path, plugins))
-    plan = reranking_plan(registry, reranker, loss, settings, grid, select)
+    plan = reranking_plan(
+        registry, reranker=reranker, loss=loss, settings=settings, grid=grid, select=select
+    )
     data = in_memory(data, "a reranker")
     validation = None if validation is None else in_memory(validation, "a reranker")
     told = warnings_before_training(data)
@@ -205,7 +218,15 @@ def select(
 
     registry = load(map(Path, plugins))
     plans = [
-        model_plan(registry, loss, optimizer, settings, grid, select, normalise)
+        model_plan(
+            registry,
+            loss=loss,
+            optimizer=optimizer,
+            settings=settings,
+            grid=grid,
+            select=select,
+            normalise=normalise,
+        )
         for loss, optimizer in product(losses, optimizers)
     ]
     if workers is not None:

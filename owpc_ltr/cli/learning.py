@@ -63,22 +63,23 @@ class Learning:
 class CurveOptions:
     """Whether a feature has a weight or a curve."""
 
-    basis: Annotated[
-        str | None,
+    piecewise_linear: Annotated[
+        bool,
         typer.Option(
-            help="ramps: a curve of straight pieces for each feature, by any optimizer of linear "
-            "models, instead of a weight."
+            "--piecewise-linear",
+            help="A curve for each feature instead of a weight, by any optimizer of linear models.",
         ),
-    ] = None
+    ] = False
     knots: Annotated[
         int | None,
-        typer.Option(min=2, help="With --basis: how many knots a curve has at most; default: 8."),
+        typer.Option(min=2, help="With --piecewise-linear: how many knots a curve has at most."),
     ] = None
 
     def asked(self) -> dict[str, Any]:
         """What is asked, as `train` takes it. Raises UsageError for knots of no curve."""
-        if self.basis is None:
+        if not self.piecewise_linear:
             if self.knots is not None:
-                raise UsageError("--knots are those of curves: add --basis ramps")
+                raise UsageError("--knots are those of curves: add --piecewise-linear")
             return {}
-        return {"basis": self.basis, **({} if self.knots is None else {"knots": self.knots})}
+        knots = {} if self.knots is None else {"knots": self.knots}
+        return {"piecewise_linear": True, **knots}

@@ -87,8 +87,8 @@ def train(
             raise UsageError("--cluster is for models, not for rerankers: leave it out")
         if missing is not None:
             raise UsageError("--missing is for models, not for rerankers: leave it out")
-        if curves.basis is not None:
-            raise UsageError("--basis is for models, not for rerankers: leave it out")
+        if curves.piecewise_linear:
+            raise UsageError("--piecewise-linear is for models, not for rerankers: leave it out")
         base, how = reranker_base(learning, costs, normalise), learning.of_a_reordering()
         check_plan(plugins=plugin or (), **how)
         with progress() as show:

@@ -21,36 +21,29 @@ from owpc_ltr.host.literals import check_choices
 T = TypeVar("T")
 
 
-def parse_settings(texts: list[str]) -> dict[str, dict[str, str]]:
-    """Group `kind.field=value` by kind.
-
-    >>> parse_settings(["loss.generator=top", "loss.p=5", "optimizer.C=10"])
-    {'loss': {'generator': 'top', 'p': '5'}, 'optimizer': {'C': '10'}}
-    """
-    grouped: dict[str, dict[str, str]] = {}
-    for text in texts:
-        path, equals, value = text.partition("=")
-        kind, dot, name = path.partition(".")
-        if not (equals and dot and name):
-            raise UsageError(
-                f"cannot read the setting '{text}': write it as loss.FIELD=VALUE, "
-                "optimizer.FIELD=VALUE, reranker.FIELD=VALUE or target.FIELD=VALUE"
-            )
-        grouped.setdefault(kind.strip(), {})[name.strip()] = value.strip()
-    return grouped
-
-
 def named_settings(texts: Iterable[str]) -> dict[str, str]:
-    """Each `kind.field=value` under its full name.
+    """Each `NAME=VALUE` by its name, of which the value is still text. Raises UsageError.
 
-    >>> named_settings(["loss.generator=top", "optimizer.C=10"])
-    {'loss.generator': 'top', 'optimizer.C': '10'}
+    >>> named_settings(["loss.generator=top", "C=10"])
+    {'loss.generator': 'top', 'C': '10'}
     """
-    return {
-        f"{kind}.{name}": value
-        for kind, values in parse_settings(list(texts)).items()
-        for name, value in values.items()
-    }
+    return _named_values(texts, "setting", "C=10 or loss.generator=top")
+
+
+def named_grids(texts: Iterable[str]) -> dict[str, str]:
+    """Each `NAME=VALUES` by its name, of which the values are still text. Raises UsageError."""
+    return _named_values(texts, "grid", "C=1e-3..1e3 or loss.p=5,10,20")
+
+
+def _named_values(texts: Iterable[str], what: str, example: str) -> dict[str, str]:
+    named = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        names = name.strip().split(".")
+        if not (equals and all(names) and (value or what == "setting")):
+            raise UsageError(f"cannot read the {what} '{text}': write {example}")
+        named[name.strip()] = value.strip()
+    return named
 
 
 def configure(cls: type[T], values: Mapping[str, Any]) -> T:

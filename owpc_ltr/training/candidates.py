@@ -24,7 +24,7 @@ from owpc_ltr.models.model_file import with_record
 from owpc_ltr.models.parity_samples import parity_samples_of
 from owpc_ltr.protocols import Fit, Loss, Model, Optimizer, Run, StreamingOptimizer
 from owpc_ltr.training.fit import ZERO, Data, fitted, mean_of, taking_missing_as_zero
-from owpc_ltr.training.piecewise_linear import ramps_of
+from owpc_ltr.training.piecewise_linear import piecewise_linear_columns
 from owpc_ltr.training.plan import C, Plan
 from owpc_ltr.version import VERSION
 
@@ -88,15 +88,15 @@ def train_plan(
     if plan.missing == ZERO:
         data, validation = data.without_missing(), validation and validation.without_missing()
     filled = data
-    ramps = None if plan.basis is None else ramps_of(data, plan.knots)
-    if ramps is not None:
-        data, validation = ramps.expanded(data), validation and ramps.expanded(validation)
+    curves = piecewise_linear_columns(data, plan.knots) if plan.piecewise_linear else None
+    if curves is not None:
+        data, validation = curves.expanded(data), validation and curves.expanded(validation)
     data = with_scales(data, plan.normalise)
     run = replace(run, validation=validation, metric=plan.select)
     with one_blas_thread():
         table, index, fit = fit_all(data, candidates, pairs, metric, run)
-    if ramps is not None:
-        data, fit = filled, replace(fit, model=ramps.model_of(fit.model))
+    if curves is not None:
+        data, fit = filled, replace(fit, model=curves.model_of(fit.model))
     if plan.missing == ZERO:
         fit = replace(fit, model=taking_missing_as_zero(fit.model, known[0]))
     silent = silent_features(column_facts(data.features), data.feature_names)
@@ -193,7 +193,7 @@ def _how(plan: Plan, loss: Loss, optimizer: Optimizer, metric: Metric, run: Run)
         "optimizer": {"name": optimizer.name, "settings": values_of(optimizer)},
         "normalise": plan.normalise,
         **({} if plan.missing is None else {"missing": plan.missing}),
-        **({} if plan.basis is None else {"basis": {"name": plan.basis, "knots": plan.knots}}),
+        **({"basis": {"name": "ramps", "knots": plan.knots}} if plan.piecewise_linear else {}),
         "seed": run.seed,
         "select": str(metric),
         "convention": metric.convention,
@@ -354,8 +354,8 @@ def loaded(data: Data | None) -> RankingDataset | None:
 
 def _why_not(plan: Plan, pairs: Sequence[tuple[Loss, Optimizer]]) -> str | None:
     """What needs all data at once; None where nothing does."""
-    if plan.basis is not None:
-        return f"--basis {plan.basis}"
+    if plan.piecewise_linear:
+        return "a piecewise-linear model"
     for loss, optimizer in pairs:
         if not isinstance(optimizer, StreamingOptimizer):
             return f"optimizer '{optimizer.name}'"

@@ -20,20 +20,15 @@ from owpc_ltr.models.additive import AdditiveModel, Curve
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Model
 
-RAMPS = "ramps"
-KNOTS = 8
 
-
-def check_basis(basis: str | None, knots: int) -> None:
-    """Refuse a basis that does not exist, and curves without two knots."""
-    if basis not in {None, RAMPS}:
-        raise UsageError(f"no basis is called '{basis}': use {RAMPS}, or leave it out")
+def check_knots(knots: int) -> None:
+    """Refuse curves without two knots."""
     if knots < 2:
         raise UsageError(f"a curve has 2 knots or more, not {knots}")
 
 
 @dataclass(frozen=True)
-class Ramps:
+class PiecewiseLinearColumns:
     """The knots of each feature, and which features are missing somewhere in the training data."""
 
     feature_names: tuple[str, ...]
@@ -41,7 +36,7 @@ class Ramps:
     gaps: tuple[bool, ...]
 
     def expanded(self, data: RankingDataset) -> RankingDataset:
-        """The dataset with a column for each ramp, float32, none missing."""
+        """The dataset with a column between each two knots, float32, none missing."""
         names = [
             f"{name} {number}"
             for name, knots, gap in zip(self.feature_names, self.knots, self.gaps, strict=True)
@@ -50,17 +45,17 @@ class Ramps:
         features = np.empty((data.n_documents, len(names)), dtype=np.float32)
         place = 0
         for column, (knots, gap) in enumerate(zip(self.knots, self.gaps, strict=True)):
-            for values in _ramps(data.features[:, column], knots, gap):
+            for values in _rises(data.features[:, column], knots, gap):
                 features[:, place] = values
                 place += 1
         return replace(data, features=features, feature_names=tuple(names))
 
     def model_of(self, model: Model) -> AdditiveModel:
-        """The curves that a linear model of the ramps is. Raises UsageError for another kind."""
+        """The curves that a linear model of the columns is. Raises UsageError for another kind."""
         if not isinstance(model, LinearModel):
             raise UsageError(
-                f"--basis {RAMPS} is for optimizers of linear models, and this one made a model of "
-                f"kind '{model.kind}': leave it out, or use --optimizer larank"
+                "a piecewise-linear model needs an optimizer of linear models, and this one made a "
+                f"model of kind '{model.kind}': use the optimizer larank"
             )
         weights, _ = model.folded()
         curves = {}
@@ -71,8 +66,8 @@ class Ramps:
         return AdditiveModel(self.feature_names, curves)
 
 
-def ramps_of(data: RankingDataset, knots: int = KNOTS) -> Ramps:
-    """Ramps between so many quantiles of each feature, or fewer where these are equal.
+def piecewise_linear_columns(data: RankingDataset, knots: int) -> PiecewiseLinearColumns:
+    """Columns between so many quantiles of each feature, or fewer where these are equal.
 
     Raises UsageError where no feature differs between documents.
     """
@@ -84,7 +79,7 @@ def ramps_of(data: RankingDataset, knots: int = KNOTS) -> Ramps:
         found.append(_quantiles(known, knots))
     if not any(map(_columns, found, gaps)):
         raise UsageError("no feature differs between documents: there is nothing to learn from")
-    return Ramps(data.feature_names, tuple(found), tuple(gaps))
+    return PiecewiseLinearColumns(data.feature_names, tuple(found), tuple(gaps))
 
 
 def _quantiles(values: Matrix, count: int) -> Vector:
@@ -99,7 +94,7 @@ def _columns(knots: Vector, gap: bool) -> int:
     return max(len(knots) - 1, 0) + (gap and len(knots) > 0)
 
 
-def _ramps(values: Matrix, knots: Vector, gap: bool) -> Iterator[Vector]:
+def _rises(values: Matrix, knots: Vector, gap: bool) -> Iterator[Vector]:
     missing = np.isnan(values)
     known = np.where(missing, 0.0, values.astype(np.float64))
     for low, high in pairwise(knots.tolist()):

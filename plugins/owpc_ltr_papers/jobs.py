@@ -110,7 +110,13 @@ class Training:
         """Train on the features as they are; LETOR's are normalised by query already."""
         del base
         plan = model_plan(
-            tools.registry, self.loss, self.optimizer, self.settings, self.grid, self.select, "none"
+            tools.registry,
+            loss=self.loss,
+            optimizer=self.optimizer,
+            settings=self.settings,
+            grid=self.grid,
+            select=self.select,
+            normalise="none",
         )
         judged = fold.validation if self.choose_on == "validation" else fold.training
         trained = train_plan(fold.training, plan, tools.run, judged)

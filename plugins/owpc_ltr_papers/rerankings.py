@@ -44,7 +44,12 @@ class Reranking:
         """Fit on the training queries, choose the penalty on the validation queries."""
         assert base is not None  # noqa: S101 - a job with a base is given its model
         plan = reranking_plan(
-            tools.registry, "exchangeable", self.loss, self.settings, self.grid, self.select
+            tools.registry,
+            reranker="exchangeable",
+            loss=self.loss,
+            settings=self.settings,
+            grid=self.grid,
+            select=self.select,
         )
         ranker = Lifted(base, self.lift) if self.lift else base
         found = fit_reranker(fold.training, ranker, plan, tools.run, fold.validation)

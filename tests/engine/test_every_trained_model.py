@@ -24,14 +24,20 @@ KINDS = {
     "adarank": ("--optimizer", "adarank"),
     "coordinate": ("--optimizer", "coordinate-ascent"),
     "rankboost": ("--optimizer", "rankboost"),
-    "piecewise": ("--basis", "ramps"),
+    "piecewise": ("--piecewise-linear",),
     "network": ("--loss", "listnet", "--optimizer", "gradient", "--set", "optimizer.model=network"),
     "pairs": ("--optimizer", "boosting", "--set", "optimizer.interactions=2"),
     "deep": FEW,
     "no-missing": (*FEW, "--missing", "zero"),
     "cheap": ("--feature-cost", "costs.json", "--feature-price", "0.01"),
     "cheap-trees": (*FEW, "--feature-cost", "costs.json", "--feature-price", "0.01"),
-    "cheap-curves": ("--basis", "ramps", "--feature-cost", "costs.json", "--feature-price", "0.01"),
+    "cheap-curves": (
+        "--piecewise-linear",
+        "--feature-cost",
+        "costs.json",
+        "--feature-price",
+        "0.01",
+    ),
 }
 CLIENT = {"network", "mixed"}
 """Those that no engine without the plugin can run; what trees do depends on their size."""
@@ -136,7 +142,7 @@ def test_a_trained_model_scores_in_the_cluster_as_it_does_here(
 def test_an_average_scores_in_the_cluster_as_it_does_here(
     kind: str, run: Run, small: Small
 ) -> None:
-    other = ("--basis", "ramps") if kind == "mixed" else ("--optimizer", "gradient")
+    other = ("--piecewise-linear",) if kind == "mixed" else ("--optimizer", "gradient")
     done(run, "train", "data.parquet", "--out", "one.json")
     done(run, "train", "data.parquet", "--out", "other.json", *other)
     done(run, "average", "one.json", "other.json", "--out", f"{kind}.json")
