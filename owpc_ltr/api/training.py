@@ -48,8 +48,8 @@ def train(
     without a grid, C is chosen from 10⁻³ … 10³ where the optimizer has one. `normalise`: `scale`
     divides features by their spread within queries, `none` does not. With `missing="zero"` missing
     values are 0 in training, and trees send them where 0 goes, as engines before 3.8 do; left out,
-    trees learn where they go. With `piecewise_linear` an optimizer of linear models learns curves of
-    straight pieces between `knots` quantiles of each feature: an additive model. With `costs`
+    trees learn where they go. With `piecewise_linear` an optimizer of linear models learns curves
+    between `knots` quantiles of each feature: an additive model. With `costs`
     features that cost more than they are worth are left out. `source` is what the record says of
     where the data are from; left out, what the data know of it. `model.record` tells everything of
     how it was trained. Warnings (a collapsed optimum, say) are given as `OwpcLtrWarning`.
