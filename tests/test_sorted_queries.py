@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owpc_ltr.metrics import parse_metric, ragged
-from owpc_ltr.metrics.ragged import best_first, sorted_down
-from owpc_ltr.metrics.sorted_queries import ordered_down
+from owpc_ltr.metrics import parse_metric, ranking
+from owpc_ltr.metrics.ranking import best_first, ordered_down, sorted_down
 
 KINDS: dict[str, Callable[[np.random.Generator, int], Any]] = {
     "spread": lambda rng, n: rng.normal(size=n),
@@ -51,6 +50,6 @@ def test_a_metric_is_the_same_to_the_last_bit_either_way(
     labels = rng.integers(0, 4, size=offsets[-1]).astype(np.float32)
     values = []
     for small in (True, False):
-        monkeypatch.setattr(ragged, "is_small", lambda _cells, small=small: small)
+        monkeypatch.setattr(ranking, "is_small", lambda _cells, small=small: small)
         values.append(parse_metric(metric).per_query(scores, labels, offsets))
     assert (values[0] == values[1]).all()

@@ -22,7 +22,7 @@ from owpc_ltr.evaluation.unused_weights import UNUSED, unused_weights
 from owpc_ltr.host.registry import installed
 from owpc_ltr.kernels.kernel import bind
 from owpc_ltr.kernels.linear import linear_risk
-from owpc_ltr.metrics.during_training import Judge
+from owpc_ltr.metrics.training_metrics import Judge
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Loss, Optimizer, Run
 from owpc_ltr.training.fit import mean_of

@@ -12,7 +12,7 @@ from owpc_ltr.inspection import thresholds
 from owpc_ltr.inspection.finding import WARNING, Finding
 from owpc_ltr.inspection.moved import Stretch, ks_distance, rows_in
 from owpc_ltr.inspection.sample import Sample
-from owpc_ltr.metrics.ragged import best_first
+from owpc_ltr.metrics.ranking import best_first
 
 _SAME = 0.1
 _AT = np.linspace(0.1, 0.9, 9)

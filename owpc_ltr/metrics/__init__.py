@@ -5,11 +5,16 @@ value a query, `per_query([...], scores, labels, offsets)` those of several metr
 sort. Each metric is a plugin, which extends `Metric`.
 """
 
-from owpc_ltr.metrics.baseline import constant_queries, tied_share, zero_score_baseline
-from owpc_ltr.metrics.importance import uneven
-from owpc_ltr.metrics.metric import Metric, per_query
+from owpc_ltr.metrics.metric import (
+    Metric,
+    RankSum,
+    constant_queries,
+    per_query,
+    tied_share,
+    uneven,
+    zero_score_baseline,
+)
 from owpc_ltr.metrics.parsing import parse_metric
-from owpc_ltr.metrics.rank_sum import RankSum
 from owpc_ltr.metrics.ranking import RankedQueries
 
 __all__ = [

@@ -14,9 +14,7 @@ import numpy as np
 
 from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.errors import BadInput
-from owpc_ltr.metrics.ragged import IntVector, sums_by_query
-from owpc_ltr.metrics.ranking import RankedQueries, Ranking
-from owpc_ltr.metrics.ties import Ties
+from owpc_ltr.metrics.ranking import IntVector, RankedQueries, Ranking, Ties, sums_by_query
 
 _LARGEST_EXPONENT = 1000.0
 

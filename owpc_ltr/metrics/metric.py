@@ -17,9 +17,17 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.host.settings import check_types
 from owpc_ltr.metrics.conventions import Empty, Short, empty_words
-from owpc_ltr.metrics.rank_sum import RankSum
-from owpc_ltr.metrics.ranking import RankedQueries
-from owpc_ltr.metrics.ties import Ties, ties_words
+from owpc_ltr.metrics.ranking import (
+    IntVector,
+    RankedQueries,
+    Ties,
+    best_first,
+    checked_offsets,
+    checked_scores,
+    counts_by_query,
+    tied_with_previous,
+    ties_words,
+)
 
 
 @dataclass(frozen=True)
@@ -234,3 +242,69 @@ def _check_finite(metric: Metric, name: str) -> None:
         raise UsageError(
             f"'{metric.name}' cannot take {spelled(name)}={value}: it must be a finite number"
         )
+
+
+Kind = Literal["discounted-gain", "relevant-found", "precisions", "first-relevant"]
+
+
+@dataclass(frozen=True)
+class RankSum:
+    """What each query's documents are worth at each rank, and what their sum is divided by.
+
+    `kind` is the sum: worth times the discount of the rank; the relevant documents found; the
+    precisions at them; one over the rank of the first. `worth` has one entry a document (1 or 0
+    where only relevance counts), `whole` one a query: the divisor, 0 where the metric is
+    undefined. `discounts` are those of ranks 1 to the longest query's last.
+    """
+
+    kind: Kind
+    worth: Vector
+    whole: Vector
+    discounts: Vector
+    cutoff: int | None
+
+    @classmethod
+    def of_relevant(
+        cls,
+        kind: Kind,
+        queries: RankedQueries,
+        relevant_above: float,
+        whole: Vector,
+        cutoff: int | None,
+    ) -> RankSum:
+        """A sum in which only relevance counts, and ranks count as one over themselves."""
+        worth = (queries.labels > relevant_above).astype(np.float64)
+        longest = int(queries.lengths.max(initial=0))
+        return cls(kind, worth, whole, np.divide(1.0, np.arange(1.0, longest + 1.0)), cutoff)
+
+
+def tied_share(scores: NDArray[Any], offsets: NDArray[Any]) -> float:
+    """The share of documents that have the score of another document of their query."""
+    offsets = checked_offsets(offsets, len(scores))
+    scores = checked_scores(scores, offsets)
+    tied = tied_with_previous(scores[best_first(scores, offsets)], offsets)
+    shares = tied | np.append(tied[1:], False)[: len(tied)]
+    return float(shares.mean()) if len(shares) else 0.0
+
+
+def constant_queries(scores: NDArray[Any], offsets: NDArray[Any]) -> IntVector:
+    """Which queries (counted from 0) have two documents or more, all with the same score."""
+    offsets = checked_offsets(offsets, len(scores))
+    scores = checked_scores(scores, offsets)
+    lengths = np.diff(offsets)
+    # Only documents that exist are compared, each with the first of its query.
+    different = scores != np.repeat(scores[offsets[:-1][lengths > 0]], lengths[lengths > 0])
+    return np.flatnonzero((counts_by_query(different, offsets) == 0) & (lengths > 1))
+
+
+def zero_score_baseline(metric: Metric, labels: NDArray[Any], offsets: NDArray[Any]) -> float:
+    """What a ranker that scores every document 0 is given: the floor of any comparison.
+
+    Under `ties=file-order` it shows how much the order of the file alone is worth.
+    """
+    return metric.mean(np.zeros(len(labels)), labels, offsets)
+
+
+def uneven(weights: Vector | None) -> Vector | None:
+    """The weights; None where they are all alike, so that none weighs more."""
+    return None if weights is None or (weights == weights[:1]).all() else weights

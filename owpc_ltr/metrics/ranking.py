@@ -1,20 +1,30 @@
-"""Documents in the order of their scores, with the runs that share a score."""
+"""Documents in the order of their scores, with the runs that share a score.
+
+Under `expected`, tied scores count their mean over all orders of the tied documents: a metric
+reckons with runs of them at once (McSherry & Najork, ECIR 2008), and no order is chosen.
+
+Queries of many lengths are cut into rectangles of equal length, without padding. There are at most
+√(2n) distinct lengths among rows that hold n entries together, so a loop over lengths is short
+whatever the data are, and everything inside it is one NumPy call.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from owpc_ltr.arrays import Vector
+from owpc_ltr.compiling import compiled, is_small
 from owpc_ltr.errors import BadInput
-from owpc_ltr.metrics.ragged import IntVector, best_first, counts_by_query, sorted_down
-from owpc_ltr.metrics.ties import Ties, order_by_label, tied_with_previous
+from owpc_ltr.kernels.sorting import sort_ascending
 
 if TYPE_CHECKING:
-    from owpc_ltr.arrays import Labels
+    from owpc_ltr.arrays import Labels, Vector
 
 
 @dataclass(frozen=True)
@@ -175,7 +185,7 @@ def checked_scores(scores: NDArray[Any], offsets: IntVector) -> NDArray[Any]:
         query = _query_at(offsets, int(missing.argmax()))
         raise BadInput(
             f"query {query} (counted from 0) has a score that is NaN, which has no place in an "
-            f"order ({missing.sum()} such scores in all): mend the model or its features"
+            f"order ({missing.sum()} such scores in all): fix the model or its features"
         )
     return scores
 
@@ -206,3 +216,114 @@ def _checked_labels(labels: NDArray[Any], offsets: IntVector) -> Labels:
 
 def _query_at(offsets: IntVector, document: int) -> int:
     return int(np.searchsorted(offsets, document, side="right")) - 1
+
+
+Ties = Literal["expected", "pessimistic", "optimistic", "file-order"]
+
+
+def order_by_label(
+    ties: Ties, scores: NDArray[Any], labels: NDArray[Any], offsets: IntVector
+) -> IntVector:
+    """Positions of the documents by score; tied ones by label, as the policy says."""
+    # The second sort is stable: among equal scores the order of the first one stays.
+    order = best_first(labels if ties == "optimistic" else -labels, offsets)
+    return order[best_first(scores[order], offsets)]
+
+
+def tied_with_previous(ranked_scores: NDArray[Any], offsets: IntVector) -> NDArray[np.bool_]:
+    """Whether each document, in ranked order, has the score of the one above it in its query."""
+    tied = np.zeros(len(ranked_scores), dtype=np.bool_)
+    tied[1:] = ranked_scores[1:] == ranked_scores[:-1]
+    starts = offsets[:-1]
+    tied[starts[starts < len(tied)]] = False
+    return tied
+
+
+def ties_words(ties: Ties) -> str:
+    """What tied scores count."""
+    return {
+        "expected": "tied scores count their expected value",
+        "pessimistic": "tied scores count in the worst order",
+        "optimistic": "tied scores count in the best order",
+        "file-order": "tied scores count in file order",
+    }[ties]
+
+
+IntVector = NDArray[np.int64]
+"""Positions and counts, one-dimensional."""
+
+_CELLS = 1 << 20
+_CELLS_A_SCORE = 16
+"""How many numbers NumPy is done with in the time in which it sorts one score."""
+
+
+def rectangles(starts: IntVector, lengths: IntVector) -> Iterator[tuple[IntVector, IntVector]]:
+    """Rows of equal length, as (which rows, positions of their entries: one line a row).
+
+    Row i is the run of `lengths[i]` entries from `starts[i]` on. A rectangle has about a
+    million entries at most, or one row; rows of no entries are left out.
+    """
+    by_length = np.argsort(lengths, kind="stable")
+    cuts = np.flatnonzero(np.diff(lengths[by_length])) + 1
+    for rows in np.split(by_length, cuts):
+        length = int(lengths[rows[0]]) if len(rows) else 0
+        if length == 0:
+            continue
+        within = np.arange(length)
+        step = max(1, _CELLS // length)
+        for first in range(0, len(rows), step):
+            block = rows[first : first + step]
+            yield block, starts[block, None] + within
+
+
+def best_first(scores: NDArray[Any], offsets: IntVector) -> IntVector:
+    """Positions of the documents, each query's by decreasing score, equal ones as they stand."""
+    if not is_small(_CELLS_A_SCORE * len(scores)):
+        return ordered_down(np.asarray(scores, dtype=np.float64), offsets)
+    order = np.empty(len(scores), dtype=np.int64)
+    for _, positions in rectangles(offsets[:-1], np.diff(offsets)):
+        # Stable, so that the order of equal scores is the same on every machine.
+        ranked = np.argsort(-scores[positions], axis=1, kind="stable")
+        order[positions] = positions[:, :1] + ranked
+    return order
+
+
+def sorted_down(values: NDArray[Any], offsets: IntVector) -> NDArray[Any]:
+    """The values themselves, each query's in decreasing order."""
+    return values[best_first(values, offsets)]
+
+
+def counts_by_query(counts: NDArray[Any], offsets: IntVector) -> IntVector:
+    """The sum of the whole numbers, or marks, of each query's documents; exact."""
+    running = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=running[1:])
+    return running[offsets[1:]] - running[offsets[:-1]]
+
+
+def sums_by_query(query: IntVector, values: Vector, n_queries: int) -> Vector:
+    """The sum of the values of each query."""
+    sums: Vector = np.bincount(query, weights=values, minlength=n_queries).astype(np.float64)
+    return sums
+
+
+def divide_defined(numerators: Vector, denominators: NDArray[Any]) -> Vector:
+    """The quotients; NaN, the mark of an undefined value, where the denominator is 0."""
+    quotients: Vector = np.full(len(denominators), np.nan)
+    np.divide(numerators, denominators, out=quotients, where=denominators > 0)
+    return quotients
+
+
+def ordered_down(scores: Vector, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Positions of the documents, each query's by decreasing score, equal ones as they stand."""
+    order = np.arange(len(scores))
+    _order_down(-scores, offsets, order)
+    return order
+
+
+@compiled
+def _order_down(negated: Any, offsets: Any, order: Any) -> None:
+    for query in range(len(offsets) - 1):
+        start, end = offsets[query], offsets[query + 1]
+        order[start:end] -= start
+        sort_ascending(negated[start:end], order[start:end])
+        order[start:end] += start

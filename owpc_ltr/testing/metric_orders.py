@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.metrics import Metric
-from owpc_ltr.metrics.ties import Ties
+from owpc_ltr.metrics.ranking import Ties
 from owpc_ltr.testing.promises import require
 from owpc_ltr.testing.rankings import all_orders, lists_of, same_values, small_lists
 

@@ -13,7 +13,7 @@ from owpc_ltr.host.registry import Plugin, Registry
 from owpc_ltr.metrics import Metric, parse_metric
 from owpc_ltr.metrics.conventions import empty_words
 from owpc_ltr.metrics.metric import field_types, option_fields, spelled
-from owpc_ltr.metrics.ties import ties_words
+from owpc_ltr.metrics.ranking import ties_words
 from owpc_ltr.testing.promises import require
 
 _WORD = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import make_dataset
 from owpc_ltr.metrics import Metric
-from owpc_ltr.metrics.along_line import SteppedMetric, is_compiled
 from owpc_ltr.metrics.conventions import Empty
-from owpc_ltr.metrics.ties import Ties
+from owpc_ltr.metrics.line_search import SteppedMetric, is_compiled
+from owpc_ltr.metrics.ranking import Ties
 from owpc_ltr.testing.metric_orders import check_best_and_worst, check_ties
 from owpc_ltr.testing.metric_words import check_words
 from owpc_ltr.testing.promises import require

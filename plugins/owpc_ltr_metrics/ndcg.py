@@ -12,8 +12,7 @@ from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.metrics import Metric, RankedQueries, RankSum
 from owpc_ltr.metrics.conventions import Gain, cutoff_words, discounted_gain, gain_words, gains
-from owpc_ltr.metrics.ragged import divide_defined
-from owpc_ltr.metrics.ranking import Ranking
+from owpc_ltr.metrics.ranking import Ranking, divide_defined
 
 Discount = Literal["log2", "letor"]
 

@@ -19,7 +19,7 @@ from owpc_ltr.metrics.conventions import (
     gains,
     relevant_words,
 )
-from owpc_ltr.metrics.ragged import counts_by_query, divide_defined
+from owpc_ltr.metrics.ranking import counts_by_query, divide_defined
 
 _LARGEST_GRADE = 50.0
 

@@ -11,7 +11,7 @@ from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Vector
 from owpc_ltr.metrics import Metric, RankedQueries, RankSum
 from owpc_ltr.metrics.conventions import relevant_found, relevant_words
-from owpc_ltr.metrics.ragged import divide_defined
+from owpc_ltr.metrics.ranking import divide_defined
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.metrics import Metric
-from owpc_ltr.metrics.during_training import Judge, Measured
+from owpc_ltr.metrics.training_metrics import Judge, MeanMetric
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Certificate, Fit, Loss, Optimizer, Run
 
@@ -91,7 +91,7 @@ class _Sum:
     """The features taken so far with their weights, and the queries that they leave."""
 
     def __init__(self, data: RankingDataset, metric: str | Metric, repeats: Repeats) -> None:
-        self.data, self.measured, self.repeats = data, Measured(data, metric), repeats
+        self.data, self.measured, self.repeats = data, MeanMetric(data, metric), repeats
         self.weak = _weak_values(data, self.measured)
         self.passed_over = np.zeros(self.weak.shape[:2], dtype=bool)
         self.w, self.scores = np.zeros(data.n_features), np.zeros(data.n_documents)
@@ -124,7 +124,7 @@ class _Sum:
         return int(feature)
 
 
-def _weak_values(data: RankingDataset, measured: Measured) -> NDArray[np.float64]:
+def _weak_values(data: RankingDataset, measured: MeanMetric) -> NDArray[np.float64]:
     """The metric of each feature, as it is and turned round: (2, n_features, queries)."""
     values = np.empty((2, data.n_features, len(measured.importance)))
     for feature in range(data.n_features):

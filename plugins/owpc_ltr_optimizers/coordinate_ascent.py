@@ -20,7 +20,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.kernels.linear import linear_scores
 from owpc_ltr.metrics import Metric
-from owpc_ltr.metrics.during_training import Judge, Measured
+from owpc_ltr.metrics.training_metrics import Judge, MeanMetric
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Certificate, Fit, Loss, Optimizer, Run
 
@@ -86,7 +86,7 @@ class _Climb:
     """Weights, their scores, and the metric there; all steps along a weight cost one pass."""
 
     def __init__(self, data: RankingDataset, metric: str | Metric, threads: int) -> None:
-        self.data, self.measured, self.threads = data, Measured(data, metric), threads
+        self.data, self.measured, self.threads = data, MeanMetric(data, metric), threads
         self.w, self.scores = np.zeros(data.n_features), np.zeros(data.n_documents)
         self.value = self.measured.mean(self.scores)
 

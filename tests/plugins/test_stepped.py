@@ -12,8 +12,8 @@ from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.errors import BadInput
 from owpc_ltr.host.registry import installed
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.metrics.along_line import SteppedMetric, is_compiled
-from owpc_ltr.metrics.during_training import Measured
+from owpc_ltr.metrics.line_search import SteppedMetric, is_compiled
+from owpc_ltr.metrics.training_metrics import MeanMetric
 
 METRICS = [
     "map", "map@4", "map,relevant-above=1", "map,empty=one", "mrr", "mrr@3", "winner-takes-all",
@@ -81,7 +81,7 @@ def test_threads_do_not_change_a_bit(rng: np.random.Generator) -> None:
     sizes = rng.integers(50, 200, 300)
     queries = np.repeat(np.arange(300), sizes)
     data = make_dataset(np.zeros((len(queries), 1)), rng.integers(0, 3, len(queries)), queries)
-    measured = Measured(data, "map")
+    measured = MeanMetric(data, "map")
     scores, direction = scores_of(data, rng, tied=False)
     one, two = (measured.along(scores, direction, STEPS, threads) for threads in (1, 2))
     assert len(scores) * len(STEPS) > 200_000
@@ -92,7 +92,7 @@ def test_threads_do_not_change_a_bit(rng: np.random.Generator) -> None:
 def test_means_along_a_line_are_those_of_each_step(name: str, rng: np.random.Generator) -> None:
     data = ragged(rng)
     data = replace(data, query_weights=rng.choice([0.0, 0.5, 2.0], data.n_queries))
-    measured = Measured(data, name)
+    measured = MeanMetric(data, name)
     scores, direction = scores_of(data, rng, tied=False)
     np.testing.assert_array_equal(
         measured.along(scores, direction, STEPS),
@@ -118,4 +118,4 @@ def test_a_score_that_has_no_place_is_refused_by_name(rng: np.random.Generator) 
     scores, direction = scores_of(data, rng, tied=False)
     scores[3] = np.nan
     with pytest.raises(BadInput, match="has a score that is NaN"):
-        Measured(data, "map").along(scores, direction, STEPS)
+        MeanMetric(data, "map").along(scores, direction, STEPS)

@@ -16,7 +16,7 @@ from owpc_ltr.evaluation.reconciling.conventions import FIELDS, Convention, conv
 from owpc_ltr.evaluation.reconciling.libraries import LIBRARIES, Library
 from owpc_ltr.evaluation.reconciling.values import Ranked, queries_of, ranked, values_by
 from owpc_ltr.metrics import Metric
-from owpc_ltr.metrics.importance import uneven
+from owpc_ltr.metrics.metric import uneven
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,13 @@ from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.evaluation.ranked_lists import whole_lists
 from owpc_ltr.evaluation.reconciling.conventions import Convention
 from owpc_ltr.metrics import Metric
-from owpc_ltr.metrics.ragged import IntVector, best_first, divide_defined, sums_by_query
-from owpc_ltr.metrics.ranking import RankedQueries
+from owpc_ltr.metrics.ranking import (
+    IntVector,
+    RankedQueries,
+    best_first,
+    divide_defined,
+    sums_by_query,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -23,7 +23,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.formats.xgboost_model import from_raw
 from owpc_ltr.host.settings import check_settings
-from owpc_ltr.metrics.during_training import Judge
+from owpc_ltr.metrics.training_metrics import Judge
 from owpc_ltr.protocols import Fit, Loss, Optimizer, Run
 from owpc_ltr_optimizers.boosting.growth import (
     Growth,

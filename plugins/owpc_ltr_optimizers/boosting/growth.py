@@ -20,7 +20,7 @@ from owpc_ltr.data.partitioned.spool import scratch_folder
 from owpc_ltr.errors import Refused
 from owpc_ltr.kernels.kernel import bind
 from owpc_ltr.kernels.linear import losses_of_scores
-from owpc_ltr.metrics.during_training import Judge
+from owpc_ltr.metrics.training_metrics import Judge
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Certificate, Fit, Loss, Run
 

@@ -22,8 +22,8 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.errors import UsageError
-from owpc_ltr.metrics.during_training import Judge, JudgedLabels
-from owpc_ltr.metrics.importance import uneven
+from owpc_ltr.metrics.metric import uneven
+from owpc_ltr.metrics.training_metrics import Judge, JudgedLabels
 from owpc_ltr.protocols import Fit, Loss, Run
 from owpc_ltr_optimizers.boosting.growth import (
     Growth,

@@ -19,7 +19,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import Refused
 from owpc_ltr.kernels.kernel import BoundLoss, bind, call_kernel
 from owpc_ltr.kernels.linear import add_rows, losses_of_scores, score_rows
-from owpc_ltr.metrics.during_training import Judge
+from owpc_ltr.metrics.training_metrics import Judge
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.networks import NetworkModel
 from owpc_ltr.protocols import Certificate, Fit, Loss, Model, Run

@@ -13,16 +13,15 @@ from owpc_ltr.arrays import Labels, Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.errors import Refused
-from owpc_ltr.metrics.along_line import SteppedMetric, is_compiled
-from owpc_ltr.metrics.importance import uneven
-from owpc_ltr.metrics.metric import Metric
+from owpc_ltr.metrics.line_search import SteppedMetric, is_compiled
+from owpc_ltr.metrics.metric import Metric, uneven
 from owpc_ltr.metrics.parsing import parse_metric
 from owpc_ltr.protocols import Run
 
 T = TypeVar("T")
 
 
-class Measured:
+class MeanMetric:
     """The mean of a metric over the queries of a dataset, weighted by their importance.
 
     An error counts as one minus itself. Raises Refused where documents have weights, of which
