@@ -25,7 +25,9 @@ def groups(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...
 def listed(words: tuple[str, ...]) -> list[tuple[str, str]]:
     env = {"COLUMNS": "80"}
     told = CliRunner().invoke(app, [*words, "--help"], prog_name="owpc-ltr", env=env).stdout
-    return re.findall(r"^  (\S+) +(\S.*)$", told.partition("Commands:\n")[2], re.MULTILINE)
+    return re.findall(
+        r"^  (\S+) +(\S.*)$", told.partition("Show this message and exit.\n")[2], re.MULTILINE
+    )
 
 
 @pytest.mark.parametrize("words", list(groups(GROUP)), ids=" ".join)

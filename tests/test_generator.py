@@ -337,11 +337,19 @@ def test_plugins_bring_commands_and_groups(run: Run) -> None:
     assert run("judge", "wave")[:2] == (0, "a wave\n")
     code, page, error = run("--help")
     assert code == 0
-    for line in ("parade        What a parade has.", "draw          Draw."):
-        assert f"  {line}\n" in page
+    for line in ("parade        What a parade has.", "draw          Draw.", "Other:\n"):
+        assert line in page
     assert "warning: plugin 'b_plugin' (b_plugin) failed to load: ValueError: broken\n" in error
     assert "a plugin's command 'inspect' is not there" in error
     assert "  wave  Wave.\n" in run("parade", "--help")[1]
+
+
+def test_without_a_command_the_help_is_shown(run: Run) -> None:
+    for words in ((), ("judge",), ("parade",)):
+        code, out, error = run(*words)
+        assert (code, out) == (2, "")
+        assert run(*words, "-h")[1] in error
+        assert error.endswith("\n")
 
 
 def test_a_command_of_ours_imports_no_plugin(run: Run, tmp_path: Path) -> None:

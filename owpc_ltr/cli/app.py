@@ -37,7 +37,7 @@ from owpc_ltr.cli.train import train
 from owpc_ltr.cli.upload import upload
 from owpc_ltr.cli.verify import verify
 from owpc_ltr.cli.warm_up import warm_up
-from owpc_ltr.errors import give_warnings
+from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.signatures import Command
 from owpc_ltr.version import VERSION
 
@@ -57,7 +57,18 @@ COMMANDS = (
 """The commands of the core; a test compares each summary with its function's docstring."""
 
 
-class _Commands(TyperGroup):
+class _Group(TyperGroup):
+    """A group of commands, which shows its help where no command is given."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Parse what stands before the command."""
+        if not args and not ctx.resilient_parsing:
+            typer.echo(ctx.get_help(), err=True)
+            ctx.exit(UsageError.exit_code)
+        return super().parse_args(ctx, args)
+
+
+class _Commands(_Group):
     """All commands: those of typer's own, of the table above, and of plugins.
 
     Plugins are looked for where no other command has the name, or all commands are listed.
@@ -80,8 +91,24 @@ class _Commands(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         """The names, those of the workflow first."""
         self._add_plugins()
+        order = [name for names in _PANELS.values() for name in names]
         names = super().list_commands(ctx)
-        return sorted(names, key=lambda name: _ROAD.index(name) if name in _ROAD else len(_ROAD))
+        return sorted(names, key=lambda name: order.index(name) if name in order else len(order))
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the summaries, panel by panel."""
+        panels: dict[str, list[tuple[str, str]]] = {panel: [] for panel in _PANELS}
+        width = max(map(len, self.commands))
+        for name in self.list_commands(ctx):
+            command = self.commands[name]
+            panel = next((one for one, names in _PANELS.items() if name in names), None)
+            panel = panel or getattr(getattr(command, "about", None), "panel", _OTHER)
+            summary = command.get_short_help_str(formatter.width)
+            panels.setdefault(panel, []).append((name.ljust(width), summary))
+        for panel, rows in panels.items():
+            if rows:
+                with formatter.section(panel):
+                    formatter.write_dl(rows)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -121,13 +148,7 @@ class _Commands(TyperGroup):
 
 
 def _group(name: str, summary: str) -> TyperGroup:
-    return TyperGroup(
-        name=name,
-        help=summary,
-        no_args_is_help=True,
-        rich_markup_mode=None,
-        context_settings=HELP_OPTIONS,
-    )
+    return _Group(name=name, help=summary, rich_markup_mode=None, context_settings=HELP_OPTIONS)
 
 
 app = typer.Typer(
@@ -135,20 +156,26 @@ app = typer.Typer(
     cls=_Commands,
     help=(
         "Learning to rank for OpenSearch and Elasticsearch.\n\n"
-        "The road: engine start → index → featureset push → log-features → train → evaluate → "
-        "upload → search. `owpc-ltr demo` walks it by itself."
+        "Workflow: engine start → index → featureset push → log-features → train → evaluate → "
+        "upload → search. `owpc-ltr demo` runs it all."
     ),
-    no_args_is_help=True,
     context_settings=HELP_OPTIONS,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-_ROAD = [
-    *("demo", "engine", "index", "featureset", "judge", "log-features", "partition", "inspect"),
-    *("train", "select", "evaluate", "compare", "report", "average", "import", "export", "doctor"),
-    *("upload", "verify", "search", "explain", "rescore-body", "profile", "models"),
-    *("plugins", "metrics", "check", "bounds", "reproduce", "warm-up"),
-]
+_OTHER = "Other"
+_PANELS = {
+    "Start": ("demo", "engine"),
+    "Data": ("index", "featureset", "judge", "log-features", "partition", "inspect"),
+    "Rankers": (
+        *("train", "select", "evaluate", "compare", "report", "average", "import", "export"),
+        "upgrade-check",
+    ),
+    "Cluster": ("upload", "verify", "search", "explain", "rescore-body", "profile", "models"),
+    "Plugins": ("plugins", "metrics", "check", "warm-up"),
+    "Papers": ("reproduce", "bounds"),
+}
+"""The parts of the help, and the order of commands in it; others follow in their own panels."""
 for command in (
     demo, log_features, partition, train, select, evaluate, compare, report, doctor,
     upload, verify, search, explain, rescore_body, profile, plugins, metrics,
@@ -157,10 +184,10 @@ for command in (
     app.command()(command)
 app.command("import")(import_model)
 app.command("export")(export_model)
-app.add_typer(engine, name="engine")
-app.add_typer(featureset.app, name="featureset")
-app.add_typer(judge.app, name="judge")
-app.add_typer(models.app, name="models")
+app.add_typer(engine, name="engine", cls=_Group, context_settings=HELP_OPTIONS)
+app.add_typer(featureset.app, name="featureset", cls=_Group, context_settings=HELP_OPTIONS)
+app.add_typer(judge.app, name="judge", cls=_Group, context_settings=HELP_OPTIONS)
+app.add_typer(models.app, name="models", cls=_Group, context_settings=HELP_OPTIONS)
 
 
 def _version(wanted: bool) -> None:

@@ -15,7 +15,6 @@ from owpc_ltr.cli.output import print_json, print_table
 
 app = typer.Typer(
     help="Feature sets: push, show, list, delete.",
-    no_args_is_help=True,
 )
 
 Name = Annotated[str, typer.Argument(help="The name of a feature set.")]

@@ -180,7 +180,7 @@ def _simple_type(annotation: Any) -> Any:
     sequence = isinstance(origin, type) and issubclass(origin, list | tuple)
     if (sequence or getattr(origin, "__name__", "") == "Sequence") and inner:
         of = command_line_type(inner[0])
-        return None if of is None else list[of]
+        return None if of is None else list[of]  # type: ignore[valid-type]
     return None
 
 
@@ -220,7 +220,7 @@ class _Command(TyperCommand):
                 panels["Arguments"].append((str(param.metavar), record[1]))
                 continue
             flags = ", ".join(sorted(param.opts, key=len))
-            name = flags if param.is_flag else f"{flags} {param.metavar}"
+            name = flags if getattr(param, "is_flag", False) else f"{flags} {param.metavar}"
             panel = getattr(param, "rich_help_panel", None) or ""
             panels.setdefault(panel, []).append((name, record[1]))
         for panel, rows in panels.items():

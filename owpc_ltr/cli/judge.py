@@ -17,9 +17,7 @@ from owpc_ltr.cli.live import LiveQuery, LiveWindow
 from owpc_ltr.cli.options import Index, Join, Json, Params, Report, Seed
 from owpc_ltr.cli.output import print_json, progress
 
-app = typer.Typer(
-    help="What to judge next; judgments from clicks, in other formats.", no_args_is_help=True
-)
+app = typer.Typer(help="What to judge next; judgments from clicks, in other formats.")
 
 
 @app.callback()

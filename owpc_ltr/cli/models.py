@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from owpc_ltr.api.results import Alias
     from owpc_ltr.api.uploaded_models import UploadedModels
 
-app = typer.Typer(
-    help="Uploaded models: list, show, promote, roll back, prune.", no_args_is_help=True
-)
+app = typer.Typer(help="Uploaded models: list, show, promote, roll back, prune.")
 
 ModelName = Annotated[str, typer.Argument(help="NAME, NAME:challenger or NAME-HASH.")]
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     help="A real OpenSearch or Elasticsearch on this machine.",
-    no_args_is_help=True,
 )
 
 

@@ -185,7 +185,7 @@ def test_a_client_of_opensearch_py_does_the_jobs_of_a_cluster(
     documents = tmp_path / "documents.jsonl"
     documents.write_text("".join(f'{{"title": "pear {n}"}}\n' for n in range(30)))
     try:
-        assert cluster.index(documents, "given-client-test").documents == 30
+        assert cluster.index(documents, index="given-client-test").documents == 30
         found = client.search(index="given-client-test", body={"query": {"match_all": {}}})
         assert found["hits"]["total"]["value"] == 30
     finally:
