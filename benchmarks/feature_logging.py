@@ -32,10 +32,11 @@ from owpc_ltr.api.judgments import read_judgments
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.engine.client.engine import Engine, open_engine
 from owpc_ltr.engine.feature_log import LogOptions, log_features
-from owpc_ltr.engine.indexing import create_index, drop_index, index_documents
-from owpc_ltr.engine.store.base import Store
-from owpc_ltr.engine.store.choose import choose_store
-from owpc_ltr.engine.store.templates import render
+from owpc_ltr.engine.index import index_documents
+from owpc_ltr.engine.staging_index import create_index, drop_index
+from owpc_ltr.engine.stores import choose_store
+from owpc_ltr.engine.stores.feature_queries import render
+from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 
 INDEX = "owpc-ltr-benchmark-logging"

@@ -39,8 +39,9 @@ from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.cluster import Cluster, connect
 from owpc_ltr.engine.deployment.gate_result import NotBetter
 from owpc_ltr.engine.feature_log import LogOptions, log_features
-from owpc_ltr.engine.indexing import create_index, drop_index, index_documents
+from owpc_ltr.engine.index import index_documents
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation
+from owpc_ltr.engine.staging_index import create_index, drop_index
 from owpc_ltr.errors import OwpcLtrWarning, Refused
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.models.linear import LinearModel

@@ -12,7 +12,7 @@ _ALIAS = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,118}")
 _INDEX = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.@-]{0,254}")
 _IMMUTABLE = re.compile(r"(.+)[-@]([0-9a-f]{8})")
 _BESIDE = re.compile(r"(.+?)(-owpc-ltr-[0-9a-f]{8})+")
-_FILLING = re.compile(r".+-owpc-ltr-[0-9a-f]{8}-filling")
+_STAGING = re.compile(r".+-owpc-ltr-[0-9a-f]{8}-filling")
 _LONGEST_MARKED = 220
 
 
@@ -119,11 +119,11 @@ def base_index(index: str) -> str:
     return parts[1] if parts else index
 
 
-def filling_mark(index: str) -> str:
-    """A new alias that says of an index that it is not whole yet."""
+def staging_mark(index: str) -> str:
+    """A new alias that marks a staging index."""
     return f"{index_beside(base_index(index)[:_LONGEST_MARKED])}-filling"
 
 
-def is_filling_mark(alias: str) -> bool:
-    """Whether an alias says that its index is not whole yet."""
-    return _FILLING.fullmatch(alias) is not None
+def is_staging_mark(alias: str) -> bool:
+    """Whether an alias marks a staging index."""
+    return _STAGING.fullmatch(alias) is not None

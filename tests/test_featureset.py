@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from owpc_ltr.engine.store.templates import check_params, compile_featureset, render
+from owpc_ltr.engine.stores.feature_queries import check_params, compile_featureset, render
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.expressions import compile_expression, expression_variables
 from owpc_ltr.features.feature_set import Feature, FeatureSet

@@ -15,7 +15,7 @@ from owpc_ltr.api.training import read_costs, train, train_reranker
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.joined_tables.source import JoinedSource, as_joined, sources_in
 from owpc_ltr.engine.deployment.served_model import served_model
-from owpc_ltr.engine.store.base import Store
+from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.formats.engine_versions import serving_profile

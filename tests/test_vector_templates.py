@@ -11,8 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from owpc_ltr.engine.feature_log.parameters import typed_params
-from owpc_ltr.engine.store.named_queries import count_clauses
-from owpc_ltr.engine.store.templates import check_params, compile_featureset, render
+from owpc_ltr.engine.stores.feature_queries import (
+    check_params,
+    compile_featureset,
+    count_clauses,
+    render,
+)
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.features.loading import load_featureset

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine
-    from owpc_ltr.engine.store.base import Store
+    from owpc_ltr.engine.stores.store import Store
     from owpc_ltr.features.feature_set import FeatureSet
 
 
@@ -52,8 +52,8 @@ class FeatureSets:
         from owpc_ltr.api.parameters import plain_params
         from owpc_ltr.engine.defaults import the_index
         from owpc_ltr.engine.deployment.featureset_use import refuse_replacing
-        from owpc_ltr.engine.store.trial import derived_cautions, put_tried, trial_params
-        from owpc_ltr.engine.store.unmapped import refuse_unmapped
+        from owpc_ltr.engine.stores.index_fields import refuse_unmapped
+        from owpc_ltr.engine.stores.trial import derived_cautions, put_tried, trial_params
         from owpc_ltr.errors import give_warnings
         from owpc_ltr.features.feature_set import FeatureSet
         from owpc_ltr.features.loading import load_featureset

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.search.live_evaluation import LiveQuestion
     from owpc_ltr.engine.search.serving import Serve
-    from owpc_ltr.engine.store.base import Store
+    from owpc_ltr.engine.stores.store import Store
     from owpc_ltr.features.feature_set import FeatureSet
     from owpc_ltr.metrics import Metric
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.search.compare import BeforeAndAfter
     from owpc_ltr.engine.search.profile import Profile
     from owpc_ltr.engine.search.request import SearchRequest
-    from owpc_ltr.engine.store.base import Store
+    from owpc_ltr.engine.stores.store import Store
     from owpc_ltr.features.feature_set import FeatureSet
     from owpc_ltr.formats.stored_model import StoredModel
     from owpc_ltr.models.reordering import ReorderingModel
@@ -42,7 +42,7 @@ def request(
     """
     from owpc_ltr.api.parameters import plain_params
     from owpc_ltr.engine.search.request import COLLAPSE, SearchRequest
-    from owpc_ltr.engine.store.needs import check_collapse
+    from owpc_ltr.engine.stores.requirements import check_collapse
 
     template, rest = cluster.template(index, query)
     if COLLAPSE in rest:

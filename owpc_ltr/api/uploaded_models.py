@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.deployment.aliases import Alias, Aliases
     from owpc_ltr.engine.deployment.certificates import Certificate, Certificates
-    from owpc_ltr.engine.store.base import Store
+    from owpc_ltr.engine.stores.store import Store
     from owpc_ltr.models.score_range import ScoreInterval
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from owpc_ltr.api.feature_sets import FeatureSets
     from owpc_ltr.api.uploaded_models import UploadedModels
     from owpc_ltr.engine.client.engine import Engine
-    from owpc_ltr.engine.store.base import Store
+    from owpc_ltr.engine.stores.store import Store
 
 
 def connect(
@@ -102,7 +102,7 @@ class Cluster:
     @cached_property
     def store(self) -> Store:
         """Where feature sets and models live; the cluster is asked which kind it has."""
-        from owpc_ltr.engine.store.choose import choose_store
+        from owpc_ltr.engine.stores import choose_store
 
         return choose_store(self.engine, self._store_kind, self._store_name)
 
@@ -113,7 +113,7 @@ class Cluster:
         What was uploaded before the plugin was installed is in the second. Where a kind was asked
         for, there is only that.
         """
-        from owpc_ltr.engine.store.plugin_free import PluginFreeStore
+        from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 
         if self._store_kind is not None or self.store.kind == PluginFreeStore.kind:
             return (self.store,)

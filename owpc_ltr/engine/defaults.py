@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from owpc_ltr.data.joined_tables.table import JoinedTable
     from owpc_ltr.engine.client.engine import Engine
-    from owpc_ltr.engine.store.base import Store
+    from owpc_ltr.engine.stores.store import Store
 
 Progress = Callable[[str, float | None], None]
 _OURS = "owpc-ltr"
@@ -35,7 +35,7 @@ def the_index(engine: Engine, given: str | None) -> str:
 
 def _as_known(engine: Engine, indices: list[str]) -> list[str]:
     """By what names these are known: what was made anew by its alias, what is half filled not."""
-    from owpc_ltr.engine.half_filled import indices_behind
+    from owpc_ltr.engine.staging_index import indices_behind
     from owpc_ltr.names import base_index
 
     known = set()

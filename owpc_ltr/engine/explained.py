@@ -25,7 +25,7 @@ from owpc_ltr.engine.search.client_rerank import (
 )
 from owpc_ltr.engine.search.compare import search, title_of
 from owpc_ltr.engine.search.request import SearchRequest
-from owpc_ltr.engine.store.base import Store
+from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import Refused
 from owpc_ltr.explanations.explanation import Explanation
 from owpc_ltr.explanations.ranked_list import ServedList, explain_list

@@ -1,17 +1,70 @@
-"""`index`: the documents of a file into an index, every one accounted for."""
+"""`index`: the documents of a file into an index, every one accounted for; all of them or none.
+
+The file is read once before anything is made. A new index that cannot be completed is removed
+again, and one that a killed run has left is made again. An index that is there is replaced in one
+step, when the new one is complete.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.errors import UsageError
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.refusals import EngineRefusal, one_line
+from owpc_ltr.engine.client.responses import Part, bulk_items, check_refreshed, hits_of
+from owpc_ltr.engine.client.retry import Retrying, TransientError
+from owpc_ltr.engine.staging_index import (
+    Aliases,
+    check_may_swap,
+    index_swap,
+    indices_behind,
+    mark_of,
+    merge_segments,
+    refresh,
+    refuse_existing,
+    replaceable,
+    staging_index,
+)
+from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
+from owpc_ltr.files.json_lines import Document, DocumentFile
+from owpc_ltr.names import check_index
 from owpc_ltr.signatures import NO_STORE, Help, Progress, Reads, job, silent, spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
-    from owpc_ltr.engine.indexing import IndexReport
+
+BULK_DOCUMENTS = 500
+"""Documents of one bulk request."""
+BUSY_SECONDS = 120.0
+"""Seconds for which documents that the engine is too busy for are sent again."""
+_OWN = ("owpc-ltr-", ".ltrstore")
+_IDS = 500
+
+
+@dataclass(frozen=True)
+class IndexReport:
+    """How many documents were sent, and how many the index holds afterwards.
+
+    `replaced` are those that took the place of one with the same id.
+    """
+
+    index: str
+    sent: int
+    documents: int
+    replaced: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """The counts as JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        new = self.sent - self.replaced
+        told = f" ({new} new, {self.replaced} replaced)" if self.replaced else ""
+        return f"indexed {self.sent} documents{told}; '{self.index}' holds {self.documents}"
 
 
 @job
@@ -46,8 +99,6 @@ def index(
     Raises BadInput for a line that is not a document, or for two of one id, and Refused for an
     index that exists.
     """
-    from owpc_ltr.engine.filling import fill_index
-    from owpc_ltr.files.json_lines import DocumentFile
     from owpc_ltr.files.strict_json import read_json_object
 
     if append and recreate:
@@ -55,7 +106,7 @@ def index(
             f"{spelled('append')} keeps the index, and {spelled('recreate')} deletes it: choose one"
         )
     body = read_json_object(Path(settings)) if isinstance(settings, Path | str) else settings
-    return fill_index(
+    return load_index(
         cluster.engine,
         index,
         DocumentFile(Path(documents), id_field),
@@ -63,3 +114,194 @@ def index(
         existing="append" if append else "recreate" if recreate else "refuse",
         progress=progress,
     )
+
+
+def load_index(
+    engine: Engine,
+    index: str,
+    documents: DocumentFile,
+    settings: Mapping[str, Any] | None = None,
+    *,
+    existing: str = "refuse",
+    progress: Progress,
+) -> IndexReport:
+    """Index the documents of a file; `existing` says what to do with an index that is there.
+
+    Raises BadInput for the file, and Refused for what the engine does not take: then an index
+    that was there is as it was, unless documents were to be appended to it.
+    """
+    name, body = check_index(index), _checked(settings)
+    # What is wrong with the first document is told before the engine is asked for anything.
+    next(iter(documents), None)
+    there = indices_behind(engine, name)
+    _refuse_own(name, there)
+    whole = [found for found, aliases in there.items() if mark_of(aliases) is None]
+    if existing == "append" and whole:
+        documents.check(progress)
+        return _append(engine, name, documents, progress)
+    refuse_existing(name, there=existing == "refuse" and bool(whole))
+    if there:
+        check_may_swap(engine, replaceable(name, there))
+    documents.check(progress)
+    return load_new_index(engine, name, documents, body, progress, merge=existing != "append")
+
+
+def load_new_index(
+    engine: Engine,
+    name: str,
+    documents: Iterable[Document],
+    settings: dict[str, Any],
+    progress: Progress,
+    *,
+    merge: bool = True,
+) -> IndexReport:
+    """A complete index of these documents, in the place of one that is there; or none."""
+    if indices_behind(engine, name):
+        opened = index_swap(engine, name, settings, progress)
+    else:
+        opened = staging_index(engine, name, settings)
+    with opened as new:
+        report = index_documents(engine, new.index, documents, progress, mark=new.mark)
+        if merge:
+            progress("merging segments", None)
+            merge_segments(engine, new.index)
+    return replace(report, index=name)
+
+
+def index_documents(
+    engine: Engine,
+    index: str,
+    documents: Iterable[Document],
+    progress: Progress,
+    *,
+    mark: str | None = None,
+) -> IndexReport:
+    """Send (id, document) pairs in bulk; a busy engine gets only what it refused again.
+
+    With a `mark`, they go in by this alias of the index, and only while it is there.
+    Raises Refused naming the first document that the engine will not take.
+    """
+    name = check_index(index)
+    sent = 0
+    for chunk in _chunks(documents):
+        _send(engine, name, mark, chunk)
+        sent += len(chunk)
+        progress(f"indexed {sent} documents", None)
+    refresh(engine, name)
+    counted = Part(engine.request("GET", f"/{name}/_count"), f"the count of '{name}'")
+    check_refreshed(counted.value, f"the count of '{name}'")
+    count = counted["count"].count
+    if count < sent:
+        raise Refused(
+            f"the index '{name}' holds {count} documents after {sent} were sent: two of them share "
+            "an id, or documents were deleted meanwhile"
+        )
+    return IndexReport(name, sent, count)
+
+
+def _checked(settings: Mapping[str, Any] | None) -> dict[str, Any]:
+    body = dict(settings or {})
+    if not isinstance(body.get("aliases", {}), dict):
+        raise BadInput("the 'aliases' of the index's settings are no object: write them as {…}")
+    return body
+
+
+def _refuse_own(name: str, there: dict[str, Aliases]) -> None:
+    own = [each for each in (name, *there) if each.startswith(_OWN)]
+    if own:
+        raise UsageError(
+            f"'{own[0]}' is a name for what owpc-ltr itself keeps in the cluster: index documents "
+            "under another one"
+        )
+
+
+def _append(engine: Engine, name: str, documents: DocumentFile, progress: Progress) -> IndexReport:
+    # Looked for before, since a bulk that is sent again meets its own documents.
+    there = _already_there(engine, name, documents)
+    return replace(index_documents(engine, name, documents, progress), replaced=there)
+
+
+def _already_there(engine: Engine, name: str, documents: DocumentFile) -> int:
+    """How many of the documents will take the place of one with the same id.
+
+    Line numbers are ids only of the file that an index was first filled from: with them, documents
+    that are there just so are those of a run that was stopped, and goes on now; others are Refused.
+    """
+    refresh(engine, name)
+    by_line = documents.id_field is None
+    rows = iter(documents)
+    there = 0
+    while part := dict(itertools.islice(rows, _IDS)):
+        body = {"query": {"ids": {"values": [*part]}}, "size": len(part), "_source": by_line}
+        answer = engine.request("POST", f"/{name}/_search", body=body)
+        hits = hits_of(answer, f"documents of '{name}'", "_id")
+        there += len(hits)
+        for hit in hits if by_line else ():
+            if hit.get("_source") != part.get(hit["_id"]):
+                raise Refused(
+                    f"'{name}' has a document '{hit['_id']}', which that of the line of this "
+                    f"number in {documents.path} would overwrite: say with --id-field where the "
+                    "ids stand"
+                )
+    return there
+
+
+def _chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
+    iterator = iter(documents)
+    while chunk := list(itertools.islice(iterator, BULK_DOCUMENTS)):
+        yield chunk
+
+
+def _send(engine: Engine, index: str, mark: str | None, chunk: list[Document]) -> None:
+    left = chunk
+
+    def attempt(_seconds: float) -> None:
+        nonlocal left
+        left = _rejected(left, _bulk(engine, index, mark, left), mark)
+        if left:
+            raise TransientError("the engine is too busy", not_executed=True)
+
+    try:
+        Retrying().run(attempt, BUSY_SECONDS, idempotent=True)
+    except TransientError as busy:
+        raise EngineUnavailable(
+            f"the engine stays too busy to take {len(left)} documents: try again later"
+        ) from busy
+    except EngineRefusal as refusal:
+        if refusal.status != 413 or len(left) == 1:
+            raise
+        half = len(left) // 2
+        for part in (left[:half], left[half:]):
+            _send(engine, index, mark, part)
+
+
+def _bulk(
+    engine: Engine, index: str, mark: str | None, chunk: list[Document]
+) -> list[dict[str, Any]]:
+    lines = [
+        line
+        for identifier, document in chunk
+        for line in ({"index": {"_id": identifier}}, document)
+    ]
+    # Else an index that was taken away would be made again by what is written to it.
+    params = {} if mark is None else {"require_alias": "true"}
+    answer = engine.request("POST", f"/{mark or index}/_bulk", params=params, ndjson=lines)
+    return bulk_items(answer, "documents sent", [identifier for identifier, _ in chunk])
+
+
+def _rejected(
+    chunk: list[Document], items: list[dict[str, Any]], mark: str | None
+) -> list[Document]:
+    """The documents that the engine was too busy for. Raises Refused for one that it refuses."""
+    for document, item in zip(chunk, items, strict=True):
+        if item["status"] >= 300 and item["status"] != 429:
+            error = item.get("error")
+            error = error if isinstance(error, dict) else {}
+            if mark is not None and error.get("type") == "index_not_found_exception":
+                raise Refused(
+                    f"another run has begun to load the same index, and taken it from this one, "
+                    f"before document '{document[0]}' went in: wait for it"
+                )
+            reason = one_line(str(error.get("reason", "no reason given")))
+            raise Refused(f"the engine does not take document '{document[0]}': {reason}")
+    return [document for document, item in zip(chunk, items, strict=True) if item["status"] == 429]

@@ -107,7 +107,8 @@ def application_query() -> dict[str, object]:
 def _candidates(
     engine: Engine, documents: tuple[Document, ...], size: int, show: Progress
 ) -> list[Pool]:
-    from owpc_ltr.engine.indexing import create_index, drop_index, index_documents
+    from owpc_ltr.engine.index import index_documents
+    from owpc_ltr.engine.staging_index import create_index, drop_index
 
     drop_index(engine, _SCRATCH)
     create_index(engine, _SCRATCH, index_body())

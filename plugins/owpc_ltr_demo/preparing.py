@@ -50,14 +50,14 @@ def running_node(walk: Walk) -> Engine:
 
 def index_corpus(walk: Walk, engine: Engine) -> tuple[Document, ...]:
     """All documents, indexed anew."""
-    from owpc_ltr.engine.filling import fill_whole
+    from owpc_ltr.engine.index import load_new_index
 
     with walk.step("index", "index the documentation of this Python's standard library"):
         with walk.narrator.working() as show:
             show("reading the standard library", None)
             documents = read_corpus()
             sources = ((document.id, document.source()) for document in documents)
-            report = fill_whole(engine, INDEX, sources, index_body(), show, merge=False)
+            report = load_new_index(engine, INDEX, sources, index_body(), show, merge=False)
         walk.narrator.line(
             f"{report.documents} modules, classes, functions and methods; the summary line of each "
             "docstring is held back, because it will be the query"
@@ -68,7 +68,7 @@ def index_corpus(walk: Walk, engine: Engine) -> tuple[Document, ...]:
 
 def push_featureset(walk: Walk, engine: Engine) -> Cluster:
     """The store that the engine has, with the shipped feature set in it."""
-    from owpc_ltr.engine.store.choose import choose_store
+    from owpc_ltr.engine.stores import choose_store
     from owpc_ltr.features.loading import load_featureset
 
     with walk.step("featureset", "push a feature set"):

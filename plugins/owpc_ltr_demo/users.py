@@ -16,7 +16,7 @@ from owpc_ltr_clicks.judge_clicks import write_columns
 from owpc_ltr.engine.client.responses import hits_of
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, serve_all
-from owpc_ltr.engine.store.templates import render
+from owpc_ltr.engine.stores.feature_queries import render
 from owpc_ltr_demo.judged import POOL_SIZE, DemoQuery, Pool, pool_query
 from owpc_ltr_demo.tuned_bm25 import MultiMatch, field_columns, untuned
 from owpc_ltr_demo.walk import INDEX, Cluster, Walk

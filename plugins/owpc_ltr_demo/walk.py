@@ -13,7 +13,7 @@ from owpc_ltr_demo.narration import Narrator
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine
-    from owpc_ltr.engine.store.base import Store
+    from owpc_ltr.engine.stores.store import Store
     from owpc_ltr.features.feature_set import FeatureSet
 
 INDEX = "python-docs"

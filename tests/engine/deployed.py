@@ -9,7 +9,7 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.aliases import Alias, Aliases
 from owpc_ltr.engine.deployment.certificates import Certificates
 from owpc_ltr.engine.deployment.upload import Uploaded, upload
-from owpc_ltr.engine.store.base import Store
+from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.protocols import Model
 from tests.engine.small_cluster import FEATURESET, Small

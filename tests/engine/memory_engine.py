@@ -24,8 +24,8 @@ from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.feature_log import LogOptions, LogReport, Parted, log_features
-from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
-from owpc_ltr.engine.store.plugin_free import PluginFreeStore
+from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
+from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 
 NAMES = ("title", "body", "year", "popularity")

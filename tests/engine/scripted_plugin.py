@@ -20,8 +20,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from owpc_ltr.engine.store.named_queries import named
-from owpc_ltr.engine.store.templates import compile_featureset
+from owpc_ltr.engine.stores.feature_queries import compile_featureset, named
 from owpc_ltr.errors import BadInput, OwpcLtrError
 from owpc_ltr.features.feature_set import FeatureSet, parse_featureset
 from owpc_ltr.formats.emulator import emulate

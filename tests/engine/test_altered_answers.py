@@ -22,7 +22,7 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.drift import verify
 from owpc_ltr.engine.search.compare import search
 from owpc_ltr.engine.search.request import SearchRequest
-from owpc_ltr.engine.store.plugin_free import PluginFreeStore
+from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import OwpcLtrError, OwpcLtrWarning
 from tests.engine.test_write_faults import World, commands
 

@@ -23,9 +23,9 @@ from owpc_ltr.engine.search.capacity import capacity
 from owpc_ltr.engine.search.compare import search
 from owpc_ltr.engine.search.latency import timed
 from owpc_ltr.engine.search.request import SearchRequest, default_query
-from owpc_ltr.engine.store.base import Search, Store
-from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
-from owpc_ltr.engine.store.plugin_free import PluginFreeStore
+from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
+from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
+from owpc_ltr.engine.stores.store import Search, Store
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, Refused
 from owpc_ltr.formats.stored_model import StoredModel
 from tests.engine.small_cluster import FEATURESET, linear

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from owpc_ltr.engine.deployment.cache_room import CompiledTrees, compiled_trees
 from owpc_ltr.engine.deployment.upload import Uploaded, upload
-from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
+from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.errors import Refused
 from owpc_ltr.formats.engine_versions import serving_profile
 from owpc_ltr.formats.export import export_checked

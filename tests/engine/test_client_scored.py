@@ -17,7 +17,7 @@ from owpc_ltr.engine.deployment.store_form import Budget
 from owpc_ltr.engine.deployment.upload import TOLERANCE, Uploaded, upload
 from owpc_ltr.engine.search.compare import search
 from owpc_ltr.engine.search.request import SearchRequest, request_body
-from owpc_ltr.engine.store.base import Store
+from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.engine_versions import RANKLIB, XGBOOST, serving_profile

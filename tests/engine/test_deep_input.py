@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.store.plugin_free import PluginFreeStore
+from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, OwpcLtrError
 from owpc_ltr.features.loading import load_featureset
 from owpc_ltr.files.json_lines import DocumentFile

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from owpc_ltr.engine.store.index_fields import flattened
+from owpc_ltr.engine.stores.index_fields import flattened
 from owpc_ltr.features.named_fields import NamedField, Use
 
 TEXT = {"type": "text"}

@@ -13,10 +13,13 @@ from hypothesis import strategies as st
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.engine.store import plugin_free
-from owpc_ltr.engine.store.named_queries import count_clauses, linear_rescorers
-from owpc_ltr.engine.store.plugin_free import PluginFreeStore
-from owpc_ltr.engine.store.templates import compile_featureset
+from owpc_ltr.engine.stores import plugin_free
+from owpc_ltr.engine.stores.feature_queries import (
+    compile_featureset,
+    count_clauses,
+    linear_rescorers,
+)
+from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.features.scoring import scoring
 from owpc_ltr.formats.export import export_linear

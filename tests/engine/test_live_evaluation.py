@@ -24,7 +24,7 @@ from owpc_ltr.engine.deployment.upload import Uploaded, upload
 from owpc_ltr.engine.search.live_evaluation import LiveQuestion
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import query_alone
-from owpc_ltr.engine.store.base import Store
+from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrWarning, Refused, UsageError
 from owpc_ltr.evaluation.verdict import Outcome
 from owpc_ltr.metrics import parse_metric

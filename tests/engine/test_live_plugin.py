@@ -22,7 +22,7 @@ from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.deployment.drift import verify
 from owpc_ltr.engine.deployment.parity import logged
-from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
+from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
 from owpc_ltr.formats.emulator import emulate, rejection_reason

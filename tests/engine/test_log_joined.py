@@ -13,7 +13,7 @@ from owpc_ltr.data.letor import read_letor, write_letor
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.feature_log import LogOptions, LogReport, log_features
-from owpc_ltr.engine.store.plugin_free import PluginFreeStore
+from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
 from tests.engine.log_runs import QUICK, assert_nothing_published, digest, without
 from tests.engine.log_runs import log as log_plainly

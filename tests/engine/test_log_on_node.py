@@ -28,9 +28,10 @@ from owpc_ltr.engine.client.engine import Engine, open_engine
 from owpc_ltr.engine.client.refusals import EngineRefusal, NoSuchIndex
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.feature_log import LogOptions, LogReport, log_features, moment, passes
-from owpc_ltr.engine.indexing import create_index, drop_index, index_documents
-from owpc_ltr.engine.store.plugin_free import PluginFreeStore
-from owpc_ltr.engine.store.templates import render
+from owpc_ltr.engine.index import index_documents
+from owpc_ltr.engine.staging_index import create_index, drop_index
+from owpc_ltr.engine.stores.feature_queries import render
+from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, Refused, UsageError, WorkersUnavailable
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.features.mustache import variables

@@ -28,7 +28,7 @@ from owpc_ltr.engine.feature_log.environment import observe
 from owpc_ltr.engine.feature_log.moment import moment_of
 from owpc_ltr.engine.feature_log.pinned import Pinned
 from owpc_ltr.engine.feature_log.watched import Watched
-from owpc_ltr.engine.store.plugin_free import PluginFreeStore
+from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import OwpcLtrWarning, Refused
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 

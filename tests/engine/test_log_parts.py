@@ -51,7 +51,7 @@ def test_joined_columns_are_in_the_folder_too(tmp_path: Path) -> None:
 
     from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.feature_log import log_features
-    from owpc_ltr.engine.store.plugin_free import PluginFreeStore
+    from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 
     engine = MemoryEngine()
     store = PluginFreeStore(cast(Engine, engine))

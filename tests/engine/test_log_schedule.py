@@ -18,7 +18,7 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.feature_log import LogOptions, LogReport, log_features
 from owpc_ltr.engine.feature_log.schedule import RateLimit, Schedule, wait_for
-from owpc_ltr.engine.store.plugin_free import PluginFreeStore
+from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import OwpcLtrWarning, UsageError
 from tests.engine.fake_engine import Asked, FakeEngine, Reply
 from tests.engine.log_runs import QUICK, digest, log

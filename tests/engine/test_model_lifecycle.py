@@ -18,7 +18,7 @@ from owpc_ltr.engine.deployment.immutable import immutable_name, is_named_by_con
 from owpc_ltr.engine.deployment.promote import promote
 from owpc_ltr.engine.deployment.prune import delete, doomed, prunable, prune
 from owpc_ltr.engine.deployment.upload import Uploaded, upload
-from owpc_ltr.engine.store.plugin_free import PluginFreeStore
+from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from owpc_ltr.formats.export import export_linear
 from tests.engine.deployed import put, state

@@ -12,8 +12,8 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import NotAllowed
 from owpc_ltr.engine.client.settings import ConnectionSettings, Credentials, Secret
 from owpc_ltr.engine.cluster import Cluster
-from owpc_ltr.engine.store.choose import choose_store
-from owpc_ltr.engine.store.plugin_free import PluginFreeStore
+from owpc_ltr.engine.stores import choose_store
+from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import Refused, UsageError
 from tests.engine.documents import PARAMS, QUERIES, featureset_of
 from tests.engine.fake_engine import FakeEngine, Reply

@@ -24,7 +24,7 @@ from owpc_ltr.engine.deployment.upload import Uploaded, upload
 from owpc_ltr.engine.search.compare import search
 from owpc_ltr.engine.search.profile import profile
 from owpc_ltr.engine.search.request import SearchRequest
-from owpc_ltr.engine.store.base import Store
+from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import OwpcLtrWarning, Refused
 from owpc_ltr.formats.export import is_client_scored
 from owpc_ltr.formats.plugin_free.trees import TYPE

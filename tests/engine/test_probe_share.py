@@ -11,7 +11,7 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.aliases import all_aliases
 from owpc_ltr.engine.deployment.drift import verify
 from owpc_ltr.engine.deployment.upload import Uploaded, upload
-from owpc_ltr.engine.store.plugin_free import PluginFreeStore
+from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import OwpcLtrError, Refused, UsageError
 from tests.engine.memory_cluster import MemoryCluster
 from tests.engine.small_cluster import FEATURESET, linear, probes

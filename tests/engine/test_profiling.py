@@ -33,9 +33,9 @@ from owpc_ltr.engine.search.feature_latency import (
     weighing,
 )
 from owpc_ltr.engine.search.latency import Samples, Subject, timed, window_latencies
-from owpc_ltr.engine.store.base import Search, Store
-from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
-from owpc_ltr.engine.store.plugin_free import PluginFreeStore
+from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
+from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
+from owpc_ltr.engine.stores.store import Search, Store
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
 from owpc_ltr.formats.export import export_linear

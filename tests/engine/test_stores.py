@@ -17,11 +17,10 @@ import pytest
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.engine.store.base import Store
-from owpc_ltr.engine.store.choose import choose_store
-from owpc_ltr.engine.store.documents import Absent, keep_featureset
-from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
-from owpc_ltr.engine.store.plugin_free import PluginFreeStore
+from owpc_ltr.engine.stores import choose_store
+from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
+from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
+from owpc_ltr.engine.stores.store import Absent, Store, keep_featureset
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.export import export_linear, export_model, import_linear

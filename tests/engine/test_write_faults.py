@@ -25,9 +25,9 @@ from owpc_ltr.api.uploaded_models import UploadedModels
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.aliases import INDEX, Unsettled, all_aliases
 from owpc_ltr.engine.deployment.upload import upload
-from owpc_ltr.engine.filling import fill_index
-from owpc_ltr.engine.half_filled import mark_of
-from owpc_ltr.engine.store.plugin_free import PluginFreeStore
+from owpc_ltr.engine.index import load_index
+from owpc_ltr.engine.staging_index import mark_of
+from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, OwpcLtrWarning, Refused
 from owpc_ltr.files.json_lines import DocumentFile
 from owpc_ltr.names import base_index
@@ -117,7 +117,7 @@ class World:
     def fill(self, name: str, numbers: Any, existing: str, engine: Engine) -> None:
         path = self.folder / f"{name}-{existing}.jsonl"
         path.write_text("".join(f"{json.dumps({'id': f'd{n}', 'n': n})}\n" for n in numbers))
-        fill_index(engine, name, DocumentFile(path, "id"), existing=existing, progress=_silent)
+        load_index(engine, name, DocumentFile(path, "id"), existing=existing, progress=_silent)
 
     def upload(self, model: Any, role: str, engine: Engine, name: str = "m") -> object:
         return upload(engine, PluginFreeStore(engine), model, FEATURESET, "small", name, role=role)

@@ -18,7 +18,7 @@ from owpc_ltr.api.training import train
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.cluster import Cluster
-from owpc_ltr.engine.store.templates import compile_featureset
+from owpc_ltr.engine.stores.feature_queries import compile_featureset
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.loading import load_featureset
 from owpc_ltr.models.linear import LinearModel

@@ -21,10 +21,10 @@ from owpc_ltr.engine.deployment.aliases import Aliases
 from owpc_ltr.engine.deployment.drift import verify
 from owpc_ltr.engine.search.client_rerank import live_search
 from owpc_ltr.engine.search.request import SearchRequest
-from owpc_ltr.engine.store.base import Search
-from owpc_ltr.engine.store.choose import choose_store
-from owpc_ltr.engine.store.needs import NoWindowScores, most_clauses
-from owpc_ltr.engine.store.plugin_free import PluginFreeStore
+from owpc_ltr.engine.stores import choose_store
+from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
+from owpc_ltr.engine.stores.requirements import NoWindowScores, most_clauses
+from owpc_ltr.engine.stores.store import Search
 from owpc_ltr.errors import UsageError
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.reordering import ReorderingModel

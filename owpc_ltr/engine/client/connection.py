@@ -70,7 +70,7 @@ def open_client(settings: ConnectionSettings) -> OpenSearch:
     )
 
 
-class BoundedConnection(Urllib3HttpConnection):
+class BoundedConnection(Urllib3HttpConnection):  # type: ignore[misc]
     """A connection whose `timeout` is for the whole answer, which has at most so many bytes.
 
     Redirects are not followed, and neither addresses nor bodies are logged. An error answer is
@@ -156,7 +156,7 @@ class BoundedConnection(Urllib3HttpConnection):
         return bytes(content)
 
 
-def _error_answer(status: int, headers: dict[str, str], text: str) -> TransportError:
+def _error_answer(status: int, headers: dict[str, str], text: str) -> Any:
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):
@@ -166,7 +166,7 @@ def _error_answer(status: int, headers: dict[str, str], text: str) -> TransportE
     return error
 
 
-def _fault(error: Exception) -> Exception:
+def _fault(error: Exception) -> Any:
     """The exception of opensearch-py for one of urllib3, which it carries as its `info`."""
     if isinstance(error, urllib3.exceptions.SSLError):
         return SSLError("N/A", str(error), error)
@@ -175,7 +175,7 @@ def _fault(error: Exception) -> Exception:
     return ConnectionFault("N/A", str(error), error)
 
 
-class _StrictJson(JSONSerializer):
+class _StrictJson(JSONSerializer):  # type: ignore[misc]
     """JSON without NaN and Infinity, which are none; an exception shows nothing of the text."""
 
     def loads(self, s: str) -> Any:

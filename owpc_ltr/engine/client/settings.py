@@ -26,6 +26,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 from owpc_ltr.engine.client.address import is_local, origin, split_url
 from owpc_ltr.errors import BadInput, UsageError
@@ -146,7 +147,7 @@ def find_settings(
     )
 
 
-def limits_of(environ: Mapping[str, str]) -> dict[str, float]:
+def limits_of(environ: Mapping[str, str]) -> dict[str, Any]:
     """The limits of ConnectionSettings that OWPC_LTR_TIMEOUT and OWPC_LTR_DEADLINE set, in seconds.
 
     Raises UsageError for what is no time.
@@ -154,7 +155,7 @@ def limits_of(environ: Mapping[str, str]) -> dict[str, float]:
     >>> limits_of({"OWPC_LTR_TIMEOUT": "5"}), limits_of({})
     ({'timeout': 5.0}, {})
     """
-    limits: dict[str, float] = {}
+    limits: dict[str, Any] = {}
     if environ.get("OWPC_LTR_TIMEOUT"):
         limits["timeout"] = _seconds("OWPC_LTR_TIMEOUT", environ["OWPC_LTR_TIMEOUT"])
     if environ.get("OWPC_LTR_DEADLINE"):

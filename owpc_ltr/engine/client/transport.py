@@ -158,7 +158,7 @@ class _Elasticsearch:
 
 
 def _checked(content: Any, url: str) -> Any:
-    if content is None or content == "":
+    if content == "":
         raise TransientError("it answered with nothing")
     if isinstance(content, str):
         raise _no_json(url, "text")
@@ -204,10 +204,10 @@ def _error_answer(error: Any, status: int, url: str) -> Exception:
     if 200 <= status < 300:
         # A client of elasticsearch-py takes answers of Elasticsearch only.
         return EngineUnavailable(f"{url}: {one_line(str(error))}: use opensearch-py's client")
-    content = error.body if hasattr(error, "body") else error.info
+    content: Any = error.body if hasattr(error, "body") else error.info
     text = "" if content is not None else str(error.error)
     if isinstance(content, str):
-        content, text = None, content
+        text, content = content, None
     headers = error.meta.headers if hasattr(error, "meta") else getattr(error, "headers", {})
     return ErrorAnswer(status, content, text, seconds_asked(headers.get("retry-after")))
 

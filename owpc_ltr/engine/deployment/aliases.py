@@ -31,7 +31,7 @@ from owpc_ltr.engine.deployment.alias import (
     ROLES,
     Alias,
 )
-from owpc_ltr.engine.store.base import Store
+from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused
 from owpc_ltr.names import check_name, immutable, split_immutable
 

@@ -13,7 +13,7 @@ from typing import Any
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.search.capacity import CACHE_SETTING, cache_limit
-from owpc_ltr.engine.store.base import Store
+from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import EngineUnavailable, Refused
 from owpc_ltr.formats.engine_versions import XGBOOST
 from owpc_ltr.formats.stored_model import StoredModel

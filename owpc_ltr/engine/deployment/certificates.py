@@ -16,7 +16,7 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.client.responses import check_written, hits_of, part_of
 from owpc_ltr.engine.deployment.aliases import INDEX, prepare
-from owpc_ltr.engine.store.base import Store
+from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import FeatureSet, parse_featureset
 from owpc_ltr.models.model_file import model_of

@@ -15,8 +15,8 @@ from owpc_ltr.engine.deployment.moved import Moved, moved_features, moved_rankin
 from owpc_ltr.engine.deployment.orders import Orders
 from owpc_ltr.engine.deployment.parity import PROBE_SHARE, Parity, check_parity
 from owpc_ltr.engine.feature_log.environment import Environment, observe
-from owpc_ltr.engine.store.base import Store
-from owpc_ltr.engine.store.templates import compile_featureset
+from owpc_ltr.engine.stores.feature_queries import compile_featureset
+from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import BadInput, give_warnings
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.named_fields import named_fields

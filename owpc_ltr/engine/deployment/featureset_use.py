@@ -9,8 +9,7 @@ from contextlib import suppress
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.aliases import Aliases
-from owpc_ltr.engine.store.base import Store
-from owpc_ltr.engine.store.documents import Absent
+from owpc_ltr.engine.stores.store import Absent, Store
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import FeatureSet
 

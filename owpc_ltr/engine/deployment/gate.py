@@ -24,7 +24,7 @@ from owpc_ltr.engine.deployment.live_gate import (
     pass_live_gate,
 )
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveQuestion
-from owpc_ltr.engine.store.base import Store
+from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.evaluate import Measured, compare, importance_of, measure
 from owpc_ltr.evaluation.held_out import choose_queries

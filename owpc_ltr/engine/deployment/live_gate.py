@@ -28,7 +28,7 @@ from owpc_ltr.engine.search.live_evaluation import (
     evaluate_live,
 )
 from owpc_ltr.engine.search.serving import query_alone, with_stored
-from owpc_ltr.engine.store.base import Store
+from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.evaluation.held_out import choose_queries
 from owpc_ltr.evaluation.judgment_checks import judgment_doubts
 from owpc_ltr.evaluation.verdict import Doubt

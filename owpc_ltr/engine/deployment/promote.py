@@ -5,7 +5,7 @@ from __future__ import annotations
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.aliases import Alias, Aliases
 from owpc_ltr.engine.deployment.certificates import Certificates
-from owpc_ltr.engine.store.base import Store
+from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import BadInput
 from owpc_ltr.names import split_immutable
 

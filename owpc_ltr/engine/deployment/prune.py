@@ -9,8 +9,7 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.aliases import Aliases
 from owpc_ltr.engine.deployment.certificates import Certificates
 from owpc_ltr.engine.deployment.immutable import is_named_by_content
-from owpc_ltr.engine.store.base import Store
-from owpc_ltr.engine.store.documents import Absent
+from owpc_ltr.engine.stores.store import Absent, Store
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.names import is_model_of, split_immutable
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from owpc_ltr.data.joined_tables.served import JoinedColumns, columns_for, refuse_unused
 from owpc_ltr.data.joined_tables.source import in_words, joined_features
-from owpc_ltr.engine.store.base import Store
+from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.expressions import expression_variables
 from owpc_ltr.features.feature_set import DERIVED, MUSTACHE, FeatureSet

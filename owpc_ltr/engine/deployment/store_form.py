@@ -18,7 +18,7 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.immutable import immutable_name
 from owpc_ltr.engine.search.latency import Subject, added_milliseconds, ask_with
 from owpc_ltr.engine.search.request import default_query
-from owpc_ltr.engine.store.base import Store
+from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.engine_versions import serving_profile

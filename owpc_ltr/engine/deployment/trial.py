@@ -12,7 +12,7 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.immutable import immutable_name
 from owpc_ltr.engine.deployment.store_form import export_for
 from owpc_ltr.engine.search.serving import Serve, with_reordering, with_stored
-from owpc_ltr.engine.store.base import Store
+from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.export import is_client_scored, store_for_client

@@ -38,8 +38,7 @@ from owpc_ltr.engine.deployment.parity import PROBE_SHARE, Answered, Parity, che
 from owpc_ltr.engine.deployment.served_model import served_model, with_fewer_features
 from owpc_ltr.engine.deployment.store_form import Budget, Form, form_for
 from owpc_ltr.engine.feature_log.environment import observe
-from owpc_ltr.engine.store.base import Store
-from owpc_ltr.engine.store.documents import Absent
+from owpc_ltr.engine.stores.store import Absent, Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.value_bounds import highest_value, never_negative

@@ -15,7 +15,7 @@ from owpc_ltr.features.feature_set import FeatureSet
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import EngineLike
-    from owpc_ltr.engine.store.base import Store
+    from owpc_ltr.engine.stores.store import Store
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.joined_tables.judged import JoinedValues
     from owpc_ltr.data.joined_tables.table import JoinedTable
     from owpc_ltr.data.judgments import Judgments
-    from owpc_ltr.engine.store.base import Store
+    from owpc_ltr.engine.stores.store import Store
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from owpc_ltr.engine.feature_log.options import LEAST_RATE, LogOptions
 from owpc_ltr.engine.feature_log.pinned import MomentLost, Pinned
 from owpc_ltr.engine.feature_log.requests import Asker, Question
 from owpc_ltr.engine.feature_log.schedule import RateLimit
-from owpc_ltr.engine.store.choose import choose_store
+from owpc_ltr.engine.stores import choose_store
 from owpc_ltr.errors import EngineUnavailable, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
 

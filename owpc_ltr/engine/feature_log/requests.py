@@ -13,7 +13,7 @@ from owpc_ltr.engine.feature_log.chunks import Fate, Values
 from owpc_ltr.engine.feature_log.moment import Moment
 from owpc_ltr.engine.feature_log.options import LogOptions
 from owpc_ltr.engine.feature_log.responses import Incomplete, whole_hits
-from owpc_ltr.engine.store.base import Search, Store
+from owpc_ltr.engine.stores.store import Search, Store
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import FeatureSet
 

@@ -9,10 +9,9 @@ from typing import Any
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal
-from owpc_ltr.engine.store.base import Store
-from owpc_ltr.engine.store.named_queries import count_clauses
-from owpc_ltr.engine.store.needs import most_clauses
-from owpc_ltr.engine.store.templates import render
+from owpc_ltr.engine.stores.feature_queries import count_clauses, render
+from owpc_ltr.engine.stores.requirements import most_clauses
+from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.features.feature_set import MUSTACHE, FeatureSet
 from owpc_ltr.formats.export import import_linear
 from owpc_ltr.formats.plugin_free.form import plugin_free_model

@@ -11,7 +11,7 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import search_hits, strange
 from owpc_ltr.engine.search.client_rerank import live_search, prepare
 from owpc_ltr.engine.search.request import SearchRequest, request_body
-from owpc_ltr.engine.store.base import Store
+from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.formats.export import client_model, is_client_scored, joined_in
 from owpc_ltr.formats.external_features import joined_sources

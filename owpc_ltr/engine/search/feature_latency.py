@@ -26,7 +26,7 @@ from owpc_ltr.engine.search.latency import (
     one_turn,
     plain,
 )
-from owpc_ltr.engine.store.base import Store
+from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import UsageError
 from owpc_ltr.features.expressions import expression_variables
 from owpc_ltr.features.feature_set import DERIVED, FeatureSet

@@ -18,8 +18,8 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import Part, check_whole
 from owpc_ltr.engine.search.request import check_query, rescore_clauses
-from owpc_ltr.engine.store.base import Search, Store
-from owpc_ltr.engine.store.templates import render
+from owpc_ltr.engine.stores.feature_queries import render
+from owpc_ltr.engine.stores.store import Search, Store
 from owpc_ltr.errors import UsageError
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.export import import_linear

@@ -10,7 +10,7 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.search.capacity import Capacity, capacity
 from owpc_ltr.engine.search.feature_latency import FeatureCost, derived_from, feature_costs
 from owpc_ltr.engine.search.latency import Samples, Subject, window_latencies
-from owpc_ltr.engine.store.base import Store
+from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.export import is_client_scored
 from owpc_ltr.formats.plugin_free.form import plugin_free_model

@@ -10,8 +10,8 @@ from typing import Any
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import part_of
 from owpc_ltr.engine.search.window import window_safe
-from owpc_ltr.engine.store.base import Store
-from owpc_ltr.engine.store.templates import render
+from owpc_ltr.engine.stores.feature_queries import render
+from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.formats.export import is_client_scored

@@ -167,7 +167,7 @@ def test_what_is_no_client_is_refused() -> None:
 
     for other in (AsyncOpenSearch, object):
         with pytest.raises(UsageError) as error:
-            ltr.connect(other())  # type: ignore[arg-type]
+            ltr.connect(other())
         one_line(error)
 
 

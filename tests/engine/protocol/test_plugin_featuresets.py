@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
+from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import FeatureSet
 from tests.engine.recorded import (

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
+from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.expressions import compile_expression
 from tests.engine.recorded import (

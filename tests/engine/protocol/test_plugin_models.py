@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
+from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.formats.export import export_linear, import_linear
 from owpc_ltr.formats.stored_model import StoredModel

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from owpc_ltr.engine.store.choose import choose_store
-from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
+from owpc_ltr.engine.stores import choose_store
+from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.errors import OwpcLtrError
 from tests.engine.recorded import (
     Exchange,

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from owpc_ltr.engine.store.base import check_window
-from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
-from owpc_ltr.engine.store.templates import check_params
+from owpc_ltr.engine.stores.feature_queries import check_params
+from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
+from owpc_ltr.engine.stores.store import check_window
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.features.loading import load_featureset
 from owpc_ltr.formats.emulator import rejection_reason

@@ -1,4 +1,4 @@
-"""IndexFields: what an index's mapping has to search, flattened to full names."""
+"""The fields of an index, and those that feature templates name and it does not have."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Any
 from urllib.parse import quote
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.errors import Refused
-from owpc_ltr.features.named_fields import NamedField
+from owpc_ltr.engine.client.refusals import EngineRefusal
+from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.features.named_fields import NamedField, named_fields
 
 _OF_EVERY_INDEX = frozenset(
     (
@@ -116,3 +118,49 @@ def _objects(tree: Any) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _pattern(name: str) -> re.Pattern[str]:
     return re.compile(".*".join(map(re.escape, name.split("*"))))
+
+
+_TOLD = 8
+
+
+def refuse_unmapped(
+    engine: Engine, featureset: FeatureSet, index: str, params: Mapping[str, Any]
+) -> None:
+    """Raise BadInput for a field that no template can mean on this index, with what it may mean.
+
+    An engine takes a query on a field that is not there, and answers that nothing matches.
+    """
+    wanted = [
+        (feature.name, field)
+        for feature in featureset.features
+        for field in named_fields(feature, params)
+    ]
+    if not wanted:
+        return
+    try:
+        known = index_fields(engine, index)
+    except EngineRefusal as refusal:
+        if refusal.status != 404:
+            raise
+        return  # the trial says it better
+    faults = [_fault(name, field, known, index) for name, field in wanted if not known.has(field)]
+    if faults:
+        told = faults[:_TOLD] + ([f"and {len(faults) - _TOLD} more"] if faults[_TOLD:] else [])
+        if not all(fault.endswith("?") for fault in faults):
+            told.append("mend the template, or push it all the same with --allow-unmapped")
+        raise BadInput("; ".join(told))
+
+
+def _fault(feature: str, field: NamedField, known: IndexFields, index: str) -> str:
+    closest = known.closest(field)
+    what = "nested object" if field.use == "path" else "field"
+    if "*" in field.name:
+        fault = f"feature '{feature}': no field of '{index}' is called '{field.name}'"
+    else:
+        fault = f"feature '{feature}': '{field.name}' is no {what} of '{index}'"
+        if field.name in known.objects:
+            fault += " but an object"
+            closest = next(
+                iter(sorted(f for f in known.fields if f.startswith(f"{field.name}."))), closest
+            )
+    return fault if closest is None else f"{fault}; did you mean '{closest}'?"

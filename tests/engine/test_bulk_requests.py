@@ -10,14 +10,12 @@ import pytest
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal
+from owpc_ltr.engine.client.retry import RetryBudget, Retrying
 from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.engine.indexing import (
-    create_index,
-    drop_index,
-    index_documents,
-    index_exists,
-)
+from owpc_ltr.engine.index import index_documents
+from owpc_ltr.engine.staging_index import create_index, drop_index, index_exists
 from owpc_ltr.errors import EngineUnavailable, Refused
+from tests.engine.client.asking import Clock
 from tests.engine.fake_engine import Asked, FakeEngine, Reply
 
 BULK = "/docs/_bulk"
@@ -55,7 +53,11 @@ def fake_engine(fake: FakeEngine, count: int, *bulks: Any) -> Engine:
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("owpc_ltr.engine.indexing.time.sleep", lambda _: None)
+    def retrying() -> Retrying:
+        clock = Clock()
+        return Retrying(RetryBudget(clock=clock), clock, clock.sleep)
+
+    monkeypatch.setattr("owpc_ltr.engine.index.Retrying", retrying)
 
 
 def test_documents_go_in_and_are_counted_on_a_real_node(node_url: str) -> None:

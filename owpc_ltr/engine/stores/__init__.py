@@ -1,4 +1,4 @@
-"""Which store a cluster has: the LTR plugin's, or the plugin-free one."""
+"""Where feature sets and models live in a cluster: with the LTR plugin, or without it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 from owpc_ltr.engine.client.engine import Identity
 from owpc_ltr.engine.client.refusals import NotAllowed
-from owpc_ltr.engine.store.base import Store
-from owpc_ltr.engine.store.needs import check_engine
+from owpc_ltr.engine.stores.requirements import check_engine
+from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import UsageError
 from owpc_ltr.names import check_store
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine
-
 
 KINDS = ("ltr-plugin", "plugin-free")
 
@@ -25,8 +24,8 @@ def choose_store(engine: Engine, kind: str | None = None, name: str | None = Non
     `name` tells stores of one cluster apart. Raises UsageError for a kind that is not there, and
     Refused for an engine that is too old to do without the plugin.
     """
-    from owpc_ltr.engine.store.ltr_plugin import LtrPluginStore
-    from owpc_ltr.engine.store.plugin_free import PluginFreeStore
+    from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
+    from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 
     if name is not None:
         check_store(name)

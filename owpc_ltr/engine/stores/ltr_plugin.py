@@ -17,9 +17,16 @@ from owpc_ltr.engine.client.responses import (
     part_of,
     strange,
 )
-from owpc_ltr.engine.store.base import Search, check_window, is_number, silent_rescore
-from owpc_ltr.engine.store.documents import Absent, keep_featureset, keep_model
-from owpc_ltr.engine.store.templates import check_params
+from owpc_ltr.engine.stores.feature_queries import check_params
+from owpc_ltr.engine.stores.store import (
+    Absent,
+    Search,
+    check_window,
+    is_number,
+    keep_featureset,
+    keep_model,
+    silent_rescore,
+)
 from owpc_ltr.errors import EngineUnavailable, Refused
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.stored_model import StoredModel, ranker_source, read_featureset, read_model

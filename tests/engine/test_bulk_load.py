@@ -20,11 +20,10 @@ from hypothesis import strategies as st
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.engine.filling import fill_index
-from owpc_ltr.engine.indexing import IndexReport
+from owpc_ltr.engine.index import IndexReport, load_index
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrWarning, Refused, UsageError
 from owpc_ltr.files.json_lines import DocumentFile
-from owpc_ltr.names import base_index, is_filling_mark
+from owpc_ltr.names import base_index, is_staging_mark
 from tests.engine.small_cluster import Unreliable
 
 EVERY = os.environ.get("OWPC_LTR_FAULTS") == "all"
@@ -51,7 +50,7 @@ class Place:
         return DocumentFile(path, "id")
 
     def fill(self, source: DocumentFile, **how: Any) -> IndexReport:
-        return fill_index(self.engine, self.name, source, **{"progress": silent, **how})
+        return load_index(self.engine, self.name, source, **{"progress": silent, **how})
 
     def indices(self) -> list[str]:
         rows = self.engine.request("GET", "/_cat/indices", params={"format": "json", "h": "index"})
@@ -181,7 +180,7 @@ def test_the_name_is_there_at_every_moment_of_a_recreation(place: Place) -> None
 
 
 def recreate(place: Place, engine: Any, *numbers: int) -> None:
-    fill_index(engine, place.name, place.file(*numbered(*numbers)), WHOLE, existing="recreate",
+    load_index(engine, place.name, place.file(*numbered(*numbers)), WHOLE, existing="recreate",
                progress=silent)  # fmt: skip
 
 
@@ -203,7 +202,7 @@ def test_wherever_it_is_stopped_the_same_command_makes_it_good(
     new = existing != "recreate"
 
     def act(engine: Any) -> None:
-        fill_index(engine, place.name, place.file(*numbered(4, 5)), WHOLE, existing=existing,
+        load_index(engine, place.name, place.file(*numbered(4, 5)), WHOLE, existing=existing,
                    progress=silent)  # fmt: skip
 
     def begin() -> None:
@@ -227,7 +226,7 @@ def test_wherever_it_is_stopped_the_same_command_makes_it_good(
         behind = place.behind()
         there = {index for index, its in behind.items() if place.name in {index, *its}}
         assert len(there) == 1 or (new and not there), (step, broken.asked, behind)
-        halves = {index for index, its in behind.items() if any(map(is_filling_mark, its))}
+        halves = {index for index, its in behind.items() if any(map(is_staging_mark, its))}
         assert behind.keys() - halves <= there, (step, broken.asked, behind)
         whole = bool(there - halves)
         assert not whole or place.numbers() in ([4, 5], [7, 8])
@@ -236,7 +235,7 @@ def test_wherever_it_is_stopped_the_same_command_makes_it_good(
             act(place.engine)
         assert place.numbers() == [4, 5]
         ((left, aliases),) = place.behind().items()
-        assert not any(map(is_filling_mark, aliases))
+        assert not any(map(is_staging_mark, aliases))
         assert base_index(left) == place.name
 
 
@@ -261,7 +260,7 @@ def test_of_two_runs_at_once_the_later_wins_and_the_other_stops(
         if existing == "recreate":
             place.fill(place.file(*numbered(7, 8)), settings=WHOLE)
         with contextlib.suppress(Refused):
-            fill_index(Rivalled(place, after, existing), place.name,  # type: ignore[arg-type]
+            load_index(Rivalled(place, after, existing), place.name,  # type: ignore[arg-type]
                        place.file(*numbered(4, 5)), WHOLE, existing=existing,
                        progress=silent)  # fmt: skip
         assert place.numbers() in ([1, 2, 3], [4, 5])
@@ -319,7 +318,7 @@ def test_an_incomplete_index_that_cannot_be_taken_away_is_named(place: Place) ->
         pytest.warns(OwpcLtrWarning, match=f"'{place.name}' is not used, and stays behind"),
         pytest.raises(EngineUnavailable),
     ):
-        fill_index(broken, place.name, place.file(*numbered(1)), WHOLE, progress=silent)  # type: ignore[arg-type]
+        load_index(broken, place.name, place.file(*numbered(1)), WHOLE, progress=silent)  # type: ignore[arg-type]
 
 
 def test_an_alias_of_another_index_is_not_made_anew(place: Place) -> None:

@@ -1,0 +1,262 @@
+"""One index: made, removed, staged while it is loaded, and swapped in the place of another.
+
+A staging index has a mark: an alias with a name of its own. Documents go in by it, and the one
+request that completes the index removes it, on the condition that it is there. So whoever has
+removed the mark decides: a run whose mark is gone can neither write nor finish, however late its
+requests arrive; and what a killed run leaves behind is known by its mark.
+
+An index swap is one request: it removes the old index, gives its name and its other aliases to the
+new one, and removes the mark. At no moment does the name mean nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.refusals import EngineRefusal
+from owpc_ltr.engine.client.responses import Part, check_acknowledged, check_refreshed
+from owpc_ltr.errors import EngineUnavailable, Refused, give_warnings
+from owpc_ltr.names import base_index, check_index, index_beside, is_staging_mark, staging_mark
+
+Progress = Callable[[str, float | None], None]
+Aliases = dict[str, Any]
+"""The aliases of an index by name, each with its filter, routing and other properties."""
+MERGE_SECONDS = 600.0
+"""Seconds for the merge of an index into one segment."""
+
+
+def create_index(engine: Engine, index: str, settings: dict[str, Any] | None) -> None:
+    """Make an index with these settings and mappings. Raises Refused where there is one."""
+    name = check_index(index)
+    refuse_existing(name, there=index_exists(engine, name))
+    answer = engine.request("PUT", f"/{name}", body=settings or {}, idempotent=False)
+    check_acknowledged(answer, f"the new index '{name}'")
+
+
+def drop_index(engine: Engine, index: str) -> None:
+    """Take an index away; harmless where there is none."""
+    try:
+        answer = engine.request("DELETE", f"/{check_index(index)}")
+    except EngineRefusal as refusal:
+        if refusal.status != 404:
+            raise
+        return
+    check_acknowledged(answer, f"the removal of '{index}'")
+
+
+def refuse_existing(index: str, *, there: bool) -> None:
+    """Raise Refused for an index that is there, with what can be done."""
+    if there:
+        raise Refused(
+            f"the index '{index}' exists: add to it with --append, or start it anew with --recreate"
+        )
+
+
+def index_exists(engine: Engine, index: str) -> bool:
+    """Whether there is an index, or an alias, of this name."""
+    try:
+        engine.request("GET", f"/{check_index(index)}", params={"filter_path": "*.aliases"})
+    except EngineRefusal as refusal:
+        if refusal.status == 404:
+            return False
+        raise
+    return True
+
+
+def refresh(engine: Engine, index: str) -> None:
+    """Let searches see what was written."""
+    answer = engine.request("POST", f"/{check_index(index)}/_refresh")
+    check_refreshed(answer, f"the refresh of '{index}'")
+
+
+def merge_segments(engine: Engine, index: str) -> None:
+    """Merge a finished index into one segment: searches of many queries gain most by it."""
+    answer = engine.request(
+        "POST",
+        f"/{check_index(index)}/_forcemerge",
+        params={"max_num_segments": 1},
+        deadline=MERGE_SECONDS,
+    )
+    check_refreshed(answer, f"the merge of '{index}'")
+
+
+class StagingIndex:
+    """An index that is being loaded. `mark` is the alias by which documents go in."""
+
+    def __init__(self, engine: Engine, index: str, mark: str) -> None:
+        self._engine = engine
+        self.index, self.mark = index, mark
+        self.actions: list[dict[str, Any]] = []
+        """What is done to aliases in the moment in which the index is complete."""
+
+    def make(self, settings: dict[str, Any]) -> None:
+        """Make the index, with the mark on it from its first moment."""
+        body = {**settings, "aliases": {**settings.get("aliases", {}), self.mark: {}}}
+        try:
+            answer = self._engine.request("PUT", f"/{self.index}", body=body)
+            check_acknowledged(answer, f"the new index '{self.index}'")
+        except (EngineRefusal, EngineUnavailable):
+            # Also where the answer to the first of two was lost: the mark is nobody else's.
+            if self.mark not in self._aliases():
+                raise
+
+    def finish(self) -> None:
+        """Remove the mark, and do the `actions` on aliases in the same moment, or nothing."""
+        words = f"the aliases of '{self.index}'"
+        try:
+            _change_aliases(self._engine, words, *self.actions, self._unmark())
+        except (EngineRefusal, EngineUnavailable) as fault:
+            if self._is_whole():
+                return
+            # With its mark changed it cannot become whole by a request that is still on its way.
+            if self.claim():
+                raise
+            if not self._is_whole():
+                raise self.taken() from fault
+
+    def claim(self) -> bool:
+        """Put another mark in the place of this one; whether this one was there."""
+        mark = staging_mark(self.index)
+        new = {"add": {"index": self.index, "alias": mark}}
+        try:
+            _change_aliases(self._engine, f"the mark of '{self.index}'", self._unmark(), new)
+        except (EngineRefusal, EngineUnavailable):
+            there = self._aliases()
+            if self.mark in there:
+                raise
+            if mark not in there:
+                return False
+        self.mark = mark
+        return True
+
+    def give_up(self) -> None:
+        """Remove the index, unless it is complete by now, or another run's."""
+        try:
+            if self.claim():
+                # Sent once: a second one might take away what is made under this name later.
+                path = f"/{self.index}"
+                answer = self._engine.request("DELETE", path, idempotent=False)
+                check_acknowledged(answer, f"the removal of '{self.index}'")
+        except (EngineUnavailable, Refused) as error:
+            give_warnings(
+                [
+                    f"the index '{self.index}' is not used, and stays behind until documents are "
+                    f"indexed under its name again: {error}"
+                ]
+            )
+
+    def taken(self) -> Refused:
+        """The refusal where the mark is gone, so that no more documents go in."""
+        return Refused(
+            f"another run has begun to load the same index since, and taken '{self.index}' from "
+            "this one: wait for it"
+        )
+
+    def _unmark(self) -> dict[str, Any]:
+        return {"remove": {"index": self.index, "alias": self.mark, "must_exist": True}}
+
+    def _aliases(self) -> Aliases:
+        return indices_behind(self._engine, self.index).get(self.index, {})
+
+    def _is_whole(self) -> bool:
+        there = indices_behind(self._engine, self.index)
+        return self.index in there and mark_of(there[self.index]) is None
+
+
+@contextmanager
+def staging_index(engine: Engine, index: str, settings: dict[str, Any]) -> Iterator[StagingIndex]:
+    """A new index, which is removed again whatever stops the work, a signal included."""
+    staging = StagingIndex(engine, index, staging_mark(index))
+    try:
+        staging.make(settings)
+        yield staging
+        staging.finish()
+    except BaseException:
+        staging.give_up()
+        raise
+
+
+@contextmanager
+def index_swap(
+    engine: Engine, name: str, settings: dict[str, Any], progress: Progress
+) -> Iterator[StagingIndex]:
+    """A staging index beside the one that `name` means now, which then takes its place."""
+    old = replaceable(name, indices_behind(engine, name))
+    _remove_left_over(engine, name, progress)
+    # An alias on both would show every document twice meanwhile.
+    given = settings.get("aliases", {})
+    with staging_index(engine, index_beside(name), {**settings, "aliases": {}}) as new:
+        yield new
+        progress(f"putting it in the place of '{name}'", None)
+        there = indices_behind(engine, old).get(old, {})
+        aliases = {name: {}, **there, **given}
+        added = [
+            {"add": {"index": new.index, "alias": alias, **properties}}
+            for alias, properties in aliases.items()
+            if alias == name or mark_of({alias: {}}) is None
+        ]
+        new.actions = [{"remove_index": {"index": old}}, *added]
+
+
+def replaceable(name: str, there: dict[str, Aliases]) -> str:
+    """The index that a name means, if it is one, and the name is its own or was given to it here.
+
+    Raises Refused for an alias of somebody else's index, or of several.
+    """
+    if [*there] != [name] and [base_index(index) for index in there] != [name]:
+        raise Refused(
+            f"'{name}' is an alias of {', '.join(there)}, which cannot be recreated: name the "
+            "index itself"
+        )
+    return next(iter(there))
+
+
+def _remove_left_over(engine: Engine, name: str, progress: Progress) -> None:
+    """Remove staging indices that stopped runs have left beside an index; the latest run wins.
+
+    A run that still goes on notices by its missing mark, and stops.
+    """
+    found = indices_behind(engine, f"{name}-owpc-ltr-%2A")
+    for index, aliases in found.items():
+        mark = mark_of(aliases)
+        if base_index(index) == name and index != name and mark is not None:
+            progress(f"removing the unfinished index '{index}'", None)
+            StagingIndex(engine, index, mark).give_up()
+
+
+def indices_behind(engine: Engine, name: str) -> dict[str, Aliases]:
+    """The index of this name, or those behind the alias, and their aliases; none if neither is.
+
+    An asterisk at the end, written as %2A, asks for all that begin so.
+    """
+    what = f"the aliases of '{name}'"
+    try:
+        answer = Part(engine.request("GET", f"/{name}/_alias"), what)
+    except EngineRefusal as refusal:
+        if refusal.status == 404:
+            return {}
+        raise
+    return {index: answer[index]["aliases"].object for index in sorted(answer.object)}
+
+
+def mark_of(aliases: Aliases) -> str | None:
+    """The mark of an index that is not whole."""
+    return next(filter(is_staging_mark, aliases), None)
+
+
+def check_may_swap(engine: Engine, index: str) -> None:
+    """Raise, before any work, what the engine says to who may not change the index's aliases."""
+    absent = {"remove": {"index": index, "alias": staging_mark(index), "must_exist": True}}
+    try:
+        _change_aliases(engine, f"the aliases of '{index}'", absent)
+    except EngineRefusal as refusal:
+        if refusal.status != 404:
+            raise
+
+
+def _change_aliases(engine: Engine, what: str, *actions: dict[str, Any]) -> None:
+    answer = engine.request("POST", "/_aliases", body={"actions": list(actions)})
+    check_acknowledged(answer, what)

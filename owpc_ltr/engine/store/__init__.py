@@ -1,1 +1,0 @@
-"""Where feature sets and models live in a cluster: with the LTR plugin, or without it."""
