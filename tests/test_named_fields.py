@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from owpc_ltr.features.feature_set import DERIVED, SCRIPT, Feature
-from owpc_ltr.features.named_fields import NamedField, named_fields
-from owpc_ltr.features.script_fields import fields_of_query_text
+from owpc_ltr.features.named_fields import NamedField, fields_of_query_text, named_fields
 
 # A query with F wherever a field stands, alone or as part of a longer name.
 PLACES: list[Any] = [

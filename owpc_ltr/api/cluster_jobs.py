@@ -258,7 +258,7 @@ def _warn_of_judgments(
     """Say what looks harmful in the judgments; the engine is asked where one is named."""
     from owpc_ltr.errors import give_warnings
     from owpc_ltr.evaluation.judgment_checks import judgment_findings
-    from owpc_ltr.features.text_scores import text_scores
+    from owpc_ltr.features.score_kinds import text_scores
 
     doubts = judgment_findings(data, text_scores(featureset))
     asks = index is not None and data.document_ids is not None and data.query_params is not None

@@ -1,8 +1,9 @@
-"""What is wrong with a feature set, though an engine may take it without a word."""
+"""Checks of feature sets and of the parameters given to them; engines accept many faults."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from typing import Any
 
 from owpc_ltr.errors import BadInput
@@ -15,10 +16,8 @@ from owpc_ltr.features.feature_set import (
     Feature,
     FeatureSet,
 )
-from owpc_ltr.features.inserted import refuse_structures
-from owpc_ltr.features.mustache import compiled, json_variables, variables
-from owpc_ltr.features.search_parts import refuse_search_parts
-from owpc_ltr.features.template_trees import query_of, strings
+from owpc_ltr.features.mustache import compiled, json_variables, query_of, strings, variables
+from owpc_ltr.files.strict_json import is_structure, kind_of
 
 DEEPEST = 100
 """Levels of objects and lists in a template; engines take 20 to 30 queries within each other."""
@@ -136,3 +135,70 @@ def _lint_validation(featureset: FeatureSet, place: str) -> None:
         refuse_structures(featureset, featureset.validation["params"])
     except BadInput as error:
         raise BadInput(f"{place}: validation: {error}") from error
+
+
+def refuse_search_parts(query: Any, where: str) -> None:
+    """Raise BadInput for a template that is a search or holds what stands at its top only."""
+    if not isinstance(query, dict):
+        return
+    if _has_hybrid(query):
+        raise BadInput(
+            f"{where}: a hybrid query stands at the top of a search only, and is no feature: make "
+            "each of its queries a feature of its own"
+        )
+    for name in ("retriever", "query"):
+        if name in query:
+            raise BadInput(
+                f"{where}: it is a search with a '{name}', and a feature is one query: make each "
+                "query in it a feature of its own"
+            )
+    if "knn" in query and (len(query) > 1 or not isinstance(query["knn"], dict)):
+        raise BadInput(
+            f"{where}: it has a knn section, which ranks beside a search's query, and a feature is "
+            'one query: make each a feature of its own, as {"knn": {…}}'
+        )
+
+
+def _has_hybrid(tree: Any) -> bool:
+    """Whether there is a hybrid query: an object so called with queries in it."""
+    if isinstance(tree, list):
+        return any(map(_has_hybrid, tree))
+    if not isinstance(tree, dict):
+        return False
+    hybrid = tree.get("hybrid")
+    return (isinstance(hybrid, dict) and "queries" in hybrid) or any(
+        map(_has_hybrid, tree.values())
+    )
+
+
+def refuse_unfit(featureset: FeatureSet, params: Mapping[str, Any]) -> None:
+    """Raise BadInput for a parameter that a feature cannot insert, naming both.
+
+    The plugin inserts a toJson parameter that is text as it is, quotes and all: text could then
+    become a query, so that only lists and objects may be given.
+    """
+    for name, feature in featureset.json_params.items():
+        if name in params and not is_structure(params[name]):
+            raise BadInput(
+                f"feature '{feature}' inserts '{name}' as JSON: it must be a list or an object, "
+                f"not {params[name]!r}"
+            )
+    refuse_structures(featureset, params)
+
+
+def refuse_structures(featureset: FeatureSet, params: Mapping[str, Any]) -> None:
+    """Raise BadInput for a list or an object that a feature would insert as text.
+
+    An engine would take a list for the text `{0=a, 1=b}`, and say nothing.
+    """
+    for name, feature in featureset.text_params.items():
+        if is_structure(params.get(name)):
+            raise BadInput(f"feature '{feature}' {what_it_inserts(name, params[name])}")
+
+
+def what_it_inserts(name: str, value: Any) -> str:
+    """What is wrong with inserting a list or an object as text, and what to write."""
+    return (
+        f"inserts '{name}' as text, and it is {kind_of(value)}: give a text or a number, or write "
+        f"{{{{#toJson}}}}{name}{{{{/toJson}}}} where a list belongs"
+    )

@@ -1,8 +1,4 @@
-"""Mustache as the LTR plugin renders it: variables, sections, inverted sections, `toJson`.
-
-What the plugin would insert without JSON escapes, or fetch from elsewhere, is refused: `{{{x}}}`,
-`{{&x}}`, partials, set delimiters, and the functions `join` and `url`.
-"""
+"""Mustache templates: rendering, their variables, and the query that a template is."""
 
 from __future__ import annotations
 
@@ -209,3 +205,43 @@ def _decimal(digits: str) -> tuple[str, str, int]:
     text = "".join(map(str, figures))
     stripped = text.rstrip("0") or "0"
     return "-" if sign else "", stripped, int(exponent) + len(text) - 1
+
+
+_SECTION = re.compile(r"\{\{\s*[#^/]")
+_STRING_OR_TAG = re.compile(r'"(?:[^"\\]|\\.)*"|\{\{.*?\}\}', re.DOTALL)
+
+
+def strings(tree: Any) -> Iterator[str]:
+    """Every string of a query, keys included: wherever a tag can stand."""
+    if isinstance(tree, str):
+        yield tree
+    elif isinstance(tree, dict):
+        for key, value in tree.items():
+            yield key
+            yield from strings(value)
+    elif isinstance(tree, list):
+        for part in tree:
+            yield from strings(part)
+
+
+def query_of(template: Any) -> Any:
+    """The query of a template, with a text in the place of each parameter that is inserted bare.
+
+    None for text that is no JSON before its parameters are known, as with sections.
+
+    >>> query_of('{"knn": {"v": {"vector": {{#toJson}}vector{{/toJson}}, "k": {{k}} }}}')
+    {'knn': {'v': {'vector': '{{vector}}', 'k': '{{k}}'}}}
+    """
+    if not isinstance(template, str):
+        return template
+    text = TO_JSON.sub(lambda match: f"{{{{{match[1]}}}}}", template)
+    if _SECTION.search(text):
+        return None
+    try:
+        return json.loads(_STRING_OR_TAG.sub(_quoted, text))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _quoted(match: re.Match[str]) -> str:
+    return match[0] if match[0].startswith('"') else json.dumps(match[0])

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any
 
-from owpc_ltr.features.feature_set import MUSTACHE, Feature
-from owpc_ltr.features.template_trees import query_of
+from owpc_ltr.features.feature_set import MUSTACHE, Feature, FeatureSet
+from owpc_ltr.features.mustache import query_of
 
 
 class ScoreKind(StrEnum):
@@ -96,8 +96,8 @@ def _match_bool_prefix(_: dict[str, Any]) -> ScoreKind:
 
 
 def _bool(content: dict[str, Any]) -> ScoreKind:
-    scoring = (each for key in ("must", "should") for each in _listed(content.get(key, [])))
-    return _together(map(_kind, scoring))
+    clauses = (each for key in ("must", "should") for each in _listed(content.get(key, [])))
+    return _together(map(_kind, clauses))
 
 
 def _dis_max(content: dict[str, Any]) -> ScoreKind:
@@ -176,3 +176,53 @@ def _options(content: dict[str, Any]) -> dict[str, Any]:
 
 def _listed(clauses: Any) -> list[Any]:
     return clauses if isinstance(clauses, list) else [clauses]
+
+
+_MATCHING = frozenset(
+    {
+        "combined_fields", "match", "match_bool_prefix", "match_phrase", "match_phrase_prefix",
+        "more_like_this", "multi_match", "query_string", "simple_query_string",
+    }
+)  # fmt: skip
+_WITHOUT_SCORE = frozenset({"constant_score", "filter", "must_not"})
+
+
+def text_scores(featureset: FeatureSet) -> tuple[str, ...]:
+    """The names of the features whose template is, or holds, a full-text query that scores."""
+    return tuple(
+        feature.name
+        for feature in featureset.features
+        if feature.template_language == MUSTACHE and _matches(_tree(feature.template))
+    )
+
+
+def _tree(template: Any) -> Any:
+    """The query as an object, where it is known without parameters."""
+    tree = query_of(template)
+    return template if tree is None else tree
+
+
+def _matches(template: Any) -> bool:
+    if isinstance(template, str):
+        # Mustache text is not parsed before its sections are known.
+        return any(f'"{name}"' in template for name in _MATCHING)
+    if isinstance(template, dict):
+        if template.get("boost_mode") == "replace":
+            return False
+        return any(
+            name not in _WITHOUT_SCORE and (name in _MATCHING or _matches(part))
+            for name, part in template.items()
+        )
+    return isinstance(template, list) and any(_matches(part) for part in template)
+
+
+def scoring(query: dict[str, Any]) -> dict[str, Any]:
+    """The same query, where need be in the form that matches whatever the search counts.
+
+    A bare `range` whose search may stop counting hits misses matches in 3.8.0; around it,
+    `constant_score` gives the same score and does not.
+    """
+    if query.keys() != {"range"}:
+        return query
+    boosts = [float(part.get("boost", 1.0)) for part in query["range"].values()]
+    return {"constant_score": {"filter": query, "boost": boosts[0]}}

@@ -16,7 +16,7 @@ from owpc_ltr.engine.cluster import Cluster, connect
 from owpc_ltr.engine.deployment.aliases import Aliases
 from owpc_ltr.engine.deployment.gate_result import NotBetter
 from owpc_ltr.evaluation.judgment_checks import judgment_findings
-from owpc_ltr.features.text_scores import text_scores
+from owpc_ltr.features.score_kinds import text_scores
 from owpc_ltr.metrics import parse_metric
 
 pytestmark = pytest.mark.node

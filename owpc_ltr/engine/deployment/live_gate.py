@@ -33,7 +33,7 @@ from owpc_ltr.evaluation.held_out import choose_queries
 from owpc_ltr.evaluation.judgment_checks import judgment_doubts
 from owpc_ltr.evaluation.verdict import Doubt
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.features.text_scores import text_scores
+from owpc_ltr.features.score_kinds import text_scores
 from owpc_ltr.protocols import Model
 
 if TYPE_CHECKING:

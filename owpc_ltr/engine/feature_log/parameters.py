@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.features.inserted import refuse_unfit
+from owpc_ltr.features.lint import refuse_unfit
 from owpc_ltr.files.strict_json import json_text
 from owpc_ltr.files.text import shown
 

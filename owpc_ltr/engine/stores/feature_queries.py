@@ -13,11 +13,16 @@ import numpy as np
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.expressions import compile_expression, expression_variables
 from owpc_ltr.features.feature_set import DERIVED, MUSTACHE, Feature, FeatureSet
-from owpc_ltr.features.inserted import refuse_unfit, what_it_inserts
-from owpc_ltr.features.lint import check_depth
-from owpc_ltr.features.mustache import TO_JSON, compiled, json_escape, text_variables, variables
-from owpc_ltr.features.scoring import scoring
-from owpc_ltr.features.template_trees import strings
+from owpc_ltr.features.lint import check_depth, refuse_unfit, what_it_inserts
+from owpc_ltr.features.mustache import (
+    TO_JSON,
+    compiled,
+    json_escape,
+    strings,
+    text_variables,
+    variables,
+)
+from owpc_ltr.features.score_kinds import scoring
 from owpc_ltr.files.strict_json import is_structure
 from owpc_ltr.models.linear import LinearModel
 
