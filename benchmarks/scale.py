@@ -31,8 +31,8 @@ import numpy as np
 from owpc_ltr_losses.owpc import OWPC
 
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.data.partitioned.cache import MEMORY, Room
 from owpc_ltr.data.partitioned.dataset import open_partitioned
-from owpc_ltr.data.partitioned.kept import MEMORY, Room
 from owpc_ltr.data.partitioned.writing import write_partitioned
 from owpc_ltr.kernels.risk import InMemory, OverParts, RiskOfWeights
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from owpc_ltr.api.plugins import plugins
     from owpc_ltr.api.training import read_costs, select, train, train_reranker
     from owpc_ltr.data.dataset import RankingDataset, make_dataset
-    from owpc_ltr.data.joined_tables.reading import read_joined_tables
+    from owpc_ltr.data.external_features.reading import read_joined_tables
     from owpc_ltr.data.parquet import save_dataset
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.engine.cluster import Cluster, connect
@@ -124,7 +124,7 @@ _HOMES = {
     "read_costs": "owpc_ltr.api.training",
     "read_dataset": "owpc_ltr.api.datasets",
     "read_folds": "owpc_ltr.api.datasets",
-    "read_joined_tables": "owpc_ltr.data.joined_tables.reading",
+    "read_joined_tables": "owpc_ltr.data.external_features.reading",
     "read_judgments": "owpc_ltr.api.judgments",
     "read_run": "owpc_ltr.api.datasets",
     "report": "owpc_ltr_report.report",

@@ -1,7 +1,8 @@
-"""Array types: what vectors, labels, matrices and document fields are."""
+"""Array types: what vectors, labels, matrices and document fields are; what is a data frame."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,3 +23,21 @@ Matrix = NDArray[np.float32]
 
 Fields = Mapping[str, Sequence[Any]]
 """Fields of documents by name (site, text, vector): one value a document, None where it lacks."""
+
+
+def is_frame(values: Any) -> bool:
+    """Whether the values are a table with named columns."""
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(values, pandas.Series):
+        return False
+    return (
+        is_pandas(values)
+        or hasattr(values, "column_names")
+        or (hasattr(values, "__arrow_c_stream__") and hasattr(values, "columns"))
+    )
+
+
+def is_pandas(values: Any) -> bool:
+    """Whether the values are a data frame of pandas."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(values, pandas.DataFrame)

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from owpc_ltr.data.joined_tables.reading import read_joined_tables
-from owpc_ltr.data.joined_tables.table import JoinedTable
+from owpc_ltr.data.external_features.reading import read_joined_tables
+from owpc_ltr.data.external_features.table import JoinedTable
 
 
 def frame(columns: Mapping[str, Any]) -> pa.Table:

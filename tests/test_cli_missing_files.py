@@ -22,10 +22,10 @@ from owpc_ltr.cli.app import COMMANDS as TABLE
 from owpc_ltr.cli.app import app
 from owpc_ltr.cli.files import Reads
 from owpc_ltr.cli.generator import callback_of
-from owpc_ltr.data.joined_tables.reading import read_joined_tables
+from owpc_ltr.data.external_features.reading import read_joined_tables
 from owpc_ltr.data.parquet import read_dataset
 from owpc_ltr.errors import BadInput, OwpcLtrError
-from owpc_ltr.features.feature_set import load_featureset
+from owpc_ltr.features.loading import load_featureset
 from owpc_ltr.files.json_lines import read_json_lines
 from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.files.text import read_text

@@ -16,7 +16,7 @@ from owpc_ltr_losses.pairwise import Pairwise
 from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
 
 import owpc_ltr as ltr
-from owpc_ltr.data.judgments.run_lists import read_run_lists
+from owpc_ltr.data.judgments.pools import read_run_lists
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.comparing.shown import at_the_border, verdicts

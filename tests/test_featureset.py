@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from owpc_ltr.engine.stores.feature_queries import check_params, compile_featureset, render
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.expressions import compile_expression, expression_variables
-from owpc_ltr.features.feature_set import Feature, FeatureSet, load_featureset
+from owpc_ltr.features.feature_set import Feature, FeatureSet
+from owpc_ltr.features.loading import load_featureset
 from owpc_ltr.features.mustache import java_text, variables
 
 SHIPPED = sorted((Path(__file__).resolve().parents[1] / "featuresets").glob("*.json"))

@@ -14,9 +14,8 @@ from owpc_ltr_losses.owpc import OWPC
 import owpc_ltr as ltr
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.options import room_from
+from owpc_ltr.data.partitioned.cache import MEMORY, HalvedPart, Room
 from owpc_ltr.data.partitioned.dataset import open_partitioned
-from owpc_ltr.data.partitioned.halved import HalvedPart
-from owpc_ltr.data.partitioned.kept import MEMORY, Room
 from owpc_ltr.errors import UsageError
 from owpc_ltr.kernels.risk import InMemory, OverParts
 from tests.parted_samples import dataset, in_parts, learnable

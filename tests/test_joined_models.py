@@ -13,7 +13,7 @@ import pytest
 from owpc_ltr.api.models import describe, export_model
 from owpc_ltr.api.training import read_costs, train, train_reranker
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
-from owpc_ltr.data.joined_tables.source import JoinedSource, as_joined, sources_in
+from owpc_ltr.data.external_features.source import JoinedSource, as_joined, sources_in
 from owpc_ltr.engine.deployment.served_model import served_model
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import BadInput, Refused

@@ -14,14 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from owpc_ltr.data.dataset import make_dataset
-from owpc_ltr.data.joined_tables import table as table_module
-from owpc_ltr.data.joined_tables.asked import AskedPairs, pairs_of
-from owpc_ltr.data.joined_tables.judged import join_judged
-from owpc_ltr.data.joined_tables.keys import hashed
-from owpc_ltr.data.joined_tables.reading import read_joined_tables
-from owpc_ltr.data.joined_tables.served import columns_for, refuse_unused
-from owpc_ltr.data.joined_tables.source import JoinedSource, as_joined, sources_in
-from owpc_ltr.data.joined_tables.texts import Texts
+from owpc_ltr.data.external_features import table as table_module
+from owpc_ltr.data.external_features.columns import columns_for, join_judged, refuse_unused
+from owpc_ltr.data.external_features.pairs import AskedPairs, pairs_of
+from owpc_ltr.data.external_features.reading import read_joined_tables
+from owpc_ltr.data.external_features.source import JoinedSource, as_joined, sources_in
+from owpc_ltr.data.external_features.table import Texts, hashed
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.data.parquet import load_dataset, save_dataset
@@ -185,7 +183,7 @@ def test_what_cannot_be_joined_is_named_in_one_line(name: str, tmp_path: Path) -
 def test_a_row_is_named_by_its_place_in_the_whole_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("owpc_ltr.data.joined_tables.reading._ROWS", 10)
+    monkeypatch.setattr("owpc_ltr.data.external_features.reading._ROWS", 10)
     ids = [f"d{n}" for n in range(35)]
     for column, message in (
         ([math.inf if n == 32 else n for n in range(35)], "row 33: 'x' is inf"),

@@ -19,8 +19,8 @@ import owpc_ltr as ltr
 from owpc_ltr import read_judgments
 from owpc_ltr.api.compared_data import without_features
 from owpc_ltr.data.joining import join_datasets
-from owpc_ltr.data.judgments.asked import read_queries
-from owpc_ltr.data.judgments.judges import judges_of, share_by_clicks
+from owpc_ltr.data.judgments.pools import read_queries
+from owpc_ltr.data.judgments.types import judges_of, share_by_clicks
 from owpc_ltr.data.parquet import load_dataset
 from tests.commands import commands_in
 

@@ -22,7 +22,8 @@ from owpc_ltr.evaluation.judgment_checks import (
     recall_doubts,
 )
 from owpc_ltr.evaluation.live_lists import LiveLists, live_lists
-from owpc_ltr.features.feature_set import Feature, FeatureSet, load_featureset
+from owpc_ltr.features.feature_set import Feature, FeatureSet
+from owpc_ltr.features.loading import load_featureset
 from owpc_ltr.features.score_kinds import text_scores
 
 NAMES = ("title", "body", "size")

@@ -13,9 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from owpc_ltr.data.judgments import JudgedQuery
-from owpc_ltr.data.judgments.asked import read_queries
-from owpc_ltr.data.judgments.run_lists import read_run_lists
-from owpc_ltr.data.judgments.sheet import write_sheet
+from owpc_ltr.data.judgments.pools import read_queries, read_run_lists, write_sheet
 from owpc_ltr.engine.search.judgment_pool import Pooled, PoolPlan, pool
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, serve_all

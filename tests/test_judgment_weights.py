@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from owpc_ltr.api.judgments import read_judgments
 from owpc_ltr.data.judgments import Duplicates, JudgedQuery, Judgments, write_judgments
-from owpc_ltr.data.judgments.asked import read_queries
-from owpc_ltr.data.judgments.sheet import write_sheet
+from owpc_ltr.data.judgments.pools import read_queries, write_sheet
 from owpc_ltr.errors import BadInput
 
 quick = settings(

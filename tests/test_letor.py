@@ -16,7 +16,6 @@ from hypothesis.extra import numpy as hnp
 from sklearn.datasets import load_svmlight_file
 
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
-from owpc_ltr.data.invisible import why_unseen
 from owpc_ltr.data.letor import read_letor, write_letor
 from owpc_ltr.data.letor.kernel import (
     BAD,
@@ -27,6 +26,7 @@ from owpc_ltr.data.letor.kernel import (
     read_decimal,
 )
 from owpc_ltr.errors import BadInput
+from owpc_ltr.files.text import why_unseen
 
 POWERS = powers_of_ten()
 quick = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

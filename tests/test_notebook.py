@@ -76,8 +76,8 @@ def test_a_dataset_is_three_lines_at_most_and_says_what_is_in_it() -> None:
         assert len(repr(data).split("\n")) <= 3
     assert repr(whole).startswith(
         "RankingDataset: 30 queries, 120 documents, 2 features, 0.42% missing\n"
-        "  grades 0 × 60, 1 × 30, 2 × 30; weighted by document\n"
-        "  logged with feature set abababababab"
+        "  labels 0 × 60, 1 × 30, 2 × 30; weighted by document\n"
+        "  feature set abababababab"
     )
     assert f"the train side of {whole.fingerprint[:12]}" in repr(part)
     assert repr(dataset(1)).startswith("RankingDataset: 1 query, 4 documents")
@@ -85,16 +85,15 @@ def test_a_dataset_is_three_lines_at_most_and_says_what_is_in_it() -> None:
 
 def test_many_different_labels_are_a_range() -> None:
     data = make_dataset(np.zeros((10, 1)), np.arange(10) / 2, ["q"] * 10)
-    assert "10 different labels from 0 to 4.5" in repr(data)
+    assert "labels 10 different, from 0 to 4.5" in repr(data)
 
 
 def test_a_page_of_a_dataset_has_its_figures() -> None:
     elements = shown(dataset().split().test)
     text = " ".join(elements.texts)
     assert "RankingDataset" in text
-    assert "grade 2" in text
+    assert "labels 0 × " in text
     assert "the test side of" in text
-    assert elements.names.count("rect") == 3
 
 
 @pytest.mark.parametrize("model", [*MODELS, ReorderingModel(LINEAR, "any", None)])
@@ -142,7 +141,7 @@ def test_names_and_records_are_escaped() -> None:
     page = shown(LinearModel((HOSTILE,), np.ones(1), record=record))
     assert HOSTILE in page.texts
     data = make_dataset([[1.0]], [0], ["q"], featureset_hash=HOSTILE, notes=(HOSTILE,))
-    assert HOSTILE in shown(data).texts
+    assert HOSTILE in " ".join(shown(data).texts)
 
 
 def test_a_record_that_is_odd_is_still_shown() -> None:

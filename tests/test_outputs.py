@@ -12,8 +12,7 @@ import pytest
 
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.judgments import Judgments, write_judgments, write_qrels
-from owpc_ltr.data.judgments.asked import read_queries
-from owpc_ltr.data.judgments.sheet import write_sheet
+from owpc_ltr.data.judgments.pools import read_queries, write_sheet
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.data.runs import write_ranking, write_scores

@@ -17,8 +17,7 @@ from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.letor import read_letor, stream_letor, write_letor
 from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.data.parquet import writing as saving_module
-from owpc_ltr.data.partitioned.row_groups import stream_parquet
-from owpc_ltr.data.partitioned.writing import write_partitioned
+from owpc_ltr.data.partitioned.writing import stream_parquet, write_partitioned
 from owpc_ltr.errors import BadInput
 from tests.commands import commands_in
 from tests.parted_samples import dataset

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 import owpc_ltr as ltr
 from owpc_ltr.api.models import describe
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.data.judgments.topics import normalised_text
 from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
 from owpc_ltr.data.parquet import save_dataset
-from owpc_ltr.data.query_texts import normalised_text
 from owpc_ltr.data.sources import QueryDigests, digests_of, known_sides, source_of
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.deployment.gate import held_out

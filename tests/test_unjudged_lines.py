@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from owpc_ltr.data.judgments.lines import JudgmentLines
-from owpc_ltr.data.judgments.unjudged import judged_lines
+from owpc_ltr.data.judgments.lines import JudgmentLines, judged_lines
 from owpc_ltr.errors import BadInput
 
 

@@ -41,7 +41,7 @@ from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.partitioned.manifest import Part
-from owpc_ltr.data.partitioned.pieces import Piece
+from owpc_ltr.data.partitioned.parts import Piece
 from owpc_ltr.errors import BadInput, PluginError, Refused, UsageError, WorkersUnavailable
 from owpc_ltr.host.registry import load
 from owpc_ltr.kernels.risk import OverParts

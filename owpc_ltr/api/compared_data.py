@@ -18,7 +18,7 @@ from owpc_ltr.errors import BadInput
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from owpc_ltr.data.partitioned.kept import Room
+    from owpc_ltr.data.partitioned.cache import Room
 
 Data = RankingDataset | PartitionedDataset | Judgments
 _FEATURES = re.compile(r"\s*[-+.\deE]+\s+qid:\S+\s+\d+:")
@@ -52,7 +52,7 @@ def without_features(judgments: Judgments) -> RankingDataset:
     """A judgment list as a dataset that has no feature: what runs are measured on."""
     import pyarrow as pa
 
-    from owpc_ltr.data.judgments.judges import judges_of
+    from owpc_ltr.data.judgments.types import judges_of
     from owpc_ltr.data.judgments.weights import Weighed, importance_of, weights_of
 
     queries = judgments.queries
@@ -81,7 +81,7 @@ def texts_of(data: RankingDataset) -> pa.StringArray | None:
     """What users typed, query by query; None where the data do not know."""
     import pyarrow as pa
 
-    from owpc_ltr.data.query_texts import query_text
+    from owpc_ltr.data.judgments.topics import query_text
 
     if data.query_params is None:
         return None
@@ -113,8 +113,8 @@ class _Ids(dict[str, str]):
 
 def _has_features(path: Path) -> bool:
     """Whether a file is a dataset: our Parquet, or LETOR text; what is neither is a list."""
-    from owpc_ltr.data.judgments.head import first_lines, read_head
     from owpc_ltr.files.regular import open_regular
+    from owpc_ltr.files.text import first_lines, read_head
 
     with open_regular(path) as file:
         if file.read(4) == b"PAR1":
@@ -127,7 +127,7 @@ def _is_ours(file: Any) -> bool:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from owpc_ltr.data.parquet.schema import KEY
+    from owpc_ltr.data.parquet.reading import KEY
 
     file.seek(0)
     try:

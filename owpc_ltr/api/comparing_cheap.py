@@ -16,8 +16,7 @@ from owpc_ltr.api.strata import read_strata
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.types import Judgments
-from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-from owpc_ltr.data.partitioned.in_memory import in_memory
+from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
 from owpc_ltr.evaluation.comparing.figures import PoweredPair
 from owpc_ltr.evaluation.comparing.on_data import measure_on_data
 from owpc_ltr.evaluation.comparing.result import RankerComparison

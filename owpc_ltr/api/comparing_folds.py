@@ -14,7 +14,7 @@ from owpc_ltr.api.compared_data import Data, texts_of
 from owpc_ltr.api.compared_rankers import Asked
 from owpc_ltr.api.comparing_on_data import chosen_data
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.partitioned.in_memory import in_memory
+from owpc_ltr.data.partitioned.dataset import in_memory
 from owpc_ltr.data.sources import digests_of
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.evaluation.comparing.on_data import OnData, RankerValues, measure_on_data

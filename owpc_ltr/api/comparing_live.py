@@ -17,12 +17,10 @@ from owpc_ltr.api.compared_rankers import Asked
 from owpc_ltr.api.live import judged_queries, with_params
 from owpc_ltr.api.live_rankers import LiveRanker, LiveRankers, LiveSearch
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.judgments.judges import share_by_clicks
-from owpc_ltr.data.judgments.types import JudgedQuery
+from owpc_ltr.data.judgments.topics import query_text
+from owpc_ltr.data.judgments.types import JudgedQuery, share_by_clicks
 from owpc_ltr.data.judgments.weights import Weighed, importance_of
-from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-from owpc_ltr.data.partitioned.in_memory import in_memory
-from owpc_ltr.data.query_texts import query_text
+from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.engine.cluster import connect
 from owpc_ltr.engine.search.request import SearchRequest

@@ -12,8 +12,7 @@ from owpc_ltr.api.evaluation import ranker_of
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.document_fields import with_document_fields
 from owpc_ltr.data.judgments.types import Judgments
-from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-from owpc_ltr.data.partitioned.in_memory import head_of, in_memory
+from owpc_ltr.data.partitioned.dataset import PartitionedDataset, head_of, in_memory
 from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.data.sources import known_sides
 from owpc_ltr.errors import BadInput, UsageError

@@ -15,8 +15,8 @@ from owpc_ltr.errors import UsageError
 if TYPE_CHECKING:
     from owpc_ltr.arrays import Vector
     from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.partitioned.cache import Room
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-    from owpc_ltr.data.partitioned.kept import Room
     from owpc_ltr.data.splits import DatasetSplits
     from owpc_ltr.models.reordering import ReorderingModel
     from owpc_ltr.protocols import Model

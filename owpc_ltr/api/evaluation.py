@@ -151,8 +151,7 @@ def evaluate(
     Raises UsageError for a metric that there is not, BadInput for data with other features.
     """
     from owpc_ltr.data.document_fields import with_document_fields
-    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-    from owpc_ltr.data.partitioned.in_memory import in_memory
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
     from owpc_ltr.evaluation.evaluate import (
         importance_of,
         measure_queries,
@@ -314,7 +313,7 @@ def _pairs(
     """
     import numpy as np
 
-    from owpc_ltr.data.partitioned.in_memory import head_of
+    from owpc_ltr.data.partitioned.dataset import head_of
     from owpc_ltr.data.sources import known_sides
     from owpc_ltr.evaluation.comparing.figures import ComparedPair
     from owpc_ltr.evaluation.evaluate import compare

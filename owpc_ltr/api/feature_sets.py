@@ -55,7 +55,8 @@ class FeatureSets:
         from owpc_ltr.engine.stores.index_fields import refuse_unmapped
         from owpc_ltr.engine.stores.trial import derived_cautions, put_tried, trial_params
         from owpc_ltr.errors import give_warnings
-        from owpc_ltr.features.feature_set import FeatureSet, load_featureset
+        from owpc_ltr.features.feature_set import FeatureSet
+        from owpc_ltr.features.loading import load_featureset
 
         if not isinstance(featureset, FeatureSet):
             featureset = load_featureset(Path(featureset), name)

@@ -43,8 +43,7 @@ def gate_judgments(
     from owpc_ltr.api.compared_data import read_data
     from owpc_ltr.api.comparing_cheap import judged_data
     from owpc_ltr.api.strata import read_strata
-    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-    from owpc_ltr.data.partitioned.in_memory import in_memory
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
 
     people = read_data(human) if isinstance(human, Path | str) else human
     if isinstance(people, PartitionedDataset):

@@ -68,7 +68,7 @@ def judge_next(
     left.
     """
     from owpc_ltr.api.strata import read_strata, write_strata
-    from owpc_ltr.data.judgments.sheet import write_sheet
+    from owpc_ltr.data.judgments.pools import write_sheet
     from owpc_ltr.files.output import output_file
 
     if len(rankers) != 2:

@@ -8,12 +8,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import cast, get_args
 
-from owpc_ltr.data.judgments.grouping import group_judgments
-from owpc_ltr.data.judgments.lines import JudgmentLines
-from owpc_ltr.data.judgments.lost import what_is_lost
+from owpc_ltr.data.judgments.grouping import group_judgments, what_is_lost
+from owpc_ltr.data.judgments.lines import JudgmentLines, judged_lines
 from owpc_ltr.data.judgments.topics import read_topics
 from owpc_ltr.data.judgments.types import Duplicates, Judgments
-from owpc_ltr.data.judgments.unjudged import judged_lines
 from owpc_ltr.errors import BadInput, UsageError, give_warnings
 from owpc_ltr.files.output import write_output
 from owpc_ltr.host.recognition import judgment_readers, reader_of_file, reader_of_format

@@ -94,7 +94,7 @@ def judged_queries(
         return list(read.queries)
     if not isinstance(judgments, RankingDataset):
         return list(judgments.queries)
-    from owpc_ltr.data.judgments.judges import CLICKS, share_by_clicks
+    from owpc_ltr.data.judgments.types import CLICKS, share_by_clicks
 
     data = judgments
     if data.document_ids is None or data.query_params is None:

@@ -114,7 +114,7 @@ def pool(
 
     from owpc_ltr.api.live import judged_queries, with_params
     from owpc_ltr.api.pooling import PoolRankers, read_asked
-    from owpc_ltr.data.judgments.sheet import write_sheet
+    from owpc_ltr.data.judgments.pools import write_sheet
     from owpc_ltr.engine.search.judgment_pool import PoolPlan
     from owpc_ltr.engine.search.judgment_pool import pool as pool_documents
     from owpc_ltr.files.output import output_file

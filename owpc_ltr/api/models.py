@@ -77,9 +77,9 @@ def import_model(
     0 where a value was missing. `source` is what the record calls the data. What had to be changed
     of the model is in its record (`record["imported"]["notes"]`). Pickles are never read.
     """
-    from owpc_ltr.data.joined_tables.source import as_joined, sources_in
+    from owpc_ltr.data.external_features.source import as_joined, sources_in
     from owpc_ltr.data.sources import source_of
-    from owpc_ltr.features.feature_set import load_featureset
+    from owpc_ltr.features.loading import load_featureset
     from owpc_ltr.formats.import_model import Columns, import_with, read_names
     from owpc_ltr.models.parity_samples import parity_samples_of
 
@@ -118,7 +118,7 @@ def export_model(
     proves.
     """
     from owpc_ltr.errors import UsageError
-    from owpc_ltr.features.feature_set import load_featureset
+    from owpc_ltr.features.loading import load_featureset
     from owpc_ltr.files.output import output_file, write_output
     from owpc_ltr.formats.export import export_file
     from owpc_ltr.host.registry import load
@@ -192,7 +192,7 @@ def upgrade_report(
     `model` is a model file or a stored model; `data` are judged queries logged on the old version,
     by default the few that a model file remembers.
     """
-    from owpc_ltr.features.feature_set import load_featureset
+    from owpc_ltr.features.loading import load_featureset
     from owpc_ltr.formats.engine_versions import serving_profile
     from owpc_ltr.formats.upgrade_check import report_upgrade
 

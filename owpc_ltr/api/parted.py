@@ -16,8 +16,7 @@ def parted_of(buckets: int | None, part: str | None) -> Parted | None:
     >>> parted_of(None, "3/16").share
     Share(number=3, of=16)
     """
-    from owpc_ltr.data.partitioned.buckets import BUCKETS
-    from owpc_ltr.data.partitioned.manifest import Share
+    from owpc_ltr.data.partitioned.manifest import BUCKETS, Share
     from owpc_ltr.engine.feature_log import Parted
     from owpc_ltr.errors import UsageError
 

@@ -28,15 +28,15 @@ def open_dataset(
     that twice as many fit. `read_dataset(folder)` reads all of it at once. Raises BadInput where
     the folder is no dataset, was not finished, or lacks a part.
     """
+    from owpc_ltr.data.partitioned.cache import Room, room_of
     from owpc_ltr.data.partitioned.dataset import open_partitioned
-    from owpc_ltr.data.partitioned.kept import Room, room_of
 
     return open_partitioned(folder, Room(room_of(memory).size, half))
 
 
 def sample_of(data: RankingDataset | PartitionedDataset) -> RankingDataset:
     """The data; of a folder the first part, whose queries are a sample by the hash of their ids."""
-    from owpc_ltr.data.partitioned.in_memory import head_of
+    from owpc_ltr.data.partitioned.dataset import head_of
 
     return head_of(data)
 
@@ -73,7 +73,7 @@ def partition(
 def _stream(
     paths: Sequence[Path], n_features: int | None, max_features: int | None, progress: Progress
 ) -> Iterator[RankingDataset]:
-    from owpc_ltr.data.partitioned.files import stream_dataset
+    from owpc_ltr.data.partitioned.writing import stream_dataset
 
     queries = 0
     for path in paths:

@@ -12,7 +12,7 @@ from owpc_ltr.engine.defaults import the_featureset
 from owpc_ltr.errors import BadInput, UsageError
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.joined_tables.table import JoinedTable
+    from owpc_ltr.data.external_features.table import JoinedTable
     from owpc_ltr.data.judgments.types import JudgedQuery
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.search.serving import Serve
@@ -46,7 +46,7 @@ class PoolRankers:
         In the `tables` is what they read from outside the index. Raises UsageError where there is
         no ranker, or one is neither a file nor uploaded.
         """
-        from owpc_ltr.data.judgments.run_lists import read_run_lists
+        from owpc_ltr.data.judgments.pools import read_run_lists
         from owpc_ltr.engine.search.serving import query_alone, with_stored
 
         if not rankers:
@@ -98,9 +98,8 @@ def read_asked(path: Path | str) -> list[JudgedQuery]:
 
     from owpc_ltr.api.compared_data import read_data
     from owpc_ltr.api.live import judged_queries
-    from owpc_ltr.data.judgments.asked import read_queries
-    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-    from owpc_ltr.data.partitioned.in_memory import in_memory
+    from owpc_ltr.data.judgments.pools import read_queries
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
 
     if Path(path).is_dir() or Path(path).suffix in {".parquet", ".jsonl", ".json"}:
         data = read_data(path)

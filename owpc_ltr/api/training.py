@@ -62,8 +62,7 @@ def train(
     >>> int(ltr.train(data, settings={"C": 1.0}).score([[1.0], [2.0]]).argmax())
     1
     """
-    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-    from owpc_ltr.data.partitioned.in_memory import head_of, in_memory
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset, head_of, in_memory
     from owpc_ltr.errors import give_warnings
     from owpc_ltr.host.registry import load
     from owpc_ltr.inspection.constant import silent_in_training
@@ -129,7 +128,7 @@ def train_reranker(
     their ids in `id_field` (default: line numbers). Everything else is as for `train`.
     """
     from owpc_ltr.data.document_fields import with_document_fields
-    from owpc_ltr.data.partitioned.in_memory import in_memory
+    from owpc_ltr.data.partitioned.dataset import in_memory
     from owpc_ltr.errors import give_warnings
     from owpc_ltr.evaluation.unused_weights import unused_weights
     from owpc_ltr.host.registry import load

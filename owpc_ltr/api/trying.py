@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.api.live import Tried
-from owpc_ltr.data.joined_tables.served import refuse_unused
+from owpc_ltr.data.external_features.columns import refuse_unused
 from owpc_ltr.engine.defaults import tables_of, the_featureset, the_index
 from owpc_ltr.engine.deployment.trial import on_trial
 from owpc_ltr.engine.search.serving import with_stored

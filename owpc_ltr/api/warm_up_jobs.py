@@ -129,7 +129,7 @@ def _rank_large() -> None:
 def _join() -> None:
     import pyarrow as pa
 
-    from owpc_ltr.data.joined_tables.keys import hashed
+    from owpc_ltr.data.external_features.table import hashed
 
     hashed([pa.array(["a query"])], 0)
 

@@ -11,23 +11,54 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from owpc_ltr.arrays import Labels, Matrix, Vector
-from owpc_ltr.data.arrow_numbers import arrow_of
-from owpc_ltr.data.consistency import (
-    check_lengths,
-    check_not_negative,
-    check_shapes,
-    check_values,
-)
-from owpc_ltr.data.frame_kinds import is_frame
-from owpc_ltr.data.frames import numbers_of, table_of, text_ids
-from owpc_ltr.data.grouping import group_rows
+from owpc_ltr.arrays import Labels, Matrix, Vector, is_frame
+from owpc_ltr.data import html
+from owpc_ltr.data.consistency import check_lengths, check_not_negative, check_shapes, check_values
+from owpc_ltr.data.frames import arrow_of, numbers_of, table_of, text_ids
 from owpc_ltr.data.matrix import feature_matrix, vector
 from owpc_ltr.data.splits import DatasetSplits, HashSplit, Origin, split_queries
-from owpc_ltr.data.summary import Summary, summarise
 from owpc_ltr.errors import BadInput, OwpcLtrWarning, UsageError
+
+
+@dataclass(frozen=True)
+class RowGroups:
+    """The queries in the order of their first rows; `order` are their rows, None as they stand.
+
+    `scattered` is the number of queries whose rows did not stand together.
+    """
+
+    query_ids: pa.StringArray
+    offsets: NDArray[np.int64]
+    order: NDArray[np.int64] | None = None
+    scattered: int = 0
+
+    def arranged(self, part: Any) -> Any:
+        """One entry a row, in the order of the groups."""
+        if self.order is None or part is None:
+            return part
+        return part[self.order] if isinstance(part, np.ndarray) else part.take(pa.array(self.order))
+
+
+def group_rows(ids: pa.StringArray) -> RowGroups:
+    """The rows of each query id; the rows of a query keep their order."""
+    runs = pc.run_end_encode(ids, run_end_type=pa.int64())
+    pieces = runs.values.dictionary_encode()
+    if len(pieces.dictionary) == len(pieces):
+        ends = runs.run_ends.to_numpy()
+        return RowGroups(runs.values, np.concatenate(([0], ends)).astype(np.int64))
+    rows = ids.dictionary_encode()
+    codes = rows.indices.to_numpy()
+    sizes = np.bincount(codes)
+    scattered = int((np.bincount(pieces.indices.to_numpy()) > 1).sum())
+    offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+    return RowGroups(rows.dictionary, offsets, np.argsort(codes, kind="stable"), scattered)
+
+
+_MOST_LABELS = 8
+"""More different labels than these are shown as a range."""
 
 
 @dataclass(frozen=True)
@@ -145,16 +176,45 @@ class RankingDataset:
         """Each query in turn."""
         return (self[index] for index in range(self.n_queries))
 
-    def __repr__(self) -> str:
-        return self.summary.text()
-
-    def _repr_html_(self) -> str:
-        return self.summary.html()
+    @cached_property
+    def missing_share(self) -> float:
+        """The share of feature values that are missing."""
+        if not self.has_missing:
+            return 0.0
+        # One column after another keeps the mask small.
+        missing = sum(int(np.isnan(column).sum()) for column in self.features.T)
+        return missing / int(self.features.size)
 
     @cached_property
-    def summary(self) -> Summary:
-        """What is in the dataset, in few figures."""
-        return summarise(self)
+    def label_counts(self) -> dict[float, int]:
+        """How many documents have each label, in ascending order."""
+        labels, counts = np.unique(self.labels, return_counts=True)
+        return dict(zip(labels.tolist(), counts.tolist(), strict=True))
+
+    def __repr__(self) -> str:
+        return "\n  ".join(self._lines())
+
+    def _repr_html_(self) -> str:
+        title, *lines = self._lines()
+        return html.block(title, *map(html.line, lines))
+
+    def _lines(self) -> list[str]:
+        """What is in the dataset, in one to three lines."""
+        sizes = ("query", "queries"), ("document", "documents"), ("feature", "features")
+        counts = (self.n_queries, self.n_documents, self.n_features)
+        named = [f"{n:,} {forms[n != 1]}" for n, forms in zip(counts, sizes, strict=True)]
+        counted = self.label_counts
+        labels = ", ".join(f"{label:g} × {count:,}" for label, count in counted.items())
+        if len(counted) > _MOST_LABELS:
+            labels = f"{len(counted)} different, from {min(counted):g} to {max(counted):g}"
+        weights = {"query": self.query_weights, "document": self.document_weights}
+        weighted = " and ".join(name for name, part in weights.items() if part is not None)
+        facts = [f"labels {labels}"] if labels else []
+        facts += [f"weighted by {weighted}"] if weighted else []
+        source = [f"feature set {self.featureset_hash[:12]}"] if self.featureset_hash else []
+        source += [*([str(self.origin)] if self.origin else []), *self.notes]
+        first = f"RankingDataset: {', '.join(named)}, {self.missing_share:.2%} missing"
+        return [first, *("; ".join(part) for part in (facts, source) if part)]
 
     def split(
         self, validation: float = 0.2, test: float = 0.2, salt: str = HashSplit.salt

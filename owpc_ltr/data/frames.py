@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from owpc_ltr.data.frame_kinds import is_pandas
+from owpc_ltr.arrays import is_pandas
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.text import shown
 
@@ -154,3 +154,19 @@ def _decoded(column: Any) -> pa.ChunkedArray:
         for chunk in chunks
     ]
     return pa.chunked_array([chunk.dictionary_decode() for chunk in decoded], plain)
+
+
+def numbers_in(array: pa.Array) -> NDArray[Any]:
+    """The values of an array of numbers without nulls, to be read only."""
+    kind = np.dtype(array.type.to_pandas_dtype())
+    buffer = array.buffers()[1]
+    if buffer is None or not len(array):
+        return np.empty(0, kind)
+    return np.frombuffer(buffer, kind, len(array), array.offset * kind.itemsize)
+
+
+def arrow_of(numbers: NDArray[Any]) -> pa.Array:
+    """One-dimensional numbers as an array of the same type."""
+    values = np.ascontiguousarray(numbers)
+    kind = pa.from_numpy_dtype(values.dtype)
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.joined_tables.source import as_joined, joined_features, sources_in
-from owpc_ltr.data.judgments.judges import joined_judges
+from owpc_ltr.data.external_features.source import as_joined, joined_features, sources_in
+from owpc_ltr.data.judgments.types import joined_judges
 from owpc_ltr.errors import BadInput
 
 

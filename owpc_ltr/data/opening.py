@@ -11,8 +11,8 @@ from owpc_ltr.data.partitioned.manifest import is_partitioned
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.partitioned.cache import Room
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-    from owpc_ltr.data.partitioned.kept import Room
 
 
 def open_or_read(

@@ -8,7 +8,7 @@ from owpc_ltr.errors import UsageError
 from owpc_ltr.signatures import Help
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.partitioned.kept import Room
+    from owpc_ltr.data.partitioned.cache import Room
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -19,7 +19,7 @@ def room_from(text: str | None) -> Room:
     >>> room_from("1.5G"), room_from("4096:half")
     (Room(size=1610612736, half=False), Room(size=4096, half=True))
     """
-    from owpc_ltr.data.partitioned.kept import Room
+    from owpc_ltr.data.partitioned.cache import Room
 
     if text is None:
         return Room()

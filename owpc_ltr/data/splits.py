@@ -117,6 +117,12 @@ class Origin:
     split: HashSplit
     side: str
 
+    def __str__(self) -> str:
+        return (
+            f"the {self.side} side of {self.fingerprint[:12]}, split by hash with "
+            f"{self.split.validation:g} validation and {self.split.test:g} test"
+        )
+
     def source(self) -> dict[str, Any]:
         """What a model's record says of it."""
         return {"fingerprint": self.fingerprint, "split": self.split.as_dict()}

@@ -11,7 +11,7 @@ from owpc_ltr.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from owpc_ltr.data.joined_tables.table import JoinedTable
+    from owpc_ltr.data.external_features.table import JoinedTable
     from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.stores.store import Store
 
@@ -93,7 +93,7 @@ def tables_of(join: Any) -> tuple[JoinedTable, ...]:
     """The tables of `join`; where there are none, what reads them is not imported."""
     if join is None:
         return ()
-    from owpc_ltr.data.joined_tables.reading import read_joined_tables
+    from owpc_ltr.data.external_features.reading import read_joined_tables
 
     return read_joined_tables(join)
 

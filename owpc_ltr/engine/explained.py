@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from owpc_ltr.arrays import Fields
-from owpc_ltr.data.joined_tables.served import JoinedColumns, columns_for, refuse_unused
+from owpc_ltr.data.external_features.columns import JoinedColumns, columns_for, refuse_unused
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.certificates import Certificates
 from owpc_ltr.engine.deployment.parity import logged
@@ -38,7 +38,7 @@ from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Model
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.joined_tables.table import JoinedTable
+    from owpc_ltr.data.external_features.table import JoinedTable
 
 _PATIENCE = 30.0
 

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.arrow_numbers import numbers_in
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.frames import numbers_in
 from owpc_ltr.evaluation.live_lists import LiveLists
 from owpc_ltr.evaluation.verdict import Doubt
 

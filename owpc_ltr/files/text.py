@@ -7,14 +7,19 @@ import errno
 import gzip
 import lzma
 import os
+import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from owpc_ltr.errors import BadInput, DiskFault
 from owpc_ltr.files.regular import open_regular
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 LARGEST_RATIO = 200
 """Text that inflates more than this, beyond the first bytes, is taken for a bomb."""
@@ -225,3 +230,65 @@ def _end(content: bytes, quoted: bool) -> int:
         end = before
     # None is closed: a quote that stands within a field opens nothing.
     return end or last
+
+
+_LOOKED_AT = 50
+_BLOCK = 1 << 16
+_LARGEST = 1 << 20
+
+
+def read_head(path: Path) -> bytes:
+    """The first 50 lines that are not blank and what is between them, or 1 MiB, or the whole file.
+
+    Whole lines, where there are any; without a byte order mark, and without blank space at the
+    beginning that goes on for long. Raises BadInput for what cannot be read or unpacked.
+    """
+    head = bytearray()
+    block = memoryview(bytearray(_BLOCK))
+    with open_bytes(path, any_content=True) as source:
+        while got := source.readinto(block):
+            head += block[:got]
+            if not head.strip():
+                head.clear()
+            elif len(head) >= _LARGEST or _lines(head) > _LOOKED_AT:
+                # A line that is cut would look like none of its format.
+                del head[head.rfind(b"\n") + 1 or len(head) :]
+                break
+    return bytes(head).removeprefix(codecs.BOM_UTF8)
+
+
+def first_lines(head: bytes) -> list[str]:
+    """The first lines that are not blank, stripped, at most 50; what is no UTF-8 is replaced."""
+    text = head.decode("utf-8", "replace")
+    lines = (match.group().strip() for match in re.finditer(r"[^\n]+", text))
+    return list(islice((line for line in lines if line), _LOOKED_AT))
+
+
+def _lines(head: bytearray) -> int:
+    return sum(1 for line in head.split(b"\n") if line.strip())
+
+
+INVISIBLE = r"[\x{200b}\x{200e}\x{200f}\x{202a}-\x{202e}\x{2060}-\x{2064}\x{2066}-\x{2069}\x{feff}]"
+"""For Arrow's regular expressions."""
+_PYTHON = re.compile(re.sub(r"\\x\{(\w+)\}", r"\\u\1", INVISIBLE))
+_BEGIN = (b"\xe2\x80", b"\xe2\x81", b"\xef\xbb\xbf")
+"""The bytes with which they begin, beside a few others."""
+
+
+def why_unseen(text: str) -> str | None:
+    """What is wrong with an id that has one of these characters; None for others."""
+    found = _PYTHON.search(text)
+    if found is None:
+        return None
+    return (
+        f"has a character in it that cannot be seen (U+{ord(found.group()):04X}): two ids that "
+        "look alike would be two"
+    )
+
+
+def first_unseen(content: bytes | bytearray, ids: pa.StringArray) -> int | None:
+    """The first of the ids, whose bytes are the content, with such a character in it."""
+    if not any(begin in content for begin in _BEGIN):
+        return None
+    found = (row for row, text in enumerate(ids.to_pylist()) if _PYTHON.search(text))
+    return next(found, None)

@@ -10,7 +10,12 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr.arrays import Matrix, Vector
-from owpc_ltr.data.joined_tables.source import JoinedSource, as_joined, joined_features, sources_in
+from owpc_ltr.data.external_features.source import (
+    JoinedSource,
+    as_joined,
+    joined_features,
+    sources_in,
+)
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.features.value_bounds import always_matches

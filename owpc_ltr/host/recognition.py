@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from owpc_ltr.data.judgments.head import first_lines, read_head
 from owpc_ltr.data.judgments.topics import begins_topics
 from owpc_ltr.errors import BadInput, PluginError, UsageError
+from owpc_ltr.files.text import first_lines, read_head
 from owpc_ltr.host.registry import Registry
 from owpc_ltr.protocols import JudgmentReader
 

@@ -13,8 +13,8 @@ from owpc_ltr.signatures import Help, Progress, Reads, Seed, Writes, job, silent
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.partitioned.cache import Room
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-    from owpc_ltr.data.partitioned.kept import Room
     from owpc_ltr.inspection.finding import Finding
     from owpc_ltr.inspection.result import Inspection
 

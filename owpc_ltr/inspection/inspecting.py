@@ -145,7 +145,7 @@ def _curve(
 
 
 def _in_memory(named: Mapping[str, Data]) -> RankingDataset:
-    from owpc_ltr.data.partitioned.in_memory import in_memory
+    from owpc_ltr.data.partitioned.dataset import in_memory
 
     return together([in_memory(data, "a learning curve") for data in named.values()])
 

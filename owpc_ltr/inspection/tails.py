@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from owpc_ltr.data.arrow_numbers import arrow_of
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.frames import arrow_of
 
 KEPT = 512
 """How many values of each end are kept: an outlier is judged by those below it."""

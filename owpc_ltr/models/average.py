@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.joined_tables.source import as_joined, sources_in
+from owpc_ltr.data.external_features.source import as_joined, sources_in
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.strict_json import take_numbers
 from owpc_ltr.models.linear import LinearModel

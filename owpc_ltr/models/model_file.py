@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from owpc_ltr.arrays import is_frame
 from owpc_ltr.data import html
-from owpc_ltr.data.frame_kinds import is_frame
 from owpc_ltr.data.matrix import float_array
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.output import write_output

@@ -10,10 +10,9 @@ import numpy as np
 
 from owpc_ltr.data.columns import column_facts, silent_features
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.joined_tables.source import as_joined, sources_in
+from owpc_ltr.data.external_features.source import as_joined, sources_in
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-from owpc_ltr.data.partitioned.facts import Facts, facts_of
-from owpc_ltr.data.scaling import scales_of, with_scales
+from owpc_ltr.data.scaling import Facts, facts_of, scales_of, with_scales
 from owpc_ltr.data.sources import source_of
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.evaluation.unused_weights import unused_weights

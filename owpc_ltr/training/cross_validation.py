@@ -21,8 +21,8 @@ import numpy as np
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.parquet import read_dataset
+from owpc_ltr.data.partitioned.cache import Room
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset, open_partitioned
-from owpc_ltr.data.partitioned.kept import Room
 from owpc_ltr.data.partitioned.manifest import is_partitioned
 from owpc_ltr.data.scaling import with_scales
 from owpc_ltr.data.splits import fold_of_queries

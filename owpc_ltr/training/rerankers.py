@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.joined_tables.source import as_joined, sources_in
+from owpc_ltr.data.external_features.source import as_joined, sources_in
 from owpc_ltr.data.sources import source_of
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.evaluate import model_data

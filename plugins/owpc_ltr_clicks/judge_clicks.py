@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from owpc_ltr.data.frames import table_of
-from owpc_ltr.data.relabelling import Relabelled, relabelled
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.host.registry import load
 from owpc_ltr.host.settings import configure
@@ -29,6 +28,7 @@ from owpc_ltr_clicks.judging import (
 from owpc_ltr_clicks.models import choose_model
 from owpc_ltr_clicks.options import IMPRESSIONS, EventOptions, parse_actions
 from owpc_ltr_clicks.reading import EventBatch, read_events, table_events
+from owpc_ltr_clicks.relabelling import Relabelled, relabelled
 from owpc_ltr_clicks.srw import srw_ratings
 from owpc_ltr_clicks.texts import normalised
 from owpc_ltr_clicks.times import TimeWindow

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.judgments.judges import CLICKS, JUDGED_BY
+from owpc_ltr.data.judgments.types import CLICKS, JUDGED_BY
 from owpc_ltr.errors import UsageError
 from owpc_ltr.files.output import open_output
 from owpc_ltr_clicks.counting import Behaviour

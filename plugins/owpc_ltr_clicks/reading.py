@@ -10,10 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from owpc_ltr.data.judgments.head import read_head
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.columnar import ARROW, PARQUET, open_columns
-from owpc_ltr.files.text import line_blocks, open_bytes, shown
+from owpc_ltr.files.text import line_blocks, open_bytes, read_head, shown
 from owpc_ltr_clicks.columns import KNOWN, find_columns
 from owpc_ltr_clicks.delimited_blocks import DelimitedBlocks
 from owpc_ltr_clicks.json_blocks import ObjectBlocks, names_of, sample_of

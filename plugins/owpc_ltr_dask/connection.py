@@ -13,9 +13,9 @@ from typing import TypeVar
 
 from distributed import Client
 
+from owpc_ltr.data.partitioned.cache import Room
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset, open_partitioned
-from owpc_ltr.data.partitioned.kept import Room
-from owpc_ltr.data.partitioned.pieces import Files
+from owpc_ltr.data.partitioned.parts import Files
 from owpc_ltr.errors import Refused, WorkersUnavailable
 from owpc_ltr_dask.calls import Calls
 from owpc_ltr_dask.faults import gone, told

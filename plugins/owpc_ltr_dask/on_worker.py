@@ -17,9 +17,9 @@ from threadpoolctl import threadpool_limits
 from tornado.ioloop import PeriodicCallback
 
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.partitioned.cache import Room
 from owpc_ltr.data.partitioned.dataset import open_partitioned
-from owpc_ltr.data.partitioned.kept import Room
-from owpc_ltr.data.partitioned.pieces import Files, Form, Piece
+from owpc_ltr.data.partitioned.parts import Files, Form, Piece
 from owpc_ltr.errors import BadInput, OwpcLtrError, PluginError, Refused
 from owpc_ltr.host.registry import load
 from owpc_ltr_dask.versions import check_versions, versions

@@ -11,7 +11,7 @@ import numpy as np
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-from owpc_ltr.data.partitioned.pieces import Form, Piece
+from owpc_ltr.data.partitioned.parts import Form, Piece
 from owpc_ltr_dask.calls import Calls
 from owpc_ltr_dask.on_worker import call_on_parts
 from owpc_ltr_dask.placement import placed

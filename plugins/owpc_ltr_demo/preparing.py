@@ -69,7 +69,7 @@ def index_corpus(walk: Walk, engine: Engine) -> tuple[Document, ...]:
 def push_featureset(walk: Walk, engine: Engine) -> Cluster:
     """The store that the engine has, with the shipped feature set in it."""
     from owpc_ltr.engine.stores import choose_store
-    from owpc_ltr.features.feature_set import load_featureset
+    from owpc_ltr.features.loading import load_featureset
 
     with walk.step("featureset", "push a feature set"):
         store = choose_store(engine)

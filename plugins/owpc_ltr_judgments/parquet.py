@@ -8,20 +8,21 @@ are text. A null is no parameter. Errors name the row, from 1.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from owpc_ltr import hookimpl
 from owpc_ltr.data.judgments import JudgmentLines, Judgments
-from owpc_ltr.data.judgments.arrow_values import is_json_type, typed_values
-from owpc_ltr.data.judgments.columns import decode
-from owpc_ltr.data.judgments.judges import JUDGED_BY
-from owpc_ltr.data.judgments.roles import find_roles, lines_by_role
-from owpc_ltr.data.judgments.typed import table_column
+from owpc_ltr.data.judgments.columns import Column, TypedColumn, decode, table_column, whole_numbers
+from owpc_ltr.data.judgments.tables import find_roles, lines_by_role
+from owpc_ltr.data.judgments.types import JUDGED_BY
 from owpc_ltr.data.judgments.weights import weights_of
 from owpc_ltr.data.judgments.writing import further_params
 from owpc_ltr.errors import BadInput
@@ -193,3 +194,87 @@ def _fitting(role: str | None, kind: Any) -> tuple[bool, str]:
     return text or number or dated or typed, (
         "text, numbers, dates or true/false, or lists and objects of text, numbers and true/false"
     )
+
+
+def is_json_type(kind: Any) -> bool:
+    """Whether values of an Arrow type have a place in JSON: numbers, text, lists, objects."""
+    if _is_list(kind):
+        return is_json_type(kind.value_type)
+    if pa.types.is_struct(kind):
+        return all(is_json_type(kind.field(number).type) for number in range(kind.num_fields))
+    text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return text or _is_number(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind)
+
+
+def typed_values(column: Column) -> TypedColumn:
+    """The values of a column of such a type, a null being none.
+
+    Each different one is made a Python value once. Floats of 32 bits have their shortest decimals,
+    and whole ones alone in their cell are integers.
+    """
+    values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    kind = values.type
+    if _is_number(kind) or pa.types.is_boolean(kind):
+        return _scalars(values)
+    if _is_list(kind) and _is_number(kind.value_type) and not values.flatten().null_count:
+        return _vectors(values)
+    return _structures(values)
+
+
+def _scalars(values: Any) -> TypedColumn:
+    encoded = values.dictionary_encode()
+    found = whole_numbers(_decimals(encoded.dictionary))
+    return TypedColumn(_codes(encoded.indices, len(found)), [*found, None])
+
+
+def _vectors(values: Any) -> TypedColumn:
+    """Lists of numbers, told apart by their bytes."""
+    flat = np.ascontiguousarray(values.flatten().to_numpy(zero_copy_only=False))
+    lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
+    ends = np.append(0, np.cumsum(lengths, dtype=np.int64)) * flat.itemsize
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(flat)]
+    as_bytes = pa.Array.from_buffers(pa.large_binary(), len(values), buffers)
+    encoded = as_bytes.dictionary_encode()
+    found = [
+        _decimals(pa.array(np.frombuffer(content, flat.dtype)))
+        for content in encoded.dictionary.to_pylist()
+    ]
+    codes = _codes(encoded.indices, len(found))
+    codes[values.is_null().to_numpy(zero_copy_only=False)] = len(found)
+    return TypedColumn(codes, [*found, None])
+
+
+def _structures(values: Any) -> TypedColumn:
+    known: dict[str, int] = {}
+    found: list[Any] = []
+    codes = np.empty(len(values), np.int64)
+    for row, value in enumerate(values.to_pylist()):
+        key = json.dumps(value, sort_keys=True)
+        codes[row] = known.setdefault(key, len(found))
+        if codes[row] == len(found):
+            found.append(value)
+    return TypedColumn(codes, found)
+
+
+def _codes(indices: Any, of_nulls: int) -> Any:
+    return pc.fill_null(indices.cast(pa.int64()), of_nulls).to_numpy(zero_copy_only=False).copy()
+
+
+def _decimals(values: Any) -> list[Any]:
+    """The numbers, each float by the shortest decimal that is it in its own precision."""
+    kind = values.type
+    if pa.types.is_float16(kind):
+        values, kind = values.cast(pa.float32()), pa.float32()
+    if pa.types.is_float32(kind):
+        values = values.cast(pa.string()).cast(pa.float64())
+    found: list[Any] = values.to_pylist()
+    return found
+
+
+def _is_list(kind: Any) -> bool:
+    types = pa.types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def _is_number(kind: Any) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))

@@ -14,11 +14,10 @@ from typing import ClassVar
 
 from owpc_ltr import hookimpl
 from owpc_ltr.data.judgments import JudgmentLines, Judgments
-from owpc_ltr.data.judgments.head import first_lines
-from owpc_ltr.data.judgments.roles import look_up_texts
+from owpc_ltr.data.judgments.tables import look_up_texts
 from owpc_ltr.data.judgments.writing import qrels_bytes
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.text import read_text, shown
+from owpc_ltr.files.text import first_lines, read_text, shown
 from owpc_ltr.protocols import JudgmentReader
 
 _ROW = re.compile(r"\S+\s+Q?0\s+\S+\s+[+-]?[\d.]+")

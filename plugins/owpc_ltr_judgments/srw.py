@@ -20,12 +20,11 @@ from typing import ClassVar
 
 from owpc_ltr import hookimpl
 from owpc_ltr.data.judgments import JudgmentLines, Judgments
-from owpc_ltr.data.judgments.head import first_lines
-from owpc_ltr.data.judgments.roles import ROLES
+from owpc_ltr.data.judgments.tables import ROLES
 from owpc_ltr.data.judgments.workbench import RATINGS, import_body, lines_of_list
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.strict_json import read_json_value
-from owpc_ltr.files.text import read_text
+from owpc_ltr.files.text import first_lines, read_text
 from owpc_ltr.protocols import JudgmentReader
 
 _KEY = re.compile(rf'"{RATINGS}"\s*:'.encode())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from owpc_ltr.data.query_texts import query_text
+from owpc_ltr.data.judgments.topics import query_text
 
 
 def texts_of(data: Any) -> tuple[str, ...]:

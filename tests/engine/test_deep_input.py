@@ -11,7 +11,7 @@ import pytest
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, OwpcLtrError
-from owpc_ltr.features.feature_set import load_featureset
+from owpc_ltr.features.loading import load_featureset
 from owpc_ltr.files.json_lines import DocumentFile
 from tests.engine.memory_cluster import MemoryCluster
 

@@ -29,7 +29,7 @@ from owpc_ltr.engine.client.engine import open_engine
 from owpc_ltr.engine.deployment.aliases import Aliases
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.evaluation.evaluate import measure, model_data
-from owpc_ltr.features.feature_set import load_featureset
+from owpc_ltr.features.loading import load_featureset
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import load_model

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from owpc_ltr.data.joined_tables.reading import read_joined_tables
+from owpc_ltr.data.external_features.reading import read_joined_tables
 from owpc_ltr.data.letor import read_letor, write_letor
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.client.engine import Engine

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from owpc_ltr.api.parted import parted_of
-from owpc_ltr.data.joined_tables.reading import read_joined_tables
+from owpc_ltr.data.external_features.reading import read_joined_tables
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.data.partitioned.dataset import open_partitioned
 from owpc_ltr.data.partitioned.manifest import Share

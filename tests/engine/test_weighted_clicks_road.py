@@ -14,7 +14,7 @@ import pytest
 from owpc_ltr_clicks import simulation as simulate
 from owpc_ltr_clicks.weighted_clicks import Effective
 
-from owpc_ltr.data.judgments.judges import share_by_clicks
+from owpc_ltr.data.judgments.types import share_by_clicks
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import ConnectionSettings

@@ -19,7 +19,8 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.stores.feature_queries import compile_featureset
-from owpc_ltr.features.feature_set import FeatureSet, load_featureset
+from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.features.loading import load_featureset
 from owpc_ltr.models.linear import LinearModel
 from tests.page_samples import ROOT, products_and_judgments
 from tests.pages import blocks_of

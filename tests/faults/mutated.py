@@ -132,8 +132,8 @@ def readers() -> Mapping[str, Callable[[Path], Any]]:
     from owpc_ltr_clicks.judge_clicks import count_clicks
 
     from owpc_ltr.api.judgments import read_judgments
-    from owpc_ltr.data.joined_tables.reading import read_joined_tables
-    from owpc_ltr.data.judgments.asked import read_queries
+    from owpc_ltr.data.external_features.reading import read_joined_tables
+    from owpc_ltr.data.judgments.pools import read_queries
     from owpc_ltr.data.judgments.topics import read_topics
 
     topics = {f"q{n}": f"words {n}" for n in range(10)}

@@ -24,9 +24,9 @@ def readers() -> dict[str, Callable[[Path], Any]]:
     from owpc_ltr.api.files import read_json_object
     from owpc_ltr.api.judgments import read_judgments
     from owpc_ltr.api.models import load_model
-    from owpc_ltr.data.joined_tables.reading import read_joined_tables
-    from owpc_ltr.data.judgments.asked import read_queries
-    from owpc_ltr.features.feature_set import load_featureset
+    from owpc_ltr.data.external_features.reading import read_joined_tables
+    from owpc_ltr.data.judgments.pools import read_queries
+    from owpc_ltr.features.loading import load_featureset
     from owpc_ltr.files.json_lines import DocumentFile
 
     return {

@@ -14,7 +14,7 @@ from owpc_ltr_judgments.jsonl import Jsonl
 
 from owpc_ltr.api.judgments import read_judgments
 from owpc_ltr.data.judgments import Judgments
-from owpc_ltr.data.judgments.roles import ROLES
+from owpc_ltr.data.judgments.tables import ROLES
 from owpc_ltr.errors import BadInput
 
 quick = settings(

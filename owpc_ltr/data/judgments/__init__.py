@@ -10,8 +10,8 @@ The formats are plugins, which `owpc_ltr.api.judgments.read_judgments` chooses f
 - columns: one value a judgment, in memory; typed: those that are no text; writing: TSV and qrels
 """
 
+from owpc_ltr.data.judgments.columns import TypedColumn
 from owpc_ltr.data.judgments.lines import JudgmentLines
-from owpc_ltr.data.judgments.typed import TypedColumn
 from owpc_ltr.data.judgments.types import Duplicates, JudgedQuery, Judgments
 from owpc_ltr.data.judgments.writing import write_judgments, write_qrels
 

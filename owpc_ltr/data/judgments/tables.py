@@ -1,21 +1,159 @@
-"""Delimited text with a header, CSV and TSV: rows as they stand, each with its line."""
+"""Tables of judgments: what their named columns say, and delimited text with a header."""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from owpc_ltr.data.judgments.lines import JudgmentLines
-from owpc_ltr.data.judgments.roles import find_roles, lines_by_role
+from owpc_ltr.data.judgments.columns import (
+    Column,
+    TypedColumn,
+    declared,
+    decode,
+    encode,
+    json_column,
+    text_column,
+)
+from owpc_ltr.data.judgments.lines import JudgmentLines, bad_line
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.spreadsheets import read_cell
 from owpc_ltr.files.text import shown
+
+ROLES = {
+    "query_id": ("query_id", "qid"),
+    "query": ("query", "keywords", "query_text"),
+    "doc_id": ("doc_id", "document_id", "docid"),
+    "grade": ("grade", "label", "relevance", "rating"),
+    "weight": ("weight",),
+    "query_weight": ("query_weight",),
+    "judged_by": ("judged_by",),
+}
+"""The names that a column may have, in any case of letters."""
+
+SHOWN = "document:"
+"""How the columns begin that show a document and say nothing of the query."""
+
+
+def find_roles(
+    names: Sequence[str],
+    path: Path | str,
+    with_topics: bool,
+    where: str = "the first line",
+    column: str = "column",
+) -> dict[str, int]:
+    """Which column has which role. Raises BadInput, saying what was found, where one lacks.
+
+    `path` may have a line beside it; `where` and `column` are what messages call header and column.
+    """
+    lowered = [name.lower() for name in names]
+    found = ", ".join(shown(name) for name in names[:12])
+    for name in lowered:
+        if not name or lowered.count(name) > 1:
+            what = "an empty name" if not name else "two of"
+            raise BadInput(
+                f"cannot read {path}: {'its header' if column == 'column' else 'it'} has {what} "
+                f"{shown(name)}: name each {column}, once"
+            )
+    columns: dict[str, int] = {}
+    for role, known in ROLES.items():
+        present = [name for name in known if name in lowered]
+        if len(present) > 1 and present[:2] != ["query", "keywords"]:
+            raise BadInput(
+                f"cannot read {path}: the {column}s {' and '.join(map(shown, present))} both name "
+                f"the {role}: take one out"
+            )
+        if present:
+            columns[role] = lowered.index(present[0])
+    lacking = [role for role in ("doc_id", "grade") if role not in columns]
+    if "query" not in columns and not (with_topics and "query_id" in columns):
+        lacking.insert(0, "query")
+    if lacking:
+        raise BadInput(
+            f"cannot read {path}: no {column} is called {' or '.join(map(shown, lacking))}: found "
+            f"{found}; {where} must name query_id, query, doc_id, grade"
+        )
+    return columns
+
+
+def lines_by_role(
+    path: Path,
+    numbers: Sequence[int],
+    names: Sequence[str],
+    values: Sequence[Sequence[str] | Column | TypedColumn],
+    roles: Mapping[str, int],
+    topics: Mapping[str, str] | None,
+    place: str = "line",
+) -> JudgmentLines:
+    """The judgments of columns whose roles are known.
+
+    Without a query id, the query's text is its id; without a text, `topics` has it by id. All
+    further columns are parameters of the query: text, or JSON where the name ends in `:json`.
+    Raises BadInput for a query without a text, and for cells that are no JSON.
+    """
+    query_ids = text_column(values[roles.get("query_id", roles.get("query", 0))])
+    texts = (
+        text_column(values[roles["query"]])
+        if "query" in roles
+        else look_up_texts(query_ids, topics or {})
+    )
+    used = set(roles.values())
+    weights = {roles[role] for role in ("weight", "query_weight", "judged_by") if role in roles}
+    others = [name for i, name in enumerate(names) if i not in weights]
+    params: dict[str, Any] = {"keywords": texts, "query": texts}
+    for i, name in enumerate(names):
+        if i in used or name.startswith(SHOWN):
+            continue
+        param, column = name, values[i]
+        stem = declared(name)
+        if stem is not None:
+            param = _free(path, name, stem, params, others)
+            if not isinstance(column, TypedColumn):
+                column = json_column(
+                    column, name, lambda row, what: bad_line(path, place, numbers[row], what)
+                )
+        params[param] = column
+    lines = JudgmentLines(
+        path,
+        numbers,
+        query_ids,
+        values[roles["doc_id"]],
+        values[roles["grade"]],
+        params,
+        place,
+        weights=values[roles["weight"]] if "weight" in roles else None,
+        importance=values[roles["query_weight"]] if "query_weight" in roles else None,
+        judged_by=values[roles["judged_by"]] if "judged_by" in roles else None,
+    )
+    row = lines.row_without_text()
+    if row is not None:
+        why = "the query is empty" if "query" in roles else "the topics do not have the query"
+        raise lines.bad(row, f"{why} of query id {shown(lines.query_id(row))}")
+    return lines
+
+
+def _free(path: Path, name: str, stem: str, params: Mapping[str, Any], names: Sequence[str]) -> str:
+    """What a declared column's parameter is called. Raises BadInput where another is so called."""
+    if not stem or stem in params or stem in names:
+        what = f"the parameter {shown(stem)} has another column too" if stem else "it has no name"
+        raise BadInput(
+            f"cannot read {path}: the column {shown(name)} declares JSON, and {what}: name each "
+            "parameter once, as vector:json"
+        )
+    return stem
+
+
+def look_up_texts(query_ids: Sequence[str] | Column, topics: Mapping[str, str]) -> Column:
+    """The text of each judgment's query, '' where the topics do not have it."""
+    codes, queries = encode(text_column(query_ids))
+    return decode(codes, [topics.get(query, "") for query in queries])
+
 
 _NUMBER = re.compile(r"-?\d+(\.\d*)?")
 

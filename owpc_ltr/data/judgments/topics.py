@@ -1,9 +1,12 @@
-"""Topics: the texts of the queries, in TREC's `<top>` markup or as `id TAB text` lines."""
+"""The texts of queries: as topics files give them, and as users typed them."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.text import read_text, shown
@@ -68,3 +71,25 @@ def _tabbed(text: str, path: Path) -> list[tuple[int, str, str]]:
             )
         topics.append((number, query.strip(), content.strip()))
     return topics
+
+
+def query_text(params: Mapping[str, Any]) -> str:
+    """The words of a query; all its parameters where none is called so.
+
+    >>> query_text({"keywords": "alien 3", "year": 1992})
+    'alien 3'
+    """
+    return str(params.get("keywords", params.get("query", ", ".join(map(str, params.values())))))
+
+
+def normalised_text(text: str) -> str:
+    r"""The text without case, superfluous white space and compatibility forms (NFKC).
+
+    >>> normalised_text("  ALIEN\u00a0３ ")
+    'alien 3'
+    """
+    if not text.isascii():
+        plain = unicodedata.normalize("NFKC", text)
+        # Of letters that have one capital, case folding alone keeps two apart (dotless i).
+        text = unicodedata.normalize("NFKC", plain.upper().casefold())
+    return " ".join(text.lower().split())

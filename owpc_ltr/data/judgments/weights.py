@@ -14,9 +14,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Labels, Vector
-from owpc_ltr.data.judgments.columns import Column, Numbers, is_text, text_at, text_column
+from owpc_ltr.data.judgments.columns import (
+    Column,
+    Numbers,
+    is_text,
+    read_numbers,
+    text_at,
+    text_column,
+)
 from owpc_ltr.data.judgments.lines import JudgmentLines
-from owpc_ltr.data.judgments.numbers import read_numbers
 from owpc_ltr.data.judgments.types import JudgedQuery
 from owpc_ltr.files.text import shown
 

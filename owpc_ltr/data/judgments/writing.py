@@ -7,9 +7,8 @@ import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from owpc_ltr.data.judgments.judges import JUDGED_BY
-from owpc_ltr.data.judgments.typed import table_column
-from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
+from owpc_ltr.data.judgments.columns import table_column
+from owpc_ltr.data.judgments.types import JUDGED_BY, JudgedQuery, Judgments
 from owpc_ltr.data.judgments.weights import (
     IMPORTANCE,
     WEIGHT,

@@ -11,11 +11,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.invisible import first_unseen, why_unseen
 from owpc_ltr.data.letor import kernel
 from owpc_ltr.data.letor.rows import MOST_FEATURES, Rows, Strings, widest
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.text import line_of, open_bytes, shown
+from owpc_ltr.files.text import first_unseen, line_of, open_bytes, shown, why_unseen
 
 BLOCK = 1 << 20
 _LONGEST_LINE = 1 << 25

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from owpc_ltr.compiling import compiled, is_small
-from owpc_ltr.data.arrow_numbers import numbers_in
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.frames import numbers_in
 
 
 def digest_of(dataset: RankingDataset) -> tuple[str, bool]:

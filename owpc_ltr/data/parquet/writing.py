@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from owpc_ltr.data.consistency import infinite_value
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.parquet.digest import digest_of
-from owpc_ltr.data.parquet.schema import COLUMNS, FORMAT, KEY, PER_QUERY
+from owpc_ltr.data.parquet.reading import COLUMNS, FORMAT, KEY, PER_QUERY
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.output import open_output
 from owpc_ltr.files.text import shown

@@ -1,10 +1,12 @@
-"""PartitionedDataset: judged queries in a folder of parts, read one part after another."""
+"""PartitionedDataset: a folder of parts, read a part at a time, in bounded memory."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -15,18 +17,36 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.arrow_numbers import arrow_of
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.frames import arrow_of
 from owpc_ltr.data.joining import join_datasets
-from owpc_ltr.data.partitioned.buckets import whole_side
-from owpc_ltr.data.partitioned.kept import Room, room_of
-from owpc_ltr.data.partitioned.manifest import Manifest, read_manifest
-from owpc_ltr.data.partitioned.passes import ahead
-from owpc_ltr.data.partitioned.pieces import Files, Form, Piece
+from owpc_ltr.data.partitioned.cache import Room, room_of
+from owpc_ltr.data.partitioned.manifest import Manifest, read_manifest, whole_side
+from owpc_ltr.data.partitioned.parts import Files, Form, Piece
 from owpc_ltr.data.splits import SIDES, DatasetSplits, HashSplit, Origin, query_positions
-from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.errors import BadInput, Refused, UsageError
 
+T = TypeVar("T")
 R = TypeVar("R")
+
+
+def ahead(call: Callable[[T], R], items: Sequence[T], threads: int = 1) -> Iterator[R]:
+    """`map(call, items)`, where so many threads are always at the next items.
+
+    At most one result a thread waits to be taken, so that little is held at a time.
+    """
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Future[R]] = deque()
+        try:
+            for item in items:
+                waiting.append(pool.submit(call, item))
+                if len(waiting) > threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
 
 
 class Workers(Protocol):
@@ -280,3 +300,20 @@ def split_parts(
     shares = {"train": 1.0, "validation": split.validation, "test": split.test}
     parts = {side: data.on_side(split, side) for side in wanted if shares[side]}
     return DatasetSplits(data, parts, {**source, "split": split.as_dict()})
+
+
+def in_memory(data: RankingDataset | PartitionedDataset, why: str) -> RankingDataset:
+    """The data as one; `why` says what needs them so. UsageError where they do not fit."""
+    if isinstance(data, RankingDataset):
+        return data
+    if data.nbytes > data.memory:
+        raise UsageError(
+            f"{why} needs its data in memory, and these take {data.nbytes / 2**20:,.1f} MiB, more "
+            f"than the {data.memory / 2**20:,.1f} MiB of --memory: give it more, or fewer queries"
+        )
+    return data.load()
+
+
+def head_of(data: RankingDataset | PartitionedDataset) -> RankingDataset:
+    """The data; of a folder the first part, whose queries are a sample by the hash of their ids."""
+    return data.head if isinstance(data, PartitionedDataset) else data

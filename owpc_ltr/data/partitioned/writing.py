@@ -1,25 +1,127 @@
-"""Datasets → a folder of parts, in bounded memory; the same queries give the same bytes."""
+"""Datasets written as a folder of parts, from datasets, Parquet files or LETOR text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import fcntl
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.joining import check_alike, join_datasets, joined_manifest
+from owpc_ltr.data.parquet.reading import stream_groups
 from owpc_ltr.data.parquet.writing import write_dataset
-from owpc_ltr.data.partitioned.buckets import BUCKETS, SALT, bucket_of, check_buckets
-from owpc_ltr.data.partitioned.folder import COLUMN, own_folder
-from owpc_ltr.data.partitioned.manifest import Manifest, Part, Share, Told
+from owpc_ltr.data.partitioned.manifest import (
+    BUCKETS,
+    MANIFEST,
+    SALT,
+    UNFINISHED,
+    Manifest,
+    Part,
+    Share,
+    Told,
+    bucket_of,
+    check_buckets,
+)
 from owpc_ltr.data.splits import hashes_of, positions_of
-from owpc_ltr.errors import BadInput
+from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.files.output import disk_faults
+from owpc_ltr.files.regular import open_in_shared, open_regular, refuse_foreign
 from owpc_ltr.files.text import shown
+
+COLUMN = "bucket"
+"""The hive partition: folders are called bucket=K."""
+
+
+@contextmanager
+def own_folder(folder: Path, share: Share) -> Iterator[None]:
+    """The folder, held by this process alone, with nothing of an unfinished run in it."""
+    check_folder(folder, share)
+    with disk_faults(folder):
+        if folder.exists():
+            refuse_foreign(folder, linked=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        mark = folder / f"{UNFINISHED}{share.suffix()}"
+        lock = open_in_shared(mark, mode=0o644)
+    try:
+        _lock(lock, folder)
+        with disk_faults(folder):
+            _clear(folder, share)
+        try:
+            yield
+        except BaseException:
+            _leave(folder, mark)
+            raise
+        mark.unlink()
+    finally:
+        os.close(lock)
+
+
+def _lock(descriptor: int, folder: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise Refused(
+            f"another process is writing {folder} already: wait for it, or name another folder"
+        ) from None
+
+
+def check_folder(folder: Path, share: Share | None = None) -> None:
+    """Refuse a folder that holds a dataset, or what is none of ours. Raises UsageError."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise UsageError(f"cannot write to {folder}: it is a file; name a folder")
+    share = share or Share()
+    finished = f"_manifest{share.suffix()}.json"
+    if (folder / finished).exists() or (folder / MANIFEST).exists():
+        raise UsageError(
+            f"cannot write to {folder}: it holds this part of a dataset already: remove it, or "
+            "name another folder"
+            if share.of > 1
+            else f"cannot write to {folder}: it holds a dataset already: remove it, or name "
+            "another folder"
+        )
+    for other in folder.glob("_manifest-*-of-*.json"):
+        if not other.name.endswith(f"-of-{share.of}.json"):
+            raise UsageError(
+                f"cannot write to {folder}: {other.name} in it is of other parts than these: name "
+                "another folder"
+            )
+    unfinished = any(folder.glob(f"{UNFINISHED}*")) or any(folder.glob("_manifest-*-of-*.json"))
+    if not unfinished and any(folder.iterdir()):
+        raise UsageError(
+            f"cannot write to {folder}: it has files that are no part of a dataset; name an empty "
+            "folder, or a new one"
+        )
+
+
+def _clear(folder: Path, share: Share) -> None:
+    """Take away the parts of an unfinished run."""
+    for own in folder.glob(f"{COLUMN}=*"):
+        number = own.name.removeprefix(f"{COLUMN}=")
+        if number.isdecimal() and share.has(int(number)):
+            refuse_foreign(own)
+            for path in own.glob("*part-*.parquet*"):
+                path.unlink()
+            with suppress(OSError):
+                own.rmdir()
+
+
+def _leave(folder: Path, mark: Path) -> None:
+    """After a failure: where nothing was written, nothing stays."""
+    if not any(folder.glob(f"{COLUMN}=*")):
+        with suppress(OSError):
+            mark.unlink()
+            folder.rmdir()
+
 
 PART_BYTES = 16 << 20
 """About the size of a part's matrix; what waits for parts to fill has 20 times as much."""
@@ -179,3 +281,58 @@ def _check_fits(first: RankingDataset, other: RankingDataset, queries: int) -> N
             raise BadInput(
                 f"only some of the queries have {name.replace('_', ' ')}: give them to all"
             )
+
+
+def stream_dataset(
+    path: Path, n_features: int | None = None, max_features: int | None = None
+) -> Iterator[RankingDataset]:
+    """The queries of our Parquet, or of LETOR text, told by content, a part at a time."""
+    with open_regular(path) as file:
+        parquet = file.read(4) == b"PAR1"
+    if parquet:
+        return stream_parquet(path)
+    from owpc_ltr.data.letor import stream_letor
+
+    return stream_letor(path, n_features=n_features, max_features=max_features)
+
+
+def stream_parquet(path: Path) -> Iterator[RankingDataset]:
+    """The queries of a dataset file in its order; a query may lie across row groups."""
+    begun: RankingDataset | None = None
+    for group in stream_groups(path):
+        whole = group if begun is None else _continued(path, begun, group)
+        begun = whole.select(np.array([whole.n_queries - 1]))
+        if whole.n_queries > 1:
+            yield whole.select(np.arange(whole.n_queries - 1))
+    if begun is None:
+        raise BadInput(f"cannot read {path}: it has no rows")
+    yield begun
+
+
+def _continued(path: Path, begun: RankingDataset, group: RankingDataset) -> RankingDataset:
+    """A query, and the row group after it, which may go on with it."""
+    names = [str(path), str(path)]
+    query = begun.query_ids[0].as_py()
+    if group.query_ids[0].as_py() != query:
+        both = join_datasets([begun, group], names)
+        return replace(both, manifest=begun.manifest, featureset_hash=begun.featureset_hash)
+    for name in ("query_params", "query_weights"):
+        one, other = getattr(begun, name), getattr(group, name)
+        if one is not None and one[0] != other[0]:
+            raise BadInput(
+                f"cannot read {path}: query {shown(query)} has two values of '{name[:-1]}'"
+            )
+    # Under two names while they are joined.
+    apart = replace(begun, query_ids=pa.array([f"{query}\0"]))
+    if apart.query_ids[0].as_py() in group.query_ids.to_pylist():
+        raise BadInput(f"cannot read {path}: query {shown(query)} has a name that ends in 0")
+    both = join_datasets([apart, group], names)
+    return replace(
+        both,
+        offsets=np.delete(both.offsets, 1),
+        query_ids=both.query_ids[1:],
+        query_params=None if both.query_params is None else both.query_params[1:],
+        query_weights=None if both.query_weights is None else both.query_weights[1:],
+        manifest=begun.manifest,
+        featureset_hash=begun.featureset_hash,
+    )

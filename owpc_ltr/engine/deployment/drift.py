@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from owpc_ltr.data.joined_tables.served import JoinedColumns, columns_for, refuse_unused
-from owpc_ltr.data.joined_tables.source import in_words, joined_features
+from owpc_ltr.data.external_features.columns import JoinedColumns, columns_for, refuse_unused
+from owpc_ltr.data.external_features.source import in_words, joined_features
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.deployment.certificates import Certificate, Certificates
@@ -25,7 +25,7 @@ from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.names import base_index, check_index
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.joined_tables.table import JoinedTable
+    from owpc_ltr.data.external_features.table import JoinedTable
 
 FEATURE_DRIFT = 0.1
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.judgments.topics import query_text
 from owpc_ltr.data.judgments.types import Judgments
-from owpc_ltr.data.query_texts import query_text
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.certificates import Certificate
 from owpc_ltr.engine.deployment.gate_result import GateResult, NotBetter
@@ -47,7 +47,7 @@ from owpc_ltr.metrics import Metric
 from owpc_ltr.protocols import Model
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.joined_tables.table import JoinedTable
+    from owpc_ltr.data.external_features.table import JoinedTable
 
 __all__ = ["Gate", "GateResult", "NotBetter", "held_out", "pass_gate"]
 

@@ -37,7 +37,7 @@ from owpc_ltr.features.score_kinds import text_scores
 from owpc_ltr.protocols import Model
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.joined_tables.table import JoinedTable
+    from owpc_ltr.data.external_features.table import JoinedTable
 
 QUERY = "query"
 """What a model can be better than besides another model: the query alone."""

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr.arrays import Matrix, Vector
-from owpc_ltr.data.joined_tables.served import JoinedColumns
-from owpc_ltr.data.joined_tables.source import in_words, joined_features
+from owpc_ltr.data.external_features.columns import JoinedColumns
+from owpc_ltr.data.external_features.source import in_words, joined_features
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import hits_of
 from owpc_ltr.engine.deployment.orders import orders_of

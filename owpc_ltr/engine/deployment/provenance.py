@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from owpc_ltr.data.joined_tables.source import sources_in
+from owpc_ltr.data.external_features.source import sources_in
 from owpc_ltr.engine.deployment.certificates import Certificate
 
 _RECORD = ("loss", "optimizer", "normalise", "basis", "seed", "select", "validation", "queries",

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from owpc_ltr.data.joined_tables.served import JoinedColumns, columns_for, refuse_unused
-from owpc_ltr.data.joined_tables.source import in_words, joined_features
+from owpc_ltr.data.external_features.columns import JoinedColumns, columns_for, refuse_unused
+from owpc_ltr.data.external_features.source import joined_features
+from owpc_ltr.data.external_features.source import in_words
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.expressions import expression_variables
@@ -26,7 +27,7 @@ from owpc_ltr.models.parity_samples import packed, unpacked
 from owpc_ltr.protocols import Model
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.joined_tables.table import JoinedTable
+    from owpc_ltr.data.external_features.table import JoinedTable
 
 
 @dataclass(frozen=True)

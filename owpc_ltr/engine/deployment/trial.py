@@ -22,7 +22,7 @@ from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Model
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.joined_tables.table import JoinedTable
+    from owpc_ltr.data.external_features.table import JoinedTable
 
 PREFIX = "owpc-ltr-trial-"
 """How the names of models on trial begin: what is left of a killed process can be taken out."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from owpc_ltr.arrays import Matrix
-from owpc_ltr.data.joined_tables.served import JoinedColumns
+from owpc_ltr.data.external_features.columns import JoinedColumns
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.aliases import (
     CHALLENGER,
@@ -50,7 +50,7 @@ from owpc_ltr.names import check_alias, check_index, check_name, is_model_of, sp
 from owpc_ltr.protocols import Model
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.joined_tables.table import JoinedTable
+    from owpc_ltr.data.external_features.table import JoinedTable
     from owpc_ltr.engine.client.engine import Engine
 
 TOLERANCE = 1e-5

@@ -23,7 +23,7 @@ from owpc_ltr.engine.feature_log.folder import RunFolder
 from owpc_ltr.errors import Refused
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.joined_tables.judged import JoinedValues
+    from owpc_ltr.data.external_features.columns import JoinedValues
     from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.data.judgments.types import JudgedQuery
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from owpc_ltr.data.joined_tables.source import KEY
-from owpc_ltr.data.judgments.judges import judges_of
+from owpc_ltr.data.external_features.source import KEY
+from owpc_ltr.data.judgments.types import judges_of
 from owpc_ltr.data.judgments.weights import Weighed
 from owpc_ltr.engine.client.engine import EngineLike
 from owpc_ltr.engine.client.refusals import EngineRefusal
@@ -24,8 +24,8 @@ from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.names import check_index
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.joined_tables.judged import JoinedValues
-    from owpc_ltr.data.joined_tables.table import JoinedTable
+    from owpc_ltr.data.external_features.columns import JoinedValues
+    from owpc_ltr.data.external_features.table import JoinedTable
     from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.engine.stores.store import Store
 
@@ -126,7 +126,7 @@ def _joined(
 ) -> JoinedValues | None:
     if not tables:
         return None
-    from owpc_ltr.data.joined_tables.judged import join_judged
+    from owpc_ltr.data.external_features.columns import join_judged
 
     return join_judged(tables, judgments.queries, featureset.feature_names)
 

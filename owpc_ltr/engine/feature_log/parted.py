@@ -15,12 +15,10 @@ import numpy as np
 
 from owpc_ltr.data.columns import ColumnFacts, column_facts, facts_together
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.judgments.judges import judges_of
+from owpc_ltr.data.judgments.types import judges_of
 from owpc_ltr.data.judgments.weights import Weighed
-from owpc_ltr.data.partitioned.buckets import BUCKETS, SALT, bucket_of, check_buckets
-from owpc_ltr.data.partitioned.folder import check_folder
-from owpc_ltr.data.partitioned.manifest import Share, Told
-from owpc_ltr.data.partitioned.writing import write_partitioned
+from owpc_ltr.data.partitioned.manifest import BUCKETS, SALT, Share, Told, bucket_of, check_buckets
+from owpc_ltr.data.partitioned.writing import check_folder, write_partitioned
 from owpc_ltr.data.splits import positions_of
 from owpc_ltr.engine.feature_log.account import Account
 from owpc_ltr.engine.feature_log.assembly import fingerprint, logged_dataset
@@ -29,7 +27,7 @@ from owpc_ltr.engine.feature_log.folder import RunFolder, remove
 from owpc_ltr.errors import BadInput, Refused, UsageError
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.joined_tables.table import JoinedTable
+    from owpc_ltr.data.external_features.table import JoinedTable
     from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.engine.feature_log.job import Job
 

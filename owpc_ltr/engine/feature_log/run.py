@@ -23,7 +23,7 @@ from owpc_ltr.inspection.constant import warnings_of_log
 from owpc_ltr.inspection.quick import warnings_after_log
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.joined_tables.table import JoinedTable
+    from owpc_ltr.data.external_features.table import JoinedTable
     from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.engine.stores.store import Store
 

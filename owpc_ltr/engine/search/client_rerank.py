@@ -19,7 +19,7 @@ import numpy as np
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.document_fields import IDS, value_at
-from owpc_ltr.data.joined_tables.served import JoinedColumns, ValuesOf, columns_for
+from owpc_ltr.data.external_features.columns import JoinedColumns, ValuesOf, columns_for
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import check_hits
 from owpc_ltr.engine.search.request import SearchRequest

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from owpc_ltr.data.joined_tables.served import JoinedColumns, columns_for, refuse_unused
+from owpc_ltr.data.external_features.columns import JoinedColumns, columns_for, refuse_unused
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import search_hits, strange
 from owpc_ltr.engine.search.client_rerank import live_search, prepare
@@ -21,7 +21,7 @@ from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.names import check_index
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.joined_tables.table import JoinedTable
+    from owpc_ltr.data.external_features.table import JoinedTable
 
 _PATIENCE = 10.0
 _TITLES = ("title", "name", "qualified_name", "label", "headline", "subject")

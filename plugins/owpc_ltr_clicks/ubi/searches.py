@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from owpc_ltr.data.joined_tables.keys import hashed
+from owpc_ltr.data.external_features.table import hashed
 from owpc_ltr_clicks.texts import normalised
 from owpc_ltr_clicks.times import seconds_of
 

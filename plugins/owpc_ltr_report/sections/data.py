@@ -24,7 +24,7 @@ def data_section(data: RankingDataset | PartitionedDataset, measured_on: str | N
         sizes = np.diff(data.offsets)
         low, middle, high = np.percentile(sizes, [0, 50, 100])
         rows.append(("documents a query", f"{low:.0f} to {high:.0f}, {middle:.0f} in the middle"))
-        rows.append(("missing values", f"{data.summary.missing:.2%}"))
+        rows.append(("missing values", f"{data.missing_share:.2%}"))
         blocks.append(_grades(data))
         blocks += [Text(note) for note in data.notes]
     title, lead = (
@@ -37,7 +37,7 @@ def data_section(data: RankingDataset | PartitionedDataset, measured_on: str | N
 
 
 def _grades(data: RankingDataset) -> Chart | Table:
-    grades = data.summary.grades
+    grades = data.label_counts.items()
     rows = tuple(
         (f"grade {grade:g}", count, f"{count / data.n_documents:.1%}") for grade, count in grades
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from owpc_ltr.data.query_texts import query_text
+from owpc_ltr.data.judgments.topics import query_text
 from owpc_ltr.engine.search.judgment_pool import Pooled
 from owpc_ltr_report.blocks import Chart, Section, Table, Tile, Tiles
 from owpc_ltr_report.charts.bars import bars

@@ -1,8 +1,4 @@
-"""A spool: parts as plain numbers in a file without a name, which the system forgets at the end.
-
-Unpacking Parquet takes many times as long as reading the same numbers again: of a pass over parts
-that do not fit in memory it would be nearly all.
-"""
+"""The cache of parts that were read: in memory, as float16, or spooled to disk."""
 
 from __future__ import annotations
 
@@ -11,7 +7,8 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, fields
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
@@ -20,6 +17,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset
+
+_TOP = 15
+"""Of the powers of two that 16 bits hold the highest."""
+
+
+@dataclass(frozen=True)
+class HalvedPart:
+    """A part whose values were rounded to 11 binary digits; NaN stays missing."""
+
+    values: NDArray[np.float16]
+    scales: NDArray[np.float32]
+    rest: dict[str, Any]
+
+    @classmethod
+    def of(cls, part: RankingDataset) -> HalvedPart:
+        """The part, rounded. What is 2^29 times smaller than its column's largest loses digits."""
+        largest = np.fmax.reduce(np.abs(part.features), axis=0, initial=0.0)
+        _, exponents = np.frexp(np.where(np.isfinite(largest), largest, 0.0))
+        scales = np.ldexp(np.float32(1.0), exponents - _TOP)
+        rest = {one.name: getattr(part, one.name) for one in fields(part) if one.name != "features"}
+        return cls((part.features / scales).astype(np.float16), scales, rest)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the values."""
+        return self.values.nbytes
+
+    def whole(self) -> RankingDataset:
+        """The part with its rounded values, as 32 bits."""
+        features = self.values.astype(np.float32)
+        features *= self.scales
+        return RankingDataset(features, **self.rest)
+
 
 _LEFT_FREE = 1 << 30
 """Bytes of the disk that are never taken."""
@@ -139,3 +169,71 @@ def scratch_folder() -> Path:
 def _aligned(place: int, step: int) -> int:
     """The first multiple of a step from here on."""
     return -(-place // step) * step
+
+
+MEMORY = 512 << 20
+"""Bytes of parts that stay in memory unless more are asked for."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """How many bytes of parts stay in memory, and whether in half precision.
+
+    Then all parts are rounded alike, whether they stay or not.
+    """
+
+    size: int = MEMORY
+    half: bool = False
+
+
+def room_of(memory: int | Room | None) -> Room:
+    """The room that a number of bytes is, or none given."""
+    if isinstance(memory, Room):
+        return memory
+    return Room() if memory is None else Room(memory)
+
+
+class Kept:
+    """The first parts that were read, up to so many bytes in memory; of the others the numbers.
+
+    None is ever thrown out for another: passes go round, and what was used last is needed last.
+    """
+
+    def __init__(self, room: Room) -> None:
+        self.room, self.bytes, self.spool = room, 0, Spool()
+        self._parts: dict[Hashable, RankingDataset | HalvedPart] = {}
+        self._lock = Lock()
+
+    def get(self, key: Hashable, load: Callable[[], RankingDataset]) -> RankingDataset:
+        """A part, from memory, from the spool, or loaded and then kept."""
+        found = self._parts.get(key) or self.spool.get(key)
+        if found is None:
+            part = load()
+            found = HalvedPart.of(part) if self.room.half else part
+            if not self._keep(key, found):
+                found = _whole(found)
+                self.spool.keep(key, found)
+        return _whole(found)
+
+    def _keep(self, key: Hashable, part: RankingDataset | HalvedPart) -> bool:
+        """Whether a part is in memory now."""
+        with self._lock:
+            if key in self._parts:
+                return True
+            size = part.nbytes if isinstance(part, HalvedPart) else part.features.nbytes
+            if self.bytes + size > self.room.size:
+                return False
+            self._parts[key] = part
+            self.bytes += size
+            return True
+
+    def release(self) -> None:
+        """Keep nothing."""
+        self.spool.release()
+        with self._lock:
+            self._parts.clear()
+            self.bytes = 0
+
+
+def _whole(part: RankingDataset | HalvedPart) -> RankingDataset:
+    return part.whole() if isinstance(part, HalvedPart) else part

@@ -11,9 +11,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.parquet.parts import load_learnable, load_queries, load_query_params
-from owpc_ltr.data.parquet.reading import load_dataset
-from owpc_ltr.data.partitioned.kept import Kept, Room
+from owpc_ltr.data.parquet.reading import (
+    load_dataset,
+    load_learnable,
+    load_queries,
+    load_query_params,
+)
+from owpc_ltr.data.partitioned.cache import Kept, Room
 from owpc_ltr.data.partitioned.manifest import Part
 
 Form = Literal["whole", "learnable", "filled"]

@@ -1,10 +1,11 @@
-"""A Parquet file, or a data frame, as a joined table: every key and every number checked."""
+"""A Parquet file, or a data frame, as external features: every key and every number checked."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -12,17 +13,80 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from owpc_ltr.arrays import Matrix
-from owpc_ltr.data.frame_kinds import is_frame
+from owpc_ltr.arrays import Matrix, is_frame
+from owpc_ltr.data.external_features.pairs import DOCUMENT_ID, QUERY, QUERY_ID
+from owpc_ltr.data.external_features.source import JoinedSource, refuse_taken
+from owpc_ltr.data.external_features.table import JoinedTable, Texts, make_table, row_hashes
 from owpc_ltr.data.frames import table_of, text_ids
-from owpc_ltr.data.joined_tables.roles import Columns, columns_of, refuse_taken
-from owpc_ltr.data.joined_tables.source import JoinedSource
-from owpc_ltr.data.joined_tables.table import JoinedTable, make_table, row_hashes
-from owpc_ltr.data.joined_tables.texts import Texts
+from owpc_ltr.data.judgments.tables import ROLES
 from owpc_ltr.errors import BadInput
+from owpc_ltr.features.feature_set import RESERVED_NAMES
 from owpc_ltr.files.columnar import columns_in, reading_columns
 from owpc_ltr.files.regular import open_regular
 from owpc_ltr.files.text import shown
+
+_KEYS = {QUERY_ID: ROLES["query_id"], QUERY: ROLES["query"], DOCUMENT_ID: ROLES["doc_id"]}
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a table: those of its `keys`, by the key's name, and those of numbers."""
+
+    keys: dict[str, str]
+    features: tuple[str, ...]
+
+
+def columns_of(names: Sequence[str], file: str) -> Columns:
+    """The roles of a table's columns, names of keys in any case of letters.
+
+    Raises BadInput, naming the file, for a table without a key or without anything else, for two
+    columns of one role, and for a name that no feature can have.
+    """
+    twice = next((name for name in names if list(names).count(name) > 1), None)
+    if twice is not None:
+        raise _bad(file, f"it has two columns {shown(twice)}: rename one")
+    keys: dict[str, str] = {}
+    for role, known in _KEYS.items():
+        present = [name for name in names if name.lower() in known]
+        if len(present) > 1:
+            both = " and ".join(map(shown, present[:2]))
+            raise _bad(file, f"the columns {both} both name the {role}: take one out")
+        if present:
+            keys[role] = present[0]
+    if QUERY_ID in keys and QUERY in keys:
+        raise _bad(
+            file,
+            f"it has a '{keys[QUERY_ID]}' and a '{keys[QUERY]}', and is joined by one: take one "
+            "out; by the text of the query, searches find their rows too",
+        )
+    features = tuple(name for name in names if name not in keys.values())
+    if not keys:
+        found = ", ".join(map(shown, names[:8])) or "none"
+        raise _bad(
+            file,
+            f"none of its columns says what a row is of: it needs {QUERY_ID} or {QUERY}, or "
+            f"{DOCUMENT_ID}, or both; found {found}",
+        )
+    if not features:
+        raise _bad(file, "it has keys and no column of numbers: add what is to be a feature")
+    for name in features:
+        _check_name(name, file)
+    return Columns(keys, features)
+
+
+def _check_name(name: str, file: str) -> None:
+    if name.lower() in RESERVED_NAMES:
+        why = "a dataset has a column of that name itself"
+    elif not name or "," in name:
+        why = "an empty name, or one with a comma, cannot name a feature"
+    else:
+        return
+    raise _bad(file, f"the column {shown(name)}: {why}; rename it, or leave it out")
+
+
+def _bad(file: str, what: str) -> BadInput:
+    return BadInput(f"cannot join {file}: {what}")
+
 
 _ROWS = 1 << 17
 _DATASET = b"owpc_ltr"  # in the metadata of what `save_dataset` writes

@@ -1,23 +1,27 @@
-"""Queries to be judged: their texts, from a table or from lines."""
+"""Pools for grading: queries to be judged, ranked lists of runs, and grading sheets."""
 
 from __future__ import annotations
 
 import csv
 import io
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from owpc_ltr.data.judgments.roles import ROLES, SHOWN
-from owpc_ltr.data.judgments.typed import declared, no_json
+from owpc_ltr.data.judgments.columns import declared, no_json, table_column
+from owpc_ltr.data.judgments.tables import ROLES, SHOWN
 from owpc_ltr.data.judgments.types import JudgedQuery
-from owpc_ltr.data.judgments.weights import IMPORTANCE, said_weight
+from owpc_ltr.data.judgments.weights import IMPORTANCE, importance_cell, said_weight
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.spreadsheets import read_cell
+from owpc_ltr.files.output import write_output
+from owpc_ltr.files.spreadsheets import read_cell, sheet_bytes
 from owpc_ltr.files.strict_json import read_json_value
 from owpc_ltr.files.text import read_text, shown
+from owpc_ltr.shown import printable
 
 _TEXTS = ("query", "keywords", "query_text")
 _IDS = ("query_id", "qid")
@@ -135,3 +139,75 @@ def _param(name: str, cell: str, place: str) -> dict[str, Any]:
     except ValueError as error:
         raise BadInput(f"cannot read {place}: {no_json(name, cell, error)}") from error
     return {} if value in (None, "") else {stem: value}
+
+
+def read_run_lists(path: Path) -> dict[str, list[str]]:
+    """The documents of each query, best score first; equal scores stay as they stand.
+
+    Raises BadInput, naming the line, for what is no such line and for a document that stands twice.
+    """
+    scored: dict[str, dict[str, float]] = {}
+    for number, line in enumerate(read_text(path).splitlines(), 1):
+        if not line.strip():
+            continue
+        fields = line.split()
+        score = _number(fields[4]) if len(fields) == 6 else math.nan
+        if math.isnan(score):
+            raise BadInput(
+                f"cannot read {path}, line {number}: {shown(line)} is not 'query Q0 document rank "
+                "score tag'"
+            )
+        of_query = scored.setdefault(fields[0], {})
+        if fields[2] in of_query:
+            raise BadInput(
+                f"cannot read {path}, line {number}: document {shown(fields[2])} stands twice for "
+                f"query {shown(fields[0])}"
+            )
+        of_query[fields[2]] = score
+    if not scored:
+        raise BadInput(f"cannot read {path}: it is empty")
+    return {query: sorted(found, key=lambda d: -found[d]) for query, found in scored.items()}
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+_LONGEST = 300
+
+
+def write_sheet(
+    queries: Sequence[JudgedQuery],
+    fields: Sequence[str],
+    shown: Mapping[str, Mapping[str, object]],
+    path: Path,
+) -> None:
+    """Write the documents of queries, with what is `shown` of each by its id, to be graded."""
+    own = ("query_id", "query", "keywords")
+    names = dict.fromkeys(name for query in queries for name in query.params if name not in own)
+    further = [table_column(name, [query.params.get(name) for query in queries]) for name in names]
+    called = [name for name, _ in further]
+    weighed = any(query.importance is not None for query in queries)
+    called += [IMPORTANCE] if weighed else []
+    header = ["query_id", "query", *called, "doc_id", *(f"{SHOWN}{name}" for name in fields)]
+    rows: list[list[str]] = [[*header, "grade"]]
+    for number, query in enumerate(queries):
+        said = [query.params.get("query", ""), *(cells[number] for _, cells in further)]
+        if any("\r" in part for part in said):
+            raise BadInput(f"cannot write {path}: query '{query.query_id}' has a line break in it")
+        said += [importance_cell(query)] if weighed else []
+        for document in query.document_ids:
+            content = shown.get(document, {})
+            cells = [_one_line(content.get(name, "")) for name in fields]
+            rows.append([query.query_id, *said, document, *cells, ""])
+    write_output(path, sheet_bytes(rows))
+
+
+def _one_line(value: object) -> str:
+    """A field's value, short and on one line."""
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    text = printable(" ".join(text.split()))
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

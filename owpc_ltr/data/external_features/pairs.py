@@ -1,4 +1,4 @@
-"""AskedPairs: pairs of query and document whose values are looked up in joined tables."""
+"""Pairs of query and document whose external features are looked up."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from owpc_ltr.data.judgments.types import JudgedQuery
+
 
 QUERY_ID, QUERY, DOCUMENT_ID = "query_id", "query", "document_id"
 

@@ -1,8 +1,10 @@
-"""JoinedTable: numbers from outside the index, whose rows are found by query and document."""
+"""ExternalTable: numbers from outside the index, whose rows are found by query and document."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,12 +13,80 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix
-from owpc_ltr.data.joined_tables.asked import AskedPairs
-from owpc_ltr.data.joined_tables.keys import Hashes, hashed
-from owpc_ltr.data.joined_tables.source import JoinedSource
-from owpc_ltr.data.joined_tables.texts import Texts
+from owpc_ltr.compiling import compiled
+from owpc_ltr.data.external_features.pairs import AskedPairs
+from owpc_ltr.data.external_features.source import JoinedSource
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.text import shown
+
+Hashes = NDArray[np.uint64]
+
+
+def hashed(columns: Sequence[pa.StringArray], seed: int) -> Hashes:
+    """A number a row, from its text in each of the columns; another `seed` gives others."""
+    hashes = np.full(len(columns[0]), seed, np.uint64)
+    for column in columns:
+        offsets, content = _buffers(column)
+        _add_texts(offsets, content, hashes)
+    return hashes
+
+
+def _buffers(column: pa.StringArray) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+    """Where each text begins and ends, and the bytes of all of them."""
+    _, offsets, content = column.buffers()
+    whole = np.frombuffer(offsets, np.int32) if offsets is not None else np.zeros(1, np.int32)
+    used = whole[column.offset : column.offset + len(column) + 1]
+    # An empty buffer may be absent, and compiled code is made for one kind of array.
+    data = np.frombuffer(content, np.uint8) if content else np.zeros(0, np.uint8)
+    for array in (used, data):
+        array.flags.writeable = False
+    return used, data
+
+
+@compiled
+def _add_texts(offsets: Any, content: Any, hashes: Any) -> None:
+    """Mix a text into each row's number: FNV-1a, then the finaliser of SplitMix64."""
+    for row in range(len(hashes)):
+        number = hashes[row] ^ np.uint64(0xCBF29CE484222325)
+        for place in range(offsets[row], offsets[row + 1]):
+            number = (number ^ np.uint64(content[place])) * np.uint64(0x100000001B3)
+        # The length parts the texts of two columns: "a", "bc" is not "ab", "c".
+        number ^= np.uint64(offsets[row + 1] - offsets[row])
+        number = (number ^ (number >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        number = (number ^ (number >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        hashes[row] = number ^ (number >> np.uint64(31))
+
+
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """Arrow strings, one piece after the other; they are never put together."""
+
+    pieces: Sequence[pa.StringArray]
+
+    @cached_property
+    def _starts(self) -> NDArray[np.int64]:
+        return np.cumsum([0, *(len(piece) for piece in self.pieces)])
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def at(self, rows: NDArray[np.int64]) -> pa.StringArray:
+        """The texts of these rows, in their order."""
+        order = np.argsort(rows, kind="stable")
+        ascending = rows[order]
+        cuts = np.searchsorted(ascending, self._starts)
+        found = [
+            piece.take(pa.array(ascending[first:last] - start))
+            for piece, start, first, last in zip(
+                self.pieces, self._starts, cuts, cuts[1:], strict=False
+            )
+            if last > first
+        ]
+        back = np.empty(len(rows), np.int64)
+        back[order] = np.arange(len(rows))
+        together = pa.concat_arrays(found) if found else pa.array([], pa.string())
+        return together.take(pa.array(back))
+
 
 NOWHERE = -1
 """The row of a pair that the table has not."""

@@ -1,4 +1,4 @@
-"""JoinedSource: where joined columns are from, as a dataset's manifest and a model's record say."""
+"""Where external features are from, as a dataset's manifest and a model's record say."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from owpc_ltr.errors import BadInput
+from owpc_ltr.files.text import shown
 
 KEY = "joined_tables"
 """Where it stands in a manifest, in a record, and beside the content of a stored model."""
@@ -64,8 +65,17 @@ def as_joined(sources: Sequence[JoinedSource]) -> dict[str, Any]:
 def in_words(names: Sequence[str], sources: Sequence[JoinedSource]) -> str:
     """Some joined features, and what each is from: `'ctr' (joined from ctr.parquet)`."""
     files = {name: source.file for source in sources for name in source.features}
-    shown = [f"'{name}' (joined from {files[name]})" for name in names[:3]]
-    return ", ".join(shown) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    told = [f"'{name}' (joined from {files[name]})" for name in names[:3]]
+    return ", ".join(told) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def refuse_taken(features: Sequence[str], file: str, taken: Sequence[str], whose: str) -> None:
+    """Refuse a column whose name another feature has."""
+    both = next((name for name in features if name in set(taken)), None)
+    if both is not None:
+        raise BadInput(
+            f"cannot join {file}: {whose} has a feature {shown(both)} too: rename the column"
+        )
 
 
 def _text(value: Any) -> str:

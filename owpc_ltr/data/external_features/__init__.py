@@ -1,0 +1,6 @@
+"""External features: numbers from outside the index, by query, by document, or by both.
+
+- table: rows found by their keys; reading: a Parquet file or a data frame as a table
+- pairs: query and document, looked up; columns: the values of judged pairs, and of a search's hits
+- source: what a dataset and a model say of where external features are from
+"""

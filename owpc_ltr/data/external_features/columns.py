@@ -1,0 +1,162 @@
+"""The external features of judged pairs, and of the hits of a search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from owpc_ltr.arrays import Matrix
+from owpc_ltr.data.external_features.pairs import AskedPairs, judged_pairs, pairs_of
+from owpc_ltr.data.external_features.source import (
+    JoinedSource,
+    in_words,
+    joined_features,
+    refuse_taken,
+)
+from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.files.text import shown
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.external_features.table import JoinedTable
+    from owpc_ltr.data.judgments.types import JudgedQuery
+
+
+ValuesOf = Callable[[Sequence[str]], Matrix]
+"""The values of some documents of one query."""
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedColumns:
+    """Joined features in a model's order, and the table that each is found in."""
+
+    feature_names: tuple[str, ...]
+    tables: tuple[JoinedTable, ...]
+
+    def of_query(self, query_id: str | None, params: Mapping[str, Any]) -> ValuesOf:
+        """The way to the values of one query's documents; NaN where a table has no row.
+
+        Raises UsageError at once where a table's key is not known of the query.
+        """
+        self._check(pairs_of(query_id, params, []))
+
+        def values(document_ids: Sequence[str]) -> Matrix:
+            return self.values(pairs_of(query_id, params, document_ids))
+
+        return values
+
+    def values(self, pairs: AskedPairs) -> Matrix:
+        """One row a pair, one column a feature."""
+        found = {
+            name: column
+            for table in self.tables
+            for name, column in zip(table.feature_names, table.at(table.find(pairs)).T, strict=True)
+        }
+        return np.stack([found[name] for name in self.feature_names], axis=1)
+
+    def _check(self, pairs: AskedPairs) -> None:
+        for table in self.tables:
+            for name in table.source.keys:
+                pairs.key(name, table.source.file)
+
+
+def columns_for(
+    sources: Sequence[JoinedSource], tables: Sequence[JoinedTable], whose: str
+) -> JoinedColumns | None:
+    """The columns of these sources out of tables that may be newer; None where there are none.
+
+    `whose` begins the error, as in "the model 'shop'". Raises UsageError where no table has one.
+    """
+    names = joined_features(sources)
+    if not names:
+        return None
+    holder = {name: table for table in tables for name in table.feature_names}
+    lacking = [name for name in names if name not in holder]
+    if lacking:
+        given = " and no table given has it" if tables else ""
+        raise UsageError(
+            f"{whose} reads {in_words(lacking, sources)}, which is not in the index{given}: give "
+            "the table with --join FILE"
+        )
+    needed = {id(holder[name]) for name in names}
+    return JoinedColumns(names, tuple(table for table in tables if id(table) in needed))
+
+
+def refuse_unused(
+    sources: Sequence[JoinedSource], tables: Sequence[JoinedTable], whose: str
+) -> None:
+    """Refuse tables for what reads nothing that is joined. Raises UsageError."""
+    if tables and not sources:
+        raise UsageError(
+            f"{whose} reads nothing that is joined: leave {tables[0].source.file} out (--join)"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedValues:
+    """One row a judged pair and one column a joined feature, NaN where no table has a row.
+
+    `accounts` say of each table, beside what its source is: its `rows`; judged pairs that are
+    `matched`, and `unmatched`; rows that are `unused`, for they met no pair.
+    """
+
+    feature_names: tuple[str, ...]
+    values: Matrix
+    accounts: list[dict[str, Any]]
+
+
+def join_judged(
+    tables: Sequence[JoinedTable], queries: Sequence[JudgedQuery], taken: Sequence[str]
+) -> JoinedValues:
+    """The joined columns of judged pairs, the tables in order; `taken` are other features' names.
+
+    Raises BadInput for a name that is taken, and for a table none of whose rows meets a pair: its
+    ids are of another kind.
+    """
+    from owpc_ltr.data.external_features.table import NOWHERE
+
+    pairs = judged_pairs(queries)
+    parts, accounts = [], []
+    for table in tables:
+        refuse_taken(table.feature_names, table.source.file, taken, "the feature set")
+        rows = table.find(pairs)
+        if (rows == NOWHERE).all():
+            raise _strange(table, pairs)
+        parts.append(table.at(rows))
+        accounts.append({**table.source.as_dict(), **_account(table, rows)})
+    names = tuple(name for table in tables for name in table.feature_names)
+    return JoinedValues(names, np.hstack(parts), accounts)
+
+
+def _account(table: JoinedTable, rows: NDArray[np.int64]) -> dict[str, int]:
+    from owpc_ltr.data.external_features.table import NOWHERE
+
+    met = rows[rows != NOWHERE]
+    used = np.zeros(len(table), bool)
+    used[met] = True
+    return {
+        "rows": len(table),
+        "matched": len(met),
+        "unmatched": len(rows) - len(met),
+        "unused": len(table) - int(used.sum()),
+    }
+
+
+def _strange(table: JoinedTable, pairs: AskedPairs) -> BadInput:
+    """The error for a table of other ids, with an example of both sides."""
+    from owpc_ltr.data.external_features.table import keys_in_words
+
+    source = table.source
+    judged = ", ".join(
+        f"{name} {shown(pairs.key(name, source.file)[0].as_py())}" for name in source.keys
+    )
+    what = "pair" if len(source.keys) > 1 else "document" if "document_id" in source.keys else (
+        "query")  # fmt: skip
+    return BadInput(
+        f"cannot join {source.file}: none of its {len(table):,} rows is of a judged {what}: it has "
+        f"{keys_in_words(source, table.texts, 0)}, for instance, and the judgments {judged}: are "
+        "they ids of the same kind?"
+    )
