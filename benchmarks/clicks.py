@@ -18,11 +18,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from owpc_ltr_clicks import simulation as simulate
+from owpc_ltr_clicks.cleaning import EventOptions
 from owpc_ltr_clicks.counting import count_events
-from owpc_ltr_clicks.models import choose_model
-from owpc_ltr_clicks.options import EventOptions
-from owpc_ltr_clicks.reading import table_events
-from owpc_ltr_clicks.srw import srw_ratings
+from owpc_ltr_clicks.grading import srw_ratings
+from owpc_ltr_clicks.log_files import table_events
+from owpc_ltr_clicks.model_selection import choose_model
 from scipy import stats
 
 from owpc_ltr.arrays import Vector

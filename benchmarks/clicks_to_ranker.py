@@ -65,7 +65,7 @@ def main() -> None:
         for kind in ("position", "cascade"):
             users = simulate.Users(kind)
             events = events_of(data, users, asked.served, asked.events, asked.seed)
-            behaviour = count_clicks(events, max_sessions=0)
+            behaviour = count_clicks(events, max_sessions_per_client=0)
             print(f"\n{kind}: {told_of(behaviour)}")
             models = {TRUE: true}
             for name, judged in judgments_of(behaviour).items():
@@ -106,9 +106,9 @@ def judgments_of(behaviour: Behaviour) -> dict[str, pa.Table]:
     chosen = found.pop("auto")
     tables = {f"auto ({chosen.chosen.name})": chosen.table}
     tables |= {name: one.table for name, one in found.items()}
-    tables["clicks, --ips"] = weighted_judgments(found["pbm"])[0]
+    tables["clicks, --ips"] = weighted_judgments(found["pbm"].behaviour, found["pbm"].chosen.fit)[0]
     # Nobody's looks are taken to differ: every click counts the same.
-    tables["clicks, raw"] = weighted_judgments(found[RAW])[0]
+    tables["clicks, raw"] = weighted_judgments(found[RAW].behaviour, found[RAW].chosen.fit)[0]
     return tables
 
 
@@ -127,7 +127,7 @@ def trained(sides: DatasetSplits[RankingDataset], judged: pa.Table | None) -> Mo
 
 
 def told_of(behaviour: Behaviour) -> str:
-    account, counts = behaviour.account, behaviour.counts
+    account, counts = behaviour.event_counts, behaviour.counts
     looks = judge_counts(behaviour, model="pbm", warn=False).chosen.fit.examination
     return (
         f"{account.read:,} events read, {account.used:,} used, "

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 import typer
-from owpc_ltr_clicks.reading import read_events
+from owpc_ltr_clicks.log_files import read_events
 from owpc_ltr_papers.folders import find_collections
 from typer.models import ArgumentInfo, ParameterInfo
 

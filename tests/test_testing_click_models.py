@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from owpc_ltr_clicks.coec import ClicksOverExpected
-from owpc_ltr_clicks.dctr import DocumentClickThrough
-from owpc_ltr_clicks.sdbn import SimplifiedDBN
+from owpc_ltr_clicks.models.coec import ClicksOverExpected
+from owpc_ltr_clicks.models.dctr import DocumentClickThrough
+from owpc_ltr_clicks.models.sdbn import SimplifiedDBN
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import ClickCounts, ClickLists

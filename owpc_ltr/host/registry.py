@@ -53,7 +53,7 @@ PACKAGES = {
     "owpc_ltr_metrics": "metric",
     "owpc_ltr_judgments": "judgment-reader",
     "owpc_ltr_exports": "export-target",
-    "owpc_ltr_clicks": "click-model",
+    "owpc_ltr_clicks.models": "click-model",
 }
 """What kind the plugins of a shipped package are: who asks for one kind imports no other."""
 

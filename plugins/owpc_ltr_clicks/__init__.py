@@ -1,1 +1,9 @@
-"""The shipped click models: each file is a plugin, found by its entry point like anybody's."""
+"""Judgments from clicks: logs, click models, grades, and simulated users.
+
+- `cleaning`: which events count; the limits above which a session or client is a bot
+- `log_files`, `json_log`: logs in files; `ubi`: User Behavior Insights out of a cluster
+- `encoding`, `events`, `sessions`, `counting`: from events to counts by query, document and rank
+- `models`: the shipped click models; `model_selection`: the one that predicts held-out clicks best
+- `grading`, `judgments`: grades and weights; `judge_clicks`: the public functions
+- `simulation`: users whose behaviour is known
+"""

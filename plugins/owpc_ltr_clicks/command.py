@@ -78,8 +78,8 @@ class Cleaning:
             "actions": parse_actions(self.actions),
             "impressions": IMPRESSIONS if named is None else tuple(named.split(",")),
             "since": self.since, "until": self.until, "first_position": self.first_position,
-            "depth": self.depth, "max_clicks": self.max_clicks_per_session,
-            "max_sessions": self.max_sessions_per_client, "min_people": self.min_people,
+            "depth": self.depth, "max_clicks_per_session": self.max_clicks_per_session,
+            "max_sessions_per_client": self.max_sessions_per_client, "min_people": self.min_people,
             "keep_case": self.keep_case, "document_field": self.document_field,
         }  # fmt: skip
 
@@ -199,7 +199,7 @@ def clicks(
     for warning in found.warnings:
         warn(warning)
     found = replace(
-        found, asked=(("log", ubi_events if events is None else events.name), *found.asked)
+        found, settings=(("log", ubi_events if events is None else events.name), *found.settings)
     )
     where = {"--index": index, "--url": cluster.url, "--ca": cluster.ca}
     next_ = _next(out, found.n_queries, where, insecure=cluster.insecure)
@@ -231,7 +231,7 @@ def _judge_as_srw(
         events, columns=columns, max_rank=max_rank, **cleaning.asked()
     )
     api.write_columns(table, out)
-    _print_other(out, len(table), behaviour.account.as_dict(), {}, {}, as_json=as_json)
+    _print_other(out, len(table), behaviour.event_counts.as_dict(), {}, {}, as_json=as_json)
 
 
 def _write_page(path: Path, *parts: Any) -> None:
@@ -252,13 +252,15 @@ def _write_weighted(
     """Clicks by themselves, and how many equal ones they are worth."""
     from owpc_ltr_clicks import judge_clicks as api
 
-    table, effective = api.weighted_judgments(found, clip)
+    table, effective = api.weighted_judgments(found.behaviour, found.chosen.fit, clip)
     for warning in effective.warnings:
         warn(warning)
     api.write_columns(table, out)
     if page is not None:
         asked = (("grades", "1 for a click"), ("weights", f"1/looks, {clip:g} at most"))
-        _write_page(page, replace(found, table=table, asked=(found.asked[0], *asked)), effective)
+        _write_page(
+            page, replace(found, table=table, settings=(found.settings[0], *asked)), effective
+        )
     told = {
         "clicks": effective.clicks,
         "effective": effective.effective,
@@ -267,7 +269,7 @@ def _write_weighted(
         "queries_without_clicks": effective.silent,
         "model": found.chosen.name,
     }
-    account = found.behaviour.account.as_dict()
+    account = found.behaviour.event_counts.as_dict()
     _print_other(out, len(table), account, told, next_, as_json=as_json)
 
 

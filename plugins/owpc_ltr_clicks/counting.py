@@ -1,4 +1,4 @@
-"""Rows → counts: what was shown and clicked, of people to learn from and of those held out."""
+"""Counts of what was shown and clicked: of all people, of those to fit to, of those held out."""
 
 from __future__ import annotations
 
@@ -14,16 +14,14 @@ from numpy.typing import NDArray
 from owpc_ltr.data.click_counts import ClickCounts, ClickLists
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.text import shown
-from owpc_ltr_clicks.account import Account
-from owpc_ltr_clicks.documents import Lookup, Settled
-from owpc_ltr_clicks.events import EventCoder, Rows
-from owpc_ltr_clicks.options import EventOptions
-from owpc_ltr_clicks.reading import EventBatch
-from owpc_ltr_clicks.spool import IN_MEMORY, Spool
-from owpc_ltr_clicks.views import Results, results_of
+from owpc_ltr_clicks.cleaning import EventOptions
+from owpc_ltr_clicks.encoding import Lookup, ResolvedDocuments
+from owpc_ltr_clicks.events import EventCoder, EventCounts, Rows
+from owpc_ltr_clicks.log_files import EventBatch
+from owpc_ltr_clicks.sessions import ROWS_IN_MEMORY, ListResults, PersonBuckets, results_of
 
 FOLDS = 5
-"""One person of so many is held out."""
+"""One person in so many is held out."""
 _NAMES = ("shown", "clicked", "reached", "last", "value")
 _PENDING = 1 << 20
 _LISTED = 1 << 20
@@ -32,65 +30,65 @@ _ALL = 1 << 64
 
 @dataclass(frozen=True)
 class Behaviour:
-    """What users did: `counts` of all, of which `rest` and `held_out` are two parts.
+    """Counts of a log: `counts` of all people, and its two parts `rest` and `held_out`.
 
     All three have the same pairs and rows. `lists` are those of the people held out, or of a
-    sample of them that has a million results.
+    sample of them with at most a million results.
     """
 
     counts: ClickCounts
     rest: ClickCounts
     held_out: ClickCounts
     lists: ClickLists
-    account: Account
+    event_counts: EventCounts
     options: EventOptions
 
 
 def count_events(
     batches: Iterable[EventBatch],
     options: EventOptions,
-    in_memory: int = IN_MEMORY,
+    in_memory: int = ROWS_IN_MEMORY,
     lookup: Lookup | None = None,
     *,
     every_event: bool = False,
 ) -> Behaviour:
-    """Count all events. Raises BadInput where nothing is left to count, saying what was lost.
+    """Count all events. Raises BadInput, with the reasons, where no event can be used.
 
-    With a `lookup`, documents that are named by another field have the `_id`s that it finds.
-    `every_event` counts by itself, as in Search Relevance Workbench: such counts are for no click
+    A `lookup` finds the `_id`s of documents that the log names by another field. With `every_event`
+    each event counts by itself, as in the Search Relevance Workbench; such counts suit no click
     model, as a result may have more clicks than impressions.
     """
     coder = EventCoder(options)
-    with Spool(in_memory) as spool:
+    with PersonBuckets(in_memory) as people:
         for batch in batches:
-            spool.add(coder.rows(batch))
-        account = coder.account
-        account.first_position = _first_position(coder, options)
-        account.positions_said = options.first_position is not None
-        account.document_field = coder.documents.field(options.document_field)
-        documents = coder.documents.settled(account.document_field, lookup)
-        account.looked_up = lookup is not None
+            people.add(coder.rows(batch))
+        events = coder.event_counts
+        events.first_position = _first_position(coder, options)
+        events.first_position_given = options.first_position is not None
+        events.document_field = coder.documents.field(options.document_field)
+        documents = coder.documents.resolved(events.document_field, lookup)
+        events.looked_up = lookup is not None
         table = _Table(len(coder.queries.numbers), len(documents.texts), options.depth)
-        for rows in spool.buckets():
-            found = _renamed(rows, documents, account)
-            first = account.first_position
+        for rows in people.buckets():
+            found = _renamed(rows, documents, events)
+            first = events.first_position
             table.add(
-                results_of(found, options, account, first, every_event=every_event),
+                results_of(found, options, events, first, every_event=every_event),
                 are_lists=not every_event,
             )
-    kept = _asked_by_enough(table, options, account)
-    _refuse_empty(account, table)
+    kept = _asked_by_enough(table, options, events)
+    _refuse_empty(events, table)
     return _behaviour(table, kept, coder, documents.texts, options)
 
 
 def refuse_without_clicks(behaviour: Behaviour) -> None:
-    """Refuse a log in which no click counts, saying what became of those that there were."""
-    counts, account = behaviour.counts, behaviour.account
+    """Raise BadInput, with the reasons, for a log in which no click counts."""
+    counts, events = behaviour.counts, behaviour.event_counts
     if counts.clicked.any():
         return
     asked = ", ".join(map(shown, behaviour.options.actions))
-    lost = account.unusable.most_common(3)
-    others = ", ".join(f"{n:,} {shown(name)}" for name, n in account.others.most_common(3) if name)
+    lost = events.unusable.most_common(3)
+    others = ", ".join(f"{n:,} {shown(name)}" for name, n in events.others.most_common(3) if name)
     why = "; ".join(f"{count:,} events left out: {reason}" for reason, count in lost)
     raise BadInput(
         f"no click is left to learn from: of {int(counts.shown.sum()):,} impressions none has an "
@@ -100,14 +98,14 @@ def refuse_without_clicks(behaviour: Behaviour) -> None:
     )
 
 
-def _renamed(rows: Rows, documents: Settled, account: Account) -> Rows:
-    """The rows with their documents' final numbers, without those that have none."""
+def _renamed(rows: Rows, documents: ResolvedDocuments, events: EventCounts) -> Rows:
+    """The rows with the final codes of their documents, without those that have none."""
     if documents.are_as_before:
         return rows
     place = documents.places[rows["document"]]
     why = place - len(documents.texts)
     for number, reason in enumerate(documents.reasons):
-        account.leave_out(reason, int((why == number).sum()))
+        events.leave_out(reason, int((why == number).sum()))
     rows = rows.copy()
     rows["document"] = place
     kept: Rows = rows[why < 0]
@@ -121,7 +119,7 @@ def _first_position(coder: EventCoder, options: EventOptions) -> int:
 
 
 class _Table:
-    """Counts by query, document and rank, of both parts, added up."""
+    """Sums by query, document and rank, of both parts."""
 
     def __init__(self, n_queries: int, n_documents: int, depth: int) -> None:
         self.sizes = (max(n_queries, 1), max(n_documents, 1), depth + 1)
@@ -134,9 +132,9 @@ class _Table:
         self._pending: list[tuple[NDArray[np.int64], NDArray[np.float64]]] = []
         self._waiting = 0
 
-    def add(self, found: Results, *, are_lists: bool) -> None:
-        """Count the results of some people, of whom no others are counted."""
-        # All that is shown twice to one person is in one part.
+    def add(self, found: ListResults, *, are_lists: bool) -> None:
+        """Count the results of some people; all results of a person come in one call."""
+        # The results of one person are all in one part.
         held = (found.person >> np.uint64(32)) % np.uint64(FOLDS) == 0
         if are_lists:
             self.lists.add(found.keep(held))
@@ -161,7 +159,7 @@ class _Table:
             self.merge()
 
     def merge(self) -> None:
-        """Bring all that is counted together."""
+        """Add up everything that was counted."""
         keys = np.concatenate([self.keys, *(key for key, _ in self._pending)])
         sums = np.concatenate([self.sums, *(values for _, values in self._pending)], axis=1)
         self._pending.clear()
@@ -173,7 +171,7 @@ class _Table:
         if len(keys):
             self.sums = np.add.reduceat(sums[:, order], starts, axis=1)
 
-    def _count_people(self, found: Results) -> None:
+    def _count_people(self, found: ListResults) -> None:
         if not len(found.query):
             return
         self.events += np.bincount(found.query, found.events, len(self.events)).astype(np.int64)
@@ -185,26 +183,26 @@ class _Table:
 
 
 class _Lists:
-    """Lists of people held out: of all, or, where these are too many, of a sample of the people."""
+    """Lists of the people held out, or of a sample of these people where the lists are too many."""
 
     def __init__(self, n_documents: int) -> None:
         self._documents = n_documents
-        self._parts: list[Results] = []
+        self._parts: list[ListResults] = []
         self._size = 0
         self._below = _ALL
 
-    def add(self, found: Results) -> None:
-        """Take in the lists of some people."""
+    def add(self, found: ListResults) -> None:
+        """Add the lists of some people."""
         self._parts.append(self._sampled(found))
         self._size += len(self._parts[-1].rank)
-        # Who is in the sample depends on all that was added, and not on its order.
+        # The sample depends on all that was added, not on the order.
         while self._size > _LISTED:
             self._below //= 2
             self._parts = [self._sampled(part) for part in self._parts]
             self._size = sum(len(part.rank) for part in self._parts)
 
     def of(self, pairs: NDArray[np.int64]) -> ClickLists:
-        """The lists; a pair is the place of its query and document, coded, among `pairs`."""
+        """The lists; a pair is the place of its encoded query and document among `pairs`."""
         columns = [
             np.concatenate([getattr(part, name) for part in self._parts] or [np.zeros(0, np.int64)])
             for name in ("view", "query", "document", "rank", "clicked")
@@ -223,32 +221,34 @@ class _Lists:
             number, pair[rows], rank[rows].astype(np.int64), clicked[rows].astype(bool)
         )
 
-    def _sampled(self, found: Results) -> Results:
+    def _sampled(self, found: ListResults) -> ListResults:
         if self._below == _ALL:
             return found
-        # A hash of the hash: what is held out was told by a part of the first one.
+        # Hash the hash again, as its upper half decided who is held out.
         spread = found.person * np.uint64(0x9E3779B97F4A7C15)
         return found.keep(spread < np.uint64(self._below))
 
 
-def _asked_by_enough(table: _Table, options: EventOptions, account: Account) -> NDArray[np.bool_]:
+def _asked_by_enough(
+    table: _Table, options: EventOptions, events: EventCounts
+) -> NDArray[np.bool_]:
     few = table.people < options.min_people
-    account.leave_out(
+    events.leave_out(
         f"a query that fewer than {options.min_people} people asked", int(table.events[few].sum())
     )
     return ~few & (table.people > 0)
 
 
-def _refuse_empty(account: Account, table: _Table) -> None:
-    lost = "; ".join(f"{count:,} {reason}" for reason, count in account.unusable.most_common(4))
-    if account.used and not table.shown:
+def _refuse_empty(events: EventCounts, table: _Table) -> None:
+    lost = "; ".join(f"{count:,} {reason}" for reason, count in events.unusable.most_common(4))
+    if events.used and not table.shown:
         raise BadInput(
-            f"no event says what was shown, only what was clicked ({account.used:,} events): log "
+            f"no event says what was shown, only what was clicked ({events.used:,} events): log "
             "impressions, or the lists that were shown, as --columns shown=COLUMN"
         )
-    if not account.used:
+    if not events.used:
         raise BadInput(
-            f"no event of {account.read:,} can be used: {lost or 'there is none'}; see --columns, "
+            f"no event of {events.read:,} can be used: {lost or 'there is none'}; see --columns, "
             "--actions and --min-people"
         )
 
@@ -260,7 +260,7 @@ def _behaviour(
     ids: pa.Array,
     options: EventOptions,
 ) -> Behaviour:
-    """The counts with queries and documents in order of their texts, whatever came first."""
+    """The counts, with queries and documents sorted by their texts."""
     table.merge()
     _, n_documents, ranks = table.sizes
     pair_key, rank = np.divmod(table.keys, ranks)
@@ -283,7 +283,7 @@ def _behaviour(
     )  # fmt: skip
     parts = [replace(whole, **_columns(part)) for part in (rest, held)]
     lists = table.lists.of(coded[new])
-    return Behaviour(whole, parts[0], parts[1], lists, coder.account, options)
+    return Behaviour(whole, parts[0], parts[1], lists, coder.event_counts, options)
 
 
 def _columns(sums: NDArray[np.float64]) -> dict[str, Any]:
@@ -297,7 +297,7 @@ def _columns(sums: NDArray[np.float64]) -> dict[str, Any]:
 def _reordered(
     texts: pa.Array, codes: NDArray[np.int64]
 ) -> tuple[pa.Array, NDArray[np.int64], NDArray[np.int64]]:
-    """The texts that are used, sorted; the codes by them; and the old code of each."""
+    """The used texts, sorted; the codes into them; and the old code of each."""
     used = np.unique(codes)
     words = texts.take(pa.array(used))
     order = pc.sort_indices(words).to_numpy()

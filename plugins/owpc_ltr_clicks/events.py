@@ -1,8 +1,10 @@
-"""Events as rows of numbers: who, which list, query, document, position, worth."""
+"""Events encoded as rows of numbers, and the count of those that cannot be used."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,12 +12,58 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from owpc_ltr_clicks.account import Account
-from owpc_ltr_clicks.documents import Documents
-from owpc_ltr_clicks.options import EventOptions
-from owpc_ltr_clicks.reading import EventBatch
-from owpc_ltr_clicks.texts import NO_TEXT, UNFIT, Texts
-from owpc_ltr_clicks.times import TimeWindow
+from owpc_ltr_clicks.cleaning import EventOptions, TimeWindow
+from owpc_ltr_clicks.encoding import NO_TEXT, UNFIT, DocumentCodes, TextCodes
+from owpc_ltr_clicks.log_files import EventBatch
+
+
+@dataclass
+class EventCounts:
+    """Events read, used, and unusable by reason. A result list of n results counts as n events.
+
+    `implied` are clicks on results that no event says were shown. `early` events are stamped before
+    the query that they name; they count. `others` are the other actions of the log, by name.
+    Positions begin with `first_position`, which was given or inferred (`first_position_given`).
+    `document_field` is the field that the log names documents by, if it says so; `looked_up`
+    whether these were looked up in an index.
+    """
+
+    read: int = 0
+    unusable: Counter[str] = field(default_factory=Counter)
+    others: Counter[str] = field(default_factory=Counter)
+    implied: int = 0
+    early: int = 0
+    document_field: str | None = None
+    looked_up: bool = False
+    first_position: int = 1
+    first_position_given: bool = False
+
+    @property
+    def used(self) -> int:
+        """The number of events that count."""
+        return self.read - sum(self.unusable.values())
+
+    def leave_out(self, reason: str, events: int) -> None:
+        """Count events that cannot be used."""
+        if events:
+            self.unusable[reason] += int(events)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The counts as JSON, the most frequent reason first."""
+        return {
+            "read": self.read,
+            "used": self.used,
+            "unusable": dict(sorted(self.unusable.items(), key=lambda one: (-one[1], one[0]))),
+            "other_actions": dict(
+                sorted(self.others.items(), key=lambda one: (-one[1], one[0]))[:20]
+            ),
+            "clicks_without_impression": self.implied,
+            "before_their_query": self.early,
+            "document_field": self.document_field,
+            "first_position": self.first_position,
+            "first_position_given": self.first_position_given,
+        }
+
 
 ROW = np.dtype(
     [
@@ -28,35 +76,35 @@ ROW = np.dtype(
         ("value", np.float32),
     ]
 )
-"""One event. A value of 0 says that the document was shown; nobody's name is kept, but a hash."""
+"""One event. The value of an impression is 0; persons and sessions are hashes, never names."""
 
 NO_POSITION = np.int32(-(2**31))
 LISTED = np.int32(1 << 30)
-"""What the rank is raised by where it is counted in a list, whose first place is known."""
+"""Added to the position of a result in a logged list, whose first position is 1 for certain."""
 _WHOLE = r"^\s*[0-9]{1,9}(\.0*)?\s*$"
 Rows = NDArray[Any]
 
 
 class EventCoder:
-    """Makes rows of events, and keeps account of those of which none can be made."""
+    """Encodes events as rows, and counts those that cannot be used."""
 
     def __init__(self, options: EventOptions) -> None:
         self.options = options
-        self.account = Account()
-        self.queries = Texts(queries=True, keep_case=options.keep_case)
-        self.documents = Documents()
+        self.event_counts = EventCounts()
+        self.queries = TextCodes(queries=True, keep_case=options.keep_case)
+        self.documents = DocumentCodes()
         self.lowest: int | None = None
         """The lowest position that an event has."""
         self._window = TimeWindow(options.since, options.until)
 
     def rows(self, batch: EventBatch) -> Rows:
-        """The rows of a batch, those of shown lists last."""
-        self.account.read += batch.unreadable
-        self.account.leave_out("a line that cannot be read", batch.unreadable)
+        """The rows of a batch: single events, then the results of logged lists."""
+        self.event_counts.read += batch.unreadable
+        self.event_counts.leave_out("a line that cannot be read", batch.unreadable)
         for reason, events in batch.lost.items():
-            self.account.read += events
-            self.account.leave_out(reason, events)
-        self.account.early += batch.early
+            self.event_counts.read += events
+            self.event_counts.leave_out(reason, events)
+        self.event_counts.early += batch.early
         if not batch.n_events:
             return np.zeros(0, ROW)
         columns = dict(batch.columns)
@@ -73,11 +121,11 @@ class EventCoder:
         return np.concatenate([alone, *lists])
 
     def _identities(self, columns: dict[str, pa.Array], base: Rows) -> None:
-        """Who did it, in which session, in front of which list; 0 for nobody."""
+        """Hashes of the person, session and list of each event; person 0 is unknown."""
         session = next(columns[role] for role in ("session", "client", "search") if role in columns)
         person = columns.get("client", session)
         if "session" in columns and person is not session:
-            # Who is not known by name is known by the session.
+            # A person without an id is identified by the session.
             person = pc.coalesce(person, session)
         search = columns.get("search")
         base["person"] = _hashes([person], 1)
@@ -92,14 +140,14 @@ class EventCoder:
         self, columns: dict[str, pa.Array], base: Rows, keep: NDArray[np.bool_], lists: list[Rows]
     ) -> Rows:
         """Events of one document each."""
-        account = self.account
+        event_counts = self.event_counts
         if "document" not in columns or "action" not in columns:
             return base[:0]
         listed = np.zeros(len(base), bool)
         if lists:
             listed = columns["shown"].is_valid().to_numpy(zero_copy_only=False)
             keep &= ~listed
-        account.read += int(keep.sum())
+        event_counts.read += int(keep.sum())
         self._values(columns["action"], base, keep)
         base["document"] = self.documents.codes(columns["document"], columns.get("field"))
         base["position"] = _positions(columns.get("position"), len(base))
@@ -126,11 +174,11 @@ class EventCoder:
         self._drop(keep, base["person"] == 0, "no session")
 
     def _drop(self, keep: NDArray[np.bool_], bad: NDArray[np.bool_], reason: str) -> None:
-        self.account.leave_out(reason, int((keep & bad).sum()))
+        self.event_counts.leave_out(reason, int((keep & bad).sum()))
         keep &= ~bad
 
     def _values(self, actions: pa.Array, base: Rows, keep: NDArray[np.bool_]) -> None:
-        """What each action is worth; those that nobody asked for are left out."""
+        """The value of each action; other actions are left out."""
         options, encoded = self.options, actions.dictionary_encode()
         names = encoded.dictionary.to_pylist()
         known = dict.fromkeys(options.impressions, 0.0) | dict(options.actions)
@@ -141,7 +189,7 @@ class EventCoder:
         tally = np.bincount(codes[other], minlength=len(names) + 1)
         for name, count in zip([*names, ""], tally.tolist(), strict=True):
             if count:
-                self.account.others[name] += count
+                self.event_counts.others[name] += count
         self._drop(keep, np.isnan(base["value"]), "another action")
 
     def _lists(
@@ -162,7 +210,7 @@ class EventCoder:
             for name in ("field", "unlinked")
         )
         rows["document"] = self.documents.codes(ids, field)
-        self.account.read += len(rows)
+        self.event_counts.read += len(rows)
         keep = np.ones(len(rows), bool)
         if not self._window.open:
             known, within = self._window.holds(columns.get("time"), len(base))
@@ -173,7 +221,7 @@ class EventCoder:
 
 
 def _parsed(column: pa.Array) -> pa.Array:
-    """Lists that are written as JSON, or with | between ids."""
+    """Lists written as JSON, or as ids separated by |."""
     found: list[list[str] | None] = []
     for text in column.to_pylist():
         if not text:
@@ -189,7 +237,7 @@ def _parsed(column: pa.Array) -> pa.Array:
 
 
 def _positions(column: pa.Array | None, count: int) -> NDArray[np.int32]:
-    """Whole numbers; NO_POSITION for all else."""
+    """Positions that are whole numbers; NO_POSITION for anything else."""
     if column is None:
         return np.full(count, NO_POSITION, np.int32)
     fits = pc.match_substring_regex(column, _WHOLE)

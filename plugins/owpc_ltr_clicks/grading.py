@@ -1,18 +1,34 @@
-"""Attractiveness → grades: as it is, or of what is above the mean the grade of nearest gain."""
+"""Grades and weights of what was counted: by attractiveness, by inverse propensity, as the SRW."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import ClickCounts
 from owpc_ltr.errors import UsageError
 from owpc_ltr.protocols import ClickFit
 
-_FEW = 5.0
-"""So many clicks of the mean value each document is taken to have had besides its own."""
-_MOST = 30
+GRADES = "0..4"
+"""The scale of grades."""
+PRIOR_CLICKS = 5.0
+"""Every document has this many clicks of the mean value besides its own.
+
+There is no minimum of impressions for a grade: a document with few is near to the mean of all, by
+the click model's prior, and its weight is small. Queries are dropped by `cleaning.MIN_PEOPLE`.
+"""
+CLIP = 10.0
+"""The greatest inverse-propensity weight of a click."""
+SRW_MAX_RANK = 20
+"""The Search Relevance Workbench's own default of its setting maxRank."""
+
+_TOP_GRADE = 30
 _ROUNDING = 1e-9
+_SMALL_SAMPLE = 0.2
+"""Below this share of the clicks, the effective sample is small."""
 
 
 def parse_grades(text: str) -> int | None:
@@ -24,13 +40,13 @@ def parse_grades(text: str) -> int | None:
     if text.strip().lower() == "none":
         return None
     first, _, last = text.partition("..")
-    if first.strip() == "0" and last.strip().isdecimal() and 1 <= int(last) <= _MOST:
+    if first.strip() == "0" and last.strip().isdecimal() and 1 <= int(last) <= _TOP_GRADE:
         return int(last)
     raise UsageError(f"cannot read the grades '{text}': write 0..4, or none for probabilities")
 
 
 def cuts(top: int) -> Vector:
-    """From which worth on each grade from 1 is given: midway between the gains 2^grade − 1.
+    """The lowest worth of each grade from 1: midway between the gains 2^grade − 1.
 
     >>> cuts(2).tolist()
     [0.16666666666666666, 0.6666666666666666]
@@ -41,34 +57,136 @@ def cuts(top: int) -> Vector:
 
 
 def worth(counts: ClickCounts, fit: ClickFit, greatest: float) -> Vector:
-    """What users get of each pair, from 0 to 1: attractiveness, times what an action is worth.
+    """The worth of each pair, from 0 to 1: attractiveness times the mean value of an action on it.
 
-    Where only clicks count it is the attractiveness. A document with few clicks is taken to have
-    the value of all.
+    Where only clicks count it is the attractiveness. The mean value of a document with few clicks
+    is shrunk to that of all documents.
     """
     clicks, value = counts.by_pair(counts.clicked), counts.by_pair(counts.value)
     mean = _mean_value(counts, greatest)
-    each: Vector = (value + _FEW * mean) / (clicks + _FEW) / greatest
+    each: Vector = (value + PRIOR_CLICKS * mean) / (clicks + PRIOR_CLICKS) / greatest
     return fit.attractiveness * each
 
 
 def worth_of_any(counts: ClickCounts, fit: ClickFit, greatest: float) -> float:
-    """What users get of a document of which nothing is known."""
+    """The expected worth of a document without impressions."""
     alpha, beta = fit.prior
     return alpha / (alpha + beta) * _mean_value(counts, greatest) / greatest
 
 
 def grades(worths: Vector, top: int | None, of_any: float = 0.0) -> Vector:
-    """The grade of each worth; without a top grade, the worth.
+    """The grade of each worth; without a top grade, the worth itself.
 
-    What is worth no more than any document has grade 0. The worth of what was hardly seen is that
-    of any: by the cuts alone it would have a higher grade than what was seen often and passed over,
-    and who learns from that learns to turn the ranking around.
+    Documents that are worth no more than `of_any`, the expected worth, have grade 0. A document
+    that was hardly shown has the expected worth: by the cuts alone its grade would be higher than
+    that of one that was often shown and not clicked, and a ranker would learn to reverse the
+    ranking.
     """
     if top is None:
         return worths
     found = np.searchsorted(cuts(top), worths, side="right").astype(np.float64)
     return np.where(worths > of_any * (1 + _ROUNDING), found, 0.0)
+
+
+@dataclass(frozen=True)
+class EffectiveSample:
+    """The number of clicks, the effective number of equally weighted ones, how many were clipped.
+
+    `queries` have clicks, `silent` ones do not: nothing is learned from them.
+    """
+
+    clicks: int
+    effective: float
+    clipped: int
+    queries: int = 0
+    silent: int = 0
+
+    @property
+    def share(self) -> float:
+        """The effective sample as a share of the clicks."""
+        return self.effective / self.clicks if self.clicks else 0.0
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Reasons to doubt the weights."""
+        found = []
+        if self.share < _SMALL_SAMPLE:
+            found.append(
+                f"{self.clicks:,} clicks, weighted, are worth {self.effective:,.0f} equal ones: a "
+                "few of them decide; lower --clip, or collect more"
+            )
+        if self.silent > self.queries:
+            found.append(
+                f"{self.silent:,} of {self.queries + self.silent:,} queries have no click: nothing "
+                "is learnt of them"
+            )
+        return tuple(found)
+
+
+def propensity_weights(
+    counts: ClickCounts, fit: ClickFit, clip: float = CLIP
+) -> tuple[Vector, Vector, EffectiveSample]:
+    """The grade (1 where it was clicked, else 0) and the weight of each pair; the effective sample.
+
+    A click at rank r weighs 1 / examination, `clip` at most (Joachims, Swaminathan & Schnabel
+    2017): a click at a rank that one user in ten examines counts for ten. The weight of a clicked
+    pair is the sum over its clicks, divided by the mean of these sums; that of other pairs is 1.
+    """
+    if not clip >= 1:
+        raise UsageError(f"weights cannot be clipped at {clip:g}: give 1 or more")
+    examined = fit.examination[np.minimum(counts.rank, len(fit.examination)) - 1]
+    inverse = 1.0 / np.maximum(examined, 1e-12)
+    each = np.minimum(inverse, clip)
+    summed = counts.by_pair(counts.clicked * each)
+    clicked = summed > 0
+    mean = float(summed[clicked].mean()) if clicked.any() else 1.0
+    total = float((counts.clicked * each).sum())
+    squares = float((counts.clicked * each**2).sum())
+    queries = len(np.unique(counts.pair_query[clicked]))
+    effective = EffectiveSample(
+        int(counts.clicked.sum()),
+        total**2 / squares if squares else 0.0,
+        int(counts.clicked[inverse > clip].sum()),
+        queries,
+        len(counts.queries) - queries,
+    )
+    return clicked.astype(np.float64), np.where(clicked, summed / mean, 1.0), effective
+
+
+def srw_ratings(
+    counts: ClickCounts, max_rank: int = SRW_MAX_RANK, first_position: int = 1
+) -> Vector:
+    """The COEC rating that the Search Relevance Workbench gives to each pair, to three digits.
+
+    A rating is the clicks on a document over the clicks expected of its impressions, all of them
+    taken to be at the best rank at which it was ever shown. The workbench's loop over ranks ends
+    before the last one, as positions count from 0: where they count from 1, that rank has no rate,
+    and rates 0 (`CoecClickModel.java`, opensearch-project/search-relevance).
+
+    `counts` are those of single events (`count_events(…, every_event=True)`), of the actions click
+    and impression alone, down to rank `max_rank` + 1 − `first_position`.
+    """
+    position = counts.rank - 1 + first_position
+    seen = (position <= max_rank) & ((counts.shown > 0) | (counts.clicked > 0))
+    rates = _rates(counts, position, max_rank)
+    best = np.full(counts.n_pairs, len(rates) - 1)
+    np.minimum.at(best, counts.pair[seen], position[seen])
+    expected = rates[best] * counts.by_pair(np.where(seen, counts.shown, 0))
+    clicks = counts.by_pair(np.where(seen, counts.clicked, 0))
+    found = np.divide(clicks, expected, out=np.zeros(counts.n_pairs), where=expected > 0)
+    # Java's %.3f rounds halves away from zero, on the digits of the number.
+    digits: Vector = np.floor(found * 1000 + 0.5 + 1e-9) / 1000
+    return digits
+
+
+def _rates(counts: ClickCounts, position: NDArray[np.int64], max_rank: int) -> Vector:
+    """The click-through rate of each position below `max_rank`, and 0 for all others."""
+    size = int(max(position.max(initial=0), max_rank)) + 2
+    shown = np.bincount(position, counts.shown, size)
+    clicks = np.bincount(position, counts.clicked, size)
+    rates = np.divide(clicks, shown, out=np.zeros(size), where=shown > 0)
+    rates[max_rank:] = 0.0
+    return rates
 
 
 def _mean_value(counts: ClickCounts, greatest: float) -> float:

@@ -13,26 +13,22 @@ from owpc_ltr.data.frames import table_of
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.host.registry import load
 from owpc_ltr.host.settings import configure
-from owpc_ltr_clicks.columns import parse_columns
+from owpc_ltr_clicks.cleaning import IMPRESSIONS, EventOptions, TimeWindow, parse_actions
 from owpc_ltr_clicks.counting import Behaviour, count_events, refuse_without_clicks
-from owpc_ltr_clicks.documents import Lookup
-from owpc_ltr_clicks.grading import parse_grades
-from owpc_ltr_clicks.judging import (
+from owpc_ltr_clicks.encoding import Lookup, normalised
+from owpc_ltr_clicks.grading import EffectiveSample, parse_grades, srw_ratings
+from owpc_ltr_clicks.judgments import (
     ClickJudgments,
     QueryWeights,
     Weights,
     judge,
     judged_pairs,
+    weighted_judgments,
     write_columns,
 )
-from owpc_ltr_clicks.models import choose_model
-from owpc_ltr_clicks.options import IMPRESSIONS, EventOptions, parse_actions
-from owpc_ltr_clicks.reading import EventBatch, read_events, table_events
+from owpc_ltr_clicks.log_files import EventBatch, parse_columns, read_events, table_events
+from owpc_ltr_clicks.model_selection import choose_model
 from owpc_ltr_clicks.relabelling import Relabelled, relabelled
-from owpc_ltr_clicks.srw import srw_ratings
-from owpc_ltr_clicks.texts import normalised
-from owpc_ltr_clicks.times import TimeWindow
-from owpc_ltr_clicks.weighted_clicks import Effective, weighted_clicks
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -43,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = [
     "IMPRESSIONS",
     "ClickJudgments",
-    "Effective",
+    "EffectiveSample",
     "count_clicks",
     "count_ubi",
     "judge_clicks",
@@ -122,7 +118,7 @@ def count_ubi(
     `_id` are looked up in `index`. `how` is what else `EventOptions` takes.
     """
     from owpc_ltr.engine.defaults import silent
-    from owpc_ltr_clicks.ubi import UbiOptions, read_ubi
+    from owpc_ltr_clicks.ubi.download import UbiOptions, read_ubi
 
     asked = UbiOptions(queries, events, since, until, slices)
     options = EventOptions(**how)
@@ -153,11 +149,6 @@ def judge_counts(
     return found
 
 
-def weighted_judgments(found: ClickJudgments, clip: float = 10.0) -> tuple[pa.Table, Effective]:
-    """Clicks with weights inverse to how many users look at their rank, as a judgment list."""
-    return weighted_clicks(found.behaviour, found.chosen.fit, clip)
-
-
 def relabel_log(data: RankingDataset, judged: pa.Table, keep_case: bool = False) -> Relabelled:
     """A feature log with judgments from clicks: its rows that `judged` knows, graded by it.
 
@@ -180,11 +171,11 @@ def srw_judgments(
     **how: Any,
 ) -> tuple[pa.Table, Behaviour]:
     """The COEC ratings that Search Relevance Workbench gives to the same events."""
-    raw = {"min_people": 1, "max_clicks": 0, "max_sessions": 0}
+    raw = {"min_people": 1, "max_clicks_per_session": 0, "max_sessions_per_client": 0}
     options = EventOptions(**{**how, **raw})
     behaviour = count_events(_batches(events, columns or {}), options, every_event=True)
     refuse_without_clicks(behaviour)
-    first = behaviour.account.first_position
+    first = behaviour.event_counts.first_position
     ratings = srw_ratings(behaviour.counts, max_rank, first)
     return pa.table(judged_pairs(behaviour, ratings)), behaviour
 
@@ -194,9 +185,9 @@ def _lookup(cluster: Cluster | None, index: str | None) -> Lookup | None:
         return None
     if cluster is None:
         raise UsageError(f"'{index}' is an index of a cluster: name the cluster too")
-    from owpc_ltr_clicks.ubi import NamedDocuments
+    from owpc_ltr_clicks.ubi.snapshot import FieldLookup
 
-    return NamedDocuments(cluster.engine, index)
+    return FieldLookup(cluster.engine, index)
 
 
 def _batches(events: Path | str | Any, columns: Mapping[str, str]) -> Iterable[EventBatch]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from owpc_ltr_clicks.judging import ClickJudgments
-from owpc_ltr_clicks.weighted_clicks import Effective
+from owpc_ltr_clicks.grading import EffectiveSample
+from owpc_ltr_clicks.judgments import ClickJudgments
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
@@ -70,7 +70,7 @@ class Material:
     pooled: Pooled | None = None
     inspection: Inspection | None = None
     clicked: ClickJudgments | None = None
-    effective: Effective | None = None
+    effective: EffectiveSample | None = None
 
 
 def page_of(material: Material, title: str) -> Page:

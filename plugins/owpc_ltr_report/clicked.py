@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from owpc_ltr_clicks.judging import ClickJudgments
-from owpc_ltr_clicks.weighted_clicks import Effective
+from owpc_ltr_clicks.grading import EffectiveSample
+from owpc_ltr_clicks.judgments import ClickJudgments
 
 from owpc_ltr_report.blocks import Section, Tile
 from owpc_ltr_report.sections.click_evidence import evidence_section
@@ -14,7 +14,7 @@ from owpc_ltr_report.sections.looks import looks_section
 from owpc_ltr_report.verdict import NEUTRAL, Verdict
 
 
-def click_sections(found: ClickJudgments, effective: Effective | None) -> list[Section]:
+def click_sections(found: ClickJudgments, effective: EffectiveSample | None) -> list[Section]:
     """What became of events, examination, how models predict, what the judgments rest on."""
     made = (
         events_section(found),
@@ -26,10 +26,10 @@ def click_sections(found: ClickJudgments, effective: Effective | None) -> list[S
     return list(made)
 
 
-def click_verdict(found: ClickJudgments, effective: Effective | None) -> Verdict:
+def click_verdict(found: ClickJudgments, effective: EffectiveSample | None) -> Verdict:
     """Which judgments there are, and whether they can be trusted: what to doubt comes first."""
     warnings = [*found.warnings, *(() if effective is None else effective.warnings)]
-    counts, account = found.behaviour.counts, found.behaviour.account
+    counts, account = found.behaviour.counts, found.behaviour.event_counts
     sentence = (
         f"{counts.n_pairs:,} documents of {found.n_queries:,} queries got judgments, by "
         f"{found.chosen.name}: {_why(found)}."

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from owpc_ltr_clicks.judging import ClickJudgments
-from owpc_ltr_clicks.weighted_clicks import Effective
+from owpc_ltr_clicks.grading import EffectiveSample
+from owpc_ltr_clicks.judgments import ClickJudgments
 
 from owpc_ltr.api.evaluation import Evaluation, side_in_words
 from owpc_ltr.data.dataset import RankingDataset
@@ -102,7 +102,7 @@ _PLACES: dict[type[Any], Callable[[Material, Any], Material]] = {
     Latency: lambda found, part: replace(found, latency=part),
     Selection: lambda found, part: replace(found, selection=part),
     ClickJudgments: lambda found, part: replace(found, clicked=part),
-    Effective: lambda found, part: replace(found, effective=part),
+    EffectiveSample: lambda found, part: replace(found, effective=part),
     Pooled: lambda found, part: replace(found, pooled=part),
     Verified: lambda found, part: replace(found, verified=part),
     Bound: lambda found, part: replace(found, bounds=(*found.bounds, part)),

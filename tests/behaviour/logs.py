@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 from owpc_ltr_clicks import simulation as simulate
+from owpc_ltr_clicks.cleaning import EventOptions
 from owpc_ltr_clicks.counting import Behaviour, count_events
-from owpc_ltr_clicks.options import EventOptions
-from owpc_ltr_clicks.reading import read_events, table_events
+from owpc_ltr_clicks.log_files import read_events, table_events
 
 
 def event(

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from owpc_ltr_clicks.counting import Behaviour
-from owpc_ltr_clicks.texts import normalised
+from owpc_ltr_clicks.encoding import normalised
 
 Row = dict[str, Any]
 Cell = tuple[str, str, int]

@@ -9,14 +9,15 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from owpc_ltr_clicks import counting, pbm
+from owpc_ltr_clicks import counting
 from owpc_ltr_clicks import simulation as simulate
-from owpc_ltr_clicks.coec import ClicksOverExpected
-from owpc_ltr_clicks.dctr import DocumentClickThrough
-from owpc_ltr_clicks.models import choose_model, held_out
-from owpc_ltr_clicks.pbm import PositionBased
-from owpc_ltr_clicks.priors import beta_prior, posterior_mean
-from owpc_ltr_clicks.sdbn import CascadeFit, SimplifiedDBN
+from owpc_ltr_clicks.model_selection import choose_model, held_out
+from owpc_ltr_clicks.models import pbm
+from owpc_ltr_clicks.models.coec import ClicksOverExpected
+from owpc_ltr_clicks.models.dctr import DocumentClickThrough
+from owpc_ltr_clicks.models.pbm import PositionBased
+from owpc_ltr_clicks.models.priors import beta_prior, posterior_mean
+from owpc_ltr_clicks.models.sdbn import CascadeFit, SimplifiedDBN
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import ClickCounts, ClickLists, ranks_vary

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_clicks import simulation as simulate
-from owpc_ltr_clicks.options import EventOptions, parse_actions
-from owpc_ltr_clicks.texts import normalised
+from owpc_ltr_clicks.cleaning import EventOptions, parse_actions
+from owpc_ltr_clicks.encoding import normalised
 
 from owpc_ltr.errors import BadInput, OwpcLtrError, UsageError
 from tests.behaviour.logs import counted, counted_file, event
@@ -49,7 +49,7 @@ def test_counts_are_those_of_one_event_after_the_other(
         return
     found = counted(events, first_position=1, min_people=people)
     assert cells_of(found) == wanted
-    account = found.account
+    account = found.event_counts
     assert account.read == len(events)
     assert account.used + sum(account.unusable.values()) == account.read
     assert account.unusable["another action"] == sum(e["action"] == "scroll" for e in events)
@@ -67,7 +67,7 @@ def test_the_order_of_the_events_changes_nothing(events: list[dict[str, Any]], r
     for name in ("pair_query", "pair_document", "pair", "rank", "shown", "clicked", "value"):
         assert np.array_equal(getattr(one.counts, name), getattr(other.counts, name))
         assert np.array_equal(getattr(one.held_out, name), getattr(other.held_out, name))
-    assert one.account.as_dict() == other.account.as_dict()
+    assert one.event_counts.as_dict() == other.event_counts.as_dict()
 
 
 def test_what_is_held_out_and_the_rest_are_all() -> None:
@@ -132,8 +132,8 @@ def test_lines_that_are_no_objects_are_counted_and_values_of_two_types_are_texts
     path.write_text("\n".join(lines))
     found = counted_file(path)
     assert found.counts.documents.to_pylist() == ["7", "a", "b"]
-    assert (found.account.read, found.account.used) == (5, 3)
-    assert found.account.unusable == {"a line that cannot be read": 2}
+    assert (found.event_counts.read, found.event_counts.used) == (5, 3)
+    assert found.event_counts.unusable == {"a line that cannot be read": 2}
 
 
 def test_a_line_of_csv_with_another_number_of_cells_is_counted(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_line_of_csv_with_another_number_of_cells_is_counted(tmp_path: Path) -
     path.write_text(
         "query,document,position,action,session\nx,a,1,view,s\nx,b\nx,c,2,click,s\n\nx,d,3,view,s\n"
     )
-    account = counted_file(path).account
+    account = counted_file(path).event_counts
     assert account.unusable["a line that cannot be read"] == 1
     assert account.read - account.used == 1
 
@@ -157,29 +157,29 @@ def test_a_list_that_was_shown_says_what_was_there_and_where(shown: Any) -> None
         ("rambo", "a", 1): (2, 0, 2, 0), ("rambo", "b", 2): (2, 2, 2, 2),
         ("rambo", "c", 3): (2, 0, 0, 0),
     }  # fmt: skip
-    assert (found.account.read, found.account.used) == (8, 8)
+    assert (found.event_counts.read, found.event_counts.used) == (8, 8)
 
 
 def test_whether_positions_begin_with_0_is_found_and_can_be_said() -> None:
     from_0 = [event("s", d, place) for place, d in enumerate("abc")]
     found = counted(from_0)
-    assert (found.account.first_position, sorted(found.counts.rank)) == (0, [1, 2, 3])
+    assert (found.event_counts.first_position, sorted(found.counts.rank)) == (0, [1, 2, 3])
     from_1 = counted([event("s", d, place) for place, d in enumerate("abc", 1)])
-    assert (from_1.account.first_position, sorted(from_1.counts.rank)) == (1, [1, 2, 3])
+    assert (from_1.event_counts.first_position, sorted(from_1.counts.rank)) == (1, [1, 2, 3])
     said = counted(from_0, first_position=1)
     assert sorted(said.counts.rank) == [1, 2]
-    assert said.account.unusable == {"a position before the first": 1}
+    assert said.event_counts.unusable == {"a position before the first": 1}
 
 
 def test_robots_are_no_people() -> None:
     honest = [event(f"s{n}", "a", 1, action) for n in range(6) for action in ("view", "click")]
     flood = [event("bot", f"d{n}", n + 1, "click") for n in range(60)]
     found = counted([*honest, *flood])
-    assert found.account.unusable == {"a session of more than 50 clicks": 60}
-    assert len(counted([*honest, *flood], max_clicks=0).counts.documents) == 61
+    assert found.event_counts.unusable == {"a session of more than 50 clicks": 60}
+    assert len(counted([*honest, *flood], max_clicks_per_session=0).counts.documents) == 61
     many = [event("x", "a", 1) | {"client": "bot", "session": f"s{n}"} for n in range(30)]
-    found = counted([*honest, *many], max_sessions=20)
-    assert found.account.unusable == {"a client of more than 20 sessions": 30}
+    found = counted([*honest, *many], max_sessions_per_client=20)
+    assert found.event_counts.unusable == {"a client of more than 20 sessions": 30}
 
 
 def test_one_person_clicks_once_on_a_result_of_a_query() -> None:
@@ -190,7 +190,7 @@ def test_one_person_clicks_once_on_a_result_of_a_query() -> None:
     ]
     found = counted(twice)
     assert cells_of(found) == {("rambo", "a", 1): (1, 1, 1, 1)}
-    assert found.account.unusable == {"repeated": 2, "clicked before by the same person": 2}
+    assert found.event_counts.unusable == {"repeated": 2, "clicked before by the same person": 2}
 
 
 def test_a_query_that_few_asked_is_left_out_and_nobody_s_id_is_anywhere() -> None:
@@ -201,7 +201,7 @@ def test_a_query_that_few_asked_is_left_out_and_nobody_s_id_is_anywhere() -> Non
     assert found.counts.documents.to_pylist() == ["a"]
     assert found.counts.people.tolist() == [5]
     assert "person" not in repr(found)
-    assert found.account.unusable == {"a query that fewer than 5 people asked": 4}
+    assert found.event_counts.unusable == {"a query that fewer than 5 people asked": 4}
 
 
 def test_an_action_is_worth_the_most_that_was_done_with_a_result() -> None:
@@ -221,7 +221,7 @@ def test_a_time_is_asked_for(times: list[Any]) -> None:
     rows = [event("s", d, 1) | {"time": str(t)} for d, t in zip("abcd", times, strict=True)]
     found = counted(rows, since="2026-10-01", until="2026-10-02")
     assert found.counts.documents.to_pylist() == ["b", "c"]
-    assert found.account.unusable == {
+    assert found.event_counts.unusable == {
         "outside of the time asked for": 1, "no time that can be read": 1,
     }  # fmt: skip
 
@@ -243,7 +243,7 @@ def test_a_time_is_asked_for(times: list[Any]) -> None:
 )
 def test_what_cannot_be_used_is_said_by_its_reason(change: dict[str, Any], reason: str) -> None:
     good = [event("s", "a", None) | {"position": "1"}]
-    account = counted([*good, event("t", "b", None) | {"position": "2"} | change]).account
+    account = counted([*good, event("t", "b", None) | {"position": "2"} | change]).event_counts
     assert account.unusable == {reason: 1}
     assert (account.read, account.used) == (2, 1)
 

@@ -18,9 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_clicks import simulation as simulate
 from owpc_ltr_clicks.grading import cuts, grades, parse_grades, worth, worth_of_any
-from owpc_ltr_clicks.judge_clicks import judge_counts, srw_judgments
-from owpc_ltr_clicks.models import choose_model
-from owpc_ltr_clicks.weighted_clicks import weighted_clicks
+from owpc_ltr_clicks.judge_clicks import judge_counts, srw_judgments, weighted_judgments
+from owpc_ltr_clicks.model_selection import choose_model
 
 from owpc_ltr import (
     OwpcLtrWarning,
@@ -132,13 +131,13 @@ def test_no_session_and_no_client_is_in_the_judgments() -> None:
     assert (people >= 5).all()
 
 
-def test_weighted_clicks_are_those_of_users_who_look_at_everything() -> None:
+def test_weighted_judgments_are_those_of_users_who_look_at_everything() -> None:
     users = simulate.Users(steepness=0.5)
     world, behaviour = simulated(40_000, users, (0.0,) * 4, queries=20)
     counts = behaviour.counts
     fit = ClickFit(np.full(counts.n_pairs, 0.5), counts.by_pair(counts.shown),
                    users.examination(10), (1.0, 1.0))  # fmt: skip
-    table, effective = weighted_clicks(behaviour, fit, clip=100.0)
+    table, effective = weighted_judgments(behaviour, fit, clip=100.0)
     row = {name: number for number, name in enumerate(world.documents)}
     names = counts.documents.to_pylist()
     truth = world.attraction[[row[names[d]] for d in counts.pair_document]]
@@ -155,16 +154,16 @@ def test_clipped_weights_are_told_and_few_effective_clicks_are_warned_of() -> No
     counts = behaviour.counts
     looked = np.array([1.0, *[1e-4] * 9])
     fit = ClickFit(np.full(counts.n_pairs, 0.5), counts.by_pair(counts.shown), looked, (1.0, 1.0))
-    _, clipped = weighted_clicks(behaviour, fit, clip=2.0)
+    _, clipped = weighted_judgments(behaviour, fit, clip=2.0)
     low = counts.clicked[counts.rank > 1].sum()
     assert clipped.clipped == low
     assert clipped.warnings == ()
     rare = ClickFit(fit.attractiveness, fit.trials, np.array([*[1.0] * 9, 1e-6]), (1.0, 1.0))
-    _, decided = weighted_clicks(behaviour, rare, clip=1e6)
+    _, decided = weighted_judgments(behaviour, rare, clip=1e6)
     assert decided.share < 0.2
     assert "a few of them decide" in decided.warnings[0]
     with pytest.raises(UsageError, match="weights cannot be clipped at 0"):
-        weighted_clicks(behaviour, fit, clip=0.0)
+        weighted_judgments(behaviour, fit, clip=0.0)
 
 
 def test_the_command_prints_what_became_of_every_event_and_writes_judgments(run: Run) -> None:
@@ -396,7 +395,7 @@ def test_judgments_are_read_back_with_their_weights(tmp_path: Path, name: str) -
     ]  # fmt: skip
 
 
-def test_what_is_learned_from_weighted_clicks_trusts_the_old_ranking_less() -> None:
+def test_what_is_learned_from_weighted_judgments_trusts_the_old_ranking_less() -> None:
     world = simulate.example_world(150, 20, seed=3)
     rng = np.random.default_rng(0)
     good = world.attraction + 0.3 * rng.normal(size=len(world.documents))
@@ -404,7 +403,7 @@ def test_what_is_learned_from_weighted_clicks_trusts_the_old_ranking_less() -> N
     rankers = [old + 0.5 * rng.normal(size=len(good)) for _ in range(4)]
     behaviour = counted(simulate.clicks(world, rankers=rankers, sessions=30_000))
     fit = installed().find("click-model", "pbm")().fit(behaviour.counts)
-    table, _ = weighted_clicks(behaviour, fit)
+    table, _ = weighted_judgments(behaviour, fit)
     row = {name: number for number, name in enumerate(world.documents)}
     rows = np.array([row[name] for name in table["doc_id"].to_pylist()])
     features = np.stack([good[rows], old[rows]], axis=1)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from owpc_ltr_clicks import simulation as simulate
+from owpc_ltr_clicks.cleaning import EventOptions
 from owpc_ltr_clicks.counting import Behaviour, count_events
-from owpc_ltr_clicks.options import EventOptions
-from owpc_ltr_clicks.ubi.documents import EVENT_FIELDS, QUERY_FIELDS, table_of
-from owpc_ltr_clicks.ubi.joined import joined
+from owpc_ltr_clicks.ubi.query_join import EVENT_FIELDS, QUERY_FIELDS, join_queries, table_of
 
 from tests.behaviour.logs import counted
 from tests.behaviour.plain_counts import cells_of
@@ -28,7 +27,7 @@ def act(number: int | None, document: str, place: int, action: str = "click", **
 
 def counts(queries: list[Any], acts: list[Any], **options: Any) -> Behaviour:
     tables = [table_of(queries, QUERY_FIELDS)], [table_of(acts, EVENT_FIELDS)]
-    return count_events(joined(*tables), EventOptions(**{"min_people": 1, **options}))
+    return count_events(join_queries(*tables), EventOptions(**{"min_people": 1, **options}))
 
 
 def test_clicks_have_the_query_and_the_place_of_the_list_that_was_shown() -> None:
@@ -49,23 +48,23 @@ def test_impressions_may_be_events_and_the_query_in_them() -> None:
 
 def test_an_event_without_a_query_or_of_an_unknown_one_is_accounted_for() -> None:
     found = counts([query(1, ["a"])], [act(None, "a", 1), act(9, "a", 1), act(1, "a", 1)])
-    assert found.account.unusable == {"no query id": 1, "a query id that no query has": 1}
-    assert found.account.read == found.account.used + 2 == 4
+    assert found.event_counts.unusable == {"no query id": 1, "a query id that no query has": 1}
+    assert found.event_counts.read == found.event_counts.used + 2 == 4
 
 
 def test_what_is_logged_twice_counts_once_whatever_the_clock_says() -> None:
     late = {"timestamp": "2031-01-01T00:00:00Z"}
     found = counts([query(1, ["a"]), query(1, ["a"], **late)], [act(1, "a", 1), act(1, "a", 1)])
     assert cells_of(found) == {("rambo", "a", 1): (1, 1, 1, 1)}
-    assert found.account.unusable == {"repeated": 2}
+    assert found.event_counts.unusable == {"repeated": 2}
 
 
 def test_a_robot_that_floods_the_log_is_left_out() -> None:
     flood = [query(n, ["spam"], client_id="robot") for n in range(100, 160)]
     clicks = [act(n, "spam", 1, client_id="robot") for n in range(100, 160)]
-    found = counts([query(1, ["a"]), *flood], [act(1, "a", 1), *clicks], max_sessions=50)
+    found = counts([query(1, ["a"]), *flood], [act(1, "a", 1), *clicks], max_sessions_per_client=50)
     assert cells_of(found) == {("rambo", "a", 1): (1, 1, 1, 1)}
-    assert found.account.unusable == {"a client of more than 50 sessions": 120}
+    assert found.event_counts.unusable == {"a client of more than 50 sessions": 120}
 
 
 def test_clicks_of_a_session_count_together_over_all_its_searches() -> None:
@@ -75,8 +74,8 @@ def test_clicks_of_a_session_count_together_over_all_its_searches() -> None:
     honest = [act(n, "a", 1) for n in range(5)]
     found = counts([*people, *searches], [*honest, *clicks])
     assert cells_of(found) == {("rambo", "a", 1): (5, 5, 5, 5), ("rambo", "b", 2): (5, 0, 0, 0)}
-    assert found.account.unusable == {"a session of more than 50 clicks": 120}
-    kept = counts([*people, *searches], [*honest, *clicks], max_clicks=60)
+    assert found.event_counts.unusable == {"a session of more than 50 clicks": 120}
+    kept = counts([*people, *searches], [*honest, *clicks], max_clicks_per_session=60)
     assert kept.counts.documents.to_pylist() == ["a", "b", "spam"]
 
 
@@ -88,15 +87,15 @@ def test_a_session_without_an_id_is_its_client_s_or_its_search_s() -> None:
     alone = [query(n, ["spam"], client_id=None) for n in range(100, 160)]
     honest = [query(1, ["a"])], [act(1, "a", 1)]
     found = counts([*honest[0], *searches], [*honest[1], *clicks(client_id="bot")])
-    assert found.account.unusable == {"a session of more than 50 clicks": 120}
+    assert found.event_counts.unusable == {"a session of more than 50 clicks": 120}
     found = counts([*honest[0], *alone], [*honest[1], *clicks(client_id=None)])
-    assert not found.account.unusable
+    assert not found.event_counts.unusable
 
 
 def test_a_list_is_of_the_client_that_its_events_name() -> None:
     found = counts([query(1, ["a", "b"], client_id=None)], [act(1, "b", 9)])
     assert cells_of(found) == {("rambo", "a", 1): (1, 0, 1, 0), ("rambo", "b", 2): (1, 1, 1, 1)}
-    assert found.account.implied == 0
+    assert found.event_counts.implied == 0
 
 
 def test_bots_are_dropped_as_in_a_file_of_the_same_events() -> None:
@@ -130,8 +129,8 @@ def test_bots_are_dropped_as_in_a_file_of_the_same_events() -> None:
     found, of_file = counts(list(queries.values()), acts), counted(rows)
     assert cells_of(found) == cells_of(of_file)
     bots = {"a session of more than 50 clicks": 20 * n_bots * searches}
-    assert bots.items() <= found.account.unusable.items()
-    fooled = counts(list(queries.values()), acts, max_clicks=0).counts
+    assert bots.items() <= found.event_counts.unusable.items()
+    fooled = counts(list(queries.values()), acts, max_clicks_per_session=0).counts
     rates = [
         (each.by_rank(each.clicked) / each.by_rank(each.shown))[9]
         for each in (of_file.counts, found.counts, fooled)

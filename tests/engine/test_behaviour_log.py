@@ -11,9 +11,9 @@ import pytest
 from owpc_ltr_clicks import simulation as simulate
 from owpc_ltr_clicks.counting import Behaviour
 from owpc_ltr_clicks.judge_clicks import count_ubi
-from owpc_ltr_clicks.ubi import scan
-from owpc_ltr_clicks.ubi.documents import EVENT_FIELDS, table_of
-from owpc_ltr_clicks.ubi.kept import Kept
+from owpc_ltr_clicks.ubi import snapshot
+from owpc_ltr_clicks.ubi.download import Download
+from owpc_ltr_clicks.ubi.query_join import EVENT_FIELDS, table_of
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.cluster import Cluster, connect
@@ -64,11 +64,11 @@ def cluster(node_url: str, request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan, "PAGE", 100)
+    monkeypatch.setattr(snapshot, "PAGE", 100)
 
 
 def read(cluster: Cluster, folder: Path, **how: Any) -> Behaviour:
-    return count_ubi(cluster, folder, min_people=1, max_sessions=0, **how)
+    return count_ubi(cluster, folder, min_people=1, max_sessions_per_client=0, **how)
 
 
 pytestmark = pytest.mark.node
@@ -79,8 +79,8 @@ def test_what_a_cluster_holds_is_counted_as_the_events_that_it_was_made_of(
 ) -> None:
     found = read(cluster, tmp_path / "log")
     assert cells_of(found) == cells_of(counted(EVENTS))
-    assert found.account.read == len(EVENTS)
-    assert found.account.used == counted(EVENTS).account.used
+    assert found.event_counts.read == len(EVENTS)
+    assert found.event_counts.used == counted(EVENTS).event_counts.used
     assert list(tmp_path.iterdir()) == []
 
 
@@ -94,9 +94,9 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_counts(
     pages: int,
     slices: int,
 ) -> None:
-    add, written = Kept.add, 0
+    add, written = Download.add, 0
 
-    def stops(kept: Kept, *what: Any) -> int:
+    def stops(kept: Download, *what: Any) -> int:
         nonlocal written
         if written == pages:
             raise EngineUnavailable("gone")
@@ -104,7 +104,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_counts(
         return add(kept, *what)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Kept, "add", stops)
+        patched.setattr(Download, "add", stops)
         with pytest.raises(EngineUnavailable):
             read(cluster, tmp_path / "log", slices=slices)
     assert len(list((tmp_path / "log").glob("*.parquet"))) == pages
@@ -123,7 +123,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_counts(
     # The last page of each slice, with a time or without.
     whole = len(QUERIES) // 100 + len(ACTS) // 100 + 2 * slices + 2 * 4
     assert len(asked) <= whole - pages + slices
-    assert found.account.as_dict() == read(cluster, tmp_path / "whole").account.as_dict()
+    assert found.event_counts.as_dict() == read(cluster, tmp_path / "whole").event_counts.as_dict()
 
 
 def test_a_folder_of_another_question_is_refused(
@@ -133,7 +133,7 @@ def test_a_folder_of_another_question_is_refused(
         raise EngineUnavailable("gone")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Kept, "add", stops)
+        patched.setattr(Download, "add", stops)
         with pytest.raises(EngineUnavailable):
             read(cluster, tmp_path / "log", since="2026-01-01")
     with pytest.raises(Refused, match="was begun with another since"):
@@ -149,7 +149,7 @@ def test_what_is_kept_and_was_changed_is_not_believed(
 
     folder = tmp_path / "log"
     with monkeypatch.context() as patched:
-        patched.setattr(Kept, "finish", stops)
+        patched.setattr(Download, "finish", stops)
         with pytest.raises(EngineUnavailable, match=f"kept in {folder}, and the same command goes"):
             read(cluster, folder)
     path = sorted(folder.glob(name))[0]
@@ -165,8 +165,8 @@ def test_a_window_of_time_is_read_alone(cluster: Cluster, tmp_path: Path) -> Non
     middle = str(times[len(times) // 2]) + "Z"
     first = read(cluster, tmp_path / "one", until=middle)
     second = read(cluster, tmp_path / "other", since=middle)
-    both = first.account.read + second.account.read
-    assert 0 < first.account.read < len(EVENTS)
+    both = first.event_counts.read + second.event_counts.read
+    assert 0 < first.event_counts.read < len(EVENTS)
     assert both == len(EVENTS)
     with pytest.raises(UsageError, match="cannot read the time 'soon'"):
         read(cluster, tmp_path / "never", since="soon")

@@ -10,9 +10,9 @@ import pytest
 from owpc_ltr_clicks import simulation as simulate
 from owpc_ltr_clicks.counting import Behaviour
 from owpc_ltr_clicks.judge_clicks import count_ubi
-from owpc_ltr_clicks.ubi import reading, scan
-from owpc_ltr_clicks.ubi.kept import Kept
-from owpc_ltr_clicks.ubi.slices import layout_of
+from owpc_ltr_clicks.ubi import download, snapshot
+from owpc_ltr_clicks.ubi.download import Download
+from owpc_ltr_clicks.ubi.snapshot import layout_of
 
 from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter
 from owpc_ltr.engine.client.connection import BoundedConnection
@@ -55,7 +55,7 @@ def cluster(node_url: str, request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 @pytest.fixture(autouse=True)
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan, "PAGE", 50)
+    monkeypatch.setattr(snapshot, "PAGE", 50)
 
 
 def read(cluster: Cluster, folder: Path, **how: Any) -> Behaviour:
@@ -91,13 +91,13 @@ def test_every_slice_is_read_and_none_twice(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slices: int
 ) -> None:
     kept: list[tuple[str, int, int]] = []
-    add = Kept.add
+    add = Download.add
 
-    def told(its: Kept, index: str, number: int, table: Any, *more: Any) -> int:
+    def told(its: Download, index: str, number: int, table: Any, *more: Any) -> int:
         kept.append((index, number, len(table)))
         return add(its, index, number, table, *more)
 
-    monkeypatch.setattr(Kept, "add", told)
+    monkeypatch.setattr(Download, "add", told)
     read(cluster, tmp_path / "log", slices=slices)
     for index, documents in (
         ("ubi-tested-queries", MESSY_QUERIES),
@@ -114,11 +114,11 @@ def test_an_engine_that_keeps_something_back_is_found_out(
 ) -> None:
 
     def lying(*given: Any) -> Iterator[Any]:
-        for documents, after in scan.pages(*given):
+        for documents, after in snapshot.pages(*given):
             yield documents[1:], after
 
     with monkeypatch.context() as patched:
-        patched.setattr(reading, "pages", lying)
+        patched.setattr(download, "pages", lying)
         # Nor is what was given believed the next time.
         for _ in range(2):
             with pytest.raises(Refused, match=r"gave \d+ of the 550 documents of 'ubi-tested-q"):
@@ -209,13 +209,13 @@ def _point(engine: Engine, indices: list[str]) -> None:
 
 
 def _stopped_after(patched: pytest.MonkeyPatch, parts: int) -> None:
-    add, written = Kept.add, 0
+    add, written = Download.add, 0
 
-    def stops(kept: Kept, *what: Any) -> int:
+    def stops(kept: Download, *what: Any) -> int:
         nonlocal written
         written += 1
         if written > parts:
             raise EngineUnavailable("gone")
         return add(kept, *what)
 
-    patched.setattr(Kept, "add", stops)
+    patched.setattr(Download, "add", stops)

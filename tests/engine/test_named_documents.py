@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from owpc_ltr_clicks.documents import Documents
+from owpc_ltr_clicks.encoding import DocumentCodes
 from owpc_ltr_clicks.judge_clicks import count_clicks, count_ubi
-from owpc_ltr_clicks.ubi import NamedDocuments, named
+from owpc_ltr_clicks.ubi import snapshot
+from owpc_ltr_clicks.ubi.snapshot import FieldLookup
 
 from owpc_ltr.engine.cluster import Cluster, connect
 from owpc_ltr.errors import Refused, UsageError
@@ -60,8 +61,8 @@ def by(field: str, document: str, **more: Any) -> dict[str, Any]:
 def test_documents_are_found_by_words_numbers_and_parts_of_text(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, values: int
 ) -> None:
-    monkeypatch.setattr(named, "VALUES", values)
-    found = NamedDocuments(cluster.engine, PRODUCTS)
+    monkeypatch.setattr(snapshot, "VALUES", values)
+    found = FieldLookup(cluster.engine, PRODUCTS)
     assert found("sku", ["S-1", "S-3b", "S-4", "s-1", "S"]) == {
         "S-1": [IDS[0]], "S-3b": [IDS[2]], "S-4": sorted(IDS[3:5]),
     }  # fmt: skip
@@ -76,8 +77,8 @@ def test_documents_are_found_by_words_numbers_and_parts_of_text(
 def test_what_a_search_has_no_room_for_is_asked_for_again(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(named, "_MOST", 2)
-    found = NamedDocuments(cluster.engine, PRODUCTS)
+    monkeypatch.setattr(snapshot, "_MOST", 2)
+    found = FieldLookup(cluster.engine, PRODUCTS)
     assert found("number", ["1", "2", "3", "4", "5"]) == {
         str(number): [IDS[number - 1]] for number in range(1, 6)
     }
@@ -99,7 +100,7 @@ def test_judgments_are_of_documents_as_the_index_knows_them(
         ("rambo", IDS[0], 1): (6, 0, 6, 0), ("rambo", IDS[1], 2): (6, 3, 6, 3),
         ("rambo", IDS[2], 3): (6, 3, 3, 3),
     }  # fmt: skip
-    account = found.account
+    account = found.event_counts
     assert (account.document_field, account.looked_up) == ("sku", True)
     assert account.unusable == {
         "a document that the index does not have": 6,
@@ -146,8 +147,8 @@ def test_the_same_text_of_two_fields_is_two_documents() -> None:
     acts = [act(n, "", 0) | by("sku" if n else "_id", "7") for n in range(3)]
     found = counts(lists, acts)
     assert cells_of(found) == {("rambo", "7", 1): (3, 1, 3, 1), ("rambo", "8", 2): (3, 0, 2, 0)}
-    assert found.account.unusable == {"a document named by 'sku', not by '_id'": 2}
-    assert found.account.document_field == "_id"
+    assert found.event_counts.unusable == {"a document named by 'sku', not by '_id'": 2}
+    assert found.event_counts.document_field == "_id"
 
 
 FIELDS = st.sampled_from([None, "", "sku", "_id"])
@@ -157,11 +158,11 @@ FIELDS = st.sampled_from([None, "", "sku", "_id"])
 def test_a_document_is_kept_or_left_out_as_one_looks_at_each(
     events: list[tuple[str, str | None]],
 ) -> None:
-    documents = Documents()
+    documents = DocumentCodes()
     ids, fields = (pa.array(part, pa.string()) for part in zip(*events, strict=True))
     codes = documents.codes(ids, fields)
     its = {"a": ["1"], "b": ["1"], "c": ["2", "3"]}
-    settled = documents.settled("sku", lambda _, values: {value: its[value] for value in values})
+    settled = documents.resolved("sku", lambda _, values: {value: its[value] for value in values})
     texts = settled.texts.to_pylist()
     for (word, field), place in zip(events, settled.places[codes].tolist(), strict=True):
         reason = None if place < len(texts) else settled.reasons[place - len(texts)]
@@ -177,4 +178,4 @@ def test_a_log_that_names_no_field_is_as_it_was() -> None:
     rows = [event("s", d, place) for place, d in enumerate("abc", 1)]
     plain, said = counted(rows), counted([{**row, "object_id_field": "_id"} for row in rows])
     assert cells_of(plain) == cells_of(said)
-    assert (plain.account.document_field, said.account.document_field) == (None, "_id")
+    assert (plain.event_counts.document_field, said.event_counts.document_field) == (None, "_id")

@@ -47,7 +47,7 @@ def read(
 
 def accounted(found: Behaviour) -> dict[str, int]:
     """Reasons and their counts; all of the account must add up."""
-    account = found.account
+    account = found.event_counts
     assert account.read == account.used + sum(account.unusable.values())
     assert account.used == int((found.counts.shown + found.counts.clicked).sum()) - account.implied
     return dict(account.unusable)
@@ -126,7 +126,7 @@ def test_clocks_that_differ_are_told_and_change_nothing(cluster: Cluster, tmp_pa
         read(cluster, tmp_path, queries, acts, DYNAMIC) for acts in (right, early)
     )  # fmt: skip
     assert cells_of(one) == cells_of(other)
-    assert (one.account.early, other.account.early) == (0, 1)
+    assert (one.event_counts.early, other.event_counts.early) == (0, 1)
 
 
 @BOTH
@@ -152,7 +152,7 @@ def test_what_has_no_time_counts_unless_a_time_is_asked_for(
     queries = [query(n, ["a", "b"], **at(0)) for n in range(4)]
     acts = [act(n, "b", 2, **({"timestamp": "soon"} if n == 3 else at(1))) for n in range(4)]
     whole = read(cluster, tmp_path, queries, acts)
-    assert (accounted(whole), whole.account.read) == ({}, 12)
+    assert (accounted(whole), whole.event_counts.read) == ({}, 12)
     some = read(cluster, tmp_path, queries, acts, since="2026-01-01")
     assert accounted(some) == {"no time that can be read": 1}
     assert cells_of(some)["rambo", "b", 2] == (4, 3, 4, 3)
@@ -170,7 +170,11 @@ def test_the_same_event_twice_and_a_flood_of_one_bot_move_no_grade(
     flood = [act(99, f"d{n}", n + 1, **at(n)) | bot | session for n in range(60)]
     asked.append(query(99, None, **bot, **at(0)))
     found = read(
-        cluster, tmp_path, [*queries, *asked], [*acts, *acts[:5], *clicks, *flood], max_sessions=50
+        cluster,
+        tmp_path,
+        [*queries, *asked],
+        [*acts, *acts[:5], *clicks, *flood],
+        max_sessions_per_client=50,
     )
     assert cells_of(found) == wanted
     assert accounted(found) == {
@@ -184,6 +188,8 @@ def test_the_same_event_twice_and_a_flood_of_one_bot_move_no_grade(
     assert cells_of(found) == wanted
     assert accounted(found) == {"a session of more than 50 clicks": 140}
     # Without a limit for clients, the bot makes a document that nobody wants the better one.
-    fooled = read(cluster, tmp_path, [*queries, *asked], [*acts, *clicks], max_sessions=0)
+    fooled = read(
+        cluster, tmp_path, [*queries, *asked], [*acts, *clicks], max_sessions_per_client=0
+    )
     assert cells_of(fooled) != wanted
-    assert json.dumps(found.account.as_dict())
+    assert json.dumps(found.event_counts.as_dict())

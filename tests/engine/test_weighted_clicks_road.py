@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from owpc_ltr_clicks import simulation as simulate
-from owpc_ltr_clicks.weighted_clicks import Effective
+from owpc_ltr_clicks.grading import EffectiveSample
 
 from owpc_ltr.data.judgments.types import share_by_clicks
 from owpc_ltr.data.parquet import load_dataset
@@ -138,11 +138,11 @@ def _plain(table: pa.Table) -> pa.Table:
 
 
 def test_few_clicks_that_decide_and_silent_queries_are_warned_of() -> None:
-    assert Effective(100, 90.0, 0, 10, 2).warnings == ()
-    (few,) = Effective(100, 12.4, 0, 10, 2).warnings
+    assert EffectiveSample(100, 90.0, 0, 10, 2).warnings == ()
+    (few,) = EffectiveSample(100, 12.4, 0, 10, 2).warnings
     assert few == (
         "100 clicks, weighted, are worth 12 equal ones: a few of them decide; lower --clip, or "
         "collect more"
     )
-    (silent,) = Effective(100, 90.0, 0, 4, 6).warnings
+    (silent,) = EffectiveSample(100, 90.0, 0, 4, 6).warnings
     assert silent == "6 of 10 queries have no click: nothing is learnt of them"

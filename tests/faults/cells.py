@@ -109,7 +109,7 @@ def small_chunks() -> Iterator[None]:
 
     with (
         mock.patch("owpc_ltr.engine.feature_log.LogOptions", options),
-        mock.patch("owpc_ltr_clicks.ubi.scan.PAGE", 15),
+        mock.patch("owpc_ltr_clicks.ubi.snapshot.PAGE", 15),
     ):
         yield
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from owpc_ltr_clicks import simulation as simulate
 from owpc_ltr_clicks.judge_clicks import judge_clicks
-from owpc_ltr_clicks.judging import ClickJudgments
+from owpc_ltr_clicks.judgments import ClickJudgments
 
 from tests.report.samples import HOSTILE
 

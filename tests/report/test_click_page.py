@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from owpc_ltr_clicks import simulation as simulate
 from owpc_ltr_clicks.judge_clicks import judge_clicks, weighted_judgments
-from owpc_ltr_clicks.look_spread import look_interval
+from owpc_ltr_clicks.model_selection import examination_interval
 from owpc_ltr_report.blocks import Section, Table, Text
 from owpc_ltr_report.page import Page
 
@@ -63,7 +63,7 @@ def test_what_to_doubt_comes_first() -> None:
 
 
 def test_every_event_is_used_or_has_a_reason(page: Page) -> None:
-    account = clicked().behaviour.account
+    account = clicked().behaviour.event_counts
     rows = page.charts["unused-events"].table.rows
     assert rows[0][:2] == ("used", account.used)
     assert sum(row[1] for row in rows) == account.read  # type: ignore[misc]
@@ -147,7 +147,7 @@ def test_the_interval_of_looks_holds_the_truth_and_narrows_with_more_clicks() ->
         for seed in range(4):
             _, behaviour = simulated(sessions, users, seed=seed, queries=60)
             looked = model.fit(behaviour.counts).examination
-            found = look_interval(model, behaviour.counts, looked)
+            found = examination_interval(model, behaviour.counts, looked)
             assert found is not None
             low, high = found
             truth = users.examination(len(low))
@@ -181,7 +181,7 @@ def test_queries_that_would_do_harm_are_shown_and_do_nothing() -> None:
 
 def test_weighted_clicks_have_their_grades_and_what_they_are_worth() -> None:
     found = clicked()
-    table, effective = weighted_judgments(found)
+    table, effective = weighted_judgments(found.behaviour, found.chosen.fit)
     page = owpc_ltr.report(type(found)(found.behaviour, found.chosen, table), effective)
     rows = page.charts["click-grades"].spec["data"]["values"]
     assert [row["x"] for row in rows] == ["0", "1"]

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from owpc_ltr.data.external_features.columns import JoinedColumns, columns_for, refuse_unused
-from owpc_ltr.data.external_features.source import joined_features
-from owpc_ltr.data.external_features.source import in_words
+from owpc_ltr.data.external_features.source import in_words, joined_features
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.expressions import expression_variables

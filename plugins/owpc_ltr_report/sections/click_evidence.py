@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from owpc_ltr_clicks.judging import ClickJudgments
-from owpc_ltr_clicks.weighted_clicks import Effective
+from owpc_ltr_clicks.grading import EffectiveSample
+from owpc_ltr_clicks.judgments import ClickJudgments
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr_report.blocks import Block, Chart, Facts, Section, Table
@@ -19,7 +19,7 @@ _QUERIES = 10
 _LONGEST = 90
 
 
-def evidence_section(found: ClickJudgments, effective: Effective | None) -> Section:
+def evidence_section(found: ClickJudgments, effective: EffectiveSample | None) -> Section:
     """Impressions a document, grades, weights, and the queries of which most and least is known."""
     counts = found.behaviour.counts
     seen = counts.by_pair(counts.shown)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from owpc_ltr_clicks.models import Chosen, HeldOut
+from owpc_ltr_clicks.model_selection import ChosenModel, HeldOutScore
 
 from owpc_ltr_report.blocks import Block, Chart, Section, Table
 from owpc_ltr_report.charts.lines import lines
@@ -11,7 +11,7 @@ from owpc_ltr_report.figures import signed
 _DRAWN = 30
 
 
-def models_section(chosen: Chosen) -> Section:
+def models_section(chosen: ChosenModel) -> Section:
     """Likelihood of whole sessions and perplexity of each, over all and by rank."""
     told = sorted(chosen.held_out, key=lambda one: -one.session_log_likelihood)
     blocks: list[Block] = [
@@ -58,7 +58,7 @@ def models_section(chosen: Chosen) -> Section:
     )
 
 
-def _role(one: HeldOut, chosen: Chosen) -> str:
+def _role(one: HeldOutScore, chosen: ChosenModel) -> str:
     if one.model == chosen.name:
         return "judges"
     return "" if one.identified else "examination not identified"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
 
-from owpc_ltr_clicks.judging import ClickJudgments
+from owpc_ltr_clicks.judgments import ClickJudgments
 
 from owpc_ltr_report.blocks import Facts, Section
 from owpc_ltr_report.figures import plain
@@ -18,7 +18,7 @@ def settings_section(found: ClickJudgments) -> Section:
     settings = ", ".join(f"{name}={plain(getattr(model, name))}" for name in own)
     alpha, beta = chosen.fit.prior
     rows = (
-        *found.asked,
+        *found.settings,
         ("click model", f"{chosen.name} ({settings})" if settings else chosen.name),
         (
             "prior",
@@ -28,8 +28,8 @@ def settings_section(found: ClickJudgments) -> Section:
         ("actions", ", ".join(f"{name}={value:g}" for name, value in options.actions.items())),
         ("impressions", ", ".join(options.impressions)),
         ("lowest rank", plain(options.depth)),
-        ("clicks of a session, at most", plain(options.max_clicks or None)),
-        ("sessions of a client, at most", plain(options.max_sessions or None)),
+        ("clicks of a session, at most", plain(options.max_clicks_per_session or None)),
+        ("sessions of a client, at most", plain(options.max_sessions_per_client or None)),
         ("people who asked a query, at least", plain(options.min_people)),
         ("case of queries", "kept" if options.keep_case else "folded"),
         ("from", options.since or "the beginning"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from owpc_ltr_clicks.judging import ClickJudgments
+from owpc_ltr_clicks.judgments import ClickJudgments
 
 from owpc_ltr_report.blocks import Block, Chart, Facts, Section, Table, Text
 from owpc_ltr_report.charts.bars import bars
@@ -10,7 +10,7 @@ from owpc_ltr_report.charts.bars import bars
 
 def events_section(found: ClickJudgments) -> Section:
     """Used, or unusable for a reason; what is doubtful stands first."""
-    account = found.behaviour.account
+    account = found.behaviour.event_counts
     told = account.as_dict()
     blocks: list[Block] = [Text(warning, "warning") for warning in found.warnings]
     rows = [("used", account.used), *told["unusable"].items()]
@@ -32,7 +32,7 @@ def events_section(found: ClickJudgments) -> Section:
         )
     else:
         blocks.append(Text("Every event was used.", "good"))
-    how = "given" if account.positions_said else "found"
+    how = "given" if account.first_position_given else "found"
     blocks.append(
         Facts(
             (

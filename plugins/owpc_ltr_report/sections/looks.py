@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from owpc_ltr_clicks.look_spread import GROUPS, look_interval
-from owpc_ltr_clicks.models import Chosen
+from owpc_ltr_clicks.model_selection import GROUPS, ChosenModel, examination_interval
 
 from owpc_ltr.data.click_counts import ClickCounts
 from owpc_ltr_report.blocks import Block, Chart, Section, Table
@@ -14,7 +13,7 @@ from owpc_ltr_report.charts.lines import lines
 _DRAWN = 30
 
 
-def looks_section(counts: ClickCounts, chosen: Chosen) -> Section:
+def looks_section(counts: ClickCounts, chosen: ChosenModel) -> Section:
     """The chance of a look at each rank, relative to the greatest one."""
     blocks: list[Block] = [_own(counts, chosen)]
     if len(chosen.held_out) > 1:
@@ -26,11 +25,11 @@ def looks_section(counts: ClickCounts, chosen: Chosen) -> Section:
     return Section("looks", "Looks", "How far down do users look?", lead, tuple(blocks))
 
 
-def _own(counts: ClickCounts, chosen: Chosen) -> Chart:
+def _own(counts: ClickCounts, chosen: ChosenModel) -> Chart:
     looked = chosen.fit.examination
     shown, clicks = counts.by_rank(counts.shown), counts.by_rank(counts.clicked)
     size = min(len(looked), len(shown))
-    found = look_interval(chosen.model, counts, looked)
+    found = examination_interval(chosen.model, counts, looked)
     low, high = (looked, looked) if found is None else found
     rates = np.divide(clicks, shown, out=np.zeros_like(shown), where=shown > 0)
     ranks = range(1, size + 1)
@@ -69,7 +68,7 @@ def _own(counts: ClickCounts, chosen: Chosen) -> Chart:
     )
 
 
-def _all(chosen: Chosen) -> Chart:
+def _all(chosen: ChosenModel) -> Chart:
     """What each model found without the people who are held out."""
     found = {one.model: one.examination for one in chosen.held_out}
     points = {

@@ -1,4 +1,4 @@
-"""JSON lines as tables, a block of lines at a time; what is no object is counted."""
+"""JSON lines as Arrow tables, in blocks of lines; lines that are no objects are counted."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from owpc_ltr.files.text import bad_line_of
 
 _SAMPLE = 1 << 17
 _WITH_DECIMALS = frozenset({"position", "time"})
-"""Roles that are no ids, whose numbers may be rounded."""
-Row = Mapping[str, Any]
+"""Roles whose numbers may be rounded, as they are no ids."""
+JsonObject = Mapping[str, Any]
 
 
-def sample_of(path: Path, line: int, block: bytes, roles: Iterable[Collection[str]]) -> list[Row]:
-    """The objects at the beginning of a block.
+def sample_of(
+    path: Path, line: int, block: bytes, roles: Iterable[Collection[str]]
+) -> list[JsonObject]:
+    """The objects at the beginning of a block, to infer columns and types from.
 
-    Also the first that has a name of a role of which those have none.
+    For each role that none of them has, also the first later object that names it.
     """
     begin = block.rfind(b"\n", 0, _SAMPLE) + 1 or len(block)
     rows, _ = _objects(path, line, block[:begin])
@@ -38,15 +40,15 @@ def sample_of(path: Path, line: int, block: bytes, roles: Iterable[Collection[st
     return rows
 
 
-def names_of(path: Path, rows: Sequence[Row]) -> list[str]:
-    """The keys of objects, each by its whole path. Raises BadInput for too many of them."""
+def names_of(path: Path, rows: Sequence[JsonObject]) -> list[str]:
+    """The keys of objects, each with its whole path. Raises BadInput for too many of them."""
     found: dict[str, None] = {}
     for row in rows:
         found.update(dict.fromkeys(_paths(row)))
         if len(found) > MOST_COLUMNS:
             raise BadInput(
                 f"cannot read {path}: its lines have more than {MOST_COLUMNS} different keys: "
-                "leave out those that say nothing"
+                "leave out those that are not needed"
             )
     return list(found)
 
@@ -54,22 +56,22 @@ def names_of(path: Path, rows: Sequence[Row]) -> list[str]:
 class ObjectBlocks:
     """Blocks of lines as tables of those columns that have a role."""
 
-    def __init__(self, path: Path, roles: Mapping[str, str], sample: Sequence[Row]) -> None:
+    def __init__(self, path: Path, roles: Mapping[str, str], sample: Sequence[JsonObject]) -> None:
         self._path = path
         self._roles = roles
         self._schema = self._learned(sample)
-        """Of the columns, as the lines before have them; None where one is of two types."""
+        """The columns' types in the lines before; None where a column has two types."""
 
     def read(self, line: int, block: bytes) -> tuple[pa.Table, int]:
-        """The columns of a block, and how many of its lines are no objects.
+        """The columns of a block, and the number of its lines that are no objects.
 
-        Raises BadInput, naming the line, for what two readers would understand in two ways: a key
-        that stands twice, a number that is not finite, half a surrogate pair, deep nesting.
+        Raises BadInput, naming the line, for what JSON readers disagree on: a repeated key, a
+        number that is not finite, a lone surrogate, deep nesting.
         """
         table = self._parsed(line, block)
         if table is not None:
             return table, 0
-        # A line that is no object, or values of two types: one at a time, scalars as their texts.
+        # A line that is no object, or a column of two types: parse line by line, scalars as text.
         rows, bad = _objects(self._path, line, block)
         self._schema = self._learned(rows)
         texts = {
@@ -99,7 +101,7 @@ class ObjectBlocks:
             raise bad_line_of(self._path, line, block) from error
         return table
 
-    def _learned(self, rows: Sequence[Row]) -> pa.Schema | None:
+    def _learned(self, rows: Sequence[JsonObject]) -> pa.Schema | None:
         fields: dict[str, Any] = {}
         for role, name in self._roles.items():
             kind = _type_of([_value(row, name) for row in rows], role)
@@ -119,9 +121,9 @@ class ObjectBlocks:
         return pa.schema(_fields(fields))
 
 
-def _objects(path: Path, line: int, block: bytes) -> tuple[list[Row], int]:
+def _objects(path: Path, line: int, block: bytes) -> tuple[list[JsonObject], int]:
     """The objects of a block, and how many lines are none."""
-    rows: list[Row] = []
+    rows: list[JsonObject] = []
     bad = 0
     for number, text in enumerate(block.split(b"\n"), line):
         if not text.strip():
@@ -141,7 +143,7 @@ def _objects(path: Path, line: int, block: bytes) -> tuple[list[Row], int]:
     return rows, bad
 
 
-def _paths(row: Row, above: str = "") -> Iterator[str]:
+def _paths(row: JsonObject, above: str = "") -> Iterator[str]:
     for name, value in row.items():
         if isinstance(value, dict):
             yield from _paths(value, f"{above}{name}.")
@@ -149,7 +151,7 @@ def _paths(row: Row, above: str = "") -> Iterator[str]:
             yield f"{above}{name}"
 
 
-def _value(row: Row, name: str, whole: bool = True) -> Any:
+def _value(row: JsonObject, name: str, whole: bool = True) -> Any:
     """What stands under a whole name, or where its dots lead; an object says nothing."""
     found: Any = row.get(name) if whole else None
     if found is None and "." in name:

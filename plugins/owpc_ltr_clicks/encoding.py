@@ -1,0 +1,169 @@
+"""Queries and documents encoded as numbers; which documents an index has."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from owpc_ltr.files.text import shown
+
+ID = "_id"
+"""The field that names documents where the log says nothing else."""
+Lookup = Callable[[str, Sequence[str]], Mapping[str, Sequence[str]]]
+"""A field and values → for each value that exists, the `_id`s of the documents that have it."""
+_REASONS = (
+    "a document that the index does not have",
+    "a document that several of the index may be",
+)
+NO_TEXT = -1
+"""The code of a missing text."""
+UNFIT = -2
+"""The code of a text that no judgment list can hold."""
+_UNFIT = re.compile(
+    "^[ \t]|[ \t]$|[\x00-\x08\x0a-\x1f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069"
+    "\ufeff]"
+)
+_LONGEST = 512
+
+
+def normalised(query: str, keep_case: bool = False) -> str:
+    r"""A query in normal form: NFKC, case folded, single blanks.
+
+    >>> normalised("  Red\u00a0  SHOE ")
+    'red shoe'
+    """
+    text = unicodedata.normalize("NFKC", query)
+    if not keep_case:
+        # Folding can undo what NFKC did.
+        text = unicodedata.normalize("NFKC", text.casefold())
+    return " ".join(text.split())
+
+
+@dataclass
+class TextCodes:
+    """Codes of texts, numbered in the order of their first appearance."""
+
+    queries: bool = False
+    keep_case: bool = False
+    numbers: dict[str, int] = field(default_factory=dict)
+    words: list[str] = field(default_factory=list)
+    """All texts by their codes; several encoders may share one list."""
+
+    def codes(self, column: pa.Array) -> NDArray[np.int32]:
+        """The code of each text; NO_TEXT and UNFIT where it has none."""
+        encoded = column.dictionary_encode()
+        words = [self._number(text) for text in encoded.dictionary.to_pylist()]
+        # The index of a null is undefined: use one past the last word.
+        indices = encoded.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)
+        codes: NDArray[np.int32] = np.array([*words, NO_TEXT], np.int32)[indices]
+        return codes
+
+    def ordered(self) -> pa.Array:
+        """All texts in the order of their codes."""
+        return pa.array(self.words, pa.string())
+
+    def _number(self, text: str | None) -> int:
+        if text is None:
+            return NO_TEXT
+        if self.queries:
+            text = normalised(text, self.keep_case)
+        if not text:
+            return NO_TEXT
+        known = self.numbers.get(text)
+        if known is not None:
+            return known
+        if len(text) > _LONGEST or _UNFIT.search(text):
+            return UNFIT
+        self.numbers[text] = number = len(self.words)
+        self.words.append(text)
+        return number
+
+
+@dataclass(frozen=True, eq=False)
+class ResolvedDocuments:
+    """The final code of each document: `places[code]`, an index of `texts`.
+
+    A place behind the last text is an index of `reasons`: why the document has no id.
+    """
+
+    texts: pa.Array
+    places: NDArray[np.int32]
+    reasons: tuple[str, ...]
+
+    @property
+    def are_as_before(self) -> bool:
+        """Whether every document keeps its code."""
+        return bool(np.array_equal(self.places, np.arange(len(self.places))))
+
+
+class DocumentCodes:
+    """Codes of document ids. The same text in another field is another document."""
+
+    def __init__(self) -> None:
+        self._words: list[str] = []
+        self._texts: dict[str | None, TextCodes] = {None: TextCodes(words=self._words)}
+        self._named: Counter[str] = Counter()
+
+    def codes(self, ids: pa.Array, fields: pa.Array | None = None) -> NDArray[np.int32]:
+        """The code of each id; NO_TEXT and UNFIT where it has none."""
+        if fields is None or fields.null_count == len(fields):
+            return self._texts[None].codes(ids)
+        codes = np.full(len(ids), NO_TEXT, np.int32)
+        for name in fields.unique().to_pylist():
+            here = pc.is_null(fields) if name is None else pc.equal(fields, name).fill_null(False)
+            texts = self._texts.setdefault(name or None, TextCodes(words=self._words))
+            codes[here.to_numpy(zero_copy_only=False)] = texts.codes(ids.filter(here))
+            if name:
+                self._named[name] += here.true_count
+        return codes
+
+    def field(self, asked: str | None) -> str | None:
+        """The field that names documents: `asked`, else that of most events; None without any."""
+        if asked is not None or not self._named:
+            return asked
+        return min(self._named, key=lambda name: (-self._named[name], name))
+
+    def resolved(self, field: str | None, lookup: Lookup | None = None) -> ResolvedDocuments:
+        """The documents named by a field; ids without a field are taken to be of it too.
+
+        With a `lookup`, by their `_id`s. Documents of another field, and those that the index lacks
+        or has several times, are left out for that reason.
+        """
+        kinds = [self._texts[name] for name in {None: 0, field: 1} if name in self._texts]
+        words = list(dict.fromkeys(word for texts in kinds for word in texts.numbers))
+        found: Mapping[str, Sequence[str]] = {word: (word,) for word in words}
+        if lookup is not None and field not in {None, ID}:
+            found = lookup(str(field), words)
+        told = [found.get(word, ()) for word in words]
+        ids = {its[0]: None for its in told if len(its) == 1}
+        places = {text: place for place, text in enumerate([*ids, *_REASONS])}
+        of_word = {
+            word: places[its[0] if len(its) == 1 else _REASONS[bool(its)]]
+            for word, its in zip(words, told, strict=True)
+        }
+        return self._placed(field, pa.array(list(ids), pa.string()), of_word)
+
+    def _placed(
+        self, field: str | None, ids: pa.Array, of_word: Mapping[str, int]
+    ) -> ResolvedDocuments:
+        """The final place of every code."""
+        places = np.zeros(len(self._words), np.int32)
+        reasons = list(_REASONS)
+        for name, texts in self._texts.items():
+            numbers = list(texts.numbers.values())
+            if name in {None, field}:
+                places[numbers] = [of_word[word] for word in texts.numbers]
+            elif numbers:
+                places[numbers] = len(ids) + len(reasons)
+                reasons.append(
+                    f"a document named by {shown(name or ID)}, not by {shown(field or ID)}"
+                )
+        return ResolvedDocuments(ids, places, tuple(reasons))

@@ -1,0 +1,264 @@
+"""The rows of each person, and the result lists that were shown to that person."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from owpc_ltr.files.output import disk_faults
+from owpc_ltr_clicks.cleaning import EventOptions
+from owpc_ltr_clicks.events import LISTED, NO_POSITION, ROW, EventCounts, Rows
+
+BUCKETS = 64
+ROWS_IN_MEMORY = 2 << 20
+"""Rows that stay in memory (80 MB); more are kept on disk."""
+
+
+class PersonBuckets:
+    """Rows in buckets by person, in their order; on disk where they are too many for memory."""
+
+    def __init__(self, in_memory: int = ROWS_IN_MEMORY) -> None:
+        self.n_rows = 0
+        self._in_memory = in_memory
+        self._held = 0
+        self._waiting: list[Rows] = []
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def __enter__(self) -> PersonBuckets:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Leave nothing on disk."""
+        self._waiting.clear()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def add(self, rows: Rows) -> None:
+        """Add rows."""
+        self._waiting.append(rows)
+        self.n_rows += len(rows)
+        self._held += len(rows)
+        if self._held > self._in_memory:
+            self._write()
+
+    def buckets(self) -> Iterator[Rows]:
+        """The rows bucket by bucket: all rows of a person are in one bucket."""
+        waiting = np.concatenate(self._waiting or [np.zeros(0, ROW)])
+        self._waiting.clear()
+        ends, waiting = _sorted(waiting)
+        for bucket in range(BUCKETS):
+            held = waiting[ends[bucket] : ends[bucket + 1]]
+            file = self._file(bucket)
+            if file is not None and file.exists():
+                with disk_faults(file):
+                    held = np.concatenate([np.fromfile(file, ROW), held])
+                    file.unlink()
+            if len(held):
+                yield held
+
+    def _write(self) -> None:
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="owpc-ltr-events-")
+        ends, rows = _sorted(np.concatenate(self._waiting))
+        for bucket in range(BUCKETS):
+            file = self._file(bucket)
+            if file is not None:
+                with disk_faults(file), file.open("ab") as out:
+                    rows[ends[bucket] : ends[bucket + 1]].tofile(out)
+        self._waiting.clear()
+        self._held = 0
+
+    def _file(self, bucket: int) -> Path | None:
+        return Path(self._folder.name) / f"{bucket}" if self._folder is not None else None
+
+
+def _sorted(rows: Rows) -> tuple[list[int], Rows]:
+    """The rows ordered by bucket, and the bounds of each bucket."""
+    bucket = (rows["person"] % np.uint64(BUCKETS)).astype(np.uint8)
+    order = np.argsort(bucket, kind="stable")
+    ends = np.concatenate([[0], np.cumsum(np.bincount(bucket, minlength=BUCKETS))])
+    return ends.tolist(), rows[order]
+
+
+_FAR = np.int32(2**31 - 1)
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class ListResults:
+    """Results of lists as columns: person, list, query, document, rank, clicked, value.
+
+    `reached`: at or above the last click of the list, or in a list without clicks. `events` is the
+    number of events of a result. `again`: the same person had clicked on it in another list, so
+    that it does not count; it stays in the likelihood of the list.
+    """
+
+    person: NDArray[np.uint64]
+    view: NDArray[np.uint64]
+    query: NDArray[np.int32]
+    document: NDArray[np.int32]
+    rank: NDArray[np.int32]
+    shown: Flags
+    clicked: Flags
+    reached: Flags
+    last: Flags
+    value: NDArray[np.float32]
+    events: NDArray[np.int64]
+    again: Flags
+
+    def keep(self, kept: Flags) -> ListResults:
+        """Some of them."""
+        return ListResults(**{name: values[kept] for name, values in vars(self).items()})
+
+
+def results_of(
+    rows: Rows,
+    options: EventOptions,
+    events: EventCounts,
+    first: int,
+    *,
+    every_event: bool = False,
+) -> ListResults:
+    """The results of all rows of some people; `events` receives what is left out.
+
+    With `every_event` each event counts by itself, whatever its list and person.
+    """
+    rows = _people(rows, options, events)
+    rows, rank = _ranked(rows, options, events, first)
+    if every_event:
+        return _single_events(rows, rank, events)
+    found = _one_a_list(rows, rank, events)
+    if not options.keep_repeats:
+        found = _one_a_person(found, events)
+    events.implied += int((found.clicked & ~found.shown & ~found.again).sum())
+    # What was clicked was there.
+    return replace(found, shown=found.shown | found.clicked)
+
+
+def _people(rows: Rows, options: EventOptions, events: EventCounts) -> Rows:
+    """The rows without those of bots."""
+    if options.max_clicks_per_session:
+        sessions, of_row = np.unique(rows["session"], return_inverse=True)
+        clicks = np.bincount(of_row, rows["value"] > 0, len(sessions))
+        rows = _without(
+            rows, clicks[of_row] > options.max_clicks_per_session, events,
+            f"a session of more than {options.max_clicks_per_session} clicks",
+        )  # fmt: skip
+    if options.max_sessions_per_client:
+        _, where = np.unique(rows["session"], return_index=True)
+        people, of_session = np.unique(rows["person"][where], return_inverse=True)
+        many = people[
+            np.bincount(of_session, minlength=len(people)) > options.max_sessions_per_client
+        ]
+        rows = _without(
+            rows, np.isin(rows["person"], many), events,
+            f"a client of more than {options.max_sessions_per_client} sessions",
+        )  # fmt: skip
+    return rows
+
+
+def _ranked(
+    rows: Rows, options: EventOptions, events: EventCounts, first: int
+) -> tuple[Rows, NDArray[np.int32]]:
+    """The rows whose rank is unknown or counts, and their ranks, or NO_POSITION."""
+    position = rows["position"]
+    rank = np.where(position > LISTED, position - LISTED, position + np.int32(1 - first))
+    rank = np.where(position == NO_POSITION, NO_POSITION, rank).astype(np.int32)
+    known = rank != NO_POSITION
+    above, below = known & (rank < 1), known & (rank > options.depth)
+    events.leave_out("a position before the first", int(above.sum()))
+    events.leave_out(f"below rank {options.depth}", int(below.sum()))
+    keep = ~(above | below)
+    return rows[keep], rank[keep]
+
+
+def _one_a_list(rows: Rows, rank: NDArray[np.int32], events: EventCounts) -> ListResults:
+    """Each document of a list once: shown at its first rank, clicked if it ever was."""
+    order = np.lexsort((rows["document"], rows["view"]))
+    rows, rank = rows[order], rank[order]
+    view, document = rows["view"], rows["document"]
+    starts = _starts(view, document)
+    clicks = rows["value"] > 0
+    known = np.where(rank == NO_POSITION, _FAR, rank)
+    shown_at = _reduced(np.minimum, np.where(clicks, _FAR, known), starts)
+    clicked_at = _reduced(np.minimum, np.where(clicks, known, _FAR), starts)
+    shown = _reduced(np.logical_or, ~clicks, starts)
+    clicked = _reduced(np.logical_or, clicks, starts)
+    place = np.where(shown_at < _FAR, shown_at, clicked_at)
+    size = np.diff(starts, append=len(rows))
+    events.leave_out("repeated", int((size - shown - clicked).sum()))
+    list_starts = np.flatnonzero(_changes(view[starts]))
+    lengths = np.diff(list_starts, append=len(starts))
+    lowest = _reduced(np.maximum, np.where(clicked & (place < _FAR), place, 0), list_starts)
+    # A user who clicked on nothing has examined the whole list.
+    last = np.repeat(np.where(lowest == 0, _FAR, lowest), lengths)
+    found = ListResults(
+        person=rows["person"][starts], view=view[starts], query=rows["query"][starts],
+        document=document[starts], rank=place, shown=shown, clicked=clicked, reached=place <= last,
+        last=clicked & (place == last), value=_reduced(np.maximum, rows["value"], starts),
+        events=shown.astype(np.int64) + clicked, again=np.zeros(len(starts), bool),
+    )  # fmt: skip
+    lost = place == _FAR
+    events.leave_out("no position", int(found.events[lost].sum()))
+    return found.keep(~lost)
+
+
+def _one_a_person(found: ListResults, events: EventCounts) -> ListResults:
+    """One click per person, query and document: the one at the best rank of all lists."""
+    clicked = np.flatnonzero(found.clicked)
+    # Ties are broken by what is counted, so that the order of the log does not matter.
+    ties = (found.value, found.last, found.reached, found.events)
+    keys = (*ties, found.rank, found.document, found.query, found.person)
+    order = clicked[np.lexsort(tuple(key[clicked] for key in keys))]
+    repeated = ~_changes(found.person[order], found.query[order], found.document[order])
+    again = np.zeros(len(found.rank), bool)
+    again[order[repeated]] = True
+    events.leave_out("clicked before by the same person", int(found.events[again].sum()))
+    return replace(found, again=again)
+
+
+def _single_events(rows: Rows, rank: NDArray[np.int32], events: EventCounts) -> ListResults:
+    """Each event as a result by itself."""
+    lost = rank == NO_POSITION
+    events.leave_out("no position", int(lost.sum()))
+    rows, rank = rows[~lost], rank[~lost]
+    clicked = rows["value"] > 0
+    nothing = np.zeros(len(rows), bool)
+    return ListResults(
+        rows["person"], rows["view"], rows["query"], rows["document"], rank, ~clicked, clicked,
+        nothing, nothing, rows["value"], np.ones(len(rows), np.int64), nothing,
+    )  # fmt: skip
+
+
+def _without(rows: Rows, bad: Flags, events: EventCounts, reason: str) -> Rows:
+    events.leave_out(reason, int(bad.sum()))
+    return rows[~bad] if bad.any() else rows
+
+
+def _changes(*columns: NDArray[Any]) -> Flags:
+    """Where any column differs from the entry before; True for the first entry."""
+    changed = np.ones(len(columns[0]), bool)
+    changed[1:] = False
+    for column in columns:
+        changed[1:] |= column[1:] != column[:-1]
+    return changed
+
+
+def _starts(*columns: NDArray[Any]) -> NDArray[np.int64]:
+    return np.flatnonzero(_changes(*columns))
+
+
+def _reduced(function: Any, values: NDArray[Any], starts: NDArray[np.int64]) -> Any:
+    return function.reduceat(values, starts) if len(values) else values

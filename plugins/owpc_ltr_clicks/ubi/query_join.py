@@ -1,0 +1,291 @@
+"""Events of User Behavior Insights joined with the queries that they belong to, by `query_id`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from owpc_ltr.data.external_features.table import hashed
+from owpc_ltr_clicks.cleaning import seconds_of
+from owpc_ltr_clicks.encoding import normalised
+from owpc_ltr_clicks.log_files import EventBatch
+
+UNKNOWN = "a query id that no query has"
+AMBIGUOUS = "a query id that several queries have"
+_TEXTS = ("query", "client", "field")
+_OF_EVENTS = ("session", "client")
+_NO_ID = "no query id"
+EVENT_FIELDS = {
+    "search": "query_id",
+    "session": "session_id",
+    "client": "client_id",
+    "user": "user_id",
+    "query": "user_query",
+    "action": "action_name",
+    "time": "timestamp",
+    "document": "event_attributes.object.object_id",
+    "field": "event_attributes.object.object_id_field",
+    "position": "event_attributes.position.ordinal",
+}
+QUERY_FIELDS = {
+    "search": "query_id",
+    "client": "client_id",
+    "query": "user_query",
+    "time": "timestamp",
+    "shown": "query_response_hit_ids",
+    "field": "object_id_field",
+}
+
+
+def table_of(documents: Sequence[Mapping[str, Any]], fields: Mapping[str, str]) -> pa.Table:
+    """The fields of documents as columns of text; result lists as lists of text.
+
+    The specification (1.3.0) and the OpenSearch plugin differ in their mappings, not in these
+    fields: values may stand in objects, or under names with dots.
+    """
+    columns = {}
+    for role, path in fields.items():
+        values = [_value(document, path) for document in documents]
+        if role == "shown":
+            columns[role] = pa.array([_texts(value) for value in values], pa.list_(pa.string()))
+        else:
+            columns[role] = pa.array([text_of(value) for value in values], pa.string())
+    return pa.table(columns)
+
+
+def text_of(value: Any) -> str | None:
+    """A value as text: whole numbers without a point, objects as JSON."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return json.dumps(value)
+
+
+def _value(document: Mapping[str, Any], path: str) -> Any:
+    """The value at a path, through objects or names with dots."""
+    if path in document:
+        return document[path]
+    for end in range(len(path)):
+        if path[end] == "." and isinstance(document.get(path[:end]), Mapping):
+            return _value(document[path[:end]], path[end + 1 :])
+    return None
+
+
+def _texts(value: Any) -> list[str | None] | None:
+    if value is None:
+        return None
+    return [text_of(one) for one in (value if isinstance(value, list) else [value])]
+
+
+def join_queries(queries: Iterable[pa.Table], events: Iterable[pa.Table]) -> Iterator[EventBatch]:
+    """The lists that were shown, then the events, each with its query.
+
+    Both are read twice, as it must be known first which queries share an id, and in which session
+    each was asked.
+    """
+    searches = Searches()
+    for table in queries:
+        searches.add(table)
+    for table in events:
+        searches.add_events(table)
+    searches.freeze()
+    for table in queries:
+        # A query that lists nothing shows nothing.
+        shown = table.filter(pc.greater(pc.list_value_length(table["shown"]).fill_null(0), 0))
+        if len(shown):
+            yield _lists(shown.combine_chunks(), searches)
+    for table in events:
+        if len(table):
+            yield _events(table, searches)
+
+
+def _lists(table: pa.Table, searches: Searches) -> EventBatch:
+    """The lists that were shown. The clicks of a query whose id others have are unknown."""
+    query = _array(table, "query")
+    found = searches.of(_array(table, "search"))
+    shared = found.ambiguous
+    client = pc.coalesce(_array(table, "client"), found.client)
+    batch = _batch(table, pc.if_else(pa.array(shared), None, query), client, found.session)
+    batch["unlinked"] = pc.if_else(pa.array(shared), AMBIGUOUS, None)
+    return EventBatch(batch)
+
+
+def _events(table: pa.Table, searches: Searches) -> EventBatch:
+    search = _array(table, "search")
+    found = searches.of(search)
+    own = pc.coalesce(_array(table, "client"), _array(table, "user"))
+    # An event that has its query's text needs no join.
+    query = pc.coalesce(found.query, _array(table, "query"))
+    query = pc.if_else(pa.array(found.ambiguous), None, query)
+    client = pc.coalesce(found.client, own)
+    session = pc.coalesce(found.session, _array(table, "session"))
+    batch = _batch(table, query, client, session)
+    why = pc.if_else(pa.array(found.ambiguous), AMBIGUOUS, UNKNOWN)
+    batch["unlinked"] = pc.if_else(search.is_valid(), why, _NO_ID)
+    batch["field"] = pc.coalesce(batch["field"], found.field)
+    early = seconds_of(_array(table, "time")) < found.time
+    return EventBatch(batch, early=int(early.sum()))
+
+
+def _batch(table: pa.Table, query: pa.Array, client: pa.Array, session: pa.Array) -> dict[str, Any]:
+    """The columns by role. A session without an id is that of its client, else of its search."""
+    search = _array(table, "search")
+    columns: dict[str, Any] = {
+        "query": query,
+        "client": client,
+        "session": pc.coalesce(session, client, search),
+        "search": search,
+        "time": _array(table, "time"),
+    }
+    for name in ("document", "position", "action", "shown", "field"):
+        if name in table.column_names:
+            columns[name] = _array(table, name)
+    return columns
+
+
+@dataclass(frozen=True, eq=False)
+class SearchInfo:
+    """The searches of some events, as columns; null where they are not known.
+
+    `time` is when it was first asked, NaN where unknown. `session` is that of its events.
+    `ambiguous` marks ids of several queries.
+    """
+
+    query: pa.Array
+    client: pa.Array
+    field: pa.Array
+    session: pa.Array
+    time: NDArray[np.float64]
+    ambiguous: NDArray[np.bool_]
+
+
+class Searches:
+    """All searches by id, whatever the order in which they are added."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[Any, ...]] = []
+        self._events: list[tuple[Any, ...]] = []
+        self._keys = np.zeros(0, np.uint64)
+        self._times = np.zeros(0)
+        self._texts: dict[str, pa.Array] = {}
+        self._ambiguous = np.zeros(0, bool)
+
+    def add(self, table: pa.Table) -> None:
+        """Add searches."""
+        known = table.filter(pc.is_valid(table["search"])).combine_chunks()
+        if len(known):
+            texts = [_array(known, name).dictionary_encode() for name in _TEXTS]
+            times = seconds_of(_array(known, "time"))
+            self._parts.append((hashed([_array(known, "search")], 4), times, *texts))
+
+    def add_events(self, table: pa.Table) -> None:
+        """Add the sessions and clients that events name for searches."""
+        known = table.filter(pc.is_valid(table["search"])).combine_chunks()
+        if len(known):
+            client = pc.coalesce(_array(known, "client"), _array(known, "user"))
+            texts = [one.dictionary_encode() for one in (_array(known, "session"), client)]
+            self._events.append((hashed([_array(known, "search")], 4), *texts))
+
+    def freeze(self) -> None:
+        """Sort what was added, each id once; nothing is added afterwards."""
+        if not self._parts:
+            return
+        keys, times = (np.concatenate([part[i] for part in self._parts]) for i in (0, 1))
+        order = np.lexsort((times, keys))
+        keys, times = keys[order], times[order]
+        first = np.ones(len(keys), bool)
+        first[1:] = keys[1:] != keys[:-1]
+        starts = np.flatnonzero(first)
+        self._keys, self._times = keys[starts], times[starts]
+        self._ambiguous = np.zeros(len(starts), bool)
+        for place, name in enumerate(_TEXTS, 2):
+            texts = pa.chunked_array([part[place] for part in self._parts])
+            column = texts.unify_dictionaries().combine_chunks().take(pa.array(order))
+            if name == "query":
+                self._ambiguous = _differ(column, starts, normalise=True)
+            self._texts[name] = _first_text(column, starts, alike=name != "query")
+        self._texts["session"] = pa.nulls(len(self._keys), pa.string())
+        self._parts.clear()
+        self._freeze_events()
+
+    def _freeze_events(self) -> None:
+        """The session of each search, and its client where the search itself names none."""
+        if not self._events:
+            return
+        keys = np.concatenate([part[0] for part in self._events])
+        order = np.argsort(keys, kind="stable")
+        keys = keys[order]
+        starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+        place = np.minimum(np.searchsorted(keys[starts], self._keys), len(starts) - 1)
+        rows = pa.array(place, mask=keys[starts][place] != self._keys)
+        for number, name in enumerate(_OF_EVENTS, 1):
+            texts = pa.chunked_array([part[number] for part in self._events])
+            column = texts.unify_dictionaries().combine_chunks().take(pa.array(order))
+            # Of several sessions the first counts; several clients are ambiguous.
+            found = _first_text(column, starts, alike=name == "client").take(rows).cast(pa.string())
+            self._texts[name] = pc.coalesce(self._texts[name].cast(pa.string()), found)
+        self._events.clear()
+
+    def of(self, search: pa.Array) -> SearchInfo:
+        """The known facts of each search."""
+        if not len(self._keys):
+            nothing = pa.nulls(len(search), pa.string())
+            nobody = np.zeros(len(search), bool)
+            return SearchInfo(
+                nothing, nothing, nothing, nothing, np.full(len(search), np.nan), nobody
+            )
+        keys = hashed([search.fill_null("")], 4)
+        place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        found = (self._keys[place] == keys) & pc.is_valid(search).to_numpy(zero_copy_only=False)
+        rows = pa.array(place, mask=~found)
+        texts = {name: self._texts[name].take(rows).cast(pa.string()) for name in self._texts}
+        times = np.where(found, self._times[place], np.nan)
+        return SearchInfo(**texts, time=times, ambiguous=found & self._ambiguous[place])
+
+
+def _first_text(column: Any, starts: NDArray[np.int64], *, alike: bool) -> pa.Array:
+    """One text per id, the first in sorted order; with `alike`, null where they differ."""
+    ranks, words = _ranked(column)
+    lowest = np.minimum.reduceat(np.where(ranks < 0, len(words), ranks), starts)
+    none = lowest == len(words)
+    if alike:
+        none |= _differ(column, starts)
+    codes = pa.array(np.where(none, 0, lowest).astype(np.int32), mask=none)
+    return pa.DictionaryArray.from_arrays(codes, words)
+
+
+def _differ(
+    column: Any, starts: NDArray[np.int64], *, normalise: bool = False
+) -> NDArray[np.bool_]:
+    """Whether an id has several texts; with `normalise`, of several normal forms."""
+    if normalise:
+        texts = [normalised(text or "") for text in column.dictionary.to_pylist()]
+        again = pa.array(texts, pa.string()).dictionary_encode()
+        known = pa.DictionaryArray.from_arrays(column.indices, again.indices)
+        column = pa.DictionaryArray.from_arrays(known.cast(pa.int32()), again.dictionary)
+    ranks, words = _ranked(column)
+    lowest = np.minimum.reduceat(np.where(ranks < 0, len(words), ranks), starts)
+    differ: NDArray[np.bool_] = np.maximum.reduceat(ranks, starts) > lowest
+    return differ
+
+
+def _ranked(column: Any) -> tuple[NDArray[np.int64], pa.Array]:
+    """The rank of each text in sorted order, -1 for null; and the sorted texts."""
+    order = pc.sort_indices(column.dictionary).to_numpy()
+    place = np.full(len(order) + 1, -1)
+    place[order] = np.arange(len(order))
+    codes = column.indices.fill_null(len(order)).to_numpy(zero_copy_only=False)
+    return place[codes], column.dictionary.take(pa.array(order))
+
+
+def _array(table: pa.Table, name: str) -> pa.Array:
+    column = table[name].combine_chunks()
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

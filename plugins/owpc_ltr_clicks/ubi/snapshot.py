@@ -1,0 +1,299 @@
+"""The documents of an index at one point in time: pages in order of time, counts, look-ups."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter, RequestThreads
+from owpc_ltr.engine.client.engine import Engine, EngineLike
+from owpc_ltr.engine.client.refusals import EngineRefusal, NoSuchIndex, NotAllowed
+from owpc_ltr.engine.client.responses import Part, check_whole, hits_of, part_of
+from owpc_ltr.engine.feature_log.pinned import Pinned, open_moment
+from owpc_ltr.errors import Refused
+from owpc_ltr.files.text import shown
+from owpc_ltr.names import check_index
+from owpc_ltr_clicks.cleaning import TimeWindow, milliseconds
+from owpc_ltr_clicks.ubi.query_join import text_of
+
+PAGE = 2000
+"""Documents per request."""
+TIME = "timestamp"
+SortKey = list[Any]
+"""The sort values of a document: the next page begins behind it."""
+EngineQuery = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ScanWindow:
+    """The time from `since` (None: the beginning) to `until`, excluded."""
+
+    since: str | None
+    until: str
+
+    def query(self) -> EngineQuery:
+        """The engine's query for it."""
+        begin = {} if self.since is None else {"gte": milliseconds(self.since, "since")}
+        return within(**begin, lt=milliseconds(self.until, "until"))
+
+    def slices(self, number: int, *, elastic: bool) -> list[ScanSlice]:
+        """The slices of the window, and `untimed` ones, of documents without a time in the index.
+
+        OpenSearch loses some of the latter where they come last in the order of time.
+        """
+        timed = [_sliced(each, number, TIME) for each in range(number)]
+        # Elasticsearch slices text ids by their place, which differs in another snapshot.
+        rest = 1 if elastic else number
+        untimed = [_sliced(each, rest, "_id") for each in range(rest)]
+        return [
+            *(ScanSlice(self.query(), (TIME, "_id", "_index"), body) for body in timed),
+            *(ScanSlice(without_time(), ("_id", "_index"), body, untimed=True) for body in untimed),
+        ]
+
+
+@dataclass(frozen=True)
+class ScanSlice:
+    """A slice of an index, the same in every snapshot: its query, and the order of its documents.
+
+    Documents are sliced by shard, and within a shard by their times or ids: by their internal
+    numbers, Elasticsearch's default, slices would differ in another snapshot.
+    """
+
+    query: EngineQuery
+    order: tuple[str, ...]
+    body: dict[str, Any]
+    untimed: bool = False
+
+
+def _sliced(number: int, of: int, field: str) -> dict[str, Any]:
+    return {"slice": {"field": field, "id": number, "max": of}} if of > 1 else {}
+
+
+def within(**bounds: str) -> EngineQuery:
+    """Documents whose time is within bounds, in milliseconds."""
+    # The plugin's own form of dates does not parse in a range; and of a bare range over many
+    # documents OpenSearch 3 may give too few.
+    asked = {"range": {TIME: {**bounds, "format": "epoch_millis"}}}
+    return {"constant_score": {"filter": asked}}
+
+
+def without_time() -> EngineQuery:
+    """Documents without a time that the index could read."""
+    return {"bool": {"must_not": [{"exists": {"field": TIME}}]}}
+
+
+@contextmanager
+def snapshot(engine: EngineLike, index: str, *, elastic: bool) -> Iterator[Pinned]:
+    """A point in time of the index. Raises Refused where the engine does not have that."""
+    name, why_not = open_moment(engine, check_index(index), elastic=elastic, needed=True)
+    if name is None:
+        raise Refused(f"'{index}' cannot be read as it is at one moment: {why_not}")
+    pinned = Pinned(engine, index, name, elastic=elastic)
+    try:
+        yield pinned
+    finally:
+        with suppress(EngineRefusal):
+            pinned.close()
+
+
+def count(pinned: Pinned, index: str, query: EngineQuery, **more: Any) -> int:
+    """How many documents match, exactly."""
+    what = f"the number of documents of '{index}'"
+    answer = pinned.search({"size": 0, "query": query, "track_total_hits": True, **more}, {})
+    return Part(check_whole(answer, what), what)["hits"]["total"]["value"].count
+
+
+def pages(
+    pinned: Pinned, index: str, fields: list[str], part: ScanSlice, after: SortKey | None
+) -> Iterator[tuple[list[dict[str, Any]], SortKey]]:
+    """The contents of documents page by page, and where each page ends.
+
+    Documents of one time are in the order of their ids, so that a run can be resumed in another
+    snapshot. Raises Refused where the engine cannot sort by them.
+    """
+    while True:
+        hits = _page(pinned, index, fields, part, after)
+        if not hits:
+            return
+        after = hits[-1]["sort"]
+        yield [hit.get("_source") or {} for hit in hits], after
+        if len(hits) < PAGE:
+            return
+
+
+def _page(
+    pinned: Pinned, index: str, fields: list[str], part: ScanSlice, after: SortKey | None
+) -> list[dict[str, Any]]:
+    body = {
+        "size": PAGE,
+        "_source": fields,
+        "query": part.query,
+        "sort": [{name: "asc"} for name in part.order],
+        "track_total_hits": False,
+        **part.body,
+        **({"search_after": after} if after else {}),
+    }
+    try:
+        return hits_of(pinned.search(body, {}), f"the events of '{index}'", "sort")
+    except EngineRefusal as refusal:
+        raise Refused(
+            f"'{index}' cannot be read in order of time and id ({refusal.reason}): `timestamp` "
+            "must be a date, and sorting by _id allowed (indices.id_field_data.enabled)"
+        ) from refusal
+
+
+MAX_SLICES = 8
+"""The most slices that are read at once by default."""
+Layout = list[str]
+"""The shards of an index, or of those behind an alias: slices are made of them."""
+
+
+def layout_of(engine: EngineLike, index: str) -> Layout | None:
+    """The shards; None where the user lacks the right to see them."""
+    path = f"/{quote(check_index(index), safe='')}/_search_shards"
+    try:
+        shards = engine.request("GET", path)["shards"]
+        return sorted(f"{copies[0]['index']}/{copies[0]['shard'] + 0}" for copies in shards)
+    except NoSuchIndex:
+        raise
+    except (NotAllowed, EngineRefusal, LookupError, TypeError, AttributeError):
+        return None
+
+
+def slices_of(
+    pinned: Pinned, index: str, window: ScanWindow, layout: Layout | None, asked: int | None
+) -> int:
+    """The number of slices: as asked, else one per shard, 8 at most; 1 if the engine has none."""
+    wanted = asked or min(len(layout or ()) or 1, MAX_SLICES)
+    if wanted == 1 or layout is None:
+        return 1
+    try:
+        first = window.slices(wanted, elastic=True)[0]
+        count(pinned, index, first.query, **first.body)
+    except EngineRefusal:  # the first versions with points in time do not slice them
+        return 1
+    return wanted
+
+
+FUTURE = "a time in the future"
+UNREADABLE = "no time that can be read"
+_LATE = timedelta(minutes=1)
+"""Documents later than the beginning by more have a wrong time."""
+
+
+class TimeFilter:
+    """The asked-for time applied to documents without a time in the index.
+
+    The mapping of OpenSearch's own plugin silently leaves times in ISO 8601 out of the index, so
+    that these are looked up in the documents. Without `until` the time ends when the run `began`.
+    """
+
+    def __init__(self, since: str | None, until: str | None, began: str) -> None:
+        self._window = TimeWindow(since, until)
+        self._late = None
+        if until is None:
+            late = datetime.fromisoformat(began) + _LATE
+            self._late = late.astimezone(UTC).isoformat()
+
+    def lost(self) -> dict[str, EngineQuery]:
+        """The queries of documents that are left out although nobody asked for that, by reason."""
+        return {} if self._late is None else {FUTURE: within(gte=milliseconds(self._late, "until"))}
+
+    def keep(self, table: pa.Table) -> tuple[pa.Table, dict[str, int]]:
+        """The rows within the time, of documents without one in the index; others by reason."""
+        times = table["time"].combine_chunks()
+        known, asked = self._window.holds(times, len(table))
+        keep, lost = asked & known, {UNREADABLE: int((~known).sum())}
+        if self._window.open:
+            keep, lost = asked | ~known, {}
+        if self._late is not None:
+            _, early = TimeWindow(None, self._late).holds(times, len(table))
+            lost[FUTURE] = int((keep & known & ~early).sum())
+            keep &= early | ~known
+        return table.filter(pa.array(keep)), {why: n for why, n in lost.items() if n}
+
+
+VALUES = 1000
+"""Field values per look-up search."""
+_MOST_HITS = 10_000
+"""The most documents that an engine gives to one search."""
+_AT_ONCE = 4
+_WORDS = {"keyword", "constant_keyword", "wildcard"}
+_WHOLE = {"byte", "short", "integer", "long", "unsigned_long"}
+_NUMBER = re.compile(r"-?[0-9]{1,18}")
+
+
+@dataclass(frozen=True)
+class FieldLookup:
+    """Looks up the documents of an index by the values of a field."""
+
+    engine: Engine
+    index: str
+
+    def __call__(self, field: str, values: Sequence[str]) -> Mapping[str, Sequence[str]]:
+        """For each value that exists, the `_id`s of at most two documents that have it.
+
+        All are of one snapshot. Raises Refused where the field cannot be searched for whole values.
+        """
+        name, numbers = self._searchable(field)
+        # An engine refuses a search of numbers for what is none.
+        values = [value for value in values if not numbers or _NUMBER.fullmatch(value)]
+        parts = [values[i : i + VALUES] for i in range(0, len(values), VALUES)]
+        elastic = self.engine.about().distribution == "elasticsearch"
+        with (
+            ConcurrencyLimiter(_AT_ONCE) as limiter,
+            snapshot(self.engine.limited(limiter), self.index, elastic=elastic) as pinned,
+            RequestThreads(_AT_ONCE) as threads,
+        ):
+            told = threads.map(lambda part: self._found(pinned, name, part), parts)
+        return {value: ids for found in told for value, ids in found.items()}
+
+    def _searchable(self, field: str) -> tuple[str, bool]:
+        """The field, or its keyword subfield, that has whole values; whether they are numbers."""
+        path = f"/{quote(check_index(self.index), safe='')}/_field_caps"
+        answer = self.engine.request("GET", path, params={"fields": f"{field},{field}.keyword"})
+        known = part_of(answer, "fields", f"the fields of '{self.index}'")
+        for name in (field, f"{field}.keyword"):
+            kinds = set(known.get(name, {})) - {"unmapped"}
+            if kinds and (kinds <= _WORDS or kinds <= _WHOLE):
+                return name, kinds <= _WHOLE
+        what = f"is {' and '.join(sorted(known[field]))}" if field in known else "is not there"
+        raise Refused(
+            f"documents of '{self.index}' cannot be found by {shown(field)}, which {what}: name a "
+            "keyword or a whole number as --document-field"
+        )
+
+    def _found(self, pinned: Pinned, name: str, values: Sequence[str]) -> dict[str, list[str]]:
+        what = f"the documents of '{self.index}' by '{name}'"
+        body = {
+            "size": _MOST_HITS,
+            "_source": False,
+            "fields": [name],
+            "query": {"constant_score": {"filter": {"terms": {name: list(values)}}}},
+            "track_total_hits": True,
+        }
+        answer = pinned.search(body, {})
+        hits = hits_of(answer, what, "_id")
+        there = Part(answer, what)["hits"]["total"]["value"].count
+        if there > len(hits) and len(values) > 1:
+            half = len(values) // 2
+            parts = (values[:half], values[half:])
+            return {k: v for part in parts for k, v in self._found(pinned, name, part).items()}
+        return _by_value(hits, name, set(values))
+
+
+def _by_value(hits: list[dict[str, Any]], name: str, wanted: set[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for hit in hits:
+        for value in dict.fromkeys(map(text_of, (hit.get("fields") or {}).get(name, ()))):
+            if value in wanted and len(found[value]) < 2:
+                found[value].append(hit["_id"])
+    return {value: sorted(ids) for value, ids in found.items()}
