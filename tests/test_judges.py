@@ -39,10 +39,8 @@ def test_judgments_of_clicks_say_so_in_every_file_that_is_written(
     assert judges_of(read.queries) == {"judged_by": {"clicks": len(found.table)}}
     # It is no parameter of the query, nor of the queries that are asked next.
     assert {key for query in read.queries for key in query.params} == {"query", "keywords"}
-    for table in (
-        weighted_judgments(found.behaviour, found.chosen.fit)[0],
-        srw_judgments(EVENTS)[0],
-    ):
+    weighted, _ = weighted_judgments(found.behaviour, found.chosen.fit)
+    for table in (weighted, srw_judgments(EVENTS)[0]):
         assert set(table["judged_by"].to_pylist()) == {"clicks"}
 
 

@@ -252,7 +252,8 @@ def _entry(point: EntryPoint, distribution: tuple[str, str] | None) -> Entry:
     """An entry point of a distribution, which has a name and a version."""
     source = " ".join(distribution) if distribution else point.value
     shipped = distribution is not None and distribution[0] == SHIPPED
-    kind = PACKAGES.get(point.value.partition(".")[0]) if shipped else None
+    kinds = [kind for package, kind in PACKAGES.items() if point.value.startswith(f"{package}.")]
+    kind = kinds[0] if shipped and kinds else None
     return Entry(point.name, source, shipped, point.load, kind)
 
 
