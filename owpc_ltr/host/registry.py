@@ -53,7 +53,7 @@ PACKAGES = {
     "owpc_ltr_metrics": "metric",
     "owpc_ltr_judgments": "judgment-reader",
     "owpc_ltr_exports": "export-target",
-    "owpc_ltr_clicks.models": "click-model",
+    "owpc_ltr_clicks": "click-model",
 }
 """What kind the plugins of a shipped package are: who asks for one kind imports no other."""
 
@@ -252,8 +252,7 @@ def _entry(point: EntryPoint, distribution: tuple[str, str] | None) -> Entry:
     """An entry point of a distribution, which has a name and a version."""
     source = " ".join(distribution) if distribution else point.value
     shipped = distribution is not None and distribution[0] == SHIPPED
-    kinds = [kind for package, kind in PACKAGES.items() if point.value.startswith(f"{package}.")]
-    kind = kinds[0] if shipped and kinds else None
+    kind = PACKAGES.get(point.value.partition(".")[0]) if shipped else None
     return Entry(point.name, source, shipped, point.load, kind)
 
 
