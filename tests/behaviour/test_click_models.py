@@ -16,8 +16,8 @@ from owpc_ltr_clicks.models import pbm
 from owpc_ltr_clicks.models.coec import ClicksOverExpected
 from owpc_ltr_clicks.models.dctr import DocumentClickThrough
 from owpc_ltr_clicks.models.pbm import PositionBased
-from owpc_ltr_clicks.priors import beta_prior, posterior_mean
 from owpc_ltr_clicks.models.sdbn import CascadeFit, SimplifiedDBN
+from owpc_ltr_clicks.priors import beta_prior, posterior_mean
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import ClickCounts, ClickLists, ranks_vary
