@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,12 +25,14 @@ from owpc_ltr.formats.engine_versions import LINEAR, ServingProfile, version_tex
 from owpc_ltr.formats.external_features import for_engine, index_features, joined_sources
 from owpc_ltr.formats.ltr_plugin import plugin_definition
 from owpc_ltr.formats.stored_model import StoredModel, body_text, ranker_source
-from owpc_ltr.host.registry import Registry, installed
 from owpc_ltr.host.settings import configure
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.model_file import content_of, model_of
 from owpc_ltr.names import check_name
 from owpc_ltr.protocols import ExportedFile, ExportTarget, Model
+
+if TYPE_CHECKING:
+    from owpc_ltr.host.registry import Registry
 
 _TYPE = "owpc-ltr/"
 
@@ -221,6 +223,8 @@ def export_file(
     which features match every document. Raises PluginError for a target that there is not,
     Refused where the engine cannot score the model so, UsageError where it needs the set's queries.
     """
+    from owpc_ltr.host.registry import installed
+
     found = registry if registry is not None else installed()
     made: ExportTarget = configure(found.find("export-target", target), settings or {})
     if featureset is not None:
