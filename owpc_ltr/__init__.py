@@ -21,12 +21,9 @@ if TYPE_CHECKING:
     from owpc_ltr.api.judging_next import judge_next
     from owpc_ltr.api.judgments import read_judgments, write_judgments
     from owpc_ltr.api.models import (
-        export_model,
-        import_model,
         load_model,
         risk_bounds,
         save_model,
-        upgrade_report,
     )
     from owpc_ltr.api.partitions import open_dataset, partition
     from owpc_ltr.api.plugins import plugins
@@ -36,8 +33,11 @@ if TYPE_CHECKING:
     from owpc_ltr.data.parquet import save_dataset
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.engine.cluster import Cluster, connect
+    from owpc_ltr.engine.upgrade_check import upgrade_check
     from owpc_ltr.errors import OwpcLtrError, OwpcLtrWarning
     from owpc_ltr.evaluation.comparing.result import RankerComparison
+    from owpc_ltr.formats.model_export import export_model
+    from owpc_ltr.formats.model_import import import_model
     from owpc_ltr.host.hookspecs import hookimpl
     from owpc_ltr.inspection.inspect import inspect
     from owpc_ltr.models.average import average
@@ -85,7 +85,7 @@ __all__ = [
     "select",
     "train",
     "train_reranker",
-    "upgrade_report",
+    "upgrade_check",
     "use_workers",
     "write_judgments",
     "write_run",
@@ -109,10 +109,10 @@ _HOMES = {
     "evaluate": "owpc_ltr.api.evaluation",
     "explain": "owpc_ltr.api.explaining",
     "explain_metric": "owpc_ltr.api.conventions",
-    "export_model": "owpc_ltr.api.models",
+    "export_model": "owpc_ltr.formats.model_export",
     "from_frame": "owpc_ltr.api.datasets",
     "hookimpl": "owpc_ltr.host.hookspecs",
-    "import_model": "owpc_ltr.api.models",
+    "import_model": "owpc_ltr.formats.model_import",
     "inspect": "owpc_ltr.inspection.inspect",
     "judge_clicks": "owpc_ltr_clicks.judge_clicks",
     "judge_next": "owpc_ltr.api.judging_next",
@@ -135,7 +135,7 @@ _HOMES = {
     "select": "owpc_ltr.api.training",
     "train": "owpc_ltr.api.training",
     "train_reranker": "owpc_ltr.api.training",
-    "upgrade_report": "owpc_ltr.api.models",
+    "upgrade_check": "owpc_ltr.engine.upgrade_check",
     "use_workers": "owpc_ltr_dask.use_workers",
     "write_judgments": "owpc_ltr.api.judgments",
     "write_run": "owpc_ltr.api.datasets",

@@ -34,7 +34,7 @@ class Loss(Protocol):
     """A price on the scores of one query's documents; lower is better.
 
     `convex`, `conservative` (the gradient is the gradient of the value) and `smooth` (it is
-    continuous) are claims, which `owpc_ltr.testing.check_loss` verifies. They may be properties
+    continuous) are claims, which `owpc_ltr.plugin_checks.check_loss` verifies. They may be properties
     of the settings.
     """
 
@@ -325,7 +325,7 @@ class DescendingReranker(Reranker, Protocol):
 class JudgmentReader(Protocol):
     """Reads judgment lists of one format; `name` is the format's.
 
-    `owpc_ltr.testing.check_judgment_reader` verifies what a reader promises. One whose format has
+    `owpc_ltr.plugin_checks.check_judgment_reader` verifies what a reader promises. One whose format has
     no query ids, so that the texts are the ids, says so by `ids_are_texts = True`.
     """
 
@@ -419,7 +419,8 @@ class ExportedFile:
 
     `version` is written as the engine's own, without what does not count (`3.8` for
     `3.8-SNAPSHOT`). `log_odds`: the model scores probabilities, and the engine their log-odds,
-    which order the same. `notes` are what one should know before it is sent, a line each.
+    which order the same. `notes` are what one should know before it is sent, a line each. `target`
+    is the name of the export target, which `export_model` fills in.
     """
 
     text: str
@@ -428,12 +429,26 @@ class ExportedFile:
     version: str
     log_odds: bool = False
     notes: tuple[str, ...] = ()
+    target: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """What the file is, and how to send it, as JSON."""
+        told = {"for": self._engine, "type": self.type, "request": self.request}
+        return told | ({"notes": list(self.notes)} if self.notes else {})
+
+    def __str__(self) -> str:
+        first = f"{self.type} for {self._engine}; send it by {self.request}"
+        return "\n".join([first, *(f"- {note}" for note in self.notes)])
+
+    @property
+    def _engine(self) -> str:
+        return f"{self.target} {self.version}".strip()
 
 
 class ClickModel(Protocol):
     """Tells from clicks how attractive each document is for each query.
 
-    `owpc_ltr.testing.check_click_model` verifies what a click model promises.
+    `owpc_ltr.plugin_checks.check_click_model` verifies what a click model promises.
     """
 
     name: ClassVar[str]

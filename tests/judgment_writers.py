@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from owpc_ltr.testing import Judged
+from owpc_ltr.plugin_checks import Judged
 
 
 def table(rows: Sequence[Judged], delimiter: str) -> bytes:

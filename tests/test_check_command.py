@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from owpc_ltr.host.registry import KINDS, load
-from owpc_ltr.testing import check_plugin
+from owpc_ltr.plugin_checks import check_plugin
 from tests.commands import Run, commands_in
 
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"

@@ -51,7 +51,7 @@ def test_trees_for_the_plugin_take_the_form_that_the_version_scores_exactly(
     for version, kind in (("2.19.6", XGBOOST), ("3.5", RANKLIB), ("3.8", XGBOOST)):
         out, body = written(run, "--for", "opensearch", "--version", version, "--name", "m")
         made = body["model"]["model"]
-        assert f"wrote out.json: {kind} for opensearch {version}; send it by POST" in out
+        assert f"{kind} for opensearch {version}; send it by POST" in out
         assert (body["model"]["name"], made["type"]) == ("m", kind)
         stored = StoredModel("m", kind, made["definition"], FEATURES)
         scores = emulate(stored, rows, serving_profile("opensearch", version))
@@ -131,7 +131,6 @@ def test_what_an_engine_cannot_score_so_is_refused_and_nothing_is_written(
     save_model(native, Path("m.json"))
     out, _ = written(run, *known)
     assert json.loads(out) == {
-        "file": "out.json",
         "for": "opensearch 3.8",
         "type": XGBOOST,
         "request": "POST /_ltr/_featureset/f/_createmodel",

@@ -116,7 +116,7 @@ def test_an_xgboost_model_is_imported_and_evaluated(run: Run, data: RankingDatas
     save_dataset(data, Path("data.parquet"))
     code, out, err = run("import", "xgb.json", "--data", "data.parquet", "--out", "m.json")
     assert (code, err) == (0, "")
-    assert out.startswith("wrote m.json: a trees model of 3 features, from model/xgboost+json+raw")
+    assert out.startswith("a trees model of 3 features, from model/xgboost+json+raw")
     assert "base score" in out
     model = load_model(Path("m.json"))
     wanted = booster.predict(xgboost.DMatrix(data.features, feature_names=list(NAMES)))

@@ -52,6 +52,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "against": load_ranker,
     "reranker": load_ranker,
     "featureset": load_featureset,
+    "feature_names": read_text,
     "features": read_text,
     "judgments": read_judgments,
     "judged": read_judgments,
@@ -66,11 +67,14 @@ READERS: dict[str, Callable[[Path], object]] = {
     "join": read_joined_tables,
     "events": lambda path: next(read_events(path, {})),
     "documents": lambda path: next(read_json_lines(path)),
+    "plugins": lambda path: registry.load([path]),
     "plugin": lambda path: registry.load([path]),
     "letor": find_collections,
     "push file": load_featureset,
-    "import file": lambda path: import_with(path, Columns()),
-    "doctor model": lambda path: read_deployed(path, serving_profile("opensearch", "3.0"), None),
+    "import path": lambda path: import_with(path, Columns()),
+    "upgrade-check model": lambda path: read_deployed(
+        path, serving_profile("opensearch", "3.0"), None
+    ),
 }
 """What reads the file of a parameter, by its name, or by its command and its name."""
 

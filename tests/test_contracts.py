@@ -12,8 +12,7 @@ import pytest
 from owpc_ltr.errors import UsageError
 from owpc_ltr.host import registry
 from owpc_ltr.metrics import Metric
-from owpc_ltr.protocols import ClickModel, ExportTarget, Loss, Optimizer
-from owpc_ltr.testing import (
+from owpc_ltr.plugin_checks import (
     check_click_model,
     check_export,
     check_judgment_reader,
@@ -22,6 +21,7 @@ from owpc_ltr.testing import (
     check_optimizer,
     check_reranker,
 )
+from owpc_ltr.protocols import ClickModel, ExportTarget, Loss, Optimizer
 from tests.judgment_writers import WRITERS
 
 INSTALLED = registry.load()

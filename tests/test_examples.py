@@ -8,9 +8,9 @@ import pytest
 
 from owpc_ltr.errors import BadInput
 from owpc_ltr.host.registry import load
+from owpc_ltr.plugin_checks import check_loss, check_optimizer, check_reranker
+from owpc_ltr.plugin_checks.samples import sample_dataset
 from owpc_ltr.protocols import Run
-from owpc_ltr.testing import check_loss, check_optimizer, check_reranker
-from owpc_ltr.testing.samples import sample_dataset
 
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
 FILES = [

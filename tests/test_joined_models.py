@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from owpc_ltr.api.models import describe, export_model
+from owpc_ltr.api.models import describe
 from owpc_ltr.api.training import read_costs, train, train_reranker
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.external_features.source import JoinedSource, as_joined, sources_in
@@ -27,6 +27,7 @@ from owpc_ltr.formats.external_features import (
     joined_used,
     without_joined,
 )
+from owpc_ltr.formats.model_export import export_model
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.formats.upgrade_check import deploy
 from owpc_ltr.models.additive import AdditiveModel, Curve
@@ -131,14 +132,14 @@ def test_an_export_is_refused_or_made_as_if_the_columns_had_never_been(tmp_path:
         model = models(reads)[0]
         if reads is not None:
             with pytest.raises(Refused, match=r"'ctr' .joined from ctr\.parquet."):
-                export_model(model, tmp_path / out, **asked)
+                export_model(model, out=tmp_path / out, **asked)
             assert not (tmp_path / out).exists()
             continue
-        export_model(model, tmp_path / out, **asked)
+        export_model(model, out=tmp_path / out, **asked)
         never = LinearModel(
             SET.feature_names, np.array([1.0, 0]), {"title": Normaliser("standard", 1, 2)}
         )
-        export_model(never, tmp_path / "never.json", **asked)
+        export_model(never, out=tmp_path / "never.json", **asked)
         assert (tmp_path / out).read_bytes() == (tmp_path / "never.json").read_bytes()
 
 

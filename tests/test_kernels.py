@@ -14,7 +14,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import PluginError
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, bind, evaluate_query, kernel
 from owpc_ltr.kernels.linear import linear_risk, losses_of_scores
-from owpc_ltr.testing.samples import sample_dataset
+from owpc_ltr.plugin_checks.samples import sample_dataset
 
 
 @kernel

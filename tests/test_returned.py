@@ -15,8 +15,8 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import PluginError
 from owpc_ltr.kernels.kernel import bind, evaluate_query
 from owpc_ltr.kernels.linear import linear_risk
+from owpc_ltr.plugin_checks.samples import sample_dataset
 from owpc_ltr.protocols import Fit, Loss, Reordering, Run
-from owpc_ltr.testing.samples import sample_dataset
 from owpc_ltr.training.candidates import train_plan
 from owpc_ltr.training.cross_validation import Fold
 from owpc_ltr.training.cross_validation import select as select_over

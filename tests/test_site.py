@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import owpc_ltr
-import owpc_ltr.testing
+import owpc_ltr.plugin_checks
 
 ROOT = Path(__file__).parents[1]
 _FETCHED = re.compile(r"""<(?:script|img|iframe|source)[^>]*\ssrc=["']?([^"'\s>]+)""")
@@ -58,7 +58,7 @@ def test_every_formula_is_drawn_by_the_browser_itself(site: Path) -> None:
 
 def test_every_public_name_stands_on_the_page_of_the_python_interface(site: Path) -> None:
     page = (site / "python-api.html").read_text()
-    for package in (owpc_ltr, owpc_ltr.testing):
+    for package in (owpc_ltr, owpc_ltr.plugin_checks):
         for name in package.__all__:
             if not name.startswith("__"):
                 assert f'id="{package.__name__}.{name}"' in page, name

@@ -16,8 +16,8 @@ from owpc_ltr_clicks.models.sdbn import SimplifiedDBN
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import ClickCounts, ClickLists
 from owpc_ltr.errors import PluginError
+from owpc_ltr.plugin_checks import check_click_model
 from owpc_ltr.protocols import ClickFit
-from owpc_ltr.testing import check_click_model
 
 
 @dataclass(frozen=True)

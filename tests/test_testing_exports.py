@@ -20,9 +20,9 @@ from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import content_of, model_of
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.names import check_name
+from owpc_ltr.plugin_checks import check_export
+from owpc_ltr.plugin_checks.exports import sample_models
 from owpc_ltr.protocols import ExportedFile, ExportTarget, Model
-from owpc_ltr.testing import check_export
-from owpc_ltr.testing.model_samples import sample_models
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from owpc_ltr.data.judgments.tables import parse_table
 from owpc_ltr.errors import BadInput, PluginError, UsageError
 from owpc_ltr.files.text import read_text
 from owpc_ltr.host.registry import Plugin, Registry, installed
+from owpc_ltr.plugin_checks import Judged, check_judgment_reader
 from owpc_ltr.protocols import JudgmentReader
-from owpc_ltr.testing import Judged, check_judgment_reader
 from tests.judgment_writers import WRITERS, table
 
 

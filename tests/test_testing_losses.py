@@ -12,8 +12,8 @@ from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_losses.pairwise import Pairwise
 
 from owpc_ltr.arrays import Labels, Vector
+from owpc_ltr.plugin_checks import check_loss, describe_loss
 from owpc_ltr.protocols import Loss
-from owpc_ltr.testing import check_loss, describe_loss
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def test_a_negative_curvature_is_caught(monkeypatch: pytest.MonkeyPatch) -> None
         value, gradient = Honest().value_and_gradient(*_[1:])
         return value, gradient, -np.ones(len(gradient))
 
-    monkeypatch.setattr("owpc_ltr.testing.losses.evaluate_query", negative)
+    monkeypatch.setattr("owpc_ltr.plugin_checks.losses.evaluate_query", negative)
     with pytest.raises(AssertionError, match="curvature"):
         check_loss(Honest())
 

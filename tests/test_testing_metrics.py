@@ -17,7 +17,7 @@ from owpc_ltr_metrics.winner_takes_all import WinnerTakesAll
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import UsageError
 from owpc_ltr.metrics import Metric, RankedQueries, RankSum
-from owpc_ltr.testing import check_metric
+from owpc_ltr.plugin_checks import check_metric
 
 
 @dataclass(frozen=True)

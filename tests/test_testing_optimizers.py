@@ -15,10 +15,10 @@ from owpc_ltr_optimizers.larank.larank import LaRank
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.plugin_checks import check_optimizer
+from owpc_ltr.plugin_checks.optimizers import least_objective
+from owpc_ltr.plugin_checks.samples import sample_dataset
 from owpc_ltr.protocols import Fit, Loss, Optimizer, Run
-from owpc_ltr.testing import check_optimizer
-from owpc_ltr.testing.optimum import least_objective
-from owpc_ltr.testing.samples import sample_dataset
 
 
 @pytest.mark.parametrize("loss", [OWPC("inverse"), OWPC(inner="logistic"), OWPC("top")], ids=str)

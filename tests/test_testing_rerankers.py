@@ -14,8 +14,8 @@ from owpc_ltr.arrays import Fields, Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.kernels.kernel import bind
 from owpc_ltr.kernels.linear import losses_of_scores
+from owpc_ltr.plugin_checks import check_reranker
 from owpc_ltr.protocols import DescendingReranker, ListTerm, Loss, Reranker, Run
-from owpc_ltr.testing import check_reranker
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ TOPICS = {
     "estimators": ("owpc_ltr.api.estimators",),
     "plugins": ("owpc_ltr.api.plugins", "owpc_ltr.host", "owpc_ltr.protocols", "owpc_ltr.arrays"),
     "errors": ("owpc_ltr.errors",),
-    "testing": ("owpc_ltr.testing",),
+    "checks": ("owpc_ltr.plugin_checks",),
 }
 """Each topic, and the modules whose names belong to it."""
 
@@ -58,7 +58,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 def by_topic() -> dict[str, list[str]]:
     """The full public names of each topic, in the order in which packages list them."""
     names: dict[str, list[str]] = {topic: [] for topic in TOPICS}
-    for package in ("owpc_ltr", "owpc_ltr.testing"):
+    for package in ("owpc_ltr", "owpc_ltr.plugin_checks"):
         for name, module in _exports(package):
             names[_topic(name, module)].append(f"{package}.{name}")
     return names

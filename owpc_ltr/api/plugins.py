@@ -11,7 +11,7 @@ from owpc_ltr.host.settings import configure, describe_settings, named_grids, na
 
 if TYPE_CHECKING:
     from owpc_ltr.host.registry import Plugin, Registry
-    from owpc_ltr.testing import Checked
+    from owpc_ltr.plugin_checks import Checked
 
 __all__ = ["CLAIMS", "check", "describe", "measure_losses", "named_grids", "named_settings",
            "offered", "plugins"]  # fmt: skip
@@ -70,9 +70,9 @@ def check(
     """What each contract of a file's or a name's plugins found, as it is found.
 
     `settings` go by kind and name (`loss.generator`), and are for plugins of this kind. See
-    `owpc_ltr.testing.check_plugin`.
+    `owpc_ltr.plugin_checks.check_plugin`.
     """
-    from owpc_ltr.testing import check_plugin
+    from owpc_ltr.plugin_checks import check_plugin
 
     found, registry = offered(asked, files)
     given = _by_kind(settings or {}, [plugin.kind for plugin in found])
@@ -91,7 +91,7 @@ def measure_losses(
 
     One that breaks while it is measured is left out; `check` says how it does.
     """
-    from owpc_ltr.testing import describe_loss
+    from owpc_ltr.plugin_checks import describe_loss
 
     found, _ = offered(asked, files)
     given = _by_kind(settings or {}, [plugin.kind for plugin in found]).get("loss", {})

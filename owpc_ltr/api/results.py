@@ -33,7 +33,7 @@ from owpc_ltr.host.registry import Failure
 from owpc_ltr.inspection.figures import Canary, DataFigures, FeatureRow, LearningCurve
 from owpc_ltr.inspection.finding import Finding
 from owpc_ltr.inspection.result import Inspection
-from owpc_ltr.testing import Checked
+from owpc_ltr.plugin_checks import Checked
 from owpc_ltr.training.cross_validation import Choice, Selection
 from owpc_ltr.training.feature_cost import Costs
 

@@ -19,7 +19,7 @@ def warm_up_jobs(registry: Registry, folder: Path, plugins: Sequence[Path | str]
     """Each kind of work, by its name."""
     from owpc_ltr.api.evaluation import evaluate
     from owpc_ltr.api.training import train, train_reranker
-    from owpc_ltr.testing.samples import sample_dataset
+    from owpc_ltr.plugin_checks.samples import sample_dataset
 
     data, validation = sample_dataset(grades=2), sample_dataset(grades=2, seed=1)
     common: dict[str, Any] = {"validation": validation, "plugins": plugins}
@@ -169,7 +169,7 @@ def _explain() -> None:
 
 
 def _judge_clicks(model: type[Any]) -> None:
-    from owpc_ltr.testing.click_samples import sample_clicks
+    from owpc_ltr.plugin_checks.click_models import sample_clicks
 
     model().fit(sample_clicks(50).counts)
 
@@ -188,7 +188,7 @@ def _price_in_numpy() -> None:
 
 
 def _price(loss: type[Any]) -> None:
-    from owpc_ltr.testing.samples import sample_queries
+    from owpc_ltr.plugin_checks.samples import sample_queries
 
     _price_of(loss(), sample_queries()[0].points[0])
 

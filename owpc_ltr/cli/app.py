@@ -18,12 +18,9 @@ from typer.core import TyperGroup
 from owpc_ltr.cli import featureset, judge, models
 from owpc_ltr.cli.check import check
 from owpc_ltr.cli.compare import compare
-from owpc_ltr.cli.doctor import doctor
 from owpc_ltr.cli.evaluate import evaluate
 from owpc_ltr.cli.explain import explain
-from owpc_ltr.cli.export_model import export_model
 from owpc_ltr.cli.generator import HELP_OPTIONS, LazyCommand
-from owpc_ltr.cli.import_model import import_model
 from owpc_ltr.cli.log_features import log_features
 from owpc_ltr.cli.metrics import metrics
 from owpc_ltr.cli.partition import partition
@@ -52,6 +49,21 @@ COMMANDS = (
         "average",
         "owpc_ltr.models.average:average",
         "Average the scores of several models into one model.",
+    ),
+    Command(
+        "import",
+        "owpc_ltr.formats.model_import:import_model",
+        "Read a model of another library, and say what changed.",
+    ),
+    Command(
+        "export",
+        "owpc_ltr.formats.model_export:export_model",
+        "Write the file that makes a model in an engine.",
+    ),
+    Command(
+        "upgrade-check",
+        "owpc_ltr.engine.upgrade_check:upgrade_check",
+        "Tell what an upgrade of the engine would do to rankings.",
     ),
 )
 """The commands of the core; a test compares each summary with its function's docstring."""
@@ -177,13 +189,11 @@ _PANELS = {
 }
 """The parts of the help, and the order of commands in it; others follow in their own panels."""
 for command in (
-    demo, log_features, partition, train, select, evaluate, compare, report, doctor,
+    demo, log_features, partition, train, select, evaluate, compare, report,
     upload, verify, search, explain, rescore_body, profile, plugins, metrics,
     check, bounds, reproduce, warm_up,
 ):  # fmt: skip
     app.command()(command)
-app.command("import")(import_model)
-app.command("export")(export_model)
 app.add_typer(engine, name="engine", cls=_Group, context_settings=HELP_OPTIONS)
 app.add_typer(featureset.app, name="featureset", cls=_Group, context_settings=HELP_OPTIONS)
 app.add_typer(judge.app, name="judge", cls=_Group, context_settings=HELP_OPTIONS)

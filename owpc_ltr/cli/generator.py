@@ -37,8 +37,7 @@ from owpc_ltr.signatures import (
 )
 
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
-ENGINE = "Engine"
-PANELS = ("", "Data", "Model", ENGINE, "Advanced")
+PANELS = ("", "Data", "Model", "Engine", "Advanced")
 """The parts of a help page, in order; others follow them."""
 
 _METAVARS = {Path: "FILE", str: "TEXT", int: "N", float: "NUMBER"}
@@ -268,6 +267,10 @@ def callback_of(about: Command) -> Callable[..., None]:
                 _show(error.result, [], as_json=as_json)
                 raise
             _show(None if result is None else shows(result), outputs, as_json=as_json)
+            # A finding that is bad news for a script: the command tells it by its exit code.
+            refusal = getattr(result, "refusal", None)
+            if refusal is not None:
+                raise refusal
 
     parameters = [option.as_typer() for option in options.values()]
     if described(function).return_annotation not in {None, NoneType}:

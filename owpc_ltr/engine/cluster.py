@@ -15,17 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from owpc_ltr.api import cluster_jobs, explaining, live_lists, searches, workbench
 from owpc_ltr.engine.defaults import the_index
 from owpc_ltr.engine.index import index
-from owpc_ltr.signatures import Help
+from owpc_ltr.engine.options import Authority, Insecure, StoreKind, StoreName, Url
 
 if TYPE_CHECKING:
-    import elasticsearch
-    import opensearchpy
-
     from owpc_ltr.api.feature_sets import FeatureSets
     from owpc_ltr.api.uploaded_models import UploadedModels
     from owpc_ltr.engine.client.engine import Engine
@@ -33,34 +30,12 @@ if TYPE_CHECKING:
 
 
 def connect(
-    url: Annotated[
-        str | opensearchpy.OpenSearch | elasticsearch.Elasticsearch | None,
-        Help(
-            "The cluster; default: OWPC_LTR_URL, or the local node. Credentials come from "
-            "OWPC_LTR_USER and OWPC_LTR_PASSWORD, or OWPC_LTR_API_KEY, never from here.",
-            panel="Engine",
-            metavar="URL",
-        ),
-    ] = None,
+    url: Url = None,
     *,
-    store_kind: Annotated[
-        str | None,
-        Help(
-            "ltr-plugin or plugin-free; default: what the cluster has.",
-            panel="Engine",
-            metavar="KIND",
-        ),
-    ] = None,
-    store: Annotated[
-        str | None,
-        Help("A named store; default: the default one.", panel="Engine", metavar="NAME"),
-    ] = None,
-    ca: Annotated[
-        Path | str | None, Help("Certificate authority of the cluster (PEM).", panel="Engine")
-    ] = None,
-    insecure: Annotated[
-        bool, Help("Do not verify the cluster's certificate. Warns.", panel="Engine")
-    ] = False,
+    store_kind: StoreKind = None,
+    store: StoreName = None,
+    ca: Authority = None,
+    insecure: Insecure = False,
     caution: Callable[[str], None] | None = None,
 ) -> Cluster:
     """The cluster at `url`, of the environment or the configuration file, else the local node.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,17 +22,13 @@ from owpc_ltr.features.value_bounds import always_matches
 from owpc_ltr.files.strict_json import parse_json, take, take_object
 from owpc_ltr.formats.emulator import rejection_reason
 from owpc_ltr.formats.engine_versions import LINEAR, ServingProfile, version_text
-from owpc_ltr.formats.external_features import for_engine, index_features, joined_sources
+from owpc_ltr.formats.external_features import index_features, joined_sources
 from owpc_ltr.formats.ltr_plugin import plugin_definition
 from owpc_ltr.formats.stored_model import StoredModel, body_text, ranker_source
-from owpc_ltr.host.settings import configure
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.model_file import content_of, model_of
 from owpc_ltr.names import check_name
-from owpc_ltr.protocols import ExportedFile, ExportTarget, Model
-
-if TYPE_CHECKING:
-    from owpc_ltr.host.registry import Registry
+from owpc_ltr.protocols import ExportedFile, Model
 
 _TYPE = "owpc-ltr/"
 
@@ -206,30 +202,6 @@ def check_features(model: Model, featureset: FeatureSet) -> None:
             f"(hash {featureset.hash[:12]}, then {trained[:12]}): log and train again, or push the "
             "old feature set"
         )
-
-
-def export_file(
-    model: Model,
-    target: str,
-    name: str,
-    version: str,
-    featureset: FeatureSet | None = None,
-    registry: Registry | None = None,
-    settings: Mapping[str, str] | None = None,
-) -> ExportedFile:
-    """The model for one version of an engine, scored there as here.
-
-    `target` is the name of an installed export target. Without the feature set it is not known
-    which features match every document. Raises PluginError for a target that there is not,
-    Refused where the engine cannot score the model so, UsageError where it needs the set's queries.
-    """
-    from owpc_ltr.host.registry import installed
-
-    found = registry if registry is not None else installed()
-    made: ExportTarget = configure(found.find("export-target", target), settings or {})
-    if featureset is not None:
-        check_features(model, featureset)
-    return made.export(for_engine(model), name, version, featureset)
 
 
 def ltr_plugin_file(

@@ -11,6 +11,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.external_features.source import as_joined, sources_in
+from owpc_ltr.data.sources import source_of
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.regular import read_regular
 from owpc_ltr.files.strict_json import (
@@ -32,6 +35,7 @@ from owpc_ltr.formats.xgboost_dump import from_dump
 from owpc_ltr.formats.xgboost_model import from_raw
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.model_file import FORMAT, load_model, with_record
+from owpc_ltr.models.parity_samples import parity_samples_of
 from owpc_ltr.models.trees import TreeModel, to_single
 from owpc_ltr.protocols import Model
 
@@ -203,6 +207,14 @@ class Columns:
 
     names: tuple[str, ...] = ()
     record: dict[str, Any] | None = None
+
+
+def columns_of(data: RankingDataset, source: str) -> Columns:
+    """The columns of the dataset that a model was trained on; `source` is what it is called."""
+    known = source_of(data, None, {"data": source, "fingerprint": data.fingerprint})
+    record = {"featureset_hash": data.featureset_hash, "probes": parity_samples_of(data)}
+    record |= as_joined(sources_in(data.manifest, "the dataset's manifest"))
+    return Columns(data.feature_names, {**record, "source": known})
 
 
 def import_with(path: Path, columns: Columns, missing: Missing = "as-trained") -> Model:

@@ -171,7 +171,10 @@ class Deployed:
 
 @dataclass(frozen=True)
 class UpgradeReport:
-    """The effect of an upgrade; NDCG@10 in both versions, and as the model was trained."""
+    """The effect of an upgrade; NDCG@10 in both versions, and as the model was trained.
+
+    `model` and `data` are what they are called, for the text.
+    """
 
     before: ServingProfile
     after: ServingProfile
@@ -181,6 +184,8 @@ class UpgradeReport:
     ndcg_after: float
     ndcg_trained: float | None
     inexact: str | None
+    model: str = "the model"
+    data: str = "the data"
 
     @property
     def changes_rankings(self) -> bool:
@@ -190,6 +195,8 @@ class UpgradeReport:
     def as_dict(self) -> dict[str, Any]:
         """The report as JSON."""
         return {
+            "model": self.model,
+            "data": self.data,
             "from": str(self.before),
             "to": str(self.after),
             "model_type": self.model_type,
@@ -202,6 +209,21 @@ class UpgradeReport:
             "inexact_before": self.inexact,
             "changes_rankings": self.changes_rankings,
         }
+
+    def __str__(self) -> str:
+        queries = f"{self.effect.queries} queries of {self.data}"
+        first = f"{self.model} on {queries}, from {self.before} to {self.after}:"
+        return "\n".join([first, *(f"- {sentence}" for sentence in self.sentences())])
+
+    @property
+    def refusal(self) -> Refused | None:
+        """The error with which the command ends, where rankings change."""
+        if not self.changes_rankings:
+            return None
+        return Refused(
+            f"the upgrade from {self.before} to {self.after} changes rankings: train and upload "
+            f"for {self.after}, and measure it, before you upgrade"
+        )
 
     def sentences(self) -> list[str]:
         """The report for people, one sentence a line."""
@@ -323,9 +345,9 @@ def deploy(model: Model, before: ServingProfile, featureset: FeatureSet | None) 
     lacking = [name for name in names if featureset is not None and name not in templates]
     if lacking:
         raise BadInput(f"the feature set lacks '{lacking[0]}', which the model needs")
-    known = FeatureSet("doctor", tuple(templates.get(n, Feature(n, (), "")) for n in names))
+    known = FeatureSet("upgrade-check", tuple(templates.get(n, Feature(n, (), "")) for n in names))
     if isinstance(model, LinearModel):
-        return Deployed(export_linear(model, known, "doctor"), model)
+        return Deployed(export_linear(model, known, "upgrade-check"), model)
     inexact = None
     try:
         always = {feature.name for feature in known.features if always_matches(feature)}
@@ -336,7 +358,7 @@ def deploy(model: Model, before: ServingProfile, featureset: FeatureSet | None) 
         # What somebody has deployed all the same: the trees, with the directions that they have.
         model_type, inexact = XGBOOST, str(refusal)
         definition = to_dump(model, names, serving_profile("opensearch", "3.8.0"))
-    return Deployed(StoredModel("doctor", model_type, definition, known), model, inexact)
+    return Deployed(StoredModel("upgrade-check", model_type, definition, known), model, inexact)
 
 
 def _columns(data: RankingDataset, names: tuple[str, ...]) -> NDArray[np.float32]:

@@ -1,7 +1,7 @@
 """What a plugin class must have, read off the protocol of its kind: claims, properties, methods.
 
 Everything is looked at before it is called, so that what is missing is one line that says what to
-add. Whether claims hold, and what methods return, is for `owpc_ltr.testing` and for training.
+add. Whether claims hold, and what methods return, is for `owpc_ltr.plugin_checks` and for training.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import ClickCounts, ClickLists, ranks_vary
 from owpc_ltr.errors import PluginError, UsageError
 from owpc_ltr.host.click_fits import list_log_likelihoods
+from owpc_ltr.plugin_checks.click_models import click_patterns
 from owpc_ltr.protocols import ClickFit
-from owpc_ltr.testing.click_samples import click_patterns
 from tests.behaviour.logs import counted, event, simulated
 
 MODELS: list[Any] = [DocumentClickThrough(), ClicksOverExpected(), PositionBased(), SimplifiedDBN()]

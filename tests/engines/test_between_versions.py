@@ -1,4 +1,4 @@
-"""What doctor foretells of an upgrade, against what two real nodes of both versions score.
+"""What `upgrade-check` predicts of an upgrade, against what two real nodes of both versions score.
 
 Each engine's run leaves its values in the folder of OWPC_LTR_ENGINE_VALUES, and compares them with
 those that are there: so that one node runs at a time.
@@ -41,10 +41,10 @@ KINDS = {feature.name: score_kind(feature) for feature in FEATURES.features}
 CONSTANTS_INSIDE = {"bool_prefix", "multi_prefix", "plus", "should"}
 
 
-def test_values_move_between_versions_as_doctor_foretells(
+def test_values_move_between_versions_as_upgrade_check_predicts(
     other_engine: Engine, release: Release, record_property: Callable[[str, object], None]
 ) -> None:
-    """doctor's forecast against the other nodes"""
+    """upgrade-check's forecast against the other nodes"""
     told = os.environ.get("OWPC_LTR_ENGINE_VALUES")
     if not told:
         pytest.skip("no folder of values: set OWPC_LTR_ENGINE_VALUES")

@@ -15,7 +15,7 @@ from owpc_ltr.errors import UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.formats.xgboost_model import from_raw
 from owpc_ltr.models.trees import TreeModel
-from owpc_ltr.testing.model_samples import sample_models
+from owpc_ltr.plugin_checks.exports import sample_models
 from tests.engines.elastic_trial import Trial, try_models
 from tests.xgboost_samples import NAMES, data, raw, trained
 

@@ -22,7 +22,7 @@ from owpc_ltr_rerankers.exchangeable.reordering import (
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.host.settings import configure
-from owpc_ltr.testing.samples import sample_dataset
+from owpc_ltr.plugin_checks.samples import sample_dataset
 from tests.plugins.reranker_oracles import (
     cosine,
     double_loop,

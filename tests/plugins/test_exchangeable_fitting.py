@@ -16,9 +16,9 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.errors import UsageError
 from owpc_ltr.host import registry
+from owpc_ltr.plugin_checks import check_reranker
+from owpc_ltr.plugin_checks.samples import sample_dataset
 from owpc_ltr.protocols import Loss, Reranker, Run
-from owpc_ltr.testing import check_reranker
-from owpc_ltr.testing.samples import sample_dataset
 from tests.plugins.reranker_oracles import SoftMax, slope_error
 
 LOSSES = [plugin.cls() for plugin in registry.load().all("loss") if plugin.cls().conservative] + [

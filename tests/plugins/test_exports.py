@@ -17,7 +17,7 @@ from owpc_ltr_exports.solr import Solr
 
 from owpc_ltr.errors import BadInput, OwpcLtrError, PluginError, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.formats.export import export_file
+from owpc_ltr.formats.model_export import export_model
 from owpc_ltr.formats.tree_builder import rounded_up
 from owpc_ltr.host.registry import load
 from owpc_ltr.models.linear import LinearModel
@@ -163,20 +163,20 @@ def test_the_plugins_file_is_read_as_the_type_that_it_is_said_to_be() -> None:
 
 
 def test_a_target_is_found_by_its_name() -> None:
-    made = export_file(LINEAR, "solr", "m", "9.8", settings={"store": "books"})
+    made = export_model(LINEAR, target="solr", name="m", version="9.8", settings={"store": "books"})
     assert json.loads(made.text)["store"] == "books"
     assert (made.type, made.version) == ("org.apache.solr.ltr.model.LinearModel", "9.8")
     with pytest.raises(PluginError, match="no export-target is named 'solar'; installed: elastic"):
-        export_file(LINEAR, "solar", "m", "9.8")
+        export_model(LINEAR, target="solar", version="9.8")
     with pytest.raises(UsageError, match="no setting 'shop'"):
-        export_file(LINEAR, "solr", "m", "9.8", settings={"shop": "x"})
+        export_model(LINEAR, target="solr", version="9.8", settings={"shop": "x"})
 
 
 def test_another_feature_set_than_the_models_is_refused_for_every_target() -> None:
     fewer = FeatureSet("fewer", FEATURES.features[:3])
     for plugin in load().all("export-target"):
         with pytest.raises(OwpcLtrError, match="lacks 'd'"):
-            export_file(LINEAR, plugin.name, "m", "9.8", fewer)
+            export_model(LINEAR, target=plugin.name, version="9.8", featureset=fewer)
 
 
 def test_a_file_of_ones_own_is_a_target(
@@ -191,7 +191,7 @@ def test_a_file_of_ones_own_is_a_target(
     assert "no export-target is named 'lines'" in err
     code, out, err = run(*words, "--plugin", "lines.py", "--set", "target.separator=:")
     assert (code, err) == (0, "")
-    assert out == "wrote m.txt: lines for lines 1; send it by cat owpc-ltr\n"
+    assert out == "lines for lines 1; send it by cat owpc-ltr\nwrote m.txt\n"
     assert Path("m.txt").read_text().startswith("a:0.10000000149011612\nb:2.0\n")
     listed = run("plugins", "--plugin", "lines.py")[1]
     (line,) = [
@@ -207,4 +207,4 @@ def test_a_model_that_no_engine_has_is_refused_by_each(rng: np.random.Generator)
     average = AverageModel(NAMES, (LINEAR, zero_model(rng)), np.ones(2))
     for plugin in load().all("export-target"):
         with pytest.raises(Refused, match="average"):
-            export_file(average, plugin.name, "m", "9.8", FEATURES)
+            export_model(average, target=plugin.name, version="9.8", featureset=FEATURES)

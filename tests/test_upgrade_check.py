@@ -1,4 +1,4 @@
-"""`owpc-ltr doctor`: an upgrade's effect on rankings, told before it, with an exit code for CI."""
+"""`owpc-ltr upgrade-check`: an upgrade's effect on rankings, with an exit code for CI."""
 
 from __future__ import annotations
 
@@ -43,8 +43,18 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     return commands_in(tmp_path, monkeypatch, capsys)
 
 
-def doctor(run: Run, before: str, after: str, *more: str) -> tuple[int, dict[str, Any], str]:
-    words = ("doctor", "--model", "m.json", "--data", "d.parquet", "--from", before, "--to", after)
+def checked(run: Run, before: str, after: str, *more: str) -> tuple[int, dict[str, Any], str]:
+    words = (
+        "upgrade-check",
+        "--model",
+        "m.json",
+        "--data",
+        "d.parquet",
+        "--from",
+        before,
+        "--to",
+        after,
+    )
     code, out, err = run(*words, *more, "--json")
     return code, json.loads(out), err
 
@@ -87,14 +97,14 @@ def test_without_data_a_model_file_is_tried_on_what_it_remembers(
     matrix = xgboost.DMatrix(data.features, data.labels, feature_names=list(NAMES))
     model = from_raw(json.loads(xgboost.train({"nthread": 1}, matrix, 10).save_raw("json")))
     save_model(model, Path("m.json"))
-    words = ("doctor", "--model", "m.json", "--from", "3.1", "--to", "3.8", "--json")
+    words = ("upgrade-check", "--model", "m.json", "--from", "3.1", "--to", "3.8", "--json")
     code, _, err = run(*words)
     assert (code, err.count("\n")) == (2, 1)
     assert "m.json remembers no judged documents: give --data FILE" in err
     save_model(with_record(model, {"probes": parity_samples_of(data)}), Path("m.json"))
     code, out, _ = run(*words)
     assert code == 5
-    code, told, _ = doctor(run, "3.1", "3.8")
+    code, told, _ = checked(run, "3.1", "3.8")
     assert json.loads(out) == {**told, "data": "m.json itself"}
 
 
@@ -103,7 +113,7 @@ def test_without_data_a_model_file_is_tried_on_what_it_remembers(
 def test_trees_that_learned_from_missing_values_change_with_the_rule(
     run: Run, before: str, after: str
 ) -> None:
-    code, told, err = doctor(run, before, after)
+    code, told, err = checked(run, before, after)
     assert code == 5
     assert err.count("\n") == 1
     assert "changes rankings" in err
@@ -121,14 +131,14 @@ def test_trees_that_learned_from_missing_values_change_with_the_rule(
 @pytest.mark.usefixtures("trees")
 def test_nothing_changes_between_versions_of_one_rule(run: Run) -> None:
     for before, after in (("3.8", "3.9"), ("2.19", "3.1")):
-        code, told, err = doctor(run, before, after, *["--featureset", "f.json"] * (before < "3"))
+        code, told, err = checked(run, before, after, *["--featureset", "f.json"] * (before < "3"))
         if before == "3.8":
             assert (code, err, told["rescored"], told["reordered"]) == (0, "", 0, 0)
             assert told["inexact_before"] is None
         else:
             assert told["bm25_features"] == ["title"]
     words = ("--model", "m.json", "--data", "d.parquet", "--from", "3.8", "--to", "3.9")
-    code, out, _ = run("doctor", *words)
+    code, out, _ = run("upgrade-check", *words)
     assert code == 0
     assert "no score of 600 documents changes, and no order" in out
 
@@ -136,29 +146,29 @@ def test_nothing_changes_between_versions_of_one_rule(run: Run) -> None:
 @pytest.mark.usefixtures("data")
 def test_a_linear_model_is_only_warned_of_text_scores(run: Run) -> None:
     save_model(LinearModel(NAMES, np.array([0.0, 1.0, -2.0])), Path("m.json"))
-    code, told, err = doctor(run, "2.19", "3.8")
+    code, told, err = checked(run, "2.19", "3.8")
     assert (code, err, told["rescored"], told["mean_tau"]) == (0, "", 0, 1.0)
     assert told["bm25_unsure"] == list(NAMES)
     words = ("--model", "m.json", "--data", "d.parquet", "--from", "2.19", "--to", "3.8")
-    _, out, _ = run("doctor", *words)
+    _, out, _ = run("upgrade-check", *words)
     assert "cannot be judged: title, pop, n" in out
     assert "as long as these do not matter, no score" in out
-    code, told, _ = doctor(run, "2.19", "3.8", "--featureset", "f.json")
+    code, told, _ = checked(run, "2.19", "3.8", "--featureset", "f.json")
     assert (code, told["bm25_features"], told["bm25_unsure"]) == (0, ["title"], [])
-    code, told, _ = doctor(run, "3.1", "3.8")
+    code, told, _ = checked(run, "3.1", "3.8")
     assert (code, told["rescored"], told["bm25_unsure"]) == (0, 0, [])
 
 
 @pytest.mark.usefixtures("data")
 def test_text_scores_that_weigh_against_others_change_orders(run: Run) -> None:
     save_model(LinearModel(NAMES, np.array([1.0, 1.0, 0.0])), Path("m.json"))
-    code, told, _ = doctor(run, "2.19", "3.8", "--featureset", "f.json")
+    code, told, _ = checked(run, "2.19", "3.8", "--featureset", "f.json")
     assert code == 5
     assert told["reordered"] > 10
     assert told["bm25_factor"] == pytest.approx(1 / 2.2)
     # Elasticsearch has kept the old factor.
     more = ("--distribution", "elasticsearch", "--featureset", "f.json")
-    assert doctor(run, "8.15", "9.1", *more)[0] == 0
+    assert checked(run, "8.15", "9.1", *more)[0] == 0
 
 
 @pytest.mark.usefixtures("data")
@@ -167,7 +177,7 @@ def test_a_model_as_the_store_keeps_it_is_judged_too(run: Run) -> None:
     content = {"name": "m", "type": "model", "model": model_source(stored)}
     for body in (content, {"_index": ".ltrstore", "_source": content}):
         Path("m.json").write_text(json.dumps(body))
-        code, told, _ = doctor(run, "2.19", "3.8")
+        code, told, _ = checked(run, "2.19", "3.8")
         assert (code, told["bm25_features"]) == (5, ["title"])
         assert told["ndcg@10"]["as_trained"] is None
 
@@ -178,7 +188,7 @@ def test_the_cluster_is_asked_for_its_version(run: Run, monkeypatch: pytest.Monk
         return Identity("opensearch", "3.1.0", "c", "u", ())
 
     monkeypatch.setattr(Engine, "identity", identity)
-    words = ("doctor", "--model", "m.json", "--data", "d.parquet", "--to", "3.8")
+    words = ("upgrade-check", "--model", "m.json", "--data", "d.parquet", "--to", "3.8")
     code, out, _ = run(*words, "--url", "http://127.0.0.1:1")
     assert code == 5
     assert "from opensearch 3.1.0 to opensearch 3.8" in out
@@ -202,7 +212,7 @@ def test_what_cannot_be_diagnosed_is_refused_in_one_line(
 ) -> None:
     few = FeatureSet("g", FEATURESET.features[:1])
     Path("g.json").write_text(json.dumps(few.to_body()))
-    ended, out, err = run("doctor", "--model", "m.json", "--data", "d.parquet", *words)
+    ended, out, err = run("upgrade-check", "--model", "m.json", "--data", "d.parquet", *words)
     assert (ended, out, err.count("\n")) == (code, "", 1)
     assert fragment in err
 

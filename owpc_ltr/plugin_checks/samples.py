@@ -63,3 +63,13 @@ def sample_dataset(grades: int = 1, seed: int = 0) -> RankingDataset:
     return make_dataset(
         features, labels, query_ids, query_weights=rng.choice([0.5, 1.0, 2.0], len(sizes))
     )
+
+
+def require(kept: object, sentence: str, *shown: object) -> None:
+    """Raise AssertionError with the sentence unless the promise is kept, also under `python -O`.
+
+    `shown` fills the places {} of the sentence, only when it is said: writing an array out
+    takes longer than checking it.
+    """
+    if not kept:
+        raise AssertionError(sentence.format(*shown) if shown else sentence)

@@ -10,13 +10,13 @@ from owpc_ltr.errors import OwpcLtrError
 from owpc_ltr.host.registry import Plugin, Registry
 from owpc_ltr.host.settings import configure, values_of
 from owpc_ltr.metrics import Metric
-from owpc_ltr.testing.click_models import check_click_model
-from owpc_ltr.testing.exports import check_export
-from owpc_ltr.testing.judgment_readers import check_example, check_judgment_reader
-from owpc_ltr.testing.losses import check_loss
-from owpc_ltr.testing.metrics import check_metric
-from owpc_ltr.testing.optimizers import check_optimizer
-from owpc_ltr.testing.rerankers import check_reranker
+from owpc_ltr.plugin_checks.click_models import check_click_model
+from owpc_ltr.plugin_checks.exports import check_export
+from owpc_ltr.plugin_checks.judgment_readers import check_example, check_judgment_reader
+from owpc_ltr.plugin_checks.losses import check_loss
+from owpc_ltr.plugin_checks.metrics import check_metric
+from owpc_ltr.plugin_checks.optimizers import check_optimizer
+from owpc_ltr.plugin_checks.rerankers import check_reranker
 
 Settings = Mapping[str, Any]
 _DEPTH = 3

@@ -1,0 +1,96 @@
+"""`export_model`: the file that makes a model in an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from owpc_ltr.errors import UsageError
+from owpc_ltr.host.settings import configure, named_settings
+from owpc_ltr.signatures import NO_FEATURE_SET, NO_MODEL, Help, Plugins, Reads, Writes, job
+
+if TYPE_CHECKING:
+    from owpc_ltr.features.feature_set import FeatureSet
+    from owpc_ltr.protocols import ExportedFile, Model
+
+
+@job
+def export_model(
+    model: Annotated[Model | Path | str, Reads("A model file.", absent=NO_MODEL)],
+    *,
+    target: Annotated[
+        str,
+        Help(
+            "opensearch or elasticsearch with the LTR plugin; elastic: Elasticsearch's own "
+            "learning to rank; plugin-free-trees: either without a plugin; solr; vespa; or another "
+            "export target: owpc-ltr plugins.",
+            flag="--for",
+            metavar="TARGET",
+        ),
+    ],
+    version: Annotated[str, Help("The engine's version, as 3.8.", metavar="VERSION")],
+    out: Annotated[
+        Path | str | None,
+        Writes(
+            "Where the file goes: the request's body (JSON), or Vespa's profile.", required=True
+        ),
+    ] = None,
+    name: Annotated[str, Help("The model's name in the engine.", metavar="NAME")] = "owpc-ltr",
+    featureset: Annotated[
+        FeatureSet | Path | str | None,
+        Reads("The feature set that it was trained on (JSON).", absent=NO_FEATURE_SET),
+    ] = None,
+    settings: Annotated[
+        Mapping[str, Any] | None,
+        Help(
+            "A setting of the target, as target.phase=second-phase.",
+            flag="--set",
+            cli=list[str],
+            parse=named_settings,
+            metavar="NAME=VALUE",
+        ),
+    ] = None,
+    plugins: Plugins = (),
+) -> ExportedFile:
+    """Write the file that makes a model in an engine.
+
+    It is for those who send it themselves.
+
+    The model scores there as here (up to a constant, which moves no document), or is refused: what
+    the engine leaves out is written otherwise. What it does with real documents only `upload`
+    proves.
+
+    Python: `settings` go by name, or as `target.NAME`.
+    Raises PluginError for a target that does not exist, Refused where the engine cannot score so.
+    """
+    from owpc_ltr.features.loading import load_featureset
+    from owpc_ltr.files.output import write_output
+    from owpc_ltr.formats.export import check_features
+    from owpc_ltr.formats.external_features import for_engine
+    from owpc_ltr.host.registry import load
+    from owpc_ltr.models.model_file import load_model
+
+    found = load(map(Path, plugins)).find("export-target", target)
+    made = configure(found, _own_settings(settings or {}))
+    known = load_featureset(Path(featureset)) if isinstance(featureset, Path | str) else featureset
+    ranker = load_model(model) if isinstance(model, Path | str) else model
+    if known is not None:
+        check_features(ranker, known)
+    exported: ExportedFile = replace(
+        made.export(for_engine(ranker), name, version, known), target=target
+    )
+    if out is not None:
+        write_output(out, exported.text.encode())
+    return exported
+
+
+def _own_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    for full, value in settings.items():
+        kind, dot, setting = full.rpartition(".")
+        if dot and kind != "target":
+            raise UsageError(f"export has no '{kind}' to set: write target.FIELD=VALUE")
+        given[setting] = value
+    return given

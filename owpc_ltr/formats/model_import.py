@@ -1,0 +1,120 @@
+"""`import_model`: the model in another tool's file, with notes of what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from owpc_ltr.errors import UsageError
+from owpc_ltr.signatures import NO_FEATURE_SET, Help, Reads, Writes, job, spelled
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.features.feature_set import FeatureSet
+    from owpc_ltr.formats.import_model import Columns
+    from owpc_ltr.protocols import Model
+
+
+@dataclass(frozen=True)
+class ImportSummary:
+    """What the command line says of an imported model: its kind, its source, what changed."""
+
+    kind: str
+    format: str
+    features: list[str]
+    notes: list[str]
+
+    @classmethod
+    def of(cls, model: Model) -> ImportSummary:
+        """The summary of what `import_model` returned."""
+        imported = model.record["imported"]
+        source = imported.get("format", "owpc-ltr")
+        return cls(model.kind, source, list(model.feature_names), list(imported["notes"]))
+
+    def as_dict(self) -> dict[str, Any]:
+        """The summary as JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        first = f"a {self.kind} model of {len(self.features)} features, from {self.format}"
+        return "\n".join([first, *(f"- {note}" for note in self.notes)])
+
+
+@job(shows=ImportSummary.of)
+def import_model(
+    path: Annotated[
+        Path | str,
+        Reads(
+            "XGBoost, LightGBM, RankLib, or the LTR plugin's.",
+            metavar="FILE",
+            absent="cannot import {path}: No such file or directory",
+        ),
+    ],
+    *,
+    feature_names: Annotated[
+        Sequence[str] | Path | str,
+        Reads("The names of its columns, one per line, in order.", flag="--features", cli=Path),
+    ] = (),
+    featureset: Annotated[
+        FeatureSet | Path | str | None,
+        Reads("The feature set that it was trained on (JSON).", absent=NO_FEATURE_SET),
+    ] = None,
+    data: Annotated[
+        RankingDataset | Path | str | None,
+        Reads("The dataset that it was trained on: names, and documents for upload."),
+    ] = None,
+    missing: Annotated[
+        Literal["as-trained", "zero"],
+        Help("zero: it was trained with 0 where a value was missing."),
+    ] = "as-trained",
+    source: str = "",
+    out: Annotated[Path | str | None, Writes("Where the model goes (JSON).", required=True)] = None,
+) -> Model:
+    """Read a model of another library, and say what changed.
+
+    Its kind is recognised by its content.
+
+    Pickles are never read: save XGBoost as .json and LightGBM as .txt.
+
+    Python: the notes are in the model's record (`record["imported"]["notes"]`); `source` is what
+    the record calls `data` that has no file name.
+    """
+    from owpc_ltr.formats.import_model import import_with
+    from owpc_ltr.models.model_file import save_model
+
+    if sum(one is not None and one != () for one in (feature_names, featureset, data)) > 1:
+        raise UsageError(
+            f"{spelled('feature_names')}, {spelled('featureset')} and {spelled('data')} name the "
+            "same columns: give one"
+        )
+    model = import_with(Path(path), _columns(feature_names, featureset, data, source), missing)
+    if out is not None:
+        save_model(model, out)
+    return model
+
+
+def _columns(
+    feature_names: Sequence[str] | Path | str,
+    featureset: FeatureSet | Path | str | None,
+    data: RankingDataset | Path | str | None,
+    source: str,
+) -> Columns:
+    """The columns that the model is put on."""
+    from owpc_ltr.features.loading import load_featureset
+    from owpc_ltr.formats.import_model import Columns, columns_of, read_names
+
+    if data is not None:
+        if isinstance(data, Path | str):
+            from owpc_ltr.data.parquet import read_dataset
+
+            return columns_of(read_dataset(Path(data)), Path(data).name)
+        return columns_of(data, source)
+    if isinstance(featureset, Path | str):
+        featureset = load_featureset(Path(featureset))
+    if featureset is not None:
+        return Columns(featureset.feature_names, {"featureset_hash": featureset.hash})
+    if isinstance(feature_names, Path | str):
+        return Columns(read_names(Path(feature_names)))
+    return Columns(tuple(feature_names))
