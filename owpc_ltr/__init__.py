@@ -26,7 +26,6 @@ if TYPE_CHECKING:
         save_model,
     )
     from owpc_ltr.api.partitions import open_dataset, partition
-    from owpc_ltr.api.plugins import plugins
     from owpc_ltr.api.training import read_costs, select, train, train_reranker
     from owpc_ltr.data.dataset import RankingDataset, make_dataset
     from owpc_ltr.data.external_features.reading import read_joined_tables
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from owpc_ltr.formats.model_export import export_model
     from owpc_ltr.formats.model_import import import_model
     from owpc_ltr.host.hookspecs import hookimpl
+    from owpc_ltr.host.listing import plugins
     from owpc_ltr.inspection.inspect import inspect
     from owpc_ltr.models.average import average
 
@@ -120,7 +120,7 @@ _HOMES = {
     "make_dataset": "owpc_ltr.data.dataset",
     "open_dataset": "owpc_ltr.api.partitions",
     "partition": "owpc_ltr.api.partitions",
-    "plugins": "owpc_ltr.api.plugins",
+    "plugins": "owpc_ltr.host.listing",
     "read_costs": "owpc_ltr.api.training",
     "read_dataset": "owpc_ltr.api.datasets",
     "read_folds": "owpc_ltr.api.datasets",

@@ -34,8 +34,8 @@ class Loss(Protocol):
     """A price on the scores of one query's documents; lower is better.
 
     `convex`, `conservative` (the gradient is the gradient of the value) and `smooth` (it is
-    continuous) are claims, which `owpc_ltr.plugin_checks.check_loss` verifies. They may be properties
-    of the settings.
+    continuous) are claims, which `owpc_ltr.plugin_checks.check_loss` verifies. They may be
+    properties of the settings.
     """
 
     name: ClassVar[str]
@@ -325,8 +325,8 @@ class DescendingReranker(Reranker, Protocol):
 class JudgmentReader(Protocol):
     """Reads judgment lists of one format; `name` is the format's.
 
-    `owpc_ltr.plugin_checks.check_judgment_reader` verifies what a reader promises. One whose format has
-    no query ids, so that the texts are the ids, says so by `ids_are_texts = True`.
+    `owpc_ltr.plugin_checks.check_judgment_reader` verifies what a reader promises. One whose format
+    has no query ids, so that the texts are the ids, says so by `ids_are_texts = True`.
     """
 
     name: ClassVar[str]

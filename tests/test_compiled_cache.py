@@ -180,9 +180,9 @@ def test_strangers_code_is_kept_in_a_private_folder(
 
 def test_a_command_says_in_one_line_that_nothing_is_kept() -> None:
     code = (
-        "import sys; import owpc_ltr.api.plugins as api; from owpc_ltr.cli import main; "
-        "from owpc_ltr.compiling import WORK; real = api.plugins; "
-        "api.plugins = lambda *a: (WORK.begin(), WORK.end('a', ''), real(*a))[-1]; "
+        "import sys; import owpc_ltr.host.registry as api; from owpc_ltr.cli import main; "
+        "from owpc_ltr.compiling import WORK; real = api.load; "
+        "api.load = lambda *a: (WORK.begin(), WORK.end('a', ''), real(*a))[-1]; "
         "sys.argv = ['owpc-ltr', 'plugins', '--json']; main()"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -64,6 +64,7 @@ def everything(
     more: Annotated[str | None, Help("More.")] = None,
     *,
     names: Annotated[Sequence[str], Help("Names; may be repeated.", flag="--one-name")] = (),
+    columns: Annotated[Sequence[str] | Path, Reads("A file of names.", cli=Path)] = (),
     count: Annotated[int, Help("How many.", min=1, panel="Data")] = 3,
     twice: Annotated[float | None, Help("Doubled.", cli=int, parse=doubled)] = None,
     colour: Annotated[Colour, Help("Its colour.")] = Colour.red,
@@ -138,7 +139,7 @@ def about(function: Callable[..., Any]) -> Command:
 
 def test_a_function_gets_what_the_options_say(call: Call) -> None:
     assert call(everything, "data.txt --out o") == (
-        "data=data.txt more=None names=() count=3 twice=None colour=red kind=None loud=False "
+        "data=data.txt more=None names=() columns=() count=3 twice=None colour=red kind=None loud=False "
         "training=True curve=None out=o page=None plugins=() seed=0 only_python=None\nwrote o\n"
     )
     Path("p.py").write_text("")
@@ -147,7 +148,7 @@ def test_a_function_gets_what_the_options_say(call: Call) -> None:
         "--loud --no-training --curve --page p --plugin p.py --seed 9"
     )
     assert call(everything, words) == (
-        "data=data.txt more=x names=['a', 'b'] count=7 twice=8 colour=green kind=b loud=True "
+        "data=data.txt more=x names=['a', 'b'] columns=() count=7 twice=8 colour=green kind=b loud=True "
         "training=False curve=True out=o page=p plugins=[PosixPath('p.py')] seed=9 "
         "only_python=None\nwrote o\nwrote p\n"
     )

@@ -53,9 +53,9 @@ def driven(before: str, words: list[str], environ: dict[str, str]) -> Ended:
 def failing(error: str) -> str:
     """What makes `plugins` raise an error that is no fault of the user's."""
     return (
-        "import owpc_ltr.api.plugins as api\n"
+        "import owpc_ltr.host.registry as api\n"
         f"def fail(*_):\n    hidden = {SECRET!r}\n    raise {error}\n"
-        "api.plugins = fail"
+        "api.load = fail"
     )
 
 
@@ -278,11 +278,11 @@ def test_a_signal_when_all_is_done_tells_nothing(number: int, environ: dict[str,
 
 def test_a_signal_that_is_swallowed_is_not_lost(environ: dict[str, str]) -> None:
     before = (
-        "import owpc_ltr.api.plugins as api\nimport os, signal\nreal = api.plugins\n"
+        "import owpc_ltr.host.registry as api\nimport os, signal\nreal = api.load\n"
         "def swallow(*asked):\n"
         "    try:\n        os.kill(os.getpid(), signal.SIGTERM)\n"
         "    except BaseException:\n        pass\n    return real(*asked)\n"
-        "api.plugins = swallow"
+        "api.load = swallow"
     )
     ended = driven(before, ["plugins"], environ)
     assert ended.returncode == 143
@@ -319,11 +319,11 @@ def test_a_step_that_must_not_be_repeated_is_finished_in_spite_of_a_first_signal
 def test_a_stop_where_nothing_can_catch_it_is_told_at_the_end(environ: dict[str, str]) -> None:
     """As while an object is taken away, of which the interpreter prints a traceback."""
     before = (
-        "import owpc_ltr.api.plugins as api\nimport os, signal\nreal = api.plugins\n"
+        "import owpc_ltr.host.registry as api\nimport os, signal\nreal = api.load\n"
         "class Leaving:\n"
         "    def __del__(self):\n        os.kill(os.getpid(), signal.SIGTERM)\n"
         "def leave(*asked):\n    Leaving()\n    return real(*asked)\n"
-        "api.plugins = leave"
+        "api.load = leave"
     )
     ended = driven(before, ["plugins"], environ)
     assert ended.returncode == 143
@@ -348,13 +348,13 @@ def test_a_signal_while_output_is_handed_over_is_told(number: int, environ: dict
 def test_what_foreign_code_makes_of_a_stop_is_no_traceback(environ: dict[str, str]) -> None:
     """A library whose callback was cut raises an error of its own where nothing can catch it."""
     before = (
-        "import owpc_ltr.api.plugins as api\nimport os, signal\nreal = api.plugins\n"
+        "import owpc_ltr.host.registry as api\nimport os, signal\nreal = api.load\n"
         "class Leaving:\n    def __del__(self):\n        try:\n"
         "            os.kill(os.getpid(), signal.SIGTERM)\n"
         "        except BaseException as error:\n"
         "            raise SystemError('a result with an exception set') from error\n"
         "def leave(*asked):\n    Leaving()\n    return real(*asked)\n"
-        "api.plugins = leave"
+        "api.load = leave"
     )
     ended = driven(before, ["plugins"], environ)
     assert ended.returncode == 143

@@ -29,11 +29,9 @@ from owpc_ltr.evaluation.prediction_powered import PredictionPowered
 from owpc_ltr.evaluation.reconciling import Reconciled
 from owpc_ltr.evaluation.risk_bounds import Bound
 from owpc_ltr.explanations.explanation import ExplainedHit, Explanation
-from owpc_ltr.host.registry import Failure
 from owpc_ltr.inspection.figures import Canary, DataFigures, FeatureRow, LearningCurve
 from owpc_ltr.inspection.finding import Finding
 from owpc_ltr.inspection.result import Inspection
-from owpc_ltr.plugin_checks import Checked
 from owpc_ltr.training.cross_validation import Choice, Selection
 from owpc_ltr.training.feature_cost import Costs
 
@@ -42,7 +40,6 @@ __all__ = [
     "BeforeAndAfter",
     "Bound",
     "Canary",
-    "Checked",
     "Choice",
     "ComparedPair",
     "ComparedRanker",
@@ -51,7 +48,6 @@ __all__ = [
     "DatasetSplits",
     "ExplainedHit",
     "Explanation",
-    "Failure",
     "FeatureCost",
     "FeatureRow",
     "Finding",

@@ -16,7 +16,6 @@ from owpc_ltr_report.command import report
 from typer.core import TyperGroup
 
 from owpc_ltr.cli import featureset, judge, models
-from owpc_ltr.cli.check import check
 from owpc_ltr.cli.compare import compare
 from owpc_ltr.cli.evaluate import evaluate
 from owpc_ltr.cli.explain import explain
@@ -24,7 +23,6 @@ from owpc_ltr.cli.generator import HELP_OPTIONS, LazyCommand
 from owpc_ltr.cli.log_features import log_features
 from owpc_ltr.cli.metrics import metrics
 from owpc_ltr.cli.partition import partition
-from owpc_ltr.cli.plugins import plugins
 from owpc_ltr.cli.profile import profile
 from owpc_ltr.cli.rescore_body import rescore_body
 from owpc_ltr.cli.search import search
@@ -64,6 +62,16 @@ COMMANDS = (
         "upgrade-check",
         "owpc_ltr.engine.upgrade_check:upgrade_check",
         "Tell what an upgrade of the engine would do to rankings.",
+    ),
+    Command(
+        "plugins",
+        "owpc_ltr.host.listing:plugins",
+        "List what is installed; of one plugin show its settings.",
+    ),
+    Command(
+        "check",
+        "owpc_ltr.plugin_checks.check:check",
+        "Test whether plugins keep the promises of their kind.",
     ),
 )
 """The commands of the core; a test compares each summary with its function's docstring."""
@@ -190,8 +198,8 @@ _PANELS = {
 """The parts of the help, and the order of commands in it; others follow in their own panels."""
 for command in (
     demo, log_features, partition, train, select, evaluate, compare, report,
-    upload, verify, search, explain, rescore_body, profile, plugins, metrics,
-    check, bounds, reproduce, warm_up,
+    upload, verify, search, explain, rescore_body, profile, metrics,
+    bounds, reproduce, warm_up,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(engine, name="engine", cls=_Group, context_settings=HELP_OPTIONS)

@@ -118,7 +118,7 @@ class Option:
         default = self.parameter.default
         if self.kind is bool:
             return False if default in {True, False} else None
-        if get_origin(self.kind) is list or self.help.parse is not None:
+        if self.help.parse is not None or not isinstance(default, str | int | float | Path):
             return None
         return default
 

@@ -9,14 +9,19 @@ A broken promise raises AssertionError with one sentence: the plugin, what was p
 numbers. All samples are seeded: a check gives the same answer every time.
 """
 
-from owpc_ltr.plugin_checks.check import Checked, check_plugin
-from owpc_ltr.plugin_checks.click_models import check_click_model
-from owpc_ltr.plugin_checks.exports import check_export
-from owpc_ltr.plugin_checks.judgment_readers import Judged, check_judgment_reader
-from owpc_ltr.plugin_checks.losses import LossReport, check_loss, describe_loss
-from owpc_ltr.plugin_checks.metrics import check_metric
-from owpc_ltr.plugin_checks.optimizers import check_optimizer
-from owpc_ltr.plugin_checks.rerankers import check_reranker
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from owpc_ltr.plugin_checks.check import Checked, check_plugin
+    from owpc_ltr.plugin_checks.click_models import check_click_model
+    from owpc_ltr.plugin_checks.exports import check_export
+    from owpc_ltr.plugin_checks.judgment_readers import Judged, check_judgment_reader
+    from owpc_ltr.plugin_checks.losses import LossReport, check_loss, describe_loss
+    from owpc_ltr.plugin_checks.metrics import check_metric
+    from owpc_ltr.plugin_checks.optimizers import check_optimizer
+    from owpc_ltr.plugin_checks.rerankers import check_reranker
 
 __all__ = [
     "Checked",
@@ -32,3 +37,28 @@ __all__ = [
     "check_reranker",
     "describe_loss",
 ]
+
+_HOMES = {
+    "Checked": "owpc_ltr.plugin_checks.check",
+    "Judged": "owpc_ltr.plugin_checks.judgment_readers",
+    "LossReport": "owpc_ltr.plugin_checks.losses",
+    "check_click_model": "owpc_ltr.plugin_checks.click_models",
+    "check_export": "owpc_ltr.plugin_checks.exports",
+    "check_judgment_reader": "owpc_ltr.plugin_checks.judgment_readers",
+    "check_loss": "owpc_ltr.plugin_checks.losses",
+    "check_metric": "owpc_ltr.plugin_checks.metrics",
+    "check_optimizer": "owpc_ltr.plugin_checks.optimizers",
+    "check_plugin": "owpc_ltr.plugin_checks.check",
+    "check_reranker": "owpc_ltr.plugin_checks.rerankers",
+    "describe_loss": "owpc_ltr.plugin_checks.losses",
+}
+"""Each name and the module that it is imported from on first use."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name on first use."""
+    from importlib import import_module
+
+    if name not in _HOMES:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return getattr(import_module(_HOMES[name]), name)

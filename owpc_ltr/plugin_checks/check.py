@@ -1,22 +1,18 @@
-"""The contract of whatever kind a plugin is: what held and what broke, settings by settings."""
+"""`check`: the contract of a plugin's kind, settings by settings: what held and what broke."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-from owpc_ltr.errors import OwpcLtrError
-from owpc_ltr.host.registry import Plugin, Registry
-from owpc_ltr.host.settings import configure, values_of
-from owpc_ltr.metrics import Metric
-from owpc_ltr.plugin_checks.click_models import check_click_model
-from owpc_ltr.plugin_checks.exports import check_export
-from owpc_ltr.plugin_checks.judgment_readers import check_example, check_judgment_reader
-from owpc_ltr.plugin_checks.losses import check_loss
-from owpc_ltr.plugin_checks.metrics import check_metric
-from owpc_ltr.plugin_checks.optimizers import check_optimizer
-from owpc_ltr.plugin_checks.rerankers import check_reranker
+from owpc_ltr.errors import OwpcLtrError, Refused, UsageError
+from owpc_ltr.host.settings import configure, named_settings, values_of
+from owpc_ltr.signatures import Help, Plugins, Progress, Seed, job, silent
+
+if TYPE_CHECKING:
+    from owpc_ltr.host.registry import Plugin, Registry
 
 Settings = Mapping[str, Any]
 _DEPTH = 3
@@ -41,6 +37,130 @@ class Checked:
     def holds(self) -> bool:
         """Whether every promise that was looked at is kept."""
         return not self.fault
+
+    def __str__(self) -> str:
+        first = (
+            f"{'holds' if self.holds else 'BREAKS':7} {self.kind} {self.name}, with {self.given}"
+        )
+        told = [self.fault, *self.skipped] if self.fault else self.skipped
+        return "\n".join([first, *(f"        {sentence}" for sentence in told)])
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckReport:
+    """All contracts that were run, and Burges's figures of each loss (see `LossReport`)."""
+
+    checks: tuple[Checked, ...]
+    losses: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def broken(self) -> list[Checked]:
+        """The contracts that do not hold."""
+        return [one for one in self.checks if not one.holds]
+
+    @property
+    def refusal(self) -> Refused | None:
+        """The error with which the command ends, where a promise is broken."""
+        broken, made = self.broken, len(self.checks)
+        if not broken:
+            return None
+        return Refused(f"{len(broken)} of {made} checks broke; the first: {broken[0].fault}")
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as JSON."""
+        checks = [{**dataclasses.asdict(one), "holds": one.holds} for one in self.checks]
+        return {"checks": checks, "losses": list(self.losses), "holds": not self.broken}
+
+    def __str__(self) -> str:
+        lines = [str(one) for one in self.checks]
+        lines += [
+            f"{key.replace('_', ' '):22}{value}"
+            for report in self.losses
+            for key, value in report.items()
+        ]
+        if not self.broken:
+            lines.append(f"every promise holds; checks made: {len(self.checks)}")
+        return "\n".join(lines)
+
+
+@job
+def check(
+    what: Annotated[
+        Path | str, Help("A plugin file, or an installed plugin.", cli=str, metavar="FILE.py|NAME")
+    ],
+    *,
+    settings: Annotated[
+        Settings | None,
+        Help(
+            "A setting, as loss.generator=top; default: every choice.",
+            flag="--set",
+            cli=list[str],
+            parse=named_settings,
+            metavar="NAME=VALUE",
+        ),
+    ] = None,
+    seed: Seed = 0,
+    plugins: Plugins = (),
+    progress: Progress = silent,
+) -> CheckReport:
+    """Test whether plugins keep the promises of their kind.
+
+    Every plugin of the file or of the name is tested: a loss with each choice of its settings, an
+    optimizer and a reranker with each loss that suits it, a metric, a judgment reader, an export
+    target. Of a loss it is also measured whether a cost stands behind its gradient (Burges).
+
+    Exit code 5 if a promise is broken.
+
+    Raises UsageError for a name that no plugin has, PluginError for a file that breaks.
+    """
+    found, registry = _offered(str(what), plugins)
+    given = _by_kind(settings or {}, [plugin.kind for plugin in found])
+    checks = []
+    for plugin in found:
+        for one in check_plugin(plugin, registry, given.get(plugin.kind), seed):
+            checks.append(one)
+            progress(f"{one.kind} {one.name}: {one.given}", None)
+    losses = [plugin for plugin in found if plugin.kind == "loss"]
+    return CheckReport(tuple(checks), tuple(_measured(losses, given.get("loss", {}), seed)))
+
+
+def _offered(asked: str, files: Sequence[Path | str]) -> tuple[list[Plugin], Registry]:
+    """The plugins that a file (`FILE.py`) offers, or those of a name; and the registry."""
+    from owpc_ltr.host.registry import load
+
+    if not asked.endswith(".py"):
+        registry = load(map(Path, files))
+        named = [found for found in registry.all() if found.name == asked]
+        if not named:
+            raise UsageError(f"no plugin is named '{asked}'; see: owpc-ltr plugins")
+        return named, registry
+    path = Path(asked)
+    registry = load([path, *(Path(file) for file in files if Path(file) != path)])
+    return [found for found in registry.all() if found.source == str(path)], registry
+
+
+def _by_kind(settings: Settings, kinds: Sequence[str]) -> dict[str, dict[str, Any]]:
+    given: dict[str, dict[str, Any]] = {}
+    for full, value in settings.items():
+        kind, _, name = full.partition(".")
+        if kind not in kinds:
+            raise UsageError(
+                f"'{full}' is a setting of no plugin that is checked: these are of the kind "
+                f"{', '.join(dict.fromkeys(kinds))}"
+            )
+        given.setdefault(kind, {})[name] = value
+    return given
+
+
+def _measured(losses: Sequence[Plugin], settings: Settings, seed: int) -> Iterator[dict[str, Any]]:
+    """Burges's figures: whether a cost exists, and is convex."""
+    from owpc_ltr.plugin_checks.losses import describe_loss
+
+    for plugin in losses:
+        try:
+            yield describe_loss(configure(plugin.cls, settings), seed).as_dict()
+        except Exception:  # noqa: BLE001, S112 - third-party code: its check says how it breaks
+            continue
 
 
 def check_plugin(
@@ -72,11 +192,15 @@ def _run(plugin: Plugin, given: str, check: Check) -> Checked:
 
 
 def _losses(cls: type[Any], _registry: Registry, settings: Settings | None, seed: int) -> Checks:
+    from owpc_ltr.plugin_checks.losses import check_loss
+
     for loss in variants(cls, settings):
         yield _settings_of(loss), lambda loss=loss: check_loss(loss, seed)  # type: ignore[misc]
 
 
 def _optimizers(cls: type[Any], registry: Registry, settings: Settings | None, seed: int) -> Checks:
+    from owpc_ltr.plugin_checks.optimizers import check_optimizer
+
     optimizer = configure(cls, settings or {})
     for loss in _all_losses(registry):
         if loss.convex or not optimizer.needs_convex:
@@ -84,6 +208,8 @@ def _optimizers(cls: type[Any], registry: Registry, settings: Settings | None, s
 
 
 def _rerankers(cls: type[Any], registry: Registry, settings: Settings | None, seed: int) -> Checks:
+    from owpc_ltr.plugin_checks.rerankers import check_reranker
+
     reranker = configure(cls, settings or {})
     for loss in _all_losses(registry):
         if loss.conservative:
@@ -91,12 +217,15 @@ def _rerankers(cls: type[Any], registry: Registry, settings: Settings | None, se
 
 
 def _metrics(cls: type[Any], _registry: Registry, settings: Settings | None, seed: int) -> Checks:
-    metric: Metric
+    from owpc_ltr.plugin_checks.metrics import check_metric
+
     for metric in _metric_variants(cls, settings):
         yield str(metric), lambda metric=metric: check_metric(metric, seed)  # type: ignore[misc]
 
 
 def _readers(cls: type[Any], registry: Registry, settings: Settings | None, _seed: int) -> Checks:
+    from owpc_ltr.plugin_checks.judgment_readers import check_example, check_judgment_reader
+
     reader = configure(cls, settings or {})
     write = getattr(reader, "write", None)
     if write is None:
@@ -106,6 +235,8 @@ def _readers(cls: type[Any], registry: Registry, settings: Settings | None, _see
 
 
 def _targets(cls: type[Any], _registry: Registry, settings: Settings | None, seed: int) -> Checks:
+    from owpc_ltr.plugin_checks.exports import check_export
+
     for target in variants(cls, settings):
         yield _settings_of(target), lambda target=target: check_export(target, seed)  # type: ignore[misc]
 
@@ -113,6 +244,8 @@ def _targets(cls: type[Any], _registry: Registry, settings: Settings | None, see
 def _click_models(
     cls: type[Any], _registry: Registry, settings: Settings | None, seed: int
 ) -> Checks:
+    from owpc_ltr.plugin_checks.click_models import check_click_model
+
     for model in variants(cls, settings):
         yield _settings_of(model), lambda model=model: check_click_model(model, seed)  # type: ignore[misc]
 

@@ -1,0 +1,104 @@
+"""`plugins`: what is installed, what it claims, and its settings."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from owpc_ltr.errors import UsageError, give_warnings
+from owpc_ltr.plain_text import text_table
+from owpc_ltr.signatures import Help, Plugins, job
+
+if TYPE_CHECKING:
+    from owpc_ltr.host.registry import Failure, Plugin
+
+_CLAIMS = (
+    *("convex", "conservative", "smooth", "needs_convex", "uses_loss", "has_objective"),
+    "higher_is_better",
+)
+
+
+@dataclass(frozen=True)
+class PluginDescription:
+    """A plugin in words; `settings` are written NAME=DEFAULT."""
+
+    kind: str
+    name: str
+    claims: list[str]
+    settings: list[str]
+    summary: str
+    formula: str
+    source: str
+
+    @classmethod
+    def of(cls, plugin: Plugin) -> PluginDescription:
+        """The description of a plugin of the registry."""
+        from owpc_ltr.host.settings import describe_settings
+
+        default = plugin.cls()
+        formula = inspect.getdoc(plugin.cls) or ""
+        module = inspect.getdoc(inspect.getmodule(plugin.cls)) or formula
+        return cls(
+            plugin.kind,
+            plugin.name,
+            [claim for claim in _CLAIMS if getattr(default, claim, False)],
+            describe_settings(plugin.cls),
+            module.partition("\n")[0],
+            formula.partition("\n")[0],
+            plugin.source,
+        )
+
+    def __str__(self) -> str:
+        claims = [f"claims: {', '.join(self.claims)}"] if self.claims else []
+        settings = [tuple(text.split("=", 1)) for text in self.settings]
+        first = f"{self.kind} {self.name}, of {self.source}: {self.summary}"
+        table = text_table(["SETTING", "DEFAULT"], settings)
+        return "\n".join([first, self.formula, *claims, table])
+
+
+@dataclass(frozen=True)
+class InstalledPlugins:
+    """The plugins that are installed, or those of one name, and those that fail to load."""
+
+    plugins: tuple[PluginDescription, ...]
+    failures: tuple[Failure, ...] = ()
+    name: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The descriptions as JSON."""
+        told: dict[str, Any] = {"plugins": [asdict(one) for one in self.plugins]}
+        return told if self.name else told | {"failures": [asdict(one) for one in self.failures]}
+
+    def __str__(self) -> str:
+        if self.name is not None:
+            return "\n".join(map(str, self.plugins))
+        rows = [(one.kind, one.name, one.summary) for one in self.plugins]
+        return text_table(["KIND", "NAME", "WHAT IT IS"], rows)
+
+
+@job
+def plugins(
+    name: Annotated[str | None, Help("One plugin, to be shown with its settings.")] = None,
+    *,
+    plugins: Plugins = (),
+) -> InstalledPlugins:
+    """List what is installed; of one plugin show its settings.
+
+    Use a name as --loss NAME, --optimizer NAME, --metric NAME …, and a setting as
+    --set loss.SETTING=VALUE.
+
+    Raises PluginError for a file that breaks, UsageError for a name that no plugin has.
+    """
+    from owpc_ltr.host.registry import load
+
+    registry = load(map(Path, plugins))
+    found = tuple(map(PluginDescription.of, registry.all()))
+    if name is not None:
+        named = tuple(one for one in found if one.name == name)
+        if not named:
+            raise UsageError(f"no plugin is named '{name}'; see: owpc-ltr plugins")
+        return InstalledPlugins(named, name=name)
+    give_warnings(map(str, registry.failures))
+    return InstalledPlugins(found, registry.failures)
