@@ -31,7 +31,6 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr.api.live import LiveProof
-from owpc_ltr.api.training import train
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.parquet import read_dataset
@@ -46,6 +45,7 @@ from owpc_ltr.errors import OwpcLtrWarning, Refused
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Model
+from owpc_ltr.training.train import train
 
 METRIC = "ndcg@10"
 TEXTS = ("name", "tags", "depends")

@@ -19,7 +19,7 @@ from owpc_ltr.data.parquet import read_dataset
 from owpc_ltr.host import registry as registries
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Run
-from owpc_ltr.training.cross_validation import Choice, Fold, choose, select
+from owpc_ltr.training.cross_validation import Choice, Fold, choose, cross_validate
 from owpc_ltr.training.plan import Plan
 
 METRICS = ["map", *(f"ndcg-letor@{k}" for k in (1, 3, 5, 10))]
@@ -103,7 +103,7 @@ def _row(
     grid = {"optimizer.C": ("0.01", "1", "100")} if optimizer == "gradient" else {}
     plan = Plan(*classes, settings, grid, "map", "none")
     started = time.perf_counter()
-    rows = select(folds, [plan], METRICS, Run(), journal=journal)
+    rows = cross_validate(folds, [plan], METRICS, Run(), journal=journal)
     (choice,) = choose(rows, "map", {"": lambda _: True})
     seconds = time.perf_counter() - started
     uses_loss = registry.find("optimizer", optimizer).uses_loss

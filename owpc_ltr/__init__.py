@@ -26,7 +26,6 @@ if TYPE_CHECKING:
         save_model,
     )
     from owpc_ltr.api.partitions import open_dataset, partition
-    from owpc_ltr.api.training import read_costs, select, train, train_reranker
     from owpc_ltr.data.dataset import RankingDataset, make_dataset
     from owpc_ltr.data.external_features.reading import read_joined_tables
     from owpc_ltr.data.parquet import save_dataset
@@ -41,6 +40,9 @@ if TYPE_CHECKING:
     from owpc_ltr.host.listing import plugins
     from owpc_ltr.inspection.inspect import inspect
     from owpc_ltr.models.average import average
+    from owpc_ltr.training.select import select
+    from owpc_ltr.training.train import read_costs, train
+    from owpc_ltr.training.train_reranker import train_reranker
 
 __all__ = [
     "Cluster",
@@ -121,7 +123,7 @@ _HOMES = {
     "open_dataset": "owpc_ltr.api.partitions",
     "partition": "owpc_ltr.api.partitions",
     "plugins": "owpc_ltr.host.listing",
-    "read_costs": "owpc_ltr.api.training",
+    "read_costs": "owpc_ltr.training.train",
     "read_dataset": "owpc_ltr.api.datasets",
     "read_folds": "owpc_ltr.api.datasets",
     "read_joined_tables": "owpc_ltr.data.external_features.reading",
@@ -132,10 +134,10 @@ _HOMES = {
     "risk_bounds": "owpc_ltr.api.models",
     "save_dataset": "owpc_ltr.data.parquet",
     "save_model": "owpc_ltr.api.models",
-    "select": "owpc_ltr.api.training",
-    "train": "owpc_ltr.api.training",
-    "train_reranker": "owpc_ltr.api.training",
     "upgrade_check": "owpc_ltr.engine.upgrade_check",
+    "select": "owpc_ltr.training.select",
+    "train": "owpc_ltr.training.train",
+    "train_reranker": "owpc_ltr.training.train_reranker",
     "use_workers": "owpc_ltr_dask.use_workers",
     "write_judgments": "owpc_ltr.api.judgments",
     "write_run": "owpc_ltr.api.datasets",

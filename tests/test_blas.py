@@ -14,7 +14,7 @@ from owpc_ltr.host.registry import load
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Certificate, Fit, Loss, Run
 from owpc_ltr.training.candidates import train_plan
-from owpc_ltr.training.cross_validation import cut_folds, select
+from owpc_ltr.training.cross_validation import cross_validate, cut_folds
 from owpc_ltr.training.plan import Plan
 
 OWPC = load().find("loss", "owpc")
@@ -51,7 +51,7 @@ def test_fits_have_one_thread_of_blas(way: str, rng: np.random.Generator) -> Non
         if way == "train":
             train_plan(data, plan, Run())
         else:
-            list(select(cut_folds(data, 3), [plan], ["map"], Run(), jobs=2))
+            list(cross_validate(cut_folds(data, 3), [plan], ["map"], Run(), jobs=2))
         assert blas_threads() == 2
     assert SEEN
     assert set(SEEN) == {1}

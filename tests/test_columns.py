@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from owpc_ltr.api.training import train
 from owpc_ltr.data.columns import (
     column_facts,
     listed,
@@ -20,6 +19,7 @@ from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.errors import OwpcLtrWarning
 from owpc_ltr.inspection.constant import silent_in_training, warnings_of_log
+from owpc_ltr.training.train import train
 
 VALUES = st.sampled_from([0.0, -0.0, 1.0, -2.5, np.nan, np.inf, -np.inf])
 

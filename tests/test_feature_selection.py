@@ -198,15 +198,15 @@ def test_the_cheapest_model_that_keeps_the_gain_is_chosen(both: Both, keep: floa
 
 def test_a_gain_is_over_the_feature_that_is_named(both: Both) -> None:
     training, validation = both
-    low = Costs({"strong": 5.0, "copy": 2.0}, 0.0, keep_gain=0.6, over="noise")
+    low = Costs({"strong": 5.0, "copy": 2.0}, 0.0, keep_gain=0.6, baseline="noise")
     selected = train_at_cost(training, LINEAR, RUN, validation, low)
     assert selected.trained.model.record["feature_cost"]["over"] == "'noise' alone"
     assert selected.kept == ("copy",), "what the copy alone gains over noise is most of all"
     whole = selected.path[0].validation
-    other = Costs({"strong": 5.0, "copy": 2.0}, 0.0, keep_gain=0.6, over=whole - 0.1)
+    other = Costs({"strong": 5.0, "copy": 2.0}, 0.0, keep_gain=0.6, baseline=whole - 0.1)
     record = train_at_cost(training, LINEAR, RUN, validation, other).trained.model.record
     assert record["feature_cost"]["gain"] == pytest.approx(0.1)
-    nothing = Costs({"strong": 5.0, "copy": 2.0}, 0.0, keep_gain=0.6, over=0)
+    nothing = Costs({"strong": 5.0, "copy": 2.0}, 0.0, keep_gain=0.6, baseline=0)
     record = train_at_cost(training, LINEAR, RUN, validation, nothing).trained.model.record
     assert record["feature_cost"]["gain"] == pytest.approx(whole)
 
@@ -233,11 +233,11 @@ def test_costs_that_make_no_sense_are_refused(both: Both) -> None:
     for share in (0.0, 1.01, float("nan")):
         with pytest.raises(UsageError, match="above 0, and 1 at most"):
             Costs({}, 0.0, keep_gain=share)
-    with pytest.raises(UsageError, match="give --keep-gain too"):
-        Costs({}, 0.0, over="strong")
+    with pytest.raises(UsageError, match="give that, as keep_gain"):
+        Costs({}, 0.0, baseline="strong")
     with pytest.raises(BadInput, match="'absent'"):
         train_at_cost(
-            training, LINEAR, RUN, validation, Costs({}, 0.0, keep_gain=0.9, over="absent")
+            training, LINEAR, RUN, validation, Costs({}, 0.0, keep_gain=0.9, baseline="absent")
         )
     assert Costs({"noise": -3.0, "weak": 2.0}, 0.1).of(frozenset(NAMES)) == 2.0
     with pytest.raises(BadInput, match="'absent'"):
@@ -325,7 +325,7 @@ def test_train_takes_what_profile_printed(both: Both, run: Callable[..., Any]) -
 def test_train_keeps_a_share_of_the_gain(both: Both, run: Callable[..., Any]) -> None:
     save_dataset(both[0], Path("d.parquet"))
     Path("costs.json").write_text('{"strong": 100, "copy": 1, "weak": 1}')
-    words = ("train", "d.parquet", "--out", "m.json", "--select", "ndcg@10", "--keep-gain", "0.8")
+    words = ("train", "d.parquet", "--out", "m.json", "--metric", "ndcg@10", "--keep-gain", "0.8")
     code, out, err = run(*words, "--feature-cost", "costs.json")
     assert (code, err) == (0, "")
     assert "GAIN KEPT" in out

@@ -139,8 +139,9 @@ def about(function: Callable[..., Any]) -> Command:
 
 def test_a_function_gets_what_the_options_say(call: Call) -> None:
     assert call(everything, "data.txt --out o") == (
-        "data=data.txt more=None names=() columns=() count=3 twice=None colour=red kind=None loud=False "
-        "training=True curve=None out=o page=None plugins=() seed=0 only_python=None\nwrote o\n"
+        "data=data.txt more=None names=() columns=() count=3 twice=None colour=red kind=None "
+        "loud=False training=True curve=None out=o page=None plugins=() seed=0 "
+        "only_python=None\nwrote o\n"
     )
     Path("p.py").write_text("")
     words = (
@@ -148,8 +149,8 @@ def test_a_function_gets_what_the_options_say(call: Call) -> None:
         "--loud --no-training --curve --page p --plugin p.py --seed 9"
     )
     assert call(everything, words) == (
-        "data=data.txt more=x names=['a', 'b'] columns=() count=7 twice=8 colour=green kind=b loud=True "
-        "training=False curve=True out=o page=p plugins=[PosixPath('p.py')] seed=9 "
+        "data=data.txt more=x names=['a', 'b'] columns=() count=7 twice=8 colour=green kind=b "
+        "loud=True training=False curve=True out=o page=p plugins=[PosixPath('p.py')] seed=9 "
         "only_python=None\nwrote o\nwrote p\n"
     )
     assert json.loads(call(everything, f"{words} --json"))["twice"] == "8"

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from owpc_ltr.api.models import describe
-from owpc_ltr.api.training import read_costs, train, train_reranker
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.external_features.source import JoinedSource, as_joined, sources_in
 from owpc_ltr.engine.deployment.served_model import served_model
@@ -39,6 +38,8 @@ from owpc_ltr.models.networks import NetworkModel
 from owpc_ltr.models.parity_samples import packed, unpacked
 from owpc_ltr.models.trees import Forest, TreeModel
 from owpc_ltr.protocols import Model
+from owpc_ltr.training.train import train
+from owpc_ltr.training.train_reranker import train_reranker
 
 SOURCE = JoinedSource("ctr.parquet", "ab" * 32, ("query", "document_id"), ("ctr", "views"))
 NAMES = ("title", "body", *SOURCE.features)
@@ -220,8 +221,8 @@ def test_a_joined_feature_has_its_price_and_goes_where_it_is_not_worth_it(tmp_pa
     for milliseconds in (0.001, 1e6):
         costs.write_text(f'{{"ctr": {milliseconds}}}')
         model = train(
-            sides.training, validation=sides.validation, settings={"C": 1.0}, select="ndcg@10",
-            costs=read_costs(costs),
+            sides.training, validation=sides.validation, settings={"C": 1.0}, metric="ndcg@10",
+            feature_cost=costs,
         )  # fmt: skip
         kept[milliseconds] = model.record["feature_cost"]["kept"]
         assert model.feature_names == ("title", "body", "ctr")
@@ -234,6 +235,6 @@ def test_a_joined_feature_has_its_price_and_goes_where_it_is_not_worth_it(tmp_pa
 def test_a_reordering_of_joined_features_knows_it_too() -> None:
     data = judged(30)
     base = train(data, settings={"C": 1.0})
-    ranker = train_reranker(data, base, settings={"penalty": 1.0})
+    ranker = train_reranker(data, base=base, settings={"penalty": 1.0})
     assert sources_in(ranker.record) == sources_in(data.manifest)
     assert index_features(ranker) == ("title", "body")

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from owpc_ltr.api.training import train
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.errors import OwpcLtrWarning, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
@@ -19,6 +18,7 @@ from owpc_ltr.formats.engine_versions import serving_profile
 from owpc_ltr.formats.export import export_checked
 from owpc_ltr.models.model_file import load_model, save_model
 from owpc_ltr.training.fit import taking_missing_as_zero
+from owpc_ltr.training.train import train
 from tests.commands import commands_in
 
 NAMES = ("title", "votes", "year")

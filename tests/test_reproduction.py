@@ -26,7 +26,7 @@ from owpc_ltr.errors import BadInput, Refused, Stopped, UsageError
 from owpc_ltr.host.registry import load
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Run
-from owpc_ltr.training.cross_validation import choose, select
+from owpc_ltr.training.cross_validation import choose, cross_validate
 from owpc_ltr.training.plan import model_plan
 from tests.commands import commands_in
 from tests.letor_samples import PARTS, part, write_parts
@@ -188,7 +188,7 @@ def test_figures_are_those_of_a_selection_over_the_same_folds(letor: Path) -> No
     cut = cut_of(find_collections(letor).collections[0])
     folds = [reader.read() for reader in cut.readers]
     plan = model_plan(REGISTRY, grid={"optimizer.C": "1e-1,10"}, normalise="none")
-    rows = select(folds, [plan], ["map", "ndcg-letor@3"], Run())
+    rows = cross_validate(folds, [plan], ["map", "ndcg-letor@3"], Run())
     (choice,) = choose(rows, "map", {"": lambda _: True})
     for metric in ("map", "ndcg-letor@3"):
         (row,) = [

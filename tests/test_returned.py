@@ -18,8 +18,7 @@ from owpc_ltr.kernels.linear import linear_risk
 from owpc_ltr.plugin_checks.samples import sample_dataset
 from owpc_ltr.protocols import Fit, Loss, Reordering, Run
 from owpc_ltr.training.candidates import train_plan
-from owpc_ltr.training.cross_validation import Fold
-from owpc_ltr.training.cross_validation import select as select_over
+from owpc_ltr.training.cross_validation import Fold, cross_validate
 from owpc_ltr.training.plan import Plan, RerankingPlan
 from owpc_ltr.training.rerankers import fit_reranker
 from tests.list_samples import crowded, weights
@@ -81,7 +80,7 @@ def test_what_no_optimizer_may_return_is_refused_by_its_name(lie: int) -> None:
         train_plan(DATA, plan, Run())
     assert "\n" not in str(caught.value)
     with pytest.raises(PluginError, match=FIT_LIES[lie][1]):
-        select_over([Fold("1", DATA, DATA, DATA)], [plan], ["map"], Run())
+        cross_validate([Fold("1", DATA, DATA, DATA)], [plan], ["map"], Run())
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,7 +13,7 @@ from owpc_ltr.errors import BadInput
 from owpc_ltr.host.registry import load
 from owpc_ltr.protocols import Run
 from owpc_ltr.training.candidates import train_plan
-from owpc_ltr.training.cross_validation import Row, choose, cut_folds, families_of, select
+from owpc_ltr.training.cross_validation import Row, choose, cross_validate, cut_folds, families_of
 from owpc_ltr.training.plan import Plan
 
 REGISTRY = load()
@@ -47,14 +47,14 @@ def test_folds_share_no_query_and_test_every_query_once() -> None:
 
 def test_jobs_change_nothing() -> None:
     folds = cut_folds(dataset(), 3)
-    one = select(folds, [PLAN], METRICS, Run())
-    assert one == select(folds, [PLAN], METRICS, Run(), jobs=2)
+    one = cross_validate(folds, [PLAN], METRICS, Run())
+    assert one == cross_validate(folds, [PLAN], METRICS, Run(), jobs=2)
     assert len(one) == 3 * 4
 
 
 def test_an_interrupted_selection_goes_on_from_its_journal(tmp_path: Path) -> None:
     folds, journal = cut_folds(dataset(), 3), tmp_path / "journal"
-    whole = select(folds, [PLAN], METRICS, Run())
+    whole = cross_validate(folds, [PLAN], METRICS, Run())
 
     class StoppedError(Exception):
         pass
@@ -64,22 +64,22 @@ def test_an_interrupted_selection_goes_on_from_its_journal(tmp_path: Path) -> No
             raise StoppedError
 
     with pytest.raises(StoppedError):
-        select(folds, [PLAN], METRICS, Run(progress=stop), journal=journal)
+        cross_validate(folds, [PLAN], METRICS, Run(progress=stop), journal=journal)
     with journal.open("a") as file:
         file.write('{"key": "cut')
     said: list[str] = []
     again = Run(progress=lambda message, _done: said.append(message))
-    assert select(folds, [PLAN], METRICS, again, journal=journal) == whole
+    assert cross_validate(folds, [PLAN], METRICS, again, journal=journal) == whole
     assert len(said) == 3
-    assert select(folds, [PLAN], METRICS, again, journal=journal) == whole
+    assert cross_validate(folds, [PLAN], METRICS, again, journal=journal) == whole
     assert len(said) == 3
-    select(folds, [PLAN], METRICS, replace(again, seed=1), journal=journal)
+    cross_validate(folds, [PLAN], METRICS, replace(again, seed=1), journal=journal)
     assert len(said) == 9
 
 
 def test_each_fold_is_chosen_for_as_train_chooses() -> None:
     folds = cut_folds(dataset(), 3)
-    rows = select(folds, [PLAN], METRICS, Run())
+    rows = cross_validate(folds, [PLAN], METRICS, Run())
     *_, everything = choose(rows, "map", families_of(rows))
     for fold in folds:
         trained = train_plan(fold.training, PLAN, Run(), fold.validation)

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owpc_ltr.cli.sides import SplitOptions
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.data.scaling import with_scales
 from owpc_ltr.data.splits import HashSplit, Origin, split_queries, with_validation
 from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.training.options import training_splits
 
 
 def dataset(queries: int = 60) -> RankingDataset:
@@ -87,15 +87,15 @@ def test_the_record_of_a_command_says_file_fingerprint_and_split_in_this_order(
     data, other = dataset(), dataset(61)
     for name, one in (("a", data), ("b", other)):
         save_dataset(one, tmp_path / f"{name}.parquet")
-    read = SplitOptions().read(tmp_path / "a.parquet")
+    read = training_splits(tmp_path / "a.parquet", None, (0.2, 0.2))[0]
     shares = {"validation": 0.2, "test": 0.2, "salt": "owpc-ltr"}
     fingerprint = ("fingerprint", data.fingerprint)
     assert list(read.source.items()) == [("data", "a.parquet"), fingerprint, ("split", shares)]
     assert list(read.sides) == ["train", "validation"]
-    none = SplitOptions(validation_share=0, test_share=0).read(tmp_path / "a.parquet")
+    none = training_splits(tmp_path / "a.parquet", None, (0, 0))[0]
     assert list(none.source.items()) == [("data", "a.parquet"), fingerprint]
     assert none.optional_validation is None
-    given_ = SplitOptions(tmp_path / "b.parquet").read(tmp_path / "a.parquet")
+    given_ = training_splits(tmp_path / "a.parquet", tmp_path / "b.parquet", (0.2, 0.2))[0]
     assert list(given_.source.items()) == [
         ("data", "a.parquet"),
         fingerprint,

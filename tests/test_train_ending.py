@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from owpc_ltr.cli.train import _ended
 from owpc_ltr.protocols import Certificate
+from owpc_ltr.training.train import _ending
 
 
 @pytest.mark.parametrize(
@@ -24,4 +24,4 @@ from owpc_ltr.protocols import Certificate
     ],
 )
 def test_only_what_is_known_is_said(known: dict[str, Any], said: str) -> None:
-    assert _ended(Certificate(1.0, **known).as_dict()) == said
+    assert _ending(Certificate(1.0, **known).as_dict()) == said

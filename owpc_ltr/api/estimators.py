@@ -64,7 +64,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> Ranker:
         """Learn from one row a document: features, grades, query ids, document weights."""
-        from owpc_ltr.api.training import train
+        from owpc_ltr.training.train import train
 
         data = self._dataset(X, y, qid, sample_weight)
         self.model_: Model = train(

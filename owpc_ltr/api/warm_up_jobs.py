@@ -18,8 +18,9 @@ Job = tuple[str, Callable[[], object]]
 def warm_up_jobs(registry: Registry, folder: Path, plugins: Sequence[Path | str]) -> Iterator[Job]:
     """Each kind of work, by its name."""
     from owpc_ltr.api.evaluation import evaluate
-    from owpc_ltr.api.training import train, train_reranker
     from owpc_ltr.plugin_checks.samples import sample_dataset
+    from owpc_ltr.training.train import train
+    from owpc_ltr.training.train_reranker import train_reranker
 
     data, validation = sample_dataset(grades=2), sample_dataset(grades=2, seed=1)
     common: dict[str, Any] = {"validation": validation, "plugins": plugins}
@@ -40,7 +41,7 @@ def warm_up_jobs(registry: Registry, folder: Path, plugins: Sequence[Path | str]
         evaluate(train(data, optimizer=optimizer, **common), validation, queries="all")
 
     def reorder(reranker: str) -> None:
-        train_reranker(data, f"feature:{data.feature_names[0]}", reranker=reranker, **common)
+        train_reranker(data, base=f"feature:{data.feature_names[0]}", reranker=reranker, **common)
 
     for optimizer in registry.all("optimizer"):
         yield f"optimizer {optimizer.name}", partial(fit, optimizer.name)

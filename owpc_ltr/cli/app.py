@@ -26,9 +26,7 @@ from owpc_ltr.cli.partition import partition
 from owpc_ltr.cli.profile import profile
 from owpc_ltr.cli.rescore_body import rescore_body
 from owpc_ltr.cli.search import search
-from owpc_ltr.cli.select import select
 from owpc_ltr.cli.stops import Interrupted
-from owpc_ltr.cli.train import train
 from owpc_ltr.cli.upload import upload
 from owpc_ltr.cli.verify import verify
 from owpc_ltr.cli.warm_up import warm_up
@@ -72,6 +70,21 @@ COMMANDS = (
         "check",
         "owpc_ltr.plugin_checks.check:check",
         "Test whether plugins keep the promises of their kind.",
+    ),
+    Command(
+        "train",
+        "owpc_ltr.training.train:train",
+        "Train a ranker, its settings chosen on validation queries.",
+    ),
+    Command(
+        "train-reranker",
+        "owpc_ltr.training.train_reranker:train_reranker",
+        "Train a reranker, which reorders whole lists of a base ranker.",
+    ),
+    Command(
+        "select",
+        "owpc_ltr.training.select:select",
+        "Compare losses, optimizers and settings over folds.",
     ),
 )
 """The commands of the core; a test compares each summary with its function's docstring."""
@@ -188,7 +201,17 @@ _PANELS = {
     "Start": ("demo", "engine"),
     "Data": ("index", "featureset", "judge", "log-features", "partition", "inspect"),
     "Rankers": (
-        *("train", "select", "evaluate", "compare", "report", "average", "import", "export"),
+        *(
+            "train",
+            "train-reranker",
+            "select",
+            "evaluate",
+            "compare",
+            "report",
+            "average",
+            "import",
+            "export",
+        ),
         "upgrade-check",
     ),
     "Cluster": ("upload", "verify", "search", "explain", "rescore-body", "profile", "models"),
@@ -197,7 +220,7 @@ _PANELS = {
 }
 """The parts of the help, and the order of commands in it; others follow in their own panels."""
 for command in (
-    demo, log_features, partition, train, select, evaluate, compare, report,
+    demo, log_features, partition, evaluate, compare, report,
     upload, verify, search, explain, rescore_body, profile, metrics,
     bounds, reproduce, warm_up,
 ):  # fmt: skip

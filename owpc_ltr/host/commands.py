@@ -75,6 +75,16 @@ def public_function(name: str) -> Any:
     return None
 
 
+def plugin_function(hook: str) -> Any:
+    """The function that the first plugin returns for a hook of this group, or None."""
+    for point in sorted(entry_points(group=GROUP), key=_shipped_first):
+        with importing_strangers():
+            module = point.load()
+        if hasattr(module, hook):
+            return getattr(module, hook)()
+    return None
+
+
 def _shipped_first(point: EntryPoint) -> tuple[bool, str]:
     return not point.value.startswith("owpc_ltr_"), point.name
 
@@ -83,6 +93,8 @@ def _offered(point: EntryPoint) -> list[Command]:
     with importing_strangers():
         module = point.load()
     if not hasattr(module, "ltr_commands"):
+        if hasattr(module, "ltr_workers"):
+            return []
         raise PluginError("it has no function ltr_commands()")
     offered = module.ltr_commands()
     if not isinstance(offered, list) or not all(isinstance(one, Command) for one in offered):

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pluggy
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
     from owpc_ltr.protocols import (
         ClickModel,
         ExportTarget,
@@ -74,4 +77,12 @@ def ltr_commands() -> list[Command]:  # type: ignore[empty-body]
         @hookimpl
         def ltr_commands():
             return [Command("hello", "owpc_ltr_hello.greeting:hello", "Greet the user.")]
+    """
+
+
+@hookspec
+def ltr_workers() -> Callable[..., AbstractContextManager[Any]]:  # type: ignore[empty-body]
+    """A context manager `use_workers(place, *, plugins)`, for jobs that have the option `--dask`.
+
+    The module stands in the entry-point group `owpc_ltr.commands`.
     """

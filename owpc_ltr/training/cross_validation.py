@@ -32,6 +32,7 @@ from owpc_ltr.files.journal import Journal
 from owpc_ltr.host.settings import values_of
 from owpc_ltr.kernels.blas import one_blas_thread
 from owpc_ltr.metrics import Metric, parse_metric
+from owpc_ltr.plain_text import text_table
 from owpc_ltr.protocols import Fit, Run
 from owpc_ltr.training.candidates import (
     check_trainable,
@@ -98,6 +99,28 @@ class Selection:
     select: str = "map"
     metrics: tuple[Metric, ...] = ()
 
+    def as_dict(self) -> dict[str, Any]:
+        """The choices and the fits as JSON."""
+        return {
+            "folds": list(self.folds),
+            "select": self.select,
+            "choices": [vars(choice) for choice in self.choices],
+            "rows": [vars(row) for row in self.rows],
+        }
+
+    def __str__(self) -> str:
+        """A row per choice; the settings that all of them share are told once, above."""
+        words = [choice.name.split() for choice in self.choices if "=" in choice.name]
+        shared = [word for word in words[0] if all(word in row for row in words)] if words else []
+        rows: list[list[object]] = []
+        for choice in self.choices:
+            cs = dict.fromkeys(str(c.get(C, "–")) for c in choice.chosen.values())
+            name = " ".join(word for word in choice.name.split() if word not in shared)
+            rows.append([name, choice.validation, *choice.test.values(), ", ".join(cs)])
+        table = text_table(["SETTINGS", "VALIDATION", *self.choices[0].test, "C"], rows)
+        how = f"chosen by {self.select} on validation queries; means over folds"
+        return f"{' '.join(shared)}; {how}\n{table}"
+
     def to_latex(self) -> str:
         """The choices' test means as a LaTeX table (booktabs), the best of each metric bold."""
         columns = [
@@ -112,8 +135,8 @@ class Selection:
         return latex_table([choice.name for choice in self.choices], columns, [chosen])
 
 
-class Elsewhere(Protocol):
-    """Where paths are walked, if not in this process."""
+class WorkerPool(Protocol):
+    """Processes that walk paths in the place of this one."""
 
     def call(self, call: Callable[[], R]) -> R:
         """What a call makes; waited for by the thread that asks."""
@@ -166,7 +189,7 @@ def read_folds(
     return folds
 
 
-def select(
+def cross_validate(
     folds: Sequence[Fold[Any]],
     plans: Sequence[Plan],
     metrics: Sequence[Metric | str],
@@ -174,11 +197,11 @@ def select(
     *,
     jobs: int = 1,
     journal: Path | None = None,
-    elsewhere: Elsewhere | None = None,
+    workers: WorkerPool | None = None,
 ) -> list[Row]:
     """Fit every candidate of every plan on every fold; rows in a fixed order.
 
-    Paths are walked in this process, or `elsewhere`; the journal is kept here.
+    Paths are walked in this process, or by the `workers`; the journal is kept here.
     """
     measured = [parse_metric(metric) for metric in metrics]
     for fold, plan in product(folds, plans):
@@ -196,7 +219,7 @@ def select(
                 results[number] = done.entries[key]
                 continue
             walk = partial(_walk, fold, plan, path, measured, replace(run, progress=_silence))
-            future = pool.submit(walk) if elsewhere is None else pool.submit(elsewhere.call, walk)
+            future = pool.submit(walk) if workers is None else pool.submit(workers.call, walk)
             waiting[future] = number, key
         try:
             for future in as_completed(waiting):
@@ -206,8 +229,8 @@ def select(
                 run.progress(f"{len(results)} of {len(paths)} paths", len(results) / len(paths))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
-            if elsewhere is not None:
-                elsewhere.stop()
+            if workers is not None:
+                workers.stop()
             raise
     return [row for number in range(len(paths)) for row in results[number]]
 

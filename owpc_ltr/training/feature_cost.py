@@ -39,15 +39,15 @@ class Costs:
     A feature that is not named costs nothing; a negative cost (noise of a measurement) is 0.
     `derived` names the features that others are derived from, which are computed then too. With
     `keep_gain` there is no price: it is the share that is kept of what all features gain over the
-    feature `over` alone, by default the one that ranks the validation queries best; or, where it is
-    a number, over a ranker with that validation metric.
+    feature `baseline` alone, by default the one that ranks the validation queries best; or, where
+    it is a number, over a ranker with that validation metric.
     """
 
     milliseconds: Mapping[str, float]
     price: float
     derived: Mapping[str, Collection[str]] = field(default_factory=dict)
     keep_gain: float | None = None
-    over: str | float | None = None
+    baseline: str | float | None = None
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.price) and self.price >= 0):
@@ -56,8 +56,10 @@ class Costs:
             raise UsageError(
                 f"the share of the gain to keep is above 0, and 1 at most, not {self.keep_gain}"
             )
-        if self.over is not None and self.keep_gain is None:
-            raise UsageError("a gain over a feature is for a share of it: give --keep-gain too")
+        if self.baseline is not None and self.keep_gain is None:
+            raise UsageError(
+                "a baseline is for a share of the gain: give that, as keep_gain=.95, too"
+            )
 
     def of(self, names: frozenset[str]) -> float:
         """What these features cost together, each that is computed once."""
@@ -113,7 +115,7 @@ def aim_of(costs: Costs, metric: Metric, model: Model, validation: RankingDatase
     """
     if costs.keep_gain is None:
         return Aim(costs.price)
-    over, floor = _rival(costs.over, metric, validation)
+    over, floor = _rival(costs.baseline, metric, validation)
     gain = _measured(metric, model.score(validation.features), validation) - floor
     if not gain > 0:
         raise Refused(
@@ -152,7 +154,7 @@ def _measured(metric: Metric, scores: Any, data: RankingDataset) -> float:
 
 
 def read_costs(
-    path: Path, price: float, keep_gain: float | None = None, over: str | float | None = None
+    path: Path, price: float, keep_gain: float | None = None, baseline: str | float | None = None
 ) -> Costs:
     """The costs of the file, and what they are weighed against (see `Costs`).
 
@@ -165,7 +167,7 @@ def read_costs(
     for name, cost in content.items():
         if isinstance(cost, bool) or not isinstance(cost, int | float) or not abs(cost) < 1e9:
             raise BadInput(f"{path}: the cost of '{name}' is {cost!r}, not milliseconds")
-    return Costs(content, price, derived, keep_gain, over)
+    return Costs(content, price, derived, keep_gain, baseline)
 
 
 def _profiled(features: list[Any], path: Path) -> dict[str, Any]:
@@ -218,6 +220,7 @@ def train_at_cost(
     run: Run,
     validation: RankingDataset | None,
     costs: Costs,
+    *,
     source: Mapping[str, Any] | None = None,
 ) -> Selected:
     """Train along the path and keep the model that is worth most.
@@ -227,10 +230,11 @@ def train_at_cost(
     """
     if validation is None:
         raise UsageError(
-            "--feature-cost chooses on validation queries: give --validation, or a share"
+            "features are priced on validation queries: give validation queries, or a share of the "
+            "data"
         )
-    over = {costs.over} if isinstance(costs.over, str) else set[str]()
-    named = over.union(costs.milliseconds, costs.derived)
+    baseline = {costs.baseline} if isinstance(costs.baseline, str) else set[str]()
+    named = baseline.union(costs.milliseconds, costs.derived)
     strange = sorted(named - set(data.feature_names))
     if strange:
         raise BadInput(f"the costs name '{strange[0]}', which is no feature of the data")
@@ -333,7 +337,7 @@ def _used(model: Model) -> frozenset[str]:
     if isinstance(model, LinearModel | TreeModel | AdditiveModel):
         return features_used(model)
     raise Refused(
-        f"--feature-cost takes features out of linear, additive and tree models, and this is a "
+        "a price takes features out of linear, additive and tree models, and this is a "
         f"{model.kind} model: train without it"
     )
 

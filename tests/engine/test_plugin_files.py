@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from owpc_ltr.api.models import save_model
-from owpc_ltr.api.training import train_reranker
 from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.host.registry import load
 from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.training.train_reranker import train_reranker
 from tests.commands import Run, commands_in
 from tests.engine.small_cluster import FEATURESET, Small, linear, small_cluster
 from tests.engine.test_models_cli import judged

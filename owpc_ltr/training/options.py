@@ -1,0 +1,195 @@
+"""Parameters of jobs that train, each described once, and the queries that they train on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
+
+from owpc_ltr.errors import UsageError
+from owpc_ltr.host.settings import named_grids, named_settings
+from owpc_ltr.signatures import NO_STORE, ConnectsWith, Help, Progress, Reads, spelled
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.partitioned.cache import Room
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.data.splits import DatasetSplits
+    from owpc_ltr.protocols import Run
+
+    Data = RankingDataset | PartitionedDataset
+
+LossChoice = Annotated[Any, Help("The loss; see `owpc-ltr plugins`.", cli=str, panel="Model")]
+Settings = Annotated[
+    "Mapping[str, Any] | None",
+    Help(
+        "A setting, as C=10 or loss.generator=top; may be repeated.",
+        flag="--set",
+        metavar="NAME=VALUE",
+        cli=list[str],
+        parse=named_settings,
+        panel="Model",
+    ),
+]
+Grid = Annotated[
+    "Mapping[str, Any] | None",
+    Help(
+        "Values to choose among: C=1e-3..1e3, loss.generator=constant,inverse; may be repeated.",
+        metavar="NAME=VALUES",
+        cli=list[str],
+        parse=named_grids,
+        panel="Model",
+    ),
+]
+TrainingData = Annotated[
+    "Data | Path | str",
+    Reads("A dataset: Parquet, LETOR text (.gz, .xz), or a folder of parts."),
+]
+Validation = Annotated[
+    "Data | Path | str | None",
+    Reads("Validation queries; default: a share of DATA, by the hash of their ids.", panel="Data"),
+]
+ValidationShare = Annotated[
+    float, Help("Share of DATA's queries that choose the settings.", panel="Data")
+]
+TestShare = Annotated[float, Help("Share of DATA's queries kept out for `evaluate`.", panel="Data")]
+IndexToCheck = Annotated[
+    str | None,
+    Help(
+        "Ask this index for some queries, and warn if it does not return what was judged.",
+        metavar="NAME",
+        panel="Engine",
+    ),
+]
+QueryTemplate = Annotated[
+    Path | str | None,
+    Reads(
+        "Your application's query (JSON), with {{keywords}}; default: all text fields.",
+        panel="Engine",
+    ),
+]
+
+
+class JudgmentChecker(Protocol):
+    """What a job that trains asks of a cluster."""
+
+    def check_judgments(
+        self, judgments: RankingDataset, *, index: str, query: Path | str | None
+    ) -> list[str]:
+        """What looks harmful in judgments when the engine is asked some of their queries."""
+        ...
+
+
+EngineOfJudgments = Annotated["JudgmentChecker | None", NO_STORE, ConnectsWith("index")]
+Threads = Annotated[
+    int, Help("Threads; more than free cores only slow down.", min=1, panel="Advanced")
+]
+Dask = Annotated[
+    str | None,
+    Help(
+        "Dask workers for a folder of parts: local:4 (processes here), tcp://HOST:8786.",
+        metavar="PLACE",
+        panel="Advanced",
+    ),
+]
+
+
+def training_splits(
+    data: Data | Path | str,
+    validation: Data | Path | str | None,
+    shares: tuple[float, float],
+    *,
+    max_features: int | None = None,
+    memory: int | Room | None = None,
+) -> tuple[DatasetSplits[Any], Mapping[str, Any] | None]:
+    """The queries to train on and to choose settings on, and what a record says of their source.
+
+    Without validation queries the data are split by `shares` (validation, test), unless they are
+    one side of a split already. A record says of datasets, which have no name, what they know.
+    """
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.opening import open_or_read
+    from owpc_ltr.data.partitioned.dataset import split_parts
+    from owpc_ltr.data.splits import DatasetSplits, HashSplit, split_queries, with_validation
+
+    def read(given: Data | Path | str) -> tuple[Any, str | None]:
+        if not isinstance(given, Path | str):
+            return given, None
+        opened = open_or_read(given, memory=memory, max_features=max_features)
+        return opened, Path(given).name
+
+    known, name = read(data)
+    if validation is not None:
+        chosen, chosen_name = read(validation)
+        splits = with_validation(known, chosen, name, chosen_name)
+        return splits, None if name is None else splits.source
+    if known.origin is not None:
+        return DatasetSplits(known, {"train": known}, {}), None
+    cut = split_queries if isinstance(known, RankingDataset) else split_parts
+    splits = cut(known, HashSplit(*shares), name, ("train", "validation"))
+    return splits, None if name is None else splits.source
+
+
+@contextmanager
+def workers_at(
+    place: str | None, data: Sequence[Any], plugins: Sequence[Path | str] = ()
+) -> Iterator[Any]:
+    """Workers of the plugin that offers some, while the block lasts; None where no place is given.
+
+    Raises UsageError, before any is started, for a file among the `data`: workers go through
+    folders of parts.
+    """
+    if place is None:
+        yield None
+        return
+    from owpc_ltr.data.partitioned.manifest import is_partitioned
+    from owpc_ltr.host.commands import plugin_function
+
+    for one in data:
+        if isinstance(one, Path | str) and not is_partitioned(Path(one)):
+            raise UsageError(
+                f"workers go through a folder of parts, and {one} is none: make one with owpc-ltr "
+                f"partition {one} --out FOLDER"
+            )
+    use_workers = plugin_function("ltr_workers")
+    if use_workers is None:
+        raise UsageError(f"no plugin offers workers: leave out {spelled('dask')}")
+    with use_workers(place, plugins=plugins) as workers:
+        yield workers
+
+
+def by_workers(data: Any, workers: Any) -> Any:
+    """The data, gone through by the workers where there are any and the data have parts."""
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+
+    parted = workers is not None and isinstance(data, PartitionedDataset)
+    return workers.parts(data) if parted else data
+
+
+def judgment_doubts(
+    cluster: JudgmentChecker | None,
+    data: Data,
+    index: str | None,
+    query_template: Path | str | None,
+) -> list[str]:
+    """What looks harmful in the judgments of the data, when the engine is asked their queries."""
+    if index is None:
+        if query_template is not None:
+            raise UsageError(
+                f"{spelled('query_template')} is asked of an index: name it with {spelled('index')}"
+            )
+        return []
+    if cluster is None:
+        raise UsageError(f"{spelled('index')} is an index of a cluster: give {spelled('cluster')}")
+    from owpc_ltr.data.partitioned.dataset import head_of
+
+    doubts: list[str] = cluster.check_judgments(head_of(data), index=index, query=query_template)
+    return doubts
+
+
+def run_of(seed: int, threads: int, progress: Progress) -> Run:
+    """What every fit is given besides its loss and data."""
+    from owpc_ltr.protocols import Run
+
+    return Run(seed=seed, threads=threads, progress=progress)

@@ -1,0 +1,182 @@
+"""`select`: losses, optimizers and settings compared over folds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from owpc_ltr.data.options import MaxFeatures, Memory
+from owpc_ltr.errors import UsageError, give_warnings
+from owpc_ltr.host.report import ReportPage, write_report
+from owpc_ltr.signatures import (
+    Help,
+    Plugins,
+    Progress,
+    Reads,
+    Seed,
+    Writes,
+    job,
+    silent,
+)
+from owpc_ltr.training.defaults import (
+    DEFAULT_LOSS,
+    DEFAULT_METRIC,
+    DEFAULT_NORMALISATION,
+    DEFAULT_OPTIMIZER,
+    FOLDS,
+    REPORTED_METRICS,
+)
+from owpc_ltr.training.options import Dask, Grid, Settings, run_of, workers_at
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.partitioned.cache import Room
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.training.cross_validation import Fold, Selection
+
+
+@job
+def select(
+    data: Annotated[
+        RankingDataset
+        | PartitionedDataset
+        | Path
+        | str
+        | Sequence[Path | str]
+        | Sequence[Fold[Any]],
+        Reads(
+            "A dataset, to be cut into folds; or folders with train, vali and test.",
+            cli=list[Path],
+        ),
+    ],
+    *,
+    folds: Annotated[int, Help("How many folds one dataset is cut into.", min=3)] = FOLDS,
+    losses: Annotated[
+        Sequence[Any],
+        Help("A loss; may be repeated.", flag="--loss", metavar="TEXT", cli=list[str]),
+    ] = (DEFAULT_LOSS,),
+    optimizers: Annotated[
+        Sequence[Any],
+        Help("An optimizer; may be repeated.", flag="--optimizer", metavar="TEXT", cli=list[str]),
+    ] = (DEFAULT_OPTIMIZER,),
+    settings: Settings = None,
+    grid: Grid = None,
+    select_metric: Annotated[
+        Any, Help("The metric by which validation chooses.", cli=str, panel="Model")
+    ] = DEFAULT_METRIC,
+    metrics: Annotated[
+        Sequence[Any],
+        Help(
+            f"What is measured on test queries; may be repeated; default: "
+            f"{', '.join(REPORTED_METRICS)}.",
+            flag="--metric",
+            metavar="TEXT",
+            cli=list[str],
+        ),
+    ] = REPORTED_METRICS,
+    normalise: Annotated[
+        Literal["scale", "none"],
+        Help("scale: features by their spread within queries; none: as they are.", panel="Model"),
+    ] = DEFAULT_NORMALISATION,
+    jobs: Annotated[int, Help("How many fits run side by side.", min=1, panel="Advanced")] = 1,
+    journal: Annotated[
+        Path | str | None,
+        Writes(
+            "Keeps finished work, so that a stopped run goes on.",
+            standard_output="--journal keeps finished work for the next run: name a file, not -",
+        ),
+    ] = None,
+    latex: Annotated[
+        Path | str | None, Writes("Also write the means as a LaTeX table (booktabs).")
+    ] = None,
+    report: ReportPage = None,
+    max_features: MaxFeatures = None,
+    memory: Memory = None,
+    dask: Dask = None,
+    workers: Any = None,
+    seed: Seed = 0,
+    plugins: Plugins = (),
+    progress: Progress = silent,
+) -> Selection:
+    """Compare losses, optimizers and settings over folds.
+
+    C is chosen on each fold's validation queries. Figures are means over folds of the folds' test
+    means. The last row lets validation choose among everything (g_All of the OWPC paper, where only
+    loss.generator varies).
+
+    Python: `data` is also a list of folds (`owpc_ltr.training.cross_validation.Fold`). With
+    `workers` (see `use_workers`) each path of fits over a folder of parts is one worker's, and as
+    many are walked side by side as the workers have threads, whatever `jobs` is.
+    """
+    from itertools import product
+
+    from owpc_ltr.evaluation.unused_weights import unused_weights
+    from owpc_ltr.files.output import write_output
+    from owpc_ltr.host.registry import load
+    from owpc_ltr.metrics import parse_metric
+    from owpc_ltr.training.cross_validation import (
+        Selection,
+        choose,
+        cross_validate,
+        families_of,
+    )
+    from owpc_ltr.training.plan import model_plan
+
+    registry = load(map(Path, plugins))
+    plans = [
+        model_plan(
+            registry,
+            loss=loss,
+            optimizer=optimizer,
+            settings=settings,
+            grid=grid,
+            select=select_metric,
+            normalise=normalise,
+        )
+        for loss, optimizer in product(losses, optimizers)
+    ]
+    measured = [parse_metric(metric, registry) for metric in metrics]
+    files = [data] if isinstance(data, Path | str) else data if isinstance(data, Sequence) else []
+    with workers_at(dask, files, plugins) as started:
+        workers = started if workers is None else workers
+        cut = _folds(data, folds, workers, max_features, memory)
+        give_warnings(dict.fromkeys(note for fold in cut for note in unused_weights(fold.test)))
+        rows = cross_validate(
+            cut, plans, measured, run_of(seed, 1, progress),
+            jobs=jobs if workers is None else workers.threads,
+            journal=None if journal is None else Path(journal),
+            workers=workers,
+        )  # fmt: skip
+    found = Selection(
+        tuple(fold.name for fold in cut),
+        tuple(rows),
+        tuple(choose(rows, plans[0].select, families_of(rows))),
+        str(plans[0].select),
+        tuple(measured),
+    )
+    if latex is not None:
+        write_output(latex, found.to_latex().encode())
+    write_report(found, report, plugins)
+    return found
+
+
+def _folds(
+    data: Any, folds: int, workers: Any, max_features: int | None, memory: int | Room | None
+) -> list[Any]:
+    """The folds that the data are, or are cut into."""
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.training.cross_validation import cut_folds, read_folds
+
+    if isinstance(data, Path | str):
+        data = [data]
+    if isinstance(data, Sequence) and data and isinstance(data[0], Path | str):
+        data = read_folds([Path(one) for one in data], max_features, memory)
+    if workers is not None and not isinstance(data, PartitionedDataset):
+        raise UsageError("workers go through a folder of parts: make one with owpc-ltr partition")
+    if isinstance(data, RankingDataset):
+        return list(cut_folds(data, folds))
+    if isinstance(data, PartitionedDataset):
+        return list(cut_folds(data if workers is None else workers.whole(data), folds))
+    return list(data)

@@ -1,0 +1,359 @@
+"""`train`: a model of judged queries, its settings chosen on validation queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from owpc_ltr.data.options import MaxFeatures, Memory
+from owpc_ltr.errors import UsageError, give_warnings
+from owpc_ltr.host.report import ReportPage, write_report
+from owpc_ltr.plain_text import text_table, wrapped_text
+from owpc_ltr.signatures import (
+    Help,
+    Plugins,
+    Progress,
+    Reads,
+    Seed,
+    Writes,
+    job,
+    silent,
+    spelled,
+)
+from owpc_ltr.training.defaults import (
+    DEFAULT_LOSS,
+    DEFAULT_METRIC,
+    DEFAULT_NORMALISATION,
+    DEFAULT_OPTIMIZER,
+    FEATURE_PRICE,
+    KNOTS,
+    TEST_SHARE,
+    VALIDATION_SHARE,
+)
+from owpc_ltr.training.options import (
+    Dask,
+    EngineOfJudgments,
+    Grid,
+    IndexToCheck,
+    LossChoice,
+    QueryTemplate,
+    Settings,
+    TestShare,
+    Threads,
+    TrainingData,
+    Validation,
+    ValidationShare,
+    by_workers,
+    judgment_doubts,
+    run_of,
+    training_splits,
+    workers_at,
+)
+
+if TYPE_CHECKING:
+    from owpc_ltr.protocols import Model
+    from owpc_ltr.training.feature_cost import Costs
+
+
+@dataclass(frozen=True)
+class TrainingSummary:
+    """What the command line says of a trained model: candidates, the chosen one, its data."""
+
+    kind: str
+    record: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, model: Model) -> TrainingSummary:
+        """The summary of what `train` returned."""
+        return cls(model.kind, model.record)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The record as JSON, without its parity samples."""
+        return {key: value for key, value in self.record.items() if key != "probes"}
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        record = self.record
+        if "feature_cost" in record:
+            yield from _path_lines(record["feature_cost"])
+        value = record["validation"]
+        # The first candidate that was as good as the chosen one is the chosen one.
+        row = next(row for row in record["table"] if row.get("validation") == value)
+        settings = {name: row[name] for name in row if "." in name}
+        yield from _candidate_lines(record, settings)
+        told = ", ".join(f"{name}={value}" for name, value in settings.items())
+        yield f"chosen: {told or 'the defaults'}"
+        yield (
+            f"trained on {record['queries']} queries, {record['documents']} documents"
+            f"{_ending(record['certificate'])}"
+        )
+        if record.get("missing") is not None:
+            yield wrapped_text(_cost_of_filling(self.kind))
+
+
+@job(shows=TrainingSummary.of)
+def train(
+    data: TrainingData,
+    *,
+    out: Annotated[Path | str | None, Writes("The model file (JSON).", required=True)] = None,
+    loss: LossChoice = DEFAULT_LOSS,
+    optimizer: Annotated[
+        Any, Help("The optimizer; see `owpc-ltr plugins`.", cli=str, panel="Model")
+    ] = DEFAULT_OPTIMIZER,
+    settings: Settings = None,
+    grid: Grid = None,
+    metric: Annotated[
+        Any, Help("The metric by which validation queries choose.", cli=str, panel="Model")
+    ] = DEFAULT_METRIC,
+    normalise: Annotated[
+        Literal["scale", "none"],
+        Help("scale: features by their spread within queries; none: as they are.", panel="Model"),
+    ] = DEFAULT_NORMALISATION,
+    missing: Annotated[
+        Literal["zero"] | None,
+        Help("zero: missing values are 0, as engines before 3.8 score trees.", panel="Model"),
+    ] = None,
+    piecewise_linear: Annotated[
+        bool,
+        Help(
+            "A curve for each feature instead of a weight, by any optimizer of linear models.",
+            panel="Model",
+        ),
+    ] = False,
+    knots: Annotated[
+        int | None,
+        Help(
+            f"Of a piecewise-linear model: how many knots a curve has at most; default: {KNOTS}.",
+            min=2,
+            panel="Model",
+        ),
+    ] = None,
+    feature_cost: Annotated[
+        Costs | Path | str | None,
+        Reads(
+            "Leave out features that cost more than they are worth: what `profile --json` "
+            'printed, or {"feature": milliseconds}. Chosen on the validation queries.',
+            panel="Model",
+        ),
+    ] = None,
+    feature_price: Annotated[
+        float | None,
+        Help(
+            f"What a millisecond must gain of the metric; default: {FEATURE_PRICE}.",
+            min=0,
+            panel="Model",
+        ),
+    ] = None,
+    keep_gain: Annotated[
+        float | None,
+        Help(
+            "Instead of a price: the cheapest model that keeps this share (.95, say) of what all "
+            "features gain over the best one alone.",
+            panel="Model",
+        ),
+    ] = None,
+    baseline: Annotated[
+        str | float | None,
+        Help("The feature over which --keep-gain counts; default: the best alone.", panel="Model"),
+    ] = None,
+    validation: Validation = None,
+    validation_share: ValidationShare = VALIDATION_SHARE,
+    test_share: TestShare = TEST_SHARE,
+    max_features: MaxFeatures = None,
+    memory: Memory = None,
+    index: IndexToCheck = None,
+    query_template: QueryTemplate = None,
+    cluster: EngineOfJudgments = None,
+    source: Mapping[str, Any] | None = None,
+    report: ReportPage = None,
+    dask: Dask = None,
+    seed: Seed = 0,
+    threads: Threads = 1,
+    plugins: Plugins = (),
+    progress: Progress = silent,
+) -> Model:
+    """Train a ranker, its settings chosen on validation queries.
+
+    Without --validation the queries of DATA are cut in three by the hash of their ids: training,
+    validation and test. `owpc-ltr evaluate MODEL DATA` then measures on the test queries.
+    Without --grid, C is chosen from 0.001 … 1000 where the optimizer has one.
+    Warns about judgments that are likely to hurt the model; with --index the engine is asked too.
+
+    Python: `loss` and `optimizer` are names, classes, or objects with settings. Data that are one
+    side of a split (`data.split().training`) are not split again; `validation_share=0,
+    test_share=0` trains on everything. `missing="zero"` sends missing values where 0 goes; left
+    out, trees learn where they go. `source` is what the record says of where the data are from.
+    `model.record` tells everything of how the model was trained. Warnings (a collapsed optimum,
+    say) are given as `OwpcLtrWarning`.
+    Raises UsageError for a choice that cannot be made, Refused for data that nothing can be
+    learned from.
+
+    >>> import owpc_ltr as ltr
+    >>> data = ltr.make_dataset([[1.0], [2.0], [3.0]], [0, 1, 2], ["a", "a", "a"])
+    >>> model = ltr.train(data, settings={"C": 1.0}, validation_share=0, test_share=0)
+    >>> int(model.score([[1.0], [2.0]]).argmax())
+    1
+    """
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset, head_of, in_memory
+    from owpc_ltr.host.registry import load
+    from owpc_ltr.inspection.constant import silent_in_training
+    from owpc_ltr.inspection.quick import warnings_before_training
+    from owpc_ltr.models.model_file import save_model, with_warnings
+    from owpc_ltr.training.candidates import check_room, loaded, train_plan, train_plan_by_parts
+    from owpc_ltr.training.plan import model_plan
+
+    if knots is not None and not piecewise_linear:
+        raise UsageError(
+            f"{spelled('knots')} is of piecewise-linear models: add {spelled('piecewise_linear')}"
+        )
+    plan = model_plan(
+        load(map(Path, plugins)),
+        loss=loss,
+        optimizer=optimizer,
+        settings=settings,
+        grid=grid,
+        select=metric,
+        normalise=normalise,
+        missing=missing,
+        piecewise_linear=piecewise_linear,
+        knots=KNOTS if knots is None else knots,
+    )
+    costs = _costs(feature_cost, feature_price, keep_gain, baseline)
+    with workers_at(dask, (data, validation), plugins) as workers:
+        splits, known = training_splits(
+            data, validation, (validation_share, test_share), max_features=max_features,
+            memory=memory,
+        )  # fmt: skip
+        source = known if source is None else source
+        doubts = judgment_doubts(cluster, splits.everything, index, query_template)
+        training = by_workers(splits.training, workers)
+        chosen_on = by_workers(splits.optional_validation, workers)
+        if costs is not None:
+            training = in_memory(training, "a price of features")
+        if isinstance(training, PartitionedDataset):
+            check_room(plan, training, chosen_on)
+        before = [*doubts, *warnings_before_training(head_of(training))]
+        give_warnings(before)
+        run = run_of(seed, threads, progress)
+        if isinstance(training, PartitionedDataset):
+            trained = train_plan_by_parts(training, plan, run, chosen_on, source)
+        elif costs is None:
+            trained = train_plan(training, plan, run, loaded(chosen_on), source)
+        else:
+            from owpc_ltr.training.feature_cost import train_at_cost
+
+            trained = train_at_cost(
+                training, plan, run, loaded(chosen_on), costs=costs, source=source
+            ).trained
+    after = (*trained.warnings, *silent_in_training(trained.silent_features))
+    give_warnings(after)
+    model: Model = with_warnings(trained.model, (*before, *after))
+    if out is not None:
+        save_model(model, out)
+    name = "the model" if out is None else Path(out).name
+    write_report([{name: model}, splits.training], report, plugins)
+    return model
+
+
+def read_costs(
+    path: Path | str,
+    price: float | None = None,
+    *,
+    keep_gain: float | None = None,
+    baseline: str | float | None = None,
+) -> Costs:
+    """Costs of features for `train`: what `profile --json` printed, or {"feature": milliseconds}.
+
+    `price` is what a millisecond must gain of the metric that chooses. With `keep_gain` instead,
+    the cheapest model is chosen that keeps this share of what all features gain over the feature
+    `baseline` alone (by default the one that ranks best), or over that validation metric.
+    """
+    from owpc_ltr.training.feature_cost import read_costs as read
+
+    if price is not None and keep_gain is not None:
+        raise UsageError("a price and a share of the gain are two ways to choose: give one")
+    return read(Path(path), FEATURE_PRICE if price is None else price, keep_gain, baseline)
+
+
+def _costs(
+    given: Costs | Path | str | None,
+    price: float | None,
+    keep_gain: float | None,
+    baseline: str | float | None,
+) -> Costs | None:
+    if isinstance(given, Path | str):
+        return read_costs(given, price, keep_gain=keep_gain, baseline=baseline)
+    if not (price is keep_gain is baseline is None):
+        option = next(
+            name
+            for name, value in (
+                ("feature_price", price), ("keep_gain", keep_gain), ("baseline", baseline),
+            )
+            if value is not None
+        )  # fmt: skip
+        raise UsageError(
+            f"{spelled(option)} needs a file of what features cost: {spelled('feature_cost')}"
+        )
+    return given
+
+
+def _ending(certificate: Mapping[str, Any]) -> str:
+    """Why and after what the fit ended, as far as its optimizer tells."""
+    counts = {"passes": certificate["passes"], "non-zero duals": certificate["nonzero_duals"]}
+    told = ", ".join(f"{number} {what}" for what, number in counts.items() if number)
+    reason = certificate["stop_reason"]
+    if not reason:
+        return f"; {told}" if told else ""
+    return f"; {reason} ({told})" if told else f"; {reason}"
+
+
+def _candidate_lines(record: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterator[str]:
+    """A table of the candidates, with the settings in which they differ, if they do."""
+    table = record["table"]
+    varied = [name for name in settings if len({str(row[name]) for row in table}) > 1]
+    keys = ("validation", "risk_ratio", "relative_gap")
+    if varied:
+        yield text_table(
+            [*varied, f"validation {record['select']}", "risk ratio", "gap", "passes"],
+            [
+                [
+                    *(str(row[name]) for name in varied),
+                    *(_number(row.get(key)) for key in keys),
+                    row["passes"],
+                ]
+                for row in table
+            ],
+        )
+
+
+def _path_lines(chosen: Mapping[str, Any]) -> Iterator[str]:
+    """Each model of a feature selection, from all features down, and what was kept."""
+    keys = ("features", "milliseconds", "validation", "worth")
+    worth = "WORTH" if "price" in chosen else "GAIN KEPT"
+    yield text_table(
+        ["LEFT OUT", "FEATURES", "MS", "VALIDATION", worth],
+        [(step["dropped"] or "–", *(step[key] for key in keys)) for step in chosen["path"]],
+    )
+    if "gain" in chosen:
+        yield (
+            f"all features gain {chosen['gain']:+.4f} over {chosen['over']}; the cheapest model "
+            f"that keeps {chosen['keep_gain']:.0%} of it is chosen"
+        )
+    yield f"kept {len(chosen['kept'])} features: {', '.join(chosen['kept'])}"
+
+
+def _cost_of_filling(kind: str) -> str:
+    if kind == "linear":
+        return "missing values are 0 to every linear model: --missing zero changes nothing here"
+    return (
+        "missing values are 0: to see what that costs, train another model without --missing "
+        "zero, and compare both with owpc-ltr evaluate --baseline"
+    )
+
+
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else float(value)

@@ -1,0 +1,209 @@
+"""`train_reranker`: a reordering of the lists of a base ranker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from owpc_ltr.data.options import MaxFeatures, Memory
+from owpc_ltr.errors import give_warnings
+from owpc_ltr.host.report import ReportPage, write_report
+from owpc_ltr.plain_text import text_table
+from owpc_ltr.signatures import (
+    NO_MODEL,
+    Help,
+    Plugins,
+    Progress,
+    Reads,
+    Seed,
+    Writes,
+    job,
+    silent,
+)
+from owpc_ltr.training.defaults import (
+    DEFAULT_RERANKER,
+    RERANKING_LOSS,
+    RERANKING_METRIC,
+    TEST_SHARE,
+    VALIDATION_SHARE,
+)
+from owpc_ltr.training.options import (
+    EngineOfJudgments,
+    Grid,
+    IndexToCheck,
+    LossChoice,
+    QueryTemplate,
+    Settings,
+    TestShare,
+    Threads,
+    TrainingData,
+    Validation,
+    ValidationShare,
+    judgment_doubts,
+    run_of,
+    training_splits,
+)
+
+if TYPE_CHECKING:
+    from owpc_ltr.models.reordering import ReorderingModel
+    from owpc_ltr.protocols import Model
+
+
+@dataclass(frozen=True)
+class RerankerSummary:
+    """What the command line says of a reranker: candidates, the chosen one, its data."""
+
+    record: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, model: ReorderingModel) -> RerankerSummary:
+        """The summary of what `train_reranker` returned."""
+        return cls(model.record)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The record as JSON, without its parity samples."""
+        return {key: value for key, value in self.record.items() if key != "probes"}
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        record, settings = self.record, self.record["chosen"]
+        if record["validation"] is not None:
+            yield _candidates(record["table"], record["select"])
+        if settings is None:
+            yield "kept the base: nothing was better on the validation queries"
+        else:
+            told = ", ".join(f"{name}={value}" for name, value in settings.items())
+            yield f"chosen: {told or 'the defaults'}"
+        yield f"learned on {record['queries']} queries, {record['documents']} documents"
+
+
+@job(shows=RerankerSummary.of)
+def train_reranker(
+    data: TrainingData,
+    *,
+    base: Annotated[
+        Model | Path | str,
+        Reads(
+            "The ranker whose lists are reordered: MODEL.json, or feature:NAME for a feature.",
+            absent=NO_MODEL,
+            unless="feature:",
+            cli=str,
+        ),
+    ],
+    out: Annotated[Path | str | None, Writes("The model file (JSON).", required=True)] = None,
+    reranker: Annotated[
+        Any, Help("The reranker; see `owpc-ltr plugins`.", cli=str, panel="Model")
+    ] = DEFAULT_RERANKER,
+    loss: LossChoice = RERANKING_LOSS,
+    settings: Settings = None,
+    grid: Grid = None,
+    metric: Annotated[
+        Any, Help("The metric by which validation queries choose.", cli=str, panel="Model")
+    ] = RERANKING_METRIC,
+    documents: Annotated[
+        Path | str | None,
+        Reads(
+            "The file that was indexed, for rerankers that read fields of documents.", panel="Data"
+        ),
+    ] = None,
+    id_field: Annotated[
+        str | None,
+        Help("The field of --documents with their ids; default: line numbers.", panel="Data"),
+    ] = None,
+    validation: Validation = None,
+    validation_share: ValidationShare = VALIDATION_SHARE,
+    test_share: TestShare = TEST_SHARE,
+    max_features: MaxFeatures = None,
+    memory: Memory = None,
+    index: IndexToCheck = None,
+    query_template: QueryTemplate = None,
+    cluster: EngineOfJudgments = None,
+    source: Mapping[str, Any] | None = None,
+    report: ReportPage = None,
+    seed: Seed = 0,
+    threads: Threads = 1,
+    plugins: Plugins = (),
+    progress: Progress = silent,
+) -> ReorderingModel:
+    """Train a reranker, which reorders whole lists of a base ranker.
+
+    The base as it is stays a candidate, and is kept unless another one is better on the validation
+    queries. Queries are split as by `owpc-ltr train`. Its settings are those of the loss and of the
+    reranker: --set reranker.NAME=VALUE.
+
+    Python: everything else is as for `train`.
+    Raises UsageError for a choice that cannot be made.
+    """
+    from owpc_ltr.data.document_fields import with_document_fields
+    from owpc_ltr.data.partitioned.dataset import in_memory
+    from owpc_ltr.evaluation.unused_weights import unused_weights
+    from owpc_ltr.host.registry import load
+    from owpc_ltr.inspection.quick import warnings_before_training
+    from owpc_ltr.models.model_file import save_model, with_warnings
+    from owpc_ltr.models.reordering import read_base
+    from owpc_ltr.training.plan import reranking_plan
+    from owpc_ltr.training.rerankers import fit_reranker
+
+    plan = reranking_plan(
+        load(map(Path, plugins)),
+        reranker=reranker,
+        loss=loss,
+        settings=settings,
+        grid=grid,
+        select=metric,
+    )
+    splits, known = training_splits(
+        data, validation, (validation_share, test_share), max_features=max_features, memory=memory
+    )
+    if known is not None and isinstance(base, Path | str):
+        known = {**known, "base": Path(base).name}
+    doubts = judgment_doubts(cluster, splits.everything, index, query_template)
+    sides = [
+        None if side is None else in_memory(side, "a reranker")
+        for side in (splits.training, splits.optional_validation)
+    ]
+    told = [*doubts, *warnings_before_training(sides[0])]
+    if sides[1] is not None:
+        told += [f"validation: {note}" for note in unused_weights(sides[1])]
+    give_warnings(told)
+    ranker = read_base(str(base), sides[0]) if isinstance(base, str | Path) else base
+    named = None if documents is None else Path(documents)
+    training, chosen_on = (
+        None if side is None else with_document_fields(side, plan.field_names, named, id_field)
+        for side in sides
+    )
+    assert training is not None  # noqa: S101 - told to the type checker
+    fitted = fit_reranker(
+        training, ranker, plan, run_of(seed, threads, progress), chosen_on,
+        source=known if source is None else source,
+    )  # fmt: skip
+    model: ReorderingModel = with_warnings(fitted.model, told)
+    if out is not None:
+        save_model(model, out)
+    name = "the reranker" if out is None else Path(out).name
+    write_report([{name: model}, splits.training], report, plugins)
+    return model
+
+
+def _candidates(rows: list[dict[str, Any]], select: str) -> str:
+    """The base and each candidate, with the settings in which they differ."""
+    varied = [
+        name for name in rows[-1]
+        if name not in {"reordering", "validation"}
+        and len({str(row.get(name)) for row in rows[1:]}) > 1
+    ]  # fmt: skip
+    return text_table(
+        ["CANDIDATE", *varied, f"validation {select}"],
+        [
+            [
+                "reranked" if row["reordering"] else "the base",
+                *(str(row.get(setting, "")) for setting in varied),
+                row["validation"],
+            ]
+            for row in rows
+        ],
+    )
