@@ -122,7 +122,7 @@ def trained(sides: DatasetSplits[RankingDataset], judged: pa.Table | None) -> Mo
         # That metrics do not weigh documents is known here.
         warnings.simplefilter("ignore", ltr.OwpcLtrWarning)
         return ltr.train(
-            parts[0], validation=parts[1], settings=SETTINGS, select=METRIC, source=sides.source
+            parts[0], validation=parts[1], settings=SETTINGS, metric=METRIC, source=sides.source
         )
 
 

@@ -174,7 +174,7 @@ def trained(data: RankingDataset, *, trees: bool = False) -> tuple[Model, list[s
         warnings.simplefilter("always", OwpcLtrWarning)
         model = train(
             SPLIT.part(data, "train"), validation=SPLIT.part(data, "validation"),
-            select=METRIC, **how,
+            metric=METRIC, **how,
         )  # fmt: skip
     return model, [str(one.message) for one in caught if one.category is OwpcLtrWarning]
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from owpc_ltr.api.comparing import compare
     from owpc_ltr.api.conventions import explain_metric
     from owpc_ltr.api.datasets import from_frame, read_dataset, read_folds, read_run, write_run
-    from owpc_ltr.api.estimators import OwpcRanker, Ranker
     from owpc_ltr.api.evaluation import Evaluation, evaluate
     from owpc_ltr.api.explaining import explain
     from owpc_ltr.api.judging_next import judge_next
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from owpc_ltr.host.listing import plugins
     from owpc_ltr.inspection.inspect import inspect
     from owpc_ltr.models.average import average
+    from owpc_ltr.training.estimators import OwpcRanker, Ranker
     from owpc_ltr.training.select import select
     from owpc_ltr.training.train import read_costs, train
     from owpc_ltr.training.train_reranker import train_reranker
@@ -100,9 +100,9 @@ _HOMES = {
     "Evaluation": "owpc_ltr.api.evaluation",
     "OwpcLtrError": "owpc_ltr.errors",
     "OwpcLtrWarning": "owpc_ltr.errors",
-    "OwpcRanker": "owpc_ltr.api.estimators",
+    "OwpcRanker": "owpc_ltr.training.estimators",
     "PartitionedDataset": "owpc_ltr.data.partitioned.dataset",
-    "Ranker": "owpc_ltr.api.estimators",
+    "Ranker": "owpc_ltr.training.estimators",
     "RankerComparison": "owpc_ltr.evaluation.comparing.result",
     "RankingDataset": "owpc_ltr.data.dataset",
     "average": "owpc_ltr.models.average",

@@ -112,8 +112,10 @@ def test_training_on_ramps_is_certified_and_better_than_a_line_where_there_is_a_
 ) -> None:
     data, held_out = problem(1), problem(2)
     settings = {"C": 1.0}
-    model: Any = ltr.train(data, settings=settings, piecewise_linear=True, knots=6)
-    line: Any = ltr.train(data, settings=settings)
+    model: Any = ltr.train(
+        data, settings=settings, piecewise_linear=True, knots=6, validation_share=0, test_share=0
+    )
+    line: Any = ltr.train(data, settings=settings, validation_share=0, test_share=0)
     assert isinstance(model, AdditiveModel)
     assert model.record["certificate"]["relative_gap"] <= 1e-3
     assert model.record["basis"] == {"name": "ramps", "knots": 6}
@@ -144,7 +146,11 @@ def test_constant_and_empty_features_have_no_curve_and_none_at_all_is_refused() 
     assert [len(knots) for knots in columns.knots][::2] == [1, 0]
     with pytest.warns(OwpcLtrWarning, match="documents: a, c"):
         model: Any = ltr.train(
-            replace(data, features=features), settings={"C": 1.0}, piecewise_linear=True
+            replace(data, features=features),
+            settings={"C": 1.0},
+            piecewise_linear=True,
+            validation_share=0,
+            test_share=0,
         )
     assert not {"a", "c"} & set(model.curves)
     features[:] = 1.0
@@ -154,11 +160,20 @@ def test_constant_and_empty_features_have_no_curve_and_none_at_all_is_refused() 
 
 def test_what_was_never_missing_counts_0_where_it_is_as_in_linear_models() -> None:
     data = problem(1)
-    model: Any = ltr.train(data, settings={"C": 1.0}, piecewise_linear=True)
+    model: Any = ltr.train(
+        data, settings={"C": 1.0}, piecewise_linear=True, validation_share=0, test_share=0
+    )
     rows = np.zeros((2, 4), np.float32)
     rows[1, 0] = np.nan
     assert model.score(rows)[0] == model.score(rows)[1]
-    zero: Any = ltr.train(data, settings={"C": 1.0}, piecewise_linear=True, missing="zero")
+    zero: Any = ltr.train(
+        data,
+        settings={"C": 1.0},
+        piecewise_linear=True,
+        missing="zero",
+        validation_share=0,
+        test_share=0,
+    )
     gaps = np.full((1, 4), np.nan, np.float32)
     assert zero.score(gaps)[0] == zero.score(np.zeros((1, 4), np.float32))[0]
 
@@ -166,7 +181,7 @@ def test_what_was_never_missing_counts_0_where_it_is_as_in_linear_models() -> No
 def test_curves_are_for_linear_optimizers_and_have_two_knots() -> None:
     data = problem(1)
     with pytest.raises(UsageError, match="2 knots or more"):
-        ltr.train(data, piecewise_linear=True, knots=1)
+        ltr.train(data, piecewise_linear=True, knots=1, validation_share=0, test_share=0)
     with pytest.raises(UsageError, match="kind 'trees'"):
         ltr.train(
             data,
@@ -174,13 +189,19 @@ def test_curves_are_for_linear_optimizers_and_have_two_knots() -> None:
             loss="lambdarank",
             optimizer="boosting",
             settings={"trees": 2},
+            validation_share=0,
+            test_share=0,
         )
 
 
 def test_features_that_cost_more_than_they_are_worth_lose_their_curve() -> None:
     costs = Costs(dict.fromkeys(NAMES[2:], 100.0), 1.0)
     model: Any = ltr.train(
-        problem(1), validation=problem(2), settings={"C": 1.0}, piecewise_linear=True, costs=costs
+        problem(1),
+        validation=problem(2),
+        settings={"C": 1.0},
+        piecewise_linear=True,
+        feature_cost=costs,
     )
     assert set(model.curves) <= {"a", "b"}
     assert "a" in model.curves

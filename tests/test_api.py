@@ -34,7 +34,7 @@ def test_the_road_of_a_notebook(tmp_path: Path) -> None:
         loss="owpc",
         optimizer="larank",
         grid={"C": "1e-1..1e1", "generator": ["constant", "inverse"]},
-        select="map",
+        metric="map",
     )
     result = ltr.evaluate(model, parts.test, ["ndcg@10", "map"], against="feature:2")
     assert [row["metric"] for row in result.table] == ["ndcg@10", "map"]
@@ -81,7 +81,7 @@ def test_a_grid_of_texts_is_the_grid_of_their_values() -> None:
 )
 def test_what_cannot_be_trained_is_refused_in_one_line(how: dict[str, object], why: str) -> None:
     with pytest.raises(OwpcLtrError, match=why) as refused:
-        ltr.train(DATA, **how)  # type: ignore[arg-type]
+        ltr.train(DATA, **how, validation_share=0, test_share=0)  # type: ignore[arg-type]
     assert "\n" not in str(refused.value)
 
 
@@ -92,7 +92,7 @@ def test_training_queries_are_not_measured_on_in_silence() -> None:
     assert whole.side == "test"
     assert whole.data.n_queries == parts.test.n_queries
     bare = ltr.make_dataset(*arrays(1))
-    other = ltr.train(bare, settings={"C": 1.0})
+    other = ltr.train(bare, settings={"C": 1.0}, validation_share=0, test_share=0)
     assert any("trained on" in message for message in ltr.evaluate(other, bare, "map").warnings)
 
 
@@ -101,7 +101,7 @@ def test_a_collapsed_optimum_is_warned_of() -> None:
     noise = ltr.make_dataset(np.random.default_rng(5).normal(size=X.shape), y, qid)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        ltr.train(noise, settings={"C": 1e-6, "generator": "top"})
+        ltr.train(noise, settings={"C": 1e-6, "generator": "top"}, validation_share=0, test_share=0)
     assert {warning.category for warning in caught} == {OwpcLtrWarning}
     assert any("collapsed" in str(warning.message) for warning in caught)
 
@@ -110,8 +110,16 @@ def test_a_loss_with_its_settings_is_an_object_too() -> None:
     from owpc_ltr_losses.owpc import OWPC
     from owpc_ltr_optimizers.larank.larank import LaRank
 
-    named = ltr.train(DATA, settings={"generator": "inverse", "C": 2.0})
-    typed = ltr.train(DATA, loss=OWPC(generator="inverse"), optimizer=LaRank(C=2))
+    named = ltr.train(
+        DATA, settings={"generator": "inverse", "C": 2.0}, validation_share=0, test_share=0
+    )
+    typed = ltr.train(
+        DATA,
+        loss=OWPC(generator="inverse"),
+        optimizer=LaRank(C=2),
+        validation_share=0,
+        test_share=0,
+    )
     np.testing.assert_array_equal(named.score(DATA.features), typed.score(DATA.features))
 
 
@@ -130,7 +138,7 @@ def test_folds_are_compared_and_the_best_of_each_named() -> None:
 def test_a_reranker_is_learned_on_a_base_and_evaluated() -> None:
     parts = DATA.split()
     model = ltr.train_reranker(
-        parts.training, "feature:1", validation=parts.validation, settings={"penalty": 1.0}
+        parts.training, base="feature:1", validation=parts.validation, settings={"penalty": 1.0}
     )
     assert ltr.evaluate(model, parts.test, "ndcg@10").table[0]["mean"] > 0.8
 
@@ -166,4 +174,4 @@ def test_an_unknown_ranker_is_refused() -> None:
 def test_no_warning_is_given_where_nothing_is_wrong() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        ltr.train(DATA, settings={"C": 1.0})
+        ltr.train(DATA, settings={"C": 1.0}, validation_share=0, test_share=0)

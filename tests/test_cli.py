@@ -48,7 +48,7 @@ def test_the_road_of_a_researcher(run: Run) -> None:
     Path("train.txt").write_text(letor())
     Path("vali.txt").write_text(letor(10))
     words = ("train", "train.txt", "--validation", "vali.txt", "--loss", "owpc")
-    more = ("--optimizer", "larank", "--grid", "C=1e-2..1e1", "--select", "map", "--out", "m.json")
+    more = ("--optimizer", "larank", "--grid", "C=1e-2..1e1", "--metric", "map", "--out", "m.json")
     code, out, err = run(*words, *more)
     assert (code, err) == (0, "")
     assert out.count("\n") == 8
@@ -151,7 +151,7 @@ def test_bad_training_data_is_named_by_file_and_line(
         (("train", "good.txt", "--out", "m.json", "--set", "loss.p=x"), 2, "p=x"),
         (("train", "good.txt", "--out", "m.json", "--set", "p=5"), 2, "'p=5'"),
         (("train", "good.txt", "--out", "m.json", "--grid", "C=a..b"), 2, "C=a..b"),
-        (("train", "good.txt", "--out", "m.json", "--select", "ncdg@10"), 2, "ncdg"),
+        (("train", "good.txt", "--out", "m.json", "--metric", "ncdg@10"), 2, "ncdg"),
         (("train", "good.txt", "--out", "m.json", "--plugin", "no.py"), 2, "no.py"),
         (("train", "good.txt", "--out", "m.json", "--normalise", "z"), 2, "'z'"),
         (

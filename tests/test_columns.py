@@ -84,13 +84,13 @@ def dataset(*columns: float) -> RankingDataset:
 
 def test_training_warns_of_columns_that_say_nothing() -> None:
     with pytest.warns(OwpcLtrWarning, match="in all documents: flat0, flat1: nothing was learned"):
-        train(dataset(0.0, np.nan), settings={"C": 1.0})
+        train(dataset(0.0, np.nan), settings={"C": 1.0}, validation_share=0, test_share=0)
 
 
 def test_nothing_is_said_of_them_where_there_are_none() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        train(dataset(), settings={"C": 1.0})
+        train(dataset(), settings={"C": 1.0}, validation_share=0, test_share=0)
 
 
 def test_features_that_were_left_out_for_their_cost_are_no_surprise() -> None:
@@ -103,7 +103,7 @@ def test_features_that_were_left_out_for_their_cost_are_no_surprise() -> None:
             split.part(data, "train"),
             validation=split.part(data, "validation"),
             settings={"C": 1.0},
-            costs=costs,
+            feature_cost=costs,
         )
     assert model.record["feature_cost"]["kept"] == ["good"]
     (line,) = [str(each.message) for each in told if "in all documents" in str(each.message)]

@@ -21,7 +21,12 @@ X, Y, QID = arrays()
 
 def test_it_scores_as_the_model_that_train_makes() -> None:
     ranker = ltr.OwpcRanker(generator="inverse", C=1.0).fit(X, Y, qid=QID)
-    model = ltr.train(ltr.make_dataset(X, Y, QID), settings={"generator": "inverse", "C": 1.0})
+    model = ltr.train(
+        ltr.make_dataset(X, Y, QID),
+        settings={"generator": "inverse", "C": 1.0},
+        validation_share=0,
+        test_share=0,
+    )
     np.testing.assert_array_equal(ranker.predict(X), model.score(X))
 
 
@@ -65,7 +70,7 @@ def test_a_grid_search_chooses_the_c_that_train_chooses_on_the_same_folds() -> N
     search = GridSearchCV(ltr.OwpcRanker(), {"C": grid}, cv=folds).fit(frame, Y)
     model = ltr.train(
         parts.training, validation=parts.validation, grid={"C": grid},
-        settings={"generator": "inverse"}, select="map",
+        settings={"generator": "inverse"}, metric="map",
     )  # fmt: skip
     assert search.best_params_["C"] == model.record["optimizer"]["settings"]["C"]
     assert search.best_score_ == pytest.approx(model.record["validation"], abs=1e-3)

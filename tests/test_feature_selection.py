@@ -294,7 +294,7 @@ def test_train_takes_what_profile_printed(both: Both, run: Callable[..., Any]) -
     Path("profile.json").write_text(json.dumps(printed))
     Path("plain.json").write_text('{"strong": 100}')
     Path("bad.json").write_text('{"strong": "much"}')
-    words = ("train", "d.parquet", "--out", "m.json", "--select", "ndcg@10")
+    words = ("train", "d.parquet", "--out", "m.json", "--metric", "ndcg@10")
     more = ("--set", "optimizer.C=10", "--feature-price", "0.01", "--feature-cost")
     models = []
     for costs in ("profile.json", "plain.json"):

@@ -202,14 +202,16 @@ def judged(queries: int = 60) -> RankingDataset:
 
 def test_a_trained_model_knows_which_of_its_features_are_joined(tmp_path: Path) -> None:
     data = judged()
-    model = train(data, settings={"C": 1.0})
+    model = train(data, settings={"C": 1.0}, validation_share=0, test_share=0)
     save_model(model, tmp_path / "m.json")
     back = load_model(tmp_path / "m.json")
     assert sources_in(back.record) == sources_in(data.manifest) != ()
     assert joined_used(back) == ("ctr",)
     _, told, _ = describe(tmp_path / "m.json")
     assert told["joined.ctr"] == "ctr.parquet, by document_id (abababababab)"
-    plain = train(replace(data, manifest=None), settings={"C": 1.0})
+    plain = train(
+        replace(data, manifest=None), settings={"C": 1.0}, validation_share=0, test_share=0
+    )
     assert "joined_tables" not in plain.record
     np.testing.assert_array_equal(plain.score(data.features), model.score(data.features))
 
@@ -234,7 +236,9 @@ def test_a_joined_feature_has_its_price_and_goes_where_it_is_not_worth_it(tmp_pa
 
 def test_a_reordering_of_joined_features_knows_it_too() -> None:
     data = judged(30)
-    base = train(data, settings={"C": 1.0})
-    ranker = train_reranker(data, base=base, settings={"penalty": 1.0})
+    base = train(data, settings={"C": 1.0}, validation_share=0, test_share=0)
+    ranker = train_reranker(
+        data, base=base, settings={"penalty": 1.0}, validation_share=0, test_share=0
+    )
     assert sources_in(ranker.record) == sources_in(data.manifest)
     assert index_features(ranker) == ("title", "body")

@@ -19,7 +19,6 @@ from owpc_ltr.formats.export import export_checked
 from owpc_ltr.models.model_file import load_model, save_model
 from owpc_ltr.training.fit import taking_missing_as_zero
 from owpc_ltr.training.train import train
-from tests.commands import commands_in
 
 NAMES = ("title", "votes", "year")
 FEATURES = FeatureSet("f", tuple(Feature(n, ("q",), {"match": {n: "{{q}}"}}) for n in NAMES))
@@ -47,7 +46,7 @@ TREES: dict[str, Any] = {
 
 
 def test_a_gap_is_scored_as_a_zero_and_the_record_says_so(tmp_path: Path) -> None:
-    model = train(DATA, missing="zero", **TREES)
+    model = train(DATA, missing="zero", **TREES, validation_share=0, test_share=0)
     filled = DATA.without_missing()
     np.testing.assert_array_equal(model.score(DATA.features), model.score(filled.features))
     assert model.record["missing"] == "zero"
@@ -61,9 +60,12 @@ def test_a_gap_is_scored_as_a_zero_and_the_record_says_so(tmp_path: Path) -> Non
 def test_it_is_the_model_of_the_filled_data() -> None:
     """On filled data, and on filled validation queries, the same trees are learned."""
     on_filled = train(
-        DATA.without_missing(), **{**TREES, "validation": VALIDATION.without_missing()}
+        DATA.without_missing(),
+        **{**TREES, "validation": VALIDATION.without_missing()},
+        validation_share=0,
+        test_share=0,
     )
-    model = train(DATA, missing="zero", **TREES)
+    model = train(DATA, missing="zero", **TREES, validation_share=0, test_share=0)
     filled = DATA.without_missing().features
     np.testing.assert_array_equal(model.score(filled), on_filled.score(filled))
     assert model.record["table"] == on_filled.record["table"]
@@ -71,7 +73,7 @@ def test_it_is_the_model_of_the_filled_data() -> None:
 
 @pytest.mark.parametrize("profile", OLD, ids=str)
 def test_engines_before_3_8_score_it_as_here(profile: Any) -> None:
-    model = train(DATA, missing="zero", **TREES)
+    model = train(DATA, missing="zero", **TREES, validation_share=0, test_share=0)
     stored = export_checked(model, FEATURES, "m", profile)
     seen = emulate(stored, DATA.features, profile)
     assert seen == pytest.approx(model.score(DATA.features), abs=1e-5)
@@ -79,7 +81,7 @@ def test_engines_before_3_8_score_it_as_here(profile: Any) -> None:
 
 @pytest.mark.parametrize("profile", OLD, ids=str)
 def test_the_refusal_of_another_model_names_the_command_that_works(profile: Any) -> None:
-    model = train(DATA, **TREES)
+    model = train(DATA, **TREES, validation_share=0, test_share=0)
     assert "missing" not in model.record
     with pytest.raises(Refused, match="train with `owpc-ltr train --missing zero`"):
         export_checked(model, FEATURES, "m", profile)
@@ -105,9 +107,9 @@ def test_a_feature_that_is_missing_or_zero_says_nothing_when_filled() -> None:
     data = replace(DATA, features=np.ascontiguousarray(rows))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        train(data, settings={"C": 1.0})
+        train(data, settings={"C": 1.0}, validation_share=0, test_share=0)
     with pytest.warns(OwpcLtrWarning, match="in all documents: year"):
-        train(data, settings={"C": 1.0}, missing="zero")
+        train(data, settings={"C": 1.0}, missing="zero", validation_share=0, test_share=0)
 
 
 def test_a_model_that_scores_gaps_otherwise_is_refused() -> None:
@@ -127,17 +129,4 @@ def test_a_model_that_scores_gaps_otherwise_is_refused() -> None:
 
 def test_another_word_is_refused_before_any_work() -> None:
     with pytest.raises(UsageError, match="as zero, not as 'mean'"):
-        train(DATA, missing="mean")
-
-
-def test_the_command_has_no_such_option_for_rerankers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = commands_in(tmp_path, monkeypatch, capsys)
-    Path("d.parquet").touch()
-    code, _, err = run(
-        "train", "d.parquet", "--out", "m.json", "--reranker", "exchangeable", "--base",
-        "feature:title", "--missing", "zero",
-    )  # fmt: skip
-    assert code == 2
-    assert "--missing is for models" in err
+        train(DATA, missing="mean", validation_share=0, test_share=0)

@@ -564,7 +564,7 @@ def test_a_stopped_command_leaves_no_process_and_no_file(
     parts: PartitionedDataset, tmp_path: Path
 ) -> None:
     (tmp_path / "squares.py").write_text(SLOW)
-    words = ["train", parts.files.folder, "--out", "model.json", "--cluster", "local:2"]
+    words = ["train", parts.files.folder, "--out", "model.json", "--dask", "local:2"]
     words += ["--optimizer", "bundle", "--loss", "squares", "--plugin", "squares.py"]
     with subprocess.Popen(
         [sys.executable, "-m", "owpc_ltr", *map(str, words)],
@@ -597,7 +597,10 @@ def test_data_that_workers_cannot_go_through_are_refused_before_any_is_started(
     data = tmp_path / "data.parquet"
     ltr.save_dataset(learnable(20), data)
     ltr.save_model(
-        ltr.train(learnable(20), optimizer="bundle", settings={"C": 1.0}), tmp_path / "model.json"
+        ltr.train(
+            learnable(20), optimizer="bundle", settings={"C": 1.0}, validation_share=0, test_share=0
+        ),
+        tmp_path / "model.json",
     )
     words = {
         "train": ["train", data, "--out", tmp_path / "new.json"],
@@ -605,7 +608,7 @@ def test_data_that_workers_cannot_go_through_are_refused_before_any_is_started(
         "select": ["select", data],
     }[command]
     run = commands_in(tmp_path, monkeypatch, capsys)
-    code, out, err = run(*map(str, words), "--cluster", "local:2")
+    code, out, err = run(*map(str, words), "--dask", "local:2")
     assert (code, out) == (2, "")
     assert f"owpc-ltr partition {data} --out FOLDER" in err
     assert err.strip().count("\n") == 0

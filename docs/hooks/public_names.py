@@ -15,6 +15,7 @@ from mkdocs.exceptions import PluginError
 
 PACKAGE = Path(__file__).parents[2] / "owpc_ltr"
 TOPICS = {
+    "estimators": ("owpc_ltr.training.estimators",),
     "data": (
         *("owpc_ltr.api.datasets", "owpc_ltr.api.judging_next", "owpc_ltr.api.judgments"),
         *("owpc_ltr.api.inspecting", "owpc_ltr.api.partitions", "owpc_ltr.data"),
@@ -33,7 +34,6 @@ TOPICS = {
         *("owpc_ltr.engine.cluster", "owpc_ltr.api.feature_sets", "owpc_ltr.api.uploaded_models"),
         *("owpc_ltr.features", "owpc_ltr.engine"),
     ),
-    "estimators": ("owpc_ltr.api.estimators",),
     "plugins": ("owpc_ltr.api.plugins", "owpc_ltr.host", "owpc_ltr.protocols", "owpc_ltr.arrays"),
     "errors": ("owpc_ltr.errors",),
     "checks": ("owpc_ltr.plugin_checks",),

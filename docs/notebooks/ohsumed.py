@@ -66,7 +66,7 @@ model = ltr.train(
     optimizer="larank",
     settings={"generator": "logarithmic", "grades": "thresholds"},
     grid={"C": "1e-3..1e3"},
-    select="map",
+    metric="map",
     normalise="none",
 )
 print(model.record["certificate"])

@@ -38,10 +38,23 @@ def warm_up_jobs(registry: Registry, folder: Path, plugins: Sequence[Path | str]
         yield f"click model {model.name}", partial(_judge_clicks, model.cls)
 
     def fit(optimizer: str) -> None:
-        evaluate(train(data, optimizer=optimizer, **common), validation, queries="all")
+        evaluate(
+            train(
+                data,
+                optimizer=optimizer,
+                **common,
+            ),
+            validation,
+            queries="all",
+        )
 
     def reorder(reranker: str) -> None:
-        train_reranker(data, base=f"feature:{data.feature_names[0]}", reranker=reranker, **common)
+        train_reranker(
+            data,
+            base=f"feature:{data.feature_names[0]}",
+            reranker=reranker,
+            **common,
+        )
 
     for optimizer in registry.all("optimizer"):
         yield f"optimizer {optimizer.name}", partial(fit, optimizer.name)

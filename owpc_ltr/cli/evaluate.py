@@ -90,7 +90,7 @@ def evaluate(
     """
     if live.live:
         if cluster is not None:
-            raise UsageError("--cluster is for DATA, and --live asks an engine: leave it out")
+            raise UsageError("--dask is for DATA, and --live asks an engine: leave it out")
         if data is not None or against is not None:
             unused = "DATA" if data is not None else "--against"
             raise UsageError(

@@ -13,7 +13,7 @@ from owpc_ltr.cli.files import A_MODEL, A_PLUGIN, Reads, Writes
 Cluster = Annotated[
     str | None,
     typer.Option(
-        "--cluster",
+        "--dask",
         help="Dask workers for a folder of parts: local:4 (processes here), tcp://HOST:8786.",
     ),
 ]

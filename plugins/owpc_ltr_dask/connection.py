@@ -165,7 +165,7 @@ def _client(place: Local | Scheduler) -> Iterator[tuple[Client, str]]:
     except (OSError, TimeoutError) as error:
         raise WorkersUnavailable(
             f"no Dask scheduler answers at {place.address}: start one (dask scheduler), or use "
-            "processes of this machine: --cluster local:2"
+            "processes of this machine: --dask local:2"
         ) from error
     with client:
         yield client, place.address

@@ -152,7 +152,7 @@ def test_an_average_scores_in_the_cluster_as_it_does_here(
 
 def test_a_reranker_reorders_a_search_and_is_not_uploaded(run: Run, small: Small) -> None:
     done(run, "train", "data.parquet", "--out", "base.json")
-    done(run, "train", "data.parquet", "--reranker", "exchangeable", "--base", "base.json",
+    done(run, "train-reranker", "data.parquet", "--reranker", "exchangeable", "--base", "base.json",
          "--out", "reranker.json")  # fmt: skip
     code, _, err = run("upload", "reranker.json", "--index", small.index,
                        "--store", small.name.removeprefix("m-"))  # fmt: skip

@@ -43,7 +43,13 @@ def run(
 def test_a_search_is_reordered_by_a_reranker_that_is_a_file(run: Run, small: Small) -> None:
     base = LinearModel(FEATURESET.feature_names, linear().weights)
     reordering = train_reranker(
-        judged(small), base, reranker="list-range", settings={"penalty": 0.1}, plugins=[RERANKER]
+        judged(small),
+        base=base,
+        reranker="list-range",
+        settings={"penalty": 0.1},
+        plugins=[RERANKER],
+        validation_share=0,
+        test_share=0,
     )
     save_model(reordering, Path("reordering.json"))
     asked = ("search", "alpha gamma", "--index", small.index, "--reranker", "reordering.json")

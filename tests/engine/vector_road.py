@@ -138,7 +138,14 @@ def check_cosines(road: Road, column: int, scale: float) -> None:
 def check_serving(road: Road) -> None:
     """Trained, uploaded, verified, searched as scored here, better live, and taken back."""
     data, name = road.logged(), f"m-{road.index}"
-    model = train(data, loss="pairwise", optimizer="larank", settings={"C": 1.0})
+    model = train(
+        data,
+        loss="pairwise",
+        optimizer="larank",
+        settings={"C": 1.0},
+        validation_share=0,
+        test_share=0,
+    )
     assert isinstance(model, LinearModel)
     weights = dict(zip(model.feature_names, model.weights, strict=True))
     assert weights["cosine"] > 0

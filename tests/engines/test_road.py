@@ -82,7 +82,7 @@ def test_the_road_of_the_readme_leads_to_a_better_list(
     account = did("log-features", *index, *log)
     assert "+ 0 rejected" in account
     train = ("train", "movies.parquet", "--loss", "owpc", "--set", "loss.generator=inverse")
-    did(*train, "--optimizer", "larank", "--select", "map", "--out", "model.json")
+    did(*train, "--optimizer", "larank", "--metric", "map", "--out", "model.json")
     against = ("--metric", "ndcg@10", "--against", "feature:best_fields", "--json")
     (gain,) = json.loads(did("evaluate", "model.json", "movies.parquet", *against))["comparisons"]
     assert gain["low"] > 0
@@ -91,7 +91,7 @@ def test_the_road_of_the_readme_leads_to_a_better_list(
     difference = float(figure(r"largest difference ([0-9.e+-]+)", first))
     assert difference <= 1e-5
     assert "0 pairs swapped" in first
-    did(*train, "--optimizer", "gradient", "--select", "map", "--out", "second.json")
+    did(*train, "--optimizer", "gradient", "--metric", "map", "--out", "second.json")
     did("upload", "second.json", *index, "--featureset", "movies", "--name", "movies-owpc")
     did("models", "rollback", "movies-owpc")
     verified = did("verify", "movies-owpc", *index)

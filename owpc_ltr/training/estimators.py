@@ -5,6 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.errors import UsageError
+from owpc_ltr.training.defaults import (
+    DEFAULT_LOSS,
+    DEFAULT_METRIC,
+    DEFAULT_NORMALISATION,
+    DEFAULT_OPTIMIZER,
+    VALIDATION_SHARE,
+)
 
 try:
     from sklearn.base import BaseEstimator
@@ -28,8 +35,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     Further keywords are their settings by name (`trees=200`, `loss__p=5` where both have one):
     `Ranker(loss="lambdarank", optimizer="boosting", trees=200)`. `metric` is what `score` gives.
-    Query ids are `qid`, or a column of that name in a DataFrame. After `fit`, `model_` is the
-    model, with its record; `feature_names_in_` and `n_features_in_` as everywhere.
+    Where `C` is left out, it is chosen as by `owpc_ltr.train`, on a fifth of the queries by
+    `metric`; a setting that is given is not. Query ids are `qid`, or a column of that name in a
+    DataFrame. After `fit`, `model_` is the model, with its record; `feature_names_in_` and
+    `n_features_in_` as everywhere.
 
     In a GridSearchCV take `GroupKFold` and the query ids as groups; either X has the column `qid`,
     or metadata routing hands it on (`set_fit_request(qid=True).set_score_request(qid=True)`).
@@ -37,11 +46,11 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        loss: Any = "owpc",
-        optimizer: Any = "larank",
+        loss: Any = DEFAULT_LOSS,
+        optimizer: Any = DEFAULT_OPTIMIZER,
         *,
-        normalise: str = "scale",
-        metric: Any = "map",
+        normalise: str = DEFAULT_NORMALISATION,
+        metric: Any = DEFAULT_METRIC,
         seed: int = 0,
         threads: int = 1,
         **settings: Any,
@@ -67,12 +76,16 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         from owpc_ltr.training.train import train
 
         data = self._dataset(X, y, qid, sample_weight)
+        settings = self._settings()
         self.model_: Model = train(
             data,
             loss=self.loss,
             optimizer=self.optimizer,
-            settings=self._settings(),
+            settings=settings,
+            metric=self.metric,
             normalise=self.normalise,
+            validation_share=VALIDATION_SHARE if self._chooses(settings) else 0.0,
+            test_share=0.0,
             seed=self.seed,
             threads=self.threads,
         )
@@ -105,15 +118,17 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return tags
 
     def _settings(self) -> dict[str, Any]:
-        """The settings by full names; C at its default, which `train` would choose otherwise."""
-        from owpc_ltr.host.registry import installed
+        """The settings by name."""
+        return {name.replace("__", "."): value for name, value in self.settings.items()}
 
-        settings = {name.replace("__", "."): value for name, value in self.settings.items()}
-        chosen = self.optimizer
-        found = installed().find("optimizer", chosen) if isinstance(chosen, str) else chosen
-        if isinstance(found, type) and hasattr(found, "C") and "C" not in settings:
-            settings.setdefault("optimizer.C", found.C)
-        return settings
+    def _chooses(self, settings: dict[str, Any]) -> bool:
+        """Whether `train` has a C to choose."""
+        from owpc_ltr.host.registry import class_of
+
+        made = self.optimizer
+        if not isinstance(made, str | type):
+            return False  # an object has its C
+        return hasattr(class_of("optimizer", made), "C") and not {"C", "optimizer.C"} & {*settings}
 
     def _dataset(self, X: Any, y: Any, qid: Any, weights: Any) -> RankingDataset:
         from owpc_ltr.data.dataset import make_dataset
@@ -132,16 +147,17 @@ class OwpcRanker(Ranker):
     """OWPC (Usunier, Buffoni & Gallinari 2009) solved by LaRank: linear, convex, top-heavy.
 
     `generator` says how the weights fall with the rank (see `owpc-ltr plugins owpc`), `C` how much
-    the data count against the norm of the weights. Everything else is as for `Ranker`.
+    the data count against the norm of the weights; left out, they are as by `owpc_ltr.train`.
+    Everything else is as for `Ranker`.
     """
 
     def __init__(
         self,
-        generator: str = "inverse",
-        C: float = 1.0,
+        generator: str | None = None,
+        C: float | None = None,
         *,
-        normalise: str = "scale",
-        metric: Any = "map",
+        normalise: str = DEFAULT_NORMALISATION,
+        metric: Any = DEFAULT_METRIC,
         seed: int = 0,
         threads: int = 1,
         **settings: Any,
@@ -151,7 +167,10 @@ class OwpcRanker(Ranker):
 
     def _settings(self) -> dict[str, Any]:
         given = {"loss.generator": self.generator, "optimizer.C": self.C}
-        return {**given, **super()._settings()} | given
+        return {
+            **super()._settings(),
+            **{name: value for name, value in given.items() if value is not None},
+        }
 
 
 def _without_ids(X: Any) -> tuple[Any, Any]:
