@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from owpc_ltr_clicks.judge_clicks import judge_clicks
     from owpc_ltr_dask.use_workers import use_workers
     from owpc_ltr_papers.reproducing import reproduce
-    from owpc_ltr_report.report import report
 
     from owpc_ltr.api.comparing import compare
     from owpc_ltr.api.conventions import explain_metric
@@ -79,7 +78,6 @@ __all__ = [
     "read_joined_tables",
     "read_judgments",
     "read_run",
-    "report",
     "reproduce",
     "risk_bounds",
     "save_dataset",
@@ -129,7 +127,6 @@ _HOMES = {
     "read_joined_tables": "owpc_ltr.data.external_features.reading",
     "read_judgments": "owpc_ltr.api.judgments",
     "read_run": "owpc_ltr.api.datasets",
-    "report": "owpc_ltr_report.report",
     "reproduce": "owpc_ltr_papers.reproducing",
     "risk_bounds": "owpc_ltr.api.models",
     "save_dataset": "owpc_ltr.data.parquet",

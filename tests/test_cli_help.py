@@ -44,7 +44,7 @@ def test_commands_stand_in_the_order_of_the_road() -> None:
     road = ["engine", "index", "featureset", "log-features", "train", "evaluate", "upload",
             "search"]  # fmt: skip
     assert [name for name in names if name in road] == road
-    assert set(names) == set(GROUP.commands)  # type: ignore[attr-defined]
+    assert set(names) == set(GROUP.list_commands(typer.Context(GROUP)))  # type: ignore[attr-defined]
 
 
 def test_completion_can_be_installed() -> None:

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from ir_measures import AP, RR, P, R, Success, nDCG
-from owpc_ltr_report.examples import moved_documents
+from owpc_ltr_report.queries import example_documents
 
 import owpc_ltr as ltr
 from owpc_ltr.arrays import Vector
@@ -316,10 +316,10 @@ def test_a_document_that_a_run_did_not_retrieve_has_no_rank_in_a_report() -> Non
     before, after = np.arange(240.0), np.arange(240.0)
     after[0] = 1000.0
     before[:10], after[19] = np.nan, np.nan
-    moved = moved_documents(data, 0, (before, after))
+    moved = example_documents(data, 0, (before, after))
     ranks = {one.document: (one.rank, one.before) for one in moved}
     assert ranks["d0"] == (1, None)
     assert ranks["d19"] == (None, 1)
     assert ranks["d18"] == (2, 2)
     nothing = np.full(240, np.nan)
-    assert not any(one.rank for one in moved_documents(data, 3, (before, nothing)))
+    assert not any(one.rank for one in example_documents(data, 3, (before, nothing)))

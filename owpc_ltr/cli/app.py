@@ -12,7 +12,6 @@ from owpc_ltr_demo.command import demo
 from owpc_ltr_node.command import app as engine
 from owpc_ltr_papers.bounds_command import bounds
 from owpc_ltr_papers.reproduce_command import reproduce
-from owpc_ltr_report.command import report
 from typer.core import TyperGroup
 
 from owpc_ltr.cli import featureset, judge, models
@@ -220,7 +219,7 @@ _PANELS = {
 }
 """The parts of the help, and the order of commands in it; others follow in their own panels."""
 for command in (
-    demo, log_features, partition, evaluate, compare, report,
+    demo, log_features, partition, evaluate, compare,
     upload, verify, search, explain, rescore_body, profile, metrics,
     bounds, reproduce, warm_up,
 ):  # fmt: skip

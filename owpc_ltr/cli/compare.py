@@ -29,6 +29,7 @@ from owpc_ltr.cli.options import (
 )
 from owpc_ltr.cli.output import progress
 from owpc_ltr.errors import UsageError
+from owpc_ltr.host.report import write_report
 
 if TYPE_CHECKING:
     from owpc_ltr.api.comparing_live import LiveSearch
@@ -204,10 +205,7 @@ def compare(
         )
     if per_query is not None:
         write_per_query(found, per_query)
-    if report is not None:
-        from owpc_ltr_report.report import report as write_page
-
-        write_page(found, out=report)
+    write_report(found, report)
     if latex is not None:
         from owpc_ltr.api.comparison_files import write_latex
 

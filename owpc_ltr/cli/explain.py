@@ -25,6 +25,7 @@ from owpc_ltr.cli.options import (
 from owpc_ltr.cli.output import print_json
 from owpc_ltr.cli.queries import Question
 from owpc_ltr.errors import UsageError
+from owpc_ltr.host.report import write_report
 
 if TYPE_CHECKING:
     from owpc_ltr.api.results import Explanation
@@ -80,10 +81,7 @@ def explain(
         found = _of_search(
             asked, document, above, index, ranked, question, join, title, query_id, place
         )
-    if report is not None:
-        from owpc_ltr_report.report import report as write_page
-
-        write_page(found, out=report)
+    write_report(found, report)
     if as_json:
         print_json(found.as_dict())
     else:

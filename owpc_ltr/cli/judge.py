@@ -16,6 +16,7 @@ from owpc_ltr.cli.judgment_files import Format, Reading, write
 from owpc_ltr.cli.live import LiveQuery, LiveWindow
 from owpc_ltr.cli.options import Index, Join, Json, Params, Report, Seed
 from owpc_ltr.cli.output import print_json, progress
+from owpc_ltr.host.report import write_report
 
 app = typer.Typer(help="What to judge next; judgments from clicks, in other formats.")
 
@@ -91,10 +92,7 @@ def pool(
             in_flight=in_flight, seed=seed, join=join, sample=sample, featureset=featureset,
             progress=show,
         )  # fmt: skip
-    if report is not None:
-        from owpc_ltr_report.report import report as write_page
-
-        write_page(found, out=report)
+    write_report(found, report)
     counts = {
         "queries": len(found.queries), "documents": found.n_documents,
         "already_judged": found.judged, "absent": found.absent,

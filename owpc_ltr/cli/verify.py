@@ -11,6 +11,7 @@ from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Join, Json, ProbeShare, Report, Tolerance
 from owpc_ltr.cli.output import print_json, print_table
 from owpc_ltr.cli.proofs import print_drift, print_proof
+from owpc_ltr.host.report import write_report
 
 if TYPE_CHECKING:
     from owpc_ltr.api.results import Verified
@@ -53,10 +54,7 @@ def verify(
         probe_share=probe_share,
         join=join,
     )
-    if report is not None:
-        from owpc_ltr_report.report import report as write_page
-
-        write_page(found, out=report)
+    write_report(found, report)
     if as_json:
         print_json(found.as_dict())
     else:

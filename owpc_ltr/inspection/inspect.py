@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from owpc_ltr.data.options import MaxFeatures, Memory
 from owpc_ltr.errors import Refused, UsageError
+from owpc_ltr.host.report import ReportPage, write_report
 from owpc_ltr.inspection.result import FEATURE_ROWS
-from owpc_ltr.signatures import Help, Progress, Reads, Seed, Writes, job, silent, spelled
+from owpc_ltr.signatures import Help, Progress, Reads, Seed, job, silent, spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -36,13 +37,7 @@ def inspect(
         bool | None, Help("Measure how many judgments are enough, however long it takes.")
     ] = None,
     training: Annotated[bool, Help("No trial with shuffled labels, and no curve.")] = True,
-    report: Annotated[
-        Path | str | None,
-        Writes(
-            "Also write an HTML page to show to others, to this file.",
-            standard_output="--report writes a page to open in a browser: name a file, not -",
-        ),
-    ] = None,
+    report: ReportPage = None,
     max_features: MaxFeatures = None,
     memory: Memory = None,
     seed: Seed = 0,
@@ -85,10 +80,7 @@ def inspect(
     if isinstance(data, str | Path) or (isinstance(data, Sequence) and data):
         findings = tuple(_placed(one) for one in findings)
     found = replace(found, findings=findings, all_features=all_features)
-    if report is not None:
-        import owpc_ltr
-
-        owpc_ltr.report(found, out=report)
+    write_report(found, report)
     if strict and found.warnings:
         count = len(found.warnings)
         several = "1 warning" if count == 1 else f"{count} warnings, the worst"

@@ -15,6 +15,7 @@ from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Json, PluginFiles, Report, Settings
 from owpc_ltr.cli.output import print_json, print_table, print_wrapped, progress, warn
 from owpc_ltr.errors import UsageError
+from owpc_ltr.host.report import write_report
 
 if TYPE_CHECKING:
     from owpc_ltr_clicks.judge_clicks import ClickJudgments
@@ -207,8 +208,7 @@ def clicks(
         _write_weighted(found, 10.0 if clip is None else clip, out, report, next_, as_json=as_json)
         return
     found.write(out)
-    if report is not None:
-        _write_page(report, found)
+    write_report(found, report)
     if as_json:
         print_json({"judgments": str(out), **found.as_dict(), **next_})
     else:
@@ -234,12 +234,6 @@ def _judge_as_srw(
     _print_other(out, len(table), behaviour.event_counts.as_dict(), {}, {}, as_json=as_json)
 
 
-def _write_page(path: Path, *parts: Any) -> None:
-    from owpc_ltr_report.report import report
-
-    report(*parts, out=path)
-
-
 def _write_weighted(
     found: ClickJudgments,
     clip: float,
@@ -258,9 +252,8 @@ def _write_weighted(
     api.write_columns(table, out)
     if page is not None:
         asked = (("grades", "1 for a click"), ("weights", f"1/looks, {clip:g} at most"))
-        _write_page(
-            page, replace(found, table=table, settings=(found.settings[0], *asked)), effective
-        )
+        weighted = replace(found, table=table, settings=(found.settings[0], *asked))
+        write_report([weighted, effective], page)
     told = {
         "clicks": effective.clicks,
         "effective": effective.effective,

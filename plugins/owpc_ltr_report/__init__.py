@@ -1,1 +1,1 @@
-"""The report: one HTML page that answers, for who never saw the project, what a ranker is worth."""
+"""The report: one HTML page that says whether a ranker is better, how sure that is, and why."""

@@ -1,20 +1,26 @@
-"""Blocks: what a section of the page is made of, before it is HTML."""
+"""Blocks: what a section of the page consists of, and numbers as text."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+from owpc_ltr_report.charts import QueryRow, svg_of
+
 Cell = str | float | int | None | tuple[str, ...]
-"""What stands in a table: a text of several lines is a tuple."""
+"""The content of a table cell: a text of several lines is a tuple, None a dash."""
 Tone = Literal["plain", "warning", "good"]
+NEUTRAL = "neutral"
+"""The mood of a page that compares no rankers and has no warnings."""
 _SHORT = 28
+_LONGEST_QUERY = 90
 
 
 @dataclass(frozen=True)
 class Table:
-    """Figures under headers; a `caption` says what they are. A None is shown as a dash."""
+    """Rows of cells under headers, with a caption."""
 
     kind: ClassVar[str] = "table"
 
@@ -23,13 +29,13 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
 
     def __post_init__(self) -> None:
-        strange = [row for row in self.rows if len(row) != len(self.headers)]
-        if strange:
-            raise ValueError(f"a row of '{self.caption}' has {len(strange[0])} cells")
+        wrong = [row for row in self.rows if len(row) != len(self.headers)]
+        if wrong:
+            raise ValueError(f"a row of '{self.caption}' has {len(wrong[0])} cells")
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Of each column `number`, `short` where its cells stay on one line, or `wide`."""
+        """The style of each column: `number`, `short` (its cells fit on one line) or `wide`."""
         return tuple(
             "number"
             if number
@@ -41,7 +47,7 @@ class Table:
 
     @property
     def numeric(self) -> tuple[bool, ...]:
-        """Which columns hold numbers alone, and stand to the right."""
+        """Which columns hold only numbers and are aligned to the right."""
         return tuple(
             bool(self.rows) and all(not isinstance(row[column], str | tuple) for row in self.rows)
             for column in range(len(self.headers))
@@ -54,9 +60,9 @@ def _length(cell: Cell) -> int:
 
 @dataclass(frozen=True)
 class Chart:
-    """A picture of a table: a Vega-Lite specification, and the same in a sentence.
+    """A Vega-Lite specification, with its content as a sentence and as a table.
 
-    `name` is unique on a page. Colours of the specification are `var(--…)` of the page's style.
+    `name` is unique on a page. Colours of the specification are `var(--…)` of `colours.css`.
     """
 
     kind: ClassVar[str] = "chart"
@@ -72,9 +78,7 @@ class Chart:
         object.__setattr__(self, "spec", _drawable(self.spec))
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        """The picture where it needs no network: a notebook, an editor, a page of nbconvert."""
-        from owpc_ltr_report.pictures import svg_of
-
+        """The chart as SVG, for notebooks, editors and nbconvert."""
         return {"image/svg+xml": svg_of(self.spec), "text/plain": f"{self.title}: {self.sentence}"}
 
 
@@ -101,7 +105,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Facts:
-    """Names and what they are."""
+    """Names and their values."""
 
     kind: ClassVar[str] = "facts"
 
@@ -119,7 +123,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Tile:
-    """One figure that is seen from afar."""
+    """One figure in large type, with its label and a note."""
 
     label: str
     figure: str
@@ -128,7 +132,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Tiles:
-    """Figures that are seen from afar, side by side."""
+    """Figures in large type, side by side."""
 
     kind: ClassVar[str] = "tiles"
 
@@ -136,20 +140,10 @@ class Tiles:
 
 
 @dataclass(frozen=True)
-class QueryRow:
-    """A query's value of a metric, before and after."""
-
-    query_id: str
-    text: str
-    before: float
-    after: float
-
-
-@dataclass(frozen=True)
 class QueryList:
-    """Queries before → after, to be searched and leafed through; the largest losses first.
+    """Queries before → after, with a search field and pages; the largest losses first.
 
-    `total` counts those that there are: the page may hold fewer.
+    `total` counts all queries; the page may hold fewer.
     """
 
     kind: ClassVar[str] = "queries"
@@ -169,7 +163,7 @@ Block = Table | Chart | Gallery | Text | Facts | Heading | Tiles | QueryList
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page; `name` is the anchor that links lead to, `short` what they say."""
+    """A part of the page; `name` is its anchor, `short` the text of links to it."""
 
     name: str
     short: str
@@ -178,21 +172,23 @@ class Section:
     blocks: tuple[Block, ...]
 
 
-_OF_OBJECTS = {
-    *("constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString"),
-    *("toString", "valueOf", "__proto__", "__defineGetter__", "__defineSetter__"),
-    *("__lookupGetter__", "__lookupSetter__"),
-}
-"""What every object of JavaScript has: the chart library takes such a name for one it knows."""
+@dataclass(frozen=True)
+class PageVerdict:
+    """The first screen: a sentence, its details, and a few figures.
 
+    `mood` is an outcome of a comparison, or `NEUTRAL`.
+    """
 
-def _drawable(part: Any) -> Any:
-    """A specification in which a word joiner, which is not seen, tells such names from those."""
-    if isinstance(part, dict):
-        return {key: _drawable(value) for key, value in part.items()}
-    if isinstance(part, list | tuple):
-        return [_drawable(value) for value in part]
-    return f"{part}\u2060" if isinstance(part, str) and part in _OF_OBJECTS else part
+    mood: str
+    sentence: str
+    details: tuple[str, ...] = ()
+    tiles: tuple[Tile, ...] = ()
+    heading: str = ""
+
+    @property
+    def title(self) -> str:
+        """The heading above the sentence."""
+        return self.heading or capital(self.mood)
 
 
 def charts_of(sections: Sequence[Section]) -> list[Chart]:
@@ -205,3 +201,90 @@ def charts_of(sections: Sequence[Section]) -> list[Chart]:
             elif isinstance(block, Gallery):
                 found += block.charts
     return found
+
+
+_OBJECT_PROPERTIES = {
+    *("constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString"),
+    *("toString", "valueOf", "__proto__", "__defineGetter__", "__defineSetter__"),
+    *("__lookupGetter__", "__lookupSetter__"),
+}
+"""Properties of every JavaScript object: the chart library takes a value of such a name for one."""
+
+
+def _drawable(part: Any) -> Any:
+    """A specification in which an invisible word joiner ends the names of object properties."""
+    if isinstance(part, dict):
+        return {key: _drawable(value) for key, value in part.items()}
+    if isinstance(part, list | tuple):
+        return [_drawable(value) for value in part]
+    return f"{part}\u2060" if isinstance(part, str) and part in _OBJECT_PROPERTIES else part
+
+
+def amount(value: float, digits: int = 4) -> str:
+    """A figure with a fixed number of decimals.
+
+    >>> amount(0.89717), amount(float("nan"))
+    ('0.8972', '–')
+    """
+    return "–" if math.isnan(value) else f"{value:.{digits}f}"
+
+
+def signed(value: float, digits: int = 4) -> str:
+    """A difference with its sign, in which a minus is U+2212.
+
+    >>> signed(0.0183), signed(-0.002), signed(-0.00001)
+    ('+0.0183', '−0.0020', '−0.0000')
+    """
+    return f"{value:+.{digits}f}".replace("-", "−")
+
+
+def interval(low: float, high: float, *, plus: bool = True) -> str:
+    """Both ends of an interval.
+
+    >>> interval(-0.01, 0.02), interval(0.5, 0.6, plus=False)
+    ('−0.0100 to +0.0200', '0.5000 to 0.6000')
+    """
+    return f"{signed(low)} to {signed(high)}" if plus else f"{amount(low)} to {amount(high)}"
+
+
+def p_words(p: float) -> str:
+    """A p-value as papers write it.
+
+    >>> p_words(0.0001), p_words(0.0312), p_words(0.4)
+    ('p < 0.001', 'p = 0.031', 'p = 0.40')
+    """
+    if p < 0.001:
+        return "p < 0.001"
+    return f"p = {p:.3f}" if p < 0.1 else f"p = {p:.2f}"
+
+
+def p_cell(p: float) -> str:
+    """The same without `p =`, for a column of p-values."""
+    return p_words(p).removeprefix("p ").removeprefix("= ")
+
+
+def plain(value: object) -> str:
+    """A value of any type in few characters.
+
+    >>> plain(0.1 + 0.2), plain(1234567), plain(None), plain(True)
+    ('0.3', '1,234,567', '–', 'yes')
+    """
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return "–" if math.isnan(value) else f"{value:.4g}".replace("-", "−")
+    return str(value)
+
+
+def capital(text: str) -> str:
+    """The text with a capital first letter, unless that is a Greek one."""
+    return text if text.startswith("λ") else f"{text[:1].upper()}{text[1:]}"
+
+
+def shortened(text: str) -> str:
+    """A query's text, cut where it is very long."""
+    return text if len(text) <= _LONGEST_QUERY else f"{text[: _LONGEST_QUERY - 1]}…"

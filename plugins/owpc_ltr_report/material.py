@@ -1,17 +1,17 @@
-"""Parts of a report: results of any kind, sorted into what a page is made of."""
+"""Material: results of any kind, sorted by the sections of a page that they belong to."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from owpc_ltr_clicks.grading import EffectiveSample
-from owpc_ltr_clicks.judgments import ClickJudgments
-
 from owpc_ltr.api.evaluation import Evaluation, side_in_words
+from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.judgments.topics import query_text
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.engine.deployment.drift import Verified
 from owpc_ltr.engine.search.judgment_pool import Pooled
@@ -22,124 +22,193 @@ from owpc_ltr.evaluation.risk_bounds import Bound
 from owpc_ltr.explanations.explanation import Explanation
 from owpc_ltr.inspection.result import Inspection
 from owpc_ltr.models.reordering import ReorderingModel, load_ranker
+from owpc_ltr.protocols import Model
 from owpc_ltr.training.cross_validation import Selection
 from owpc_ltr.training.feature_cost import Costs
-from owpc_ltr_report.assembly import Material, Reported
-from owpc_ltr_report.contest import Contest, Contestant, Measure
-from owpc_ltr_report.contests import contest_of_comparison
-from owpc_ltr_report.examples import Example
-from owpc_ltr_report.latency import Latency, latency_of
-from owpc_ltr_report.named import Named
-from owpc_ltr_report.names import short_name, short_names
-from owpc_ltr_report.query_texts import texts_of
+from owpc_ltr_report.comparison import (
+    RankerFigures,
+    ReportComparison,
+    comparison_of,
+    mean_interval,
+    short_name,
+    short_names,
+)
+from owpc_ltr_report.engine import Latency, latency_of
+from owpc_ltr_report.queries import Example
+from owpc_ltr_report.training import rank_weights
 
 if TYPE_CHECKING:
-    from owpc_ltr.arrays import Vector
+    from owpc_ltr_clicks.grading import EffectiveSample
+    from owpc_ltr_clicks.judgments import ClickJudgments
+
     from owpc_ltr.evaluation.evaluate import Measured
-    from owpc_ltr.metrics import Metric
-    from owpc_ltr.protocols import Model
 
 
-def material_of(parts: Sequence[Any], plugins: Sequence[Path | str] = ()) -> Material:
-    """Every part in its place. Raises UsageError for one that a page has no place for."""
+@dataclass(frozen=True, eq=False)
+class ReportRanker:
+    """A ranker on the page: its name, model, and scores of the documents of the data.
+
+    `rank_weights` are those of its loss.
+    """
+
+    name: str
+    model: Model | ReorderingModel | None
+    scores: Vector | None = None
+    rank_weights: Sequence[float] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Material:
+    """The results on a page; None or empty where there are none of a kind."""
+
+    comparison: ReportComparison | None = None
+    rankers: tuple[ReportRanker, ...] = ()
+    data: RankingDataset | PartitionedDataset | None = None
+    examples: tuple[Example, ...] = ()
+    explanations: tuple[Explanation, ...] = ()
+    bounds: tuple[Bound, ...] = ()
+    latency: Latency | None = None
+    selection: Selection | None = None
+    verification: Verified | None = None
+    pool: Pooled | None = None
+    inspection: Inspection | None = None
+    clicks: ClickJudgments | None = None
+    effective_clicks: EffectiveSample | None = None
+
+
+def material_of(results: Iterable[Any], plugins: Sequence[Path | str] = ()) -> Material:
+    """The results by kind. Raises UsageError for an object of another kind."""
     found = Material()
-    for part in parts:
-        found = _with(found, part, plugins)
-    scores = [part for part in parts if isinstance(part, Evaluation) and part.scores is not None]
-    return _with_scores(found, scores[-1]) if scores else found
+    evaluation: Evaluation | None = None
+    for result in results:
+        found = _with(found, result, plugins)
+        if isinstance(result, Evaluation) and result.scores is not None:
+            evaluation = result
+    return found if evaluation is None else _with_scores(found, evaluation)
 
 
-def _with(found: Material, part: Any, plugins: Sequence[Path | str]) -> Material:
-    if isinstance(part, Path | str):
-        ranker = load_ranker(Path(part), plugins)
-        return _with_ranker(found, short_name(str(part)), ranker, plugins)
-    if isinstance(part, Named):
-        return _with_ranker(found, part.name, part.model, plugins, part.scores)
-    if isinstance(part, list | tuple):
-        for each in part:
+def _with(found: Material, result: Any, plugins: Sequence[Path | str]) -> Material:
+    if isinstance(result, Mapping):
+        result = [_named(str(name), each) for name, each in result.items()]
+    if isinstance(result, list | tuple):
+        for each in result:
             found = _with(found, each, plugins)
         return found
-    for kind, place in _PLACES.items():
-        if isinstance(part, kind):
-            return place(found, part)
-    if hasattr(part, "kind") and hasattr(part, "feature_names") and hasattr(part, "record"):
-        return _with_ranker(found, f"the {part.kind} model", part, plugins)
-    raise UsageError(
-        f"a report has no place for a {type(part).__name__}: give evaluations, models, their "
-        "files, datasets, costs or bounds"
-    )
+    if isinstance(result, Path | str):
+        result = ReportRanker(short_name(str(result)), load_ranker(Path(result), plugins))
+    elif _is_ranker(result):
+        result = ReportRanker(f"the {result.kind} model", result)
+    if isinstance(result, ReportRanker):
+        weights = () if result.model is None else _rank_weights(result.model.record, plugins)
+        return replace(found, rankers=(*found.rankers, replace(result, rank_weights=weights)))
+    add = next((add for kind, add in _ADDITIONS.items() if isinstance(result, kind)), None)
+    add = add or _click_addition(result)
+    if add is None:
+        raise UsageError(
+            f"a report has no place for a {type(result).__name__}: give evaluations, models, their "
+            "files, datasets, costs or bounds"
+        )
+    return add(found, result)
 
 
-def _with_comparison(found: Material, part: RankerComparison) -> Material:
-    return replace(found, contest=contest_of_comparison(part, side_in_words))
+def _named(name: str, value: Any) -> Any:
+    return ReportRanker(name, value) if _is_ranker(value) else value
 
 
-def _with_explanation(found: Material, part: Explanation) -> Material:
-    return replace(found, explained=(*found.explained, part))
+def _is_ranker(value: Any) -> bool:
+    return all(hasattr(value, name) for name in ("kind", "feature_names", "record"))
 
 
-def _with_evaluation(found: Material, part: Evaluation) -> Material:
-    data = found.data if isinstance(found.data, RankingDataset) else part.data
-    return replace(found, contest=contest_of(part), data=data)
+_Addition = Callable[[Material, Any], Material]
 
 
-def _profiled(part: Profile) -> Latency:
-    told = {"index": part.index, "store_kind": part.store_kind, **part.as_dict()}
-    return latency_of(told, "the profile")
+def _as(field: str) -> _Addition:
+    """The result in this field."""
+
+    def add(found: Material, result: Any) -> Material:
+        change: dict[str, Any] = {field: result}
+        return replace(found, **change)
+
+    return add
 
 
-_PLACES: dict[type[Any], Callable[[Material, Any], Material]] = {
+def _among(field: str) -> _Addition:
+    """The result after the others in this field."""
+
+    def add(found: Material, result: Any) -> Material:
+        change: dict[str, Any] = {field: (*getattr(found, field), result)}
+        return replace(found, **change)
+
+    return add
+
+
+def _with_evaluation(found: Material, result: Evaluation) -> Material:
+    data = found.data if isinstance(found.data, RankingDataset) else result.data
+    return replace(found, comparison=evaluation_figures(result), data=data)
+
+
+def _with_comparison(found: Material, result: RankerComparison) -> Material:
+    return replace(found, comparison=comparison_of(result, side_in_words))
+
+
+def _with_costs(found: Material, result: Costs) -> Material:
+    return replace(found, latency=latency_of(result.milliseconds, "the costs"))
+
+
+def _with_profile(found: Material, result: Profile) -> Material:
+    content = {"index": result.index, "store_kind": result.store_kind, **result.as_dict()}
+    return replace(found, latency=latency_of(content, "the profile"))
+
+
+_ADDITIONS: dict[type[Any], _Addition] = {
     Evaluation: _with_evaluation,
-    RankingDataset: lambda found, part: replace(found, data=part),
-    PartitionedDataset: lambda found, part: replace(found, data=part),
-    Costs: lambda found, part: replace(found, latency=latency_of(part.milliseconds, "the costs")),
     RankerComparison: _with_comparison,
-    Contest: lambda found, part: replace(found, contest=part),
-    Explanation: _with_explanation,
-    Inspection: lambda found, part: replace(found, inspection=part),
-    Example: lambda found, part: replace(found, examples=(*found.examples, part)),
-    Profile: lambda found, part: replace(found, latency=_profiled(part)),
-    Latency: lambda found, part: replace(found, latency=part),
-    Selection: lambda found, part: replace(found, selection=part),
-    ClickJudgments: lambda found, part: replace(found, clicked=part),
-    EffectiveSample: lambda found, part: replace(found, effective=part),
-    Pooled: lambda found, part: replace(found, pooled=part),
-    Verified: lambda found, part: replace(found, verified=part),
-    Bound: lambda found, part: replace(found, bounds=(*found.bounds, part)),
+    ReportComparison: _as("comparison"),
+    RankingDataset: _as("data"),
+    PartitionedDataset: _as("data"),
+    Example: _among("examples"),
+    Explanation: _among("explanations"),
+    Bound: _among("bounds"),
+    Costs: _with_costs,
+    Profile: _with_profile,
+    Latency: _as("latency"),
+    Selection: _as("selection"),
+    Verified: _as("verification"),
+    Pooled: _as("pool"),
+    Inspection: _as("inspection"),
 }
-"""Where each kind of result goes."""
+"""How each kind of result is added."""
 
 
-def _with_ranker(
-    found: Material,
-    name: str,
-    ranker: Model | ReorderingModel,
-    plugins: Sequence[Path | str],
-    scores: Vector | None = None,
-) -> Material:
-    one = Reported(name, ranker, _rank_weights(ranker.record, plugins), scores)
-    return replace(found, rankers=(*found.rankers, one))
+def _click_addition(result: Any) -> _Addition | None:
+    """The same for results of the click plugin, which is imported for them alone."""
+    if not type(result).__module__.startswith("owpc_ltr_clicks."):
+        return None
+    from owpc_ltr_clicks.grading import EffectiveSample
+    from owpc_ltr_clicks.judgments import ClickJudgments
+
+    if isinstance(result, ClickJudgments):
+        return _as("clicks")
+    return _as("effective_clicks") if isinstance(result, EffectiveSample) else None
 
 
 def _with_scores(found: Material, evaluation: Evaluation) -> Material:
-    """The scores belong to the ranker that was evaluated, whether its model is there or not."""
+    """The scores belong to the ranker that was evaluated, whether or not its model is there."""
     if not isinstance(evaluation.data, RankingDataset):
         return found
-    rankers = list(found.rankers)
-    for number, one in enumerate(rankers):
-        if one.name == short_name(evaluation.ranker):
-            rankers[number] = replace(one, scores=evaluation.scores)
-            break
-    else:
-        rankers.append(Reported(short_name(evaluation.ranker), None, scores=evaluation.scores))
+    name = short_name(evaluation.ranker)
+    rankers = [
+        replace(one, scores=evaluation.scores) if one.name == name else one for one in found.rankers
+    ]
+    if all(one.name != name for one in rankers):
+        rankers.append(ReportRanker(name, None, evaluation.scores))
     return replace(found, rankers=tuple(rankers), data=evaluation.data)
 
 
 def _rank_weights(record: Mapping[str, Any], plugins: Sequence[Path | str]) -> list[float]:
-    """What the loss of a record cares for; nothing where it is not installed, or has no record."""
+    """The rank weights of a record's loss; empty without a loss or its plugin."""
     from owpc_ltr.host.registry import load
     from owpc_ltr.host.settings import configure
-    from owpc_ltr_report.rank_weights import rank_weights
 
     loss = record.get("loss")
     if not isinstance(loss, Mapping) or not isinstance(loss.get("settings"), Mapping):
@@ -148,47 +217,49 @@ def _rank_weights(record: Mapping[str, Any], plugins: Sequence[Path | str]) -> l
         kind = load(map(Path, plugins)).find("loss", str(loss.get("name")))
         return rank_weights(configure(kind, loss["settings"]))
     except (OwpcLtrError, ValueError):
-        # Somebody else's plugin, or settings of another version: the page goes without.
+        # A third-party plugin, or settings of another version: the page has no weights.
         return []
 
 
-def contest_of(evaluation: Evaluation) -> Contest:
-    """An evaluation as a contest of its ranker and what it was compared with."""
-    measures = tuple(_measure(one.metric) for one in evaluation.measured)
-    short = short_names([evaluation.ranker, evaluation.against or ""])
-    names = short[evaluation.ranker], short[evaluation.against or ""]
+def evaluation_figures(evaluation: Evaluation) -> ReportComparison:
+    """An evaluation as a comparison of its ranker with the baseline."""
+    names = short_names([evaluation.ranker, evaluation.against or ""])
+    new, baseline = names[evaluation.ranker], names[evaluation.against or ""]
     weights = None
-    if evaluation.weighted and isinstance(evaluation.data, RankingDataset):
-        weights = evaluation.data.query_importance
-    contestants = [_contestant(names[0], evaluation.measured, weights)]
-    if evaluation.against is not None:
-        contestants.append(_contestant(names[1], evaluation.others, weights))
-    pairs = tuple(replace(pair, a=names[0], b=names[1]) for pair in evaluation.pairs)
     data = evaluation.data
-    return Contest(
-        measures=measures,
-        contestants=tuple(contestants),
-        pairs=pairs,
-        baseline=None if evaluation.against is None else names[1],
+    if evaluation.weighted and isinstance(data, RankingDataset):
+        weights = data.query_importance
+    rankers = [_figures(new, evaluation.measured, weights)]
+    if evaluation.against is not None:
+        rankers.append(_figures(baseline, evaluation.others, weights))
+    return ReportComparison(
+        metrics=tuple(one.metric for one in evaluation.measured),
+        rankers=tuple(rankers),
+        pairs=tuple(replace(pair, a=new, b=baseline) for pair in evaluation.pairs),
+        baseline=None if evaluation.against is None else baseline,
         query_ids=tuple(data.query_ids.to_pylist()),
-        query_texts=texts_of(data),
-        queries_in_words=f"{data.n_queries:,} queries ({side_in_words(evaluation.side)})",
+        query_texts=_query_texts(data),
+        query_selection=f"{data.n_queries:,} queries ({side_in_words(evaluation.side)})",
         weighted=evaluation.weighted,
         warnings=evaluation.warnings,
     )
 
 
-def _measure(metric: Metric) -> Measure:
-    return Measure(str(metric), metric.convention, metric.higher_is_better, metric.value_range)
-
-
-def _contestant(name: str, measured: Iterable[Measured], weights: Vector | None) -> Contestant:
-    from owpc_ltr_report.contest import mean_interval
-
-    found = tuple(measured)
-    return Contestant(
+def _figures(name: str, measured: Iterable[Measured], weights: Vector | None) -> RankerFigures:
+    found = {str(one.metric): one for one in measured}
+    return RankerFigures(
         name,
-        {str(one.metric): one.per_query for one in found},
-        {str(one.metric): one.mean for one in found},
-        {str(one.metric): mean_interval(one.per_query, weights) for one in found},
+        {metric: one.per_query for metric, one in found.items()},
+        {metric: one.mean for metric, one in found.items()},
+        {metric: mean_interval(one.per_query, weights) for metric, one in found.items()},
     )
+
+
+def _query_texts(data: Any) -> tuple[str, ...]:
+    """The text of each query; empty for a dataset without parameters."""
+    params = getattr(data, "query_params", None)
+    if params is None:
+        return ()
+    contents = (json.loads(one) if one else None for one in params.to_pylist())
+    # Of a dataset of other tools, parameters may be no object.
+    return tuple(query_text(one) if isinstance(one, dict) else "" for one in contents)

@@ -1,75 +1,354 @@
-"""`report`: one HTML page of results, to be shown to who never saw the project."""
+"""`report`: one HTML page of results, on which rankers are measured and explained."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr_report.named import Named
-from owpc_ltr_report.names import short_name
+# The page needs both: without the extra, nothing is computed first.
+import jinja2  # noqa: F401
+import vl_convert  # noqa: F401
+
+from owpc_ltr.data.options import MaxFeatures, Memory
+from owpc_ltr.signatures import (
+    NO_MODEL,
+    Help,
+    Plugins,
+    Progress,
+    Reads,
+    Seed,
+    Writes,
+    job,
+    silent,
+)
 
 if TYPE_CHECKING:
-    from owpc_ltr_report.assembly import Material
-    from owpc_ltr_report.latency import Latency
+    from owpc_ltr.arrays import Vector
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.evaluation.comparing.result import RankerComparison
+    from owpc_ltr.evaluation.risk_bounds import Bound
+    from owpc_ltr.inspection.result import Inspection
+    from owpc_ltr_report.material import Material
     from owpc_ltr_report.page import Page
+    from owpc_ltr_report.queries import Contribute, Example
 
-__all__ = ["Named", "read_latency", "report"]
+    Data = RankingDataset | PartitionedDataset
 
 
+@job
 def report(
-    *parts: Any,
-    out: Path | str | None = None,
-    title: str | None = None,
-    plugins: Sequence[Path | str] = (),
+    results: Annotated[
+        Any,
+        Reads(
+            "Files of models or rerankers, the new one first; or feature:NAME.",
+            metavar="RANKERS",
+            cli=list[str],
+            absent=NO_MODEL,
+            unless="feature:",
+        ),
+    ],
+    *,
+    out: Annotated[
+        Path | str | None,
+        Writes(
+            "The page (HTML).",
+            required=True,
+            standard_output="the page is a file to open in a browser: name it, not -",
+        ),
+    ] = None,
+    data: Annotated[
+        Data | Path | str | None,
+        Reads("Judged queries to measure the rankers on: Parquet, LETOR text, or a folder."),
+    ] = None,
+    baseline: Annotated[
+        Path | str | None,
+        Reads(
+            "What the first ranker should beat: another MODEL.json, a TREC run, feature:NAME; "
+            "default: the last of several rankers.",
+            metavar="RANKER",
+            cli=str,
+            absent=NO_MODEL,
+            unless="feature:",
+        ),
+    ] = None,
+    metric: Annotated[
+        Sequence[Any] | str | None,
+        Help("As ndcg@10, map, mrr, precision@5; may be repeated.", cli=list[str]),
+    ] = None,
+    queries: Annotated[
+        str, Help("auto (held-out ones if the model knows them), all, train, …")
+    ] = "auto",
+    examples: Annotated[
+        int, Help("Queries to show of those with the largest losses, and gains.", min=0)
+    ] = 3,
+    feature_cost: Annotated[
+        Path | str | None, Reads("The cost of features, as profile --json prints it.")
+    ] = None,
+    heading: Annotated[str | None, Help("The heading of the page.")] = None,
+    documents: Annotated[
+        Path | str | None,
+        Reads("The file that was indexed, for titles of documents and fields of rerankers."),
+    ] = None,
+    id_field: Annotated[
+        str | None, Help("The field of --documents with their ids; default: line numbers.")
+    ] = None,
+    max_features: MaxFeatures = None,
+    memory: Memory = None,
+    seed: Seed = 0,
+    progress: Progress = silent,
+    plugins: Plugins = (),
 ) -> Page:
-    """The page of these results, written to the file `out` where one is named.
+    """Write one HTML page on rankers, which needs no network.
 
-    Parts are results in any order: an `Evaluation`, models or their files, a dataset, `Costs`,
-    bounds of `risk_bounds`. What a section needs and is not among them is left out, and said. The
-    page needs no network; in a notebook it shows itself, and `charts` has its pictures by name.
+    Is the first one better, by how much, how sure is that, where does it lose, and why? Sections
+    without data are left out, and the page says how to get them. With --documents the page has
+    titles of documents where it shows queries.
 
-    Raises UsageError for a part of another kind, BadInput for a file that is no model.
+    Python: `results` is one result or several, of any kind: evaluations, comparisons, rankers or
+    their files (by name in a mapping), datasets, costs, bounds, and what `select`, `verify`,
+    `profile`, `explain`, `inspect` and `judge_clicks` return. With `data`, rankers are measured on
+    it as by `compare`. `charts` of the page has its charts by name.
+    Raises UsageError for an object of another kind, BadInput for a file that is no model.
     """
-    from owpc_ltr.files.output import output_file, write_output
-    from owpc_ltr_report.assembly import page_of
+    from owpc_ltr.files.output import write_output
+    from owpc_ltr_report.engine import read_latency
     from owpc_ltr_report.material import material_of
+    from owpc_ltr_report.page import page_of
 
-    if out is not None:
-        output_file(out, [part for part in parts if isinstance(part, Path | str)])
-    material = material_of(parts, plugins)
-    page = page_of(material, title or _title(material))
+    found = list(results) if isinstance(results, list | tuple) else [results]
+    if data is not None:
+        if isinstance(data, Path | str):
+            from owpc_ltr.data.opening import open_or_read
+
+            data = open_or_read(data, memory=memory, max_features=max_features)
+        how: dict[str, Any] = {
+            "metrics": metric or None, "queries": queries, "documents": documents,
+            "id_field": id_field, "seed": seed, "plugins": plugins,
+        }  # fmt: skip
+        found = _measured(found, data, baseline, examples, progress, how)
+    elif baseline is not None:
+        found.append(baseline)
+    if feature_cost is not None:
+        found.append(read_latency(feature_cost))
+    material = material_of(found, plugins)
+    page = page_of(material, heading or _heading(material))
     if out is not None:
         write_output(out, page.html().encode())
     return page
 
 
-def _title(material: Material) -> str:
-    contest = material.contest
-    named = [one.name for one in material.rankers]
-    if contest is not None:
-        new = contest.new.name
-        title = f"{new} against {contest.baseline}" if contest.baseline else f"How {new} ranks"
-    elif material.verified is not None:
-        title = f"{material.verified.model} in {material.verified.index}"
+def _heading(material: Material) -> str:
+    from owpc_ltr_report.comparison import short_name
+
+    comparison = material.comparison
+    names = [one.name for one in material.rankers]
+    if comparison is not None:
+        new, baseline = comparison.new.name, comparison.baseline
+        heading = f"{new} against {baseline}" if baseline else f"How {new} ranks"
+    elif material.verification is not None:
+        heading = f"{material.verification.model} in {material.verification.index}"
     elif material.selection is not None:
-        title = f"Selection over {len(material.selection.folds)} folds"
-    elif material.explained and not named:
-        title = f"Why “{material.explained[0].query}” ranks as it does"
-    elif material.inspection is not None and not named:
-        title = f"Data checks of {', '.join(map(short_name, material.inspection.data.names))}"
-    elif material.pooled is not None:
-        title = "What is to be judged"
-    elif material.clicked is not None:
-        title = "Judgments from clicks"
+        heading = f"Selection over {len(material.selection.folds)} folds"
+    elif material.explanations and not names:
+        heading = f"Why “{material.explanations[0].query}” ranks as it does"
+    elif material.inspection is not None and not names:
+        heading = f"Data checks of {', '.join(map(short_name, material.inspection.data.names))}"
+    elif material.pool is not None:
+        heading = "What is to be judged"
+    elif material.clicks is not None:
+        heading = "Judgments from clicks"
     else:
-        title = f"Report on {', '.join(named)}" if named else "Report"
-    return title
+        heading = f"Report on {', '.join(names)}" if names else "Report"
+    return heading
 
 
-def read_latency(path: Path | str) -> Latency:
-    """What `profile --json` printed, or {"feature": milliseconds}, as a part of a report."""
-    from owpc_ltr.files.strict_json import read_json_object
-    from owpc_ltr_report.latency import latency_of
+def _measured(
+    results: Sequence[Any],
+    data: Data,
+    baseline: Path | str | None,
+    examples: int,
+    progress: Progress,
+    how: dict[str, Any],
+) -> list[Any]:
+    """The results with the rankers among them measured on the data.
 
-    return latency_of(read_json_object(Path(path)), str(path))
+    Several rankers are compared; one without a baseline is evaluated. `how` are the parameters that
+    `compare` and `evaluate` share.
+    """
+    from owpc_ltr.api.evaluation import METRICS, evaluate, ranker_of
+    from owpc_ltr_report.comparison import short_names
+
+    how = {**how, "metrics": how["metrics"] or METRICS}
+    rankers, others = _rankers_among(results)
+    if baseline is not None:
+        rankers.setdefault(str(baseline), baseline)
+    names = short_names(list(rankers))
+    files = [Path(plugin) for plugin in how["plugins"]]
+    loaded = {names[name]: ranker_of(one, data, files) for name, one in rankers.items()}
+    if not loaded:
+        return [*others, data]
+    if len(loaded) == 1:
+        (ranker,) = rankers.values()
+        found = [*others, *_models(loaded), evaluate(ranker, data, **how)]
+    else:
+        of = names[str(baseline)] if baseline is not None else list(loaded)[-1]
+        how |= {"baseline": of, "progress": progress}
+        found = [*others, *_compared(loaded, data, examples, how)]
+    first = next(iter(loaded.values()))
+    return [*found, *_checked(found), *_bounds(first, data, how["plugins"])]
+
+
+def _rankers_among(results: Sequence[Any]) -> tuple[dict[str, Any], list[Any]]:
+    """Files and models by name, and the other results."""
+    rankers: dict[str, Any] = {}
+    others = []
+    for one in results:
+        if isinstance(one, Path | str):
+            rankers.setdefault(str(one), one)
+        elif isinstance(one, Mapping):
+            rankers |= {str(name): each for name, each in one.items()}
+        elif hasattr(one, "feature_names") and hasattr(one, "record"):
+            rankers[f"the {one.kind} model"] = one
+        else:
+            others.append(one)
+    return rankers, others
+
+
+def _models(rankers: dict[str, Any], scores: Vector | None = None) -> list[Any]:
+    """The rankers with a record or curves, the first with its scores; no features, no runs.
+
+    A feature that ranks alone is a linear model without a training.
+    """
+    from owpc_ltr_report.material import ReportRanker
+
+    return [
+        ReportRanker(name, ranker, scores if number == 0 else None)
+        for number, (name, ranker) in enumerate(rankers.items())
+        if hasattr(ranker, "record") and "base" not in ranker.record
+    ]
+
+
+def _compared(rankers: dict[str, Any], data: Data, examples: int, how: dict[str, Any]) -> list[Any]:
+    """The comparison, its queries, the models, and examples."""
+    from dataclasses import replace
+
+    from owpc_ltr.api.comparing import compare
+    from owpc_ltr.api.evaluation import side_in_words
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.document_fields import with_document_fields
+    from owpc_ltr.models.model_file import warnings_of
+    from owpc_ltr.models.reordering import ReorderingModel, dataset_scores
+    from owpc_ltr_report.comparison import comparison_of
+
+    found = compare(rankers, data, **how)
+    baseline = how["baseline"]
+    new = next(name for name in rankers if name != baseline)
+    figures = comparison_of(found, side_in_words, new)
+    warnings = [f"in training: {one}" for one in warnings_of(getattr(rankers[new], "record", {}))]
+    figures = replace(figures, warnings=(*warnings, *figures.warnings))
+    chosen = _queries_of(found, data)
+    if not isinstance(chosen, RankingDataset):
+        return [figures, chosen, *_models(rankers)]
+    pair = rankers[baseline], rankers[new]
+    if how["documents"] is not None:
+        names = [
+            name for one in pair if isinstance(one, ReorderingModel) for name in one.field_names
+        ]
+        documents = Path(how["documents"])
+        chosen = with_document_fields(chosen, ("title", *names), documents, how["id_field"])
+    scores = dataset_scores(pair[0], chosen), dataset_scores(pair[1], chosen)
+    shown = _examples(found, chosen, scores, (baseline, new), pair[1], examples)
+    return [figures, chosen, *_models(rankers, scores[1]), *shown]
+
+
+def _queries_of(found: RankerComparison, data: Data) -> Data:
+    """The queries of the data that a comparison is of."""
+    import numpy as np
+
+    if found.n_queries == data.n_queries:
+        return data
+    place = {query: number for number, query in enumerate(data.query_ids.to_pylist())}
+    return data.select(np.array([place[one] for one in found.query_ids.to_pylist()]))
+
+
+def _examples(
+    found: RankerComparison,
+    data: RankingDataset,
+    scores: tuple[Vector, Vector],
+    names: tuple[str, str],
+    ranker: Any,
+    count: int,
+) -> list[Example]:
+    """The queries that lose most and gain most by the first metric, with their documents.
+
+    `scores` and `names` are those of the baseline and of the new ranker.
+    """
+    from owpc_ltr_report.queries import Example, example_documents, extremes
+
+    metric = found.metrics[0]
+    before, after = (found.ranker(name).measured[0].per_query for name in names)
+    sign = 1.0 if metric.higher_is_better else -1.0
+    losses, gains = extremes(sign * (after - before), count)
+    texts = [] if found.query_texts is None else found.query_texts.to_pylist()
+    contribute = _contribute(ranker)
+    return [
+        Example(
+            (texts[query] if texts else "") or str(data.query_ids[query].as_py()),
+            str(metric),
+            float(before[query]),
+            float(after[query]),
+            int(data.offsets[query + 1] - data.offsets[query]),
+            example_documents(data, query, scores, contribute),
+        )
+        for query in (*losses, *gains)
+    ]
+
+
+def _contribute(ranker: Any) -> Contribute | None:
+    """The contributions of features to a ranker's scores; None for a kind without them."""
+    import numpy as np
+
+    from owpc_ltr.errors import Refused
+    from owpc_ltr.explanations.model_kinds import contributions
+
+    names = getattr(ranker, "feature_names", ())
+    try:
+        contributions(ranker, np.zeros((1, len(names)), np.float32))
+    except Refused:
+        return None
+    return lambda features: contributions(ranker, features).amounts
+
+
+def _checked(found: Sequence[Any]) -> list[Inspection]:
+    """The data checks of the queries that rankers are measured on, without training."""
+    from owpc_ltr.api.evaluation import Evaluation
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.inspection.inspect import inspect
+
+    for one in found:
+        data = one.data if isinstance(one, Evaluation) else one
+        if isinstance(data, RankingDataset):
+            return [inspect(data, training=False)]
+    return []
+
+
+def _bounds(ranker: Any, data: Data, plugins: Sequence[Path | str]) -> list[Bound]:
+    """The risk bounds of a linear model on the queries that it was trained on."""
+    from owpc_ltr.api.models import risk_bounds
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.errors import OwpcLtrError
+    from owpc_ltr.evaluation.evaluate import model_data
+    from owpc_ltr.models.linear import LinearModel
+
+    if not isinstance(ranker, LinearModel) or not ranker.record.get("loss"):
+        return []
+    try:
+        trained = model_data(ranker, data, "train").data
+    except OwpcLtrError:
+        # The model was trained on other data.
+        return []
+    if not isinstance(trained, RankingDataset):
+        return []
+    return risk_bounds(ranker, trained, plugins=plugins)

@@ -3,55 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from owpc_ltr.evaluation.comparing.figures import ComparedPair, PoweredPair
 from owpc_ltr.evaluation.comparing.shown import at_the_border
 from owpc_ltr.evaluation.prediction_powered import Estimate, strength_in_words
-from owpc_ltr.evaluation.verdict import Outcome, over_metrics
-from owpc_ltr.evaluation.verdict import Verdict as Decision
-from owpc_ltr_report.blocks import Tile
-from owpc_ltr_report.contest import Contest
-from owpc_ltr_report.figures import amount, interval, p_words, signed
-
-NEUTRAL = "neutral"
-"""The mood of a page that compares no rankers, and warns of nothing."""
+from owpc_ltr.evaluation.verdict import Outcome, Verdict, over_metrics
+from owpc_ltr_report.blocks import PageVerdict, Tile, amount, capital, interval, p_words, signed
+from owpc_ltr_report.comparison import ReportComparison
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What the first screen says: the sentence, what belongs to it, and a few figures.
-
-    `mood` is an outcome of a comparison, or `NEUTRAL`.
-    """
-
-    mood: str
-    sentence: str
-    details: tuple[str, ...]
-    tiles: tuple[Tile, ...] = ()
-    heading: str = ""
-
-    @property
-    def title(self) -> str:
-        """What stands above the sentence, in few words."""
-        return self.heading or capital(self.mood)
-
-
-def verdict_of(contest: Contest) -> Verdict:
+def verdict_of(comparison: ReportComparison) -> PageVerdict:
     """The verdict on the new ranker: with human and proxy labels where there are both."""
-    if contest.main_powered:
-        return _with_both_labels(contest, contest.main_powered)
-    if contest.main_pairs:
-        return _compared(contest, contest.main_pairs)
-    return _alone(contest)
+    if comparison.main_powered:
+        return _with_both_labels(comparison, comparison.main_powered)
+    if comparison.main_pairs:
+        return _compared(comparison, comparison.main_pairs)
+    return _alone(comparison)
 
 
-def capital(text: str) -> str:
-    """The text with a capital first letter, but for a Greek one."""
-    return text if text.startswith("λ") else f"{text[:1].upper()}{text[1:]}"
-
-
-def _compared(contest: Contest, pairs: tuple[ComparedPair, ...]) -> Verdict:
+def _compared(comparison: ReportComparison, pairs: tuple[ComparedPair, ...]) -> PageVerdict:
     first = pairs[0]
     found = first.comparison
     decision = over_metrics({one.metric: one.verdict for one in pairs})
@@ -64,17 +34,17 @@ def _compared(contest: Contest, pairs: tuple[ComparedPair, ...]) -> Verdict:
     details = (
         f"{first.gained:,} queries get a better ranking, {first.lost:,} a worse "
         f"one, and {found.ties:,} stay as good as they were. Measured on "
-        f"{contest.queries_in_words}.",
+        f"{comparison.query_selection}.",
         *_not_significant(first, decision),
         *_others(pairs),
         *(f"{capital(line)}." for line in at_the_border(pairs)),
-        *_corrected(len(contest.pairs)),
+        *_corrected(len(comparison.pairs)),
     )
-    return _verdict(first, decision, numbers, details, _tiles(contest, first))
+    return _verdict(first, decision, numbers, details, _tiles(comparison, first))
 
 
-def _with_both_labels(contest: Contest, pairs: tuple[PoweredPair, ...]) -> Verdict:
-    """What the proxy labels say alone has no say in it."""
+def _with_both_labels(comparison: ReportComparison, pairs: tuple[PoweredPair, ...]) -> PageVerdict:
+    """The verdict by both kinds of labels; proxy labels alone have no influence on it."""
     first = pairs[0]
     found = first.found
     decision = over_metrics({one.metric: one.verdict for one in pairs})
@@ -87,7 +57,7 @@ def _with_both_labels(contest: Contest, pairs: tuple[PoweredPair, ...]) -> Verdi
         f"and decide nothing, {_estimate(found.by_cheap)}.",
         f"{capital(strength_in_words(found))}.",
         *_others(pairs),
-        *_corrected(len(contest.powered)),
+        *_corrected(len(comparison.powered)),
     )
     tiles = (
         Tile("human and proxy labels", signed(found.powered.mean), _ends(found.powered)),
@@ -99,29 +69,29 @@ def _with_both_labels(contest: Contest, pairs: tuple[PoweredPair, ...]) -> Verdi
 
 def _verdict(
     pair: ComparedPair | PoweredPair,
-    decision: Decision,
+    decision: Verdict,
     numbers: str,
     details: Sequence[str],
     tiles: tuple[Tile, ...],
-) -> Verdict:
-    """The sentence by the outcome; where nobody can tell, reasons come before all numbers."""
+) -> PageVerdict:
+    """The sentence by the outcome; where that is unknown, reasons come before all numbers."""
     outcome = decision.outcome
     if outcome is Outcome.CANNOT_TELL:
         advice = "; ".join(dict.fromkeys(doubt.advice for doubt in decision.doubts))
-        told = (f"To settle it: {advice}.", f"The figures alone: {numbers}.", *details)
-        return Verdict(outcome, f"Cannot tell: {decision.reason}.", told, tiles)
+        lines = (f"To settle it: {advice}.", f"The figures alone: {numbers}.", *details)
+        return PageVerdict(outcome, f"Cannot tell: {decision.reason}.", lines, tiles)
     claim = f"{pair.a} ranks {outcome} than {pair.b}"
     if outcome is Outcome.NO_DIFFERENCE:
         claim = f"No significant difference between {pair.a} and {pair.b}"
-    return Verdict(outcome, f"{claim}: {numbers}.", tuple(details), tiles)
+    return PageVerdict(outcome, f"{claim}: {numbers}.", tuple(details), tiles)
 
 
-def _not_significant(first: ComparedPair, decision: Decision) -> Iterator[str]:
+def _not_significant(first: ComparedPair, decision: Verdict) -> Iterator[str]:
     found = first.comparison
     if decision.outcome is Outcome.NO_DIFFERENCE:
         yield (
-            f"This does not mean that they are equal: the true difference lies most probably "
-            f"between {signed(found.low)} and {signed(found.high)}. The minimum detectable "
+            f"This does not mean that they are equal: the 95 % interval of the true difference is "
+            f"{interval(found.low, found.high)}. The minimum detectable "
             f"difference (80 % power) is {amount(found.detectable)}; more judged queries lower it."
         )
 
@@ -139,14 +109,14 @@ def _corrected(count: int) -> Iterator[str]:
         yield f"p is corrected (Holm) for the {count} comparisons on this page."
 
 
-def _tiles(contest: Contest, pair: ComparedPair) -> tuple[Tile, ...]:
+def _tiles(comparison: ReportComparison, pair: ComparedPair) -> tuple[Tile, ...]:
     found = pair.comparison
     counted = found.wins + found.losses + found.ties
     return (
         Tile(
             pair.metric,
             f"{amount(found.mean_b)} → {amount(found.mean_a)}",
-            f"{contest.baseline} → {pair.a}",
+            f"{comparison.baseline} → {pair.a}",
         ),
         Tile(
             "difference",
@@ -157,17 +127,17 @@ def _tiles(contest: Contest, pair: ComparedPair) -> tuple[Tile, ...]:
     )
 
 
-def _alone(contest: Contest) -> Verdict:
-    """The verdict where there is nothing to compare with."""
-    one = contest.new
+def _alone(comparison: ReportComparison) -> PageVerdict:
+    """The verdict without a baseline."""
+    one = comparison.new
     figures = ", ".join(f"{name} {amount(mean)}" for name, mean in one.means.items())
-    return Verdict(
+    return PageVerdict(
         Outcome.CANNOT_TELL,
-        f"Cannot tell: {one.name} was measured alone, with nothing to compare it with: {figures}, "
-        f"on {len(contest.query_ids):,} queries.",
+        f"Cannot tell: {one.name} was measured without a baseline: {figures}, "
+        f"on {len(comparison.query_ids):,} queries.",
         (
-            f"Measured on {contest.queries_in_words}.",
-            "Name what it should beat, as in --baseline feature:NAME.",
+            f"Measured on {comparison.query_selection}.",
+            "Give a baseline, as in --baseline feature:NAME.",
         ),
         tuple(
             Tile(name, amount(mean), f"95 % interval {interval(*one.intervals[name], plus=False)}")

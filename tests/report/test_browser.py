@@ -60,7 +60,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def small() -> str:
-    return owpc_ltr.report(against(1.0, 0.0, 20)).html()
+    return str(owpc_ltr.report(against(1.0, 0.0, 20)).html())
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def report() -> str:
     data = dataset(len(texts), texts=texts)
     model = linear(1.0, 0.1, -0.2)
     evaluation = evaluate(model, data, against="feature:bm25")
-    return owpc_ltr.report(evaluation, model, curves(), title="A <small> report").html()
+    return str(owpc_ltr.report([evaluation, model, curves()], heading="A <small> report").html())
 
 
 def opened(
@@ -160,11 +160,11 @@ def test_a_page_is_whole_quiet_and_open_to_everybody(
 
 
 def judged_by_clicks() -> str:
-    return owpc_ltr.report(hostile_clicked()).html()
+    return str(owpc_ltr.report(hostile_clicked()).html())
 
 
 def judged_by_two() -> str:
-    return owpc_ltr.report(comparison(metrics=["ndcg@5", "mrr"])).html()
+    return str(owpc_ltr.report(comparison(metrics=["ndcg@5", "mrr"])).html())
 
 
 @pytest.mark.parametrize(("made", "charts"), [(judged_by_clicks, 7), (judged_by_two, 4)])

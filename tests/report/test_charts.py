@@ -11,17 +11,22 @@ from typing import Any
 import numpy as np
 import pytest
 import vl_convert
-from owpc_ltr_report.assembly import page_of
-from owpc_ltr_report.blocks import Chart, QueryRow, Table
-from owpc_ltr_report.charts.bars import bars
-from owpc_ltr_report.charts.common import AFTER, DASHES, LOSS, SERIES, SHAPES
-from owpc_ltr_report.charts.dumbbells import dumbbells
-from owpc_ltr_report.library import VEGA_LITE
+from owpc_ltr_report.blocks import Chart, Table
+from owpc_ltr_report.charts import (
+    AFTER,
+    DASHES,
+    LOSS,
+    SERIES,
+    SHAPES,
+    VEGA_LITE,
+    QueryRow,
+    bars,
+    dumbbells,
+    svg_of,
+)
+from owpc_ltr_report.features import centred_scores, curves_of, score_histogram
 from owpc_ltr_report.material import material_of
-from owpc_ltr_report.page import Page
-from owpc_ltr_report.pictures import svg_of
-from owpc_ltr_report.sections.scores import binned, less_the_mean
-from owpc_ltr_report.shapes import shapes_of
+from owpc_ltr_report.page import Page, page_of
 
 from tests.report.samples import NAMES, against, curves, dataset, linear
 
@@ -77,7 +82,7 @@ def test_a_chart_of_a_field_that_there_is_not_is_noticed(page: Page) -> None:
 
 
 def test_colours_are_names_of_the_style_sheet(page: Page) -> None:
-    style = (files("owpc_ltr_report") / "page" / "page.css").read_text()
+    style = (files("owpc_ltr_report") / "templates" / "colours.css").read_text()
     defined = [
         set(re.findall(r"(--[a-z]+):", block)) for block in re.findall(r":root \{[^}]*", style)
     ]
@@ -115,9 +120,9 @@ def test_each_query_counts_once_among_the_changes(page: Page) -> None:
 
 def test_shares_of_scores_add_up_to_one() -> None:
     data = dataset()
-    scores = less_the_mean(data.features[:, 0].astype(np.float64), data)
+    scores = centred_scores(data.features[:, 0].astype(np.float64), data)
     assert np.add.reduceat(scores, data.offsets[:-1]) == pytest.approx(np.zeros(data.n_queries))
-    edges, shares = binned(scores, data.labels > 0)
+    edges, shares = score_histogram(scores, data.labels > 0)
     assert len(edges) == len(shares["relevant documents"]) + 1
     assert [sum(share) for share in shares.values()] == pytest.approx([1.0, 1.0])
 
@@ -136,12 +141,12 @@ def test_the_pairs_that_scores_have_right_are_counted_one_by_one() -> None:
     assert f"in {right / pairs:.1%} of all pairs" in page.charts["scores"].sentence
 
 
-def test_shapes_of_a_sum_of_curves_are_the_curves() -> None:
+def test_curves_of_a_sum_of_curves_are_the_curves() -> None:
     model = curves()
-    by_name = {shape.feature: shape for shape in shapes_of(model, dataset().features)}
+    by_name = {curve.feature: curve for curve in curves_of(model, dataset().features)}
     assert set(by_name) == {"good", "bm25"}
     own = model.curves["good"]
-    assert np.diff(by_name["good"].gives) == pytest.approx(np.diff(own.values))
+    assert np.diff(by_name["good"].outputs) == pytest.approx(np.diff(own.values))
     assert by_name["good"].missing == pytest.approx(own.missing - float(np.median(own.values)))
 
 
@@ -155,11 +160,11 @@ def test_mean_curves_of_a_sum_of_curves_are_its_curves_too() -> None:
 
     features = dataset().features
     model: Any = Anonymous()
-    by_name = {shape.feature: shape for shape in shapes_of(model, features)}
+    by_name = {curve.feature: curve for curve in curves_of(model, features)}
     assert set(by_name) == {"good", "bm25"}
     found, own = by_name["good"], curves().curves["good"]
     expected = own.at(found.values)
-    assert found.gives - found.gives[0] == pytest.approx(expected - expected[0], abs=1e-6)
+    assert found.outputs - found.outputs[0] == pytest.approx(expected - expected[0], abs=1e-6)
 
 
 def _scored(data: Any, scores: Any) -> Any:
@@ -174,10 +179,10 @@ def test_a_query_that_got_better_has_the_colour_of_gains_and_points_where_it_wen
     higher_is_better: bool,
 ) -> None:
     rows = [QueryRow("up", "", 0.2, 0.6), QueryRow("down", "", 0.6, 0.2), QueryRow("=", "", 1, 1)]
-    spec = dumbbells(rows, "m", higher_is_better=higher_is_better, ends=(0.0, 1.0))
+    spec = dumbbells(rows, "m", higher_is_better=higher_is_better, domain=(0.0, 1.0))
     better, worse = ("up", "down") if higher_is_better else ("down", "up")
-    went = {row["query"]: row["went"] for row in spec["data"]["values"]}
-    assert went == {better: "better", worse: "worse", "=": "same"}
+    directions = {row["query"]: row["direction"] for row in spec["data"]["values"]}
+    assert directions == {better: "better", worse: "worse", "=": "same"}
     encoding = spec["layer"][2]["encoding"]
     of = {
         channel: dict(zip(scale["domain"], scale["range"], strict=True))
@@ -185,8 +190,8 @@ def test_a_query_that_got_better_has_the_colour_of_gains_and_points_where_it_wen
         for scale in [encoding[channel]["scale"]]
     }
     assert (of["color"]["better"], of["color"]["worse"]) == (AFTER, LOSS)
-    assert of["shape"][went["up"]] == "triangle-right"
-    assert of["shape"][went["down"]] == "triangle-left"
+    assert of["shape"][directions["up"]] == "triangle-right"
+    assert of["shape"][directions["down"]] == "triangle-left"
 
 
 @pytest.mark.parametrize("name", ["toString", "constructor", "__proto__", "hasOwnProperty"])

@@ -39,7 +39,8 @@ def comparison(data: RankingDataset = CLEAR, sample: Any = SAMPLE, **how: Any) -
 
 @pytest.fixture(scope="module")
 def page() -> Page:
-    return owpc_ltr.report(comparison(metrics=["ndcg@5", "mrr"]))
+    made: Page = owpc_ltr.report(comparison(metrics=["ndcg@5", "mrr"]))
+    return made
 
 
 def test_the_verdict_is_by_both_judges(page: Page) -> None:
@@ -55,7 +56,7 @@ def test_the_three_intervals_stand_side_by_side_and_the_biased_one_shows_nothing
     page: Page,
 ) -> None:
     pairs = comparison(metrics=["ndcg@5", "mrr"]).powered
-    rows = page.charts["cheap-judgments"].spec["data"]["values"]
+    rows = page.charts["proxy-labels"].spec["data"]["values"]
     expected = [
         (one.mean, one.low, one.high)
         for pair in pairs
@@ -63,7 +64,7 @@ def test_the_three_intervals_stand_side_by_side_and_the_biased_one_shows_nothing
     ]
     assert [(row["value"], row["low"], row["high"]) for row in rows] == expected
     assert {row["outcome"] for row in rows[2::3]} == {"cannot tell"}
-    check(page.charts["cheap-judgments"])
+    check(page.charts["proxy-labels"])
 
 
 def test_agreement_and_what_would_decide_are_told(page: Page) -> None:
@@ -71,7 +72,7 @@ def test_agreement_and_what_would_decide_are_told(page: Page) -> None:
     facts = dict(
         row
         for section in page.sections
-        if section.name == "cheap"
+        if section.name == "proxy-labels"
         for block in section.blocks
         if isinstance(block, Facts)
         for row in block.rows
@@ -92,7 +93,7 @@ def test_a_pair_turned_round_says_the_opposite() -> None:
     assert found.verdict is not None
     assert found.verdict.mood == "worse"
     assert found.verdict == other.verdict
-    rows = [one.charts["cheap-judgments"].spec["data"]["values"] for one in (found, other)]
+    rows = [one.charts["proxy-labels"].spec["data"]["values"] for one in (found, other)]
     assert rows[0] == rows[1]
     assert all(row["low"] <= row["value"] <= row["high"] for row in rows[0])
 
@@ -103,7 +104,7 @@ def test_a_cheap_judge_who_is_sure_shows_nothing_that_people_contradict() -> Non
     found = owpc_ltr.report(comparison(cheap=liar))
     assert found.verdict is not None
     assert found.verdict.mood == "better"
-    row = found.charts["cheap-judgments"].spec["data"]["values"][2]
+    row = found.charts["proxy-labels"].spec["data"]["values"][2]
     assert row["high"] < 0
     assert row["outcome"] == "cannot tell"
 

@@ -26,7 +26,8 @@ from tests.report.test_page import check_harmless
 
 @pytest.fixture(scope="module")
 def page() -> Page:
-    return owpc_ltr.report(clicked())
+    made: Page = owpc_ltr.report(clicked())
+    return made
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def test_what_to_doubt_comes_first() -> None:
     first = section(found, "events").blocks[0]
     assert isinstance(first, Text)
     assert first.tone == "warning"
-    assert "too few clicks to say how sure" in found.charts["looks"].sentence
+    assert "too few clicks for an interval" in found.charts["examination"].sentence
 
 
 def test_every_event_is_used_or_has_a_reason(page: Page) -> None:
@@ -104,10 +105,10 @@ def test_the_queries_of_most_and_least_evidence_are_those(page: Page) -> None:
 
 def test_every_model_is_shown_with_how_users_look_and_how_it_foretells(page: Page) -> None:
     found = clicked()
-    looked = page.charts["looks"].spec["data"]["values"]
+    looked = page.charts["examination"].spec["data"]["values"]
     assert [row["value"] for row in looked] == found.chosen.fit.examination.tolist()
     assert all(row["low"] <= row["value"] <= row["high"] for row in looked)
-    series = {row["series"] for row in page.charts["looks-by-model"].spec["data"]["values"]}
+    series = {row["series"] for row in page.charts["examination-by-model"].spec["data"]["values"]}
     assert series == {one.model for one in found.chosen.held_out}
     told = next(b for b in section(page, "click-models").blocks if isinstance(b, Table))
     assert [row[0] for row in told.rows if row[3] == "judges"] == [found.chosen.name]
@@ -135,8 +136,8 @@ def test_a_ranking_that_never_changes_is_said_first() -> None:
 def test_one_model_that_was_asked_for_stands_alone() -> None:
     found = owpc_ltr.report(clicked(model="sdbn"))
     assert found.verdict is not None
-    assert "it was asked for" in found.verdict.sentence
-    assert "looks-by-model" not in found.charts
+    assert "the only model asked for" in found.verdict.sentence
+    assert "examination-by-model" not in found.charts
 
 
 def test_the_interval_of_looks_holds_the_truth_and_narrows_with_more_clicks() -> None:
@@ -182,7 +183,7 @@ def test_queries_that_would_do_harm_are_shown_and_do_nothing() -> None:
 def test_weighted_clicks_have_their_grades_and_what_they_are_worth() -> None:
     found = clicked()
     table, effective = weighted_judgments(found.behaviour, found.chosen.fit)
-    page = owpc_ltr.report(type(found)(found.behaviour, found.chosen, table), effective)
+    page = owpc_ltr.report([type(found)(found.behaviour, found.chosen, table), effective])
     rows = page.charts["click-grades"].spec["data"]["values"]
     assert [row["x"] for row in rows] == ["0", "1"]
     assert f"worth {effective.effective:,.0f} equal ones" in page.html()

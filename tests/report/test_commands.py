@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,11 @@ def test_training_writes_a_page_of_the_model_and_says_that_it_is_not_measured(
     code, out, err = run(*words, "--report", "page.html")
     assert (code, err) == (0, "")
     page = (tmp_path / "page.html").read_text()
-    for said in ("m.json is trained: map ", "How was m.json trained?", "What does m.json look at?"):
+    for said in (
+        "m.json is trained: map ",
+        "How was m.json trained?",
+        "Which features does m.json use?",
+    ):
         assert said in page
     before = (tmp_path / "m.json").read_bytes()
     assert run(*words)[:2] == (0, out)
@@ -35,7 +40,7 @@ def test_a_selection_writes_a_page_of_what_it_chose(tmp_path: Path, run: Run) ->
     words = ("select", "d.parquet", "--folds", "3", "--grid", "C=0.1,1", "--metric", "map")
     code, _, err = run(*words, "--report", "page.html")
     assert (code, err) == (0, "")
-    assert "What validation chose" in (tmp_path / "page.html").read_text()
+    assert "What validation selected" in (tmp_path / "page.html").read_text()
 
 
 def test_a_comparison_writes_a_page_of_all_rankers(tmp_path: Path, run: Run) -> None:
@@ -60,7 +65,8 @@ def test_an_explanation_writes_a_page_of_why(tmp_path: Path, run: Run) -> None:
 
 def test_an_inspection_writes_a_page_of_its_findings(tmp_path: Path, run: Run) -> None:
     code, out, _ = run("inspect", "d.parquet", "--no-training", "--report", "page.html")
-    assert (code, run("inspect", "d.parquet", "--no-training")[1]) == (0, out)
+    alone = run("inspect", "d.parquet", "--no-training")[1]
+    assert (code, out) == (0, f"{alone}wrote page.html\n")
     assert "Data checks of d.parquet" in (tmp_path / "page.html").read_text()
 
 
@@ -80,3 +86,24 @@ def test_a_page_is_no_input_and_no_standard_output(run: Run, command: str) -> No
         code, _, err = run(*words, "--report", "d.parquet")
         assert code == 2
         assert "it is the input" in err
+
+
+@pytest.mark.parametrize("package", ["jinja2", "vl_convert"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("report", "m.json", "--out", "page.html"),
+        ("inspect", "d.parquet", "--report", "page.html"),
+    ],
+)
+def test_without_the_extra_one_line_says_what_to_install(
+    run: Run, monkeypatch: pytest.MonkeyPatch, package: str, words: tuple[str, ...], tmp_path: Path
+) -> None:
+    linear(1.0, 0.0, 0.0).save(tmp_path / "m.json")
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(sys.modules, "owpc_ltr_report.report", raising=False)
+    code, out, err = run(*words)
+    assert (code, out) == (2, "")
+    install = "pip install 'owpc-ltr[report]'"
+    assert err == f"owpc-ltr: report needs {package}, which is not installed: {install}\n"
+    assert not (tmp_path / "page.html").exists()

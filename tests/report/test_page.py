@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from owpc_ltr_report.examples import Example, Moved
-from owpc_ltr_report.page import script_json, shown_json
+from owpc_ltr_report.page import safe_json, script_json
+from owpc_ltr_report.queries import Example, ExampleDocument
 
 import owpc_ltr
 from owpc_ltr.api.evaluation import evaluate
@@ -73,8 +73,8 @@ def hostile() -> str:
     data = dataset(len(HOSTILE), texts=HOSTILE).without_missing()
     evaluation = evaluate(linear(1.0, 0.0, 0.0), data, against="feature:bm25")
     named = {**vars(evaluation), "ranker": HOSTILE[0], "warnings": (HOSTILE[1],)}
-    page = owpc_ltr.report(type(evaluation)(**named), title=HOSTILE[2])
-    return page.html()
+    page = owpc_ltr.report(type(evaluation)(**named), heading=HOSTILE[2])
+    return str(page.html())
 
 
 def test_hostile_texts_are_shown_and_do_nothing(hostile: str) -> None:
@@ -105,7 +105,7 @@ def test_json_within_a_script_reads_back_as_it_was_and_cannot_end_it(text: str) 
 
 
 def test_numbers_that_there_are_not_are_null() -> None:
-    shown = shown_json({"a": [float("nan"), 1.234567891], "b": float("inf")})
+    shown = safe_json({"a": [float("nan"), 1.234567891], "b": float("inf")})
     assert shown == {"a": [None, 1.2346], "b": None}
 
 
@@ -146,13 +146,13 @@ def test_no_folder_of_this_machine_is_on_a_page(tmp_path: Path) -> None:
     model.parent.mkdir()
     linear(1.0, 0.1, 0.0).save(model)
     found = evaluate(model, dataset().without_missing(), against="feature:bm25")
-    page = owpc_ltr.report(found, model)
+    page = owpc_ltr.report([found, model])
     assert page.title == "new.json against feature:bm25"
     assert "secret-folder" not in page.html()
 
 
 def test_headings_go_down_one_step_at_a_time() -> None:
-    page = owpc_ltr.report(against(1.0, 0.0), linear(1.0, 0.0, 0.0), curves()).html()
+    page = owpc_ltr.report([against(1.0, 0.0), linear(1.0, 0.0, 0.0), curves()]).html()
     levels = [int(tag[1]) for tag, _ in Elements(page).tags if re.fullmatch(r"h[1-6]", tag)]
     assert levels[0] == 1
     assert levels.count(1) == 1
@@ -160,7 +160,7 @@ def test_headings_go_down_one_step_at_a_time() -> None:
 
 
 def test_anchors_are_there_once() -> None:
-    page = Elements(owpc_ltr.report(against(1.0, 0.0), linear(1.0, 0.0, 0.0), curves()).html())
+    page = Elements(owpc_ltr.report([against(1.0, 0.0), linear(1.0, 0.0, 0.0), curves()]).html())
     ids = [attributes["id"] for _, attributes in page.tags if attributes.get("id")]
     assert len(ids) == len(set(ids))
     links = [str(attributes["href"])[1:] for attributes in page.named("a")]
@@ -170,7 +170,7 @@ def test_anchors_are_there_once() -> None:
 
 def test_the_same_results_give_the_same_bytes() -> None:
     parts = against(1.0, 0.0), linear(1.0, 0.0, 0.0)
-    assert owpc_ltr.report(*parts).html() == owpc_ltr.report(*parts).html()
+    assert owpc_ltr.report(parts).html() == owpc_ltr.report(parts).html()
 
 
 def test_a_page_is_written_whole_and_over_no_input(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_page_is_written_whole_and_over_no_input(tmp_path: Path) -> None:
 
 
 def test_what_a_page_has_no_place_for_is_refused() -> None:
-    with pytest.raises(UsageError, match="a report has no place for a dict"):
+    with pytest.raises(UsageError, match="a report has no place for a int"):
         owpc_ltr.report({"a": 1})
     with pytest.raises(BadInput, match="cannot read the model"):
         owpc_ltr.report("none.json")
@@ -197,7 +197,7 @@ def test_a_chart_shows_itself_in_a_notebook() -> None:
 
 
 def test_a_cell_of_several_lines_is_escaped_line_by_line() -> None:
-    moved = Moved(HOSTILE[0], HOSTILE[1], 1, 2, 0.0, ((HOSTILE[2], 1.0),))
+    moved = ExampleDocument(HOSTILE[0], HOSTILE[1], 1, 2, 0.0, ((HOSTILE[2], 1.0),))
     page = owpc_ltr.report(Example("words", "map", 0.1, 0.2, 5, (moved,))).html()
     found = check_harmless(page)
     text = " ".join(found.text)

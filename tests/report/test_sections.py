@@ -12,13 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from owpc_ltr_report.blocks import Table, Text
-from owpc_ltr_report.contests import contest_of_comparison
-from owpc_ltr_report.examples import FIRST, extremes, moved_documents
-from owpc_ltr_report.explained import example_of
-from owpc_ltr_report.rank_weights import rank_weights
-from owpc_ltr_report.rankers import report_on_rankers
-from owpc_ltr_report.record import Record
-from owpc_ltr_report.report import read_latency
+from owpc_ltr_report.comparison import comparison_of
+from owpc_ltr_report.engine import read_latency
+from owpc_ltr_report.queries import (
+    TOP_DOCUMENTS,
+    example_documents,
+    explanation_example,
+    extremes,
+)
+from owpc_ltr_report.record import TrainingRecord
+from owpc_ltr_report.training import rank_weights
 from owpc_ltr_report.verdict import verdict_of
 
 import owpc_ltr
@@ -94,29 +97,29 @@ def test_examples_are_the_largest_losses_and_gains_and_no_query_that_stays(
 def test_documents_of_an_example_have_the_ranks_that_their_scores_give(seed: int) -> None:
     data = dataset(3)
     before, after = np.random.default_rng(seed).normal(size=(2, data.n_documents))
-    moved = moved_documents(data, 1, (before, after))
+    moved = example_documents(data, 1, (before, after))
     start, end = data.offsets[1], data.offsets[2]
     rank = {f"d{row}": 1 + int((after[start:end] > after[row]).sum()) for row in range(start, end)}
     was = {f"d{row}": 1 + int((before[start:end] > before[row]).sum()) for row in range(start, end)}
     ranks = [one.rank for one in moved if one.rank is not None]
     assert len(ranks) == len(moved)
     assert ranks == sorted(ranks)
-    assert ranks[:FIRST] == [1, 2, 3, 4]
+    assert ranks[:TOP_DOCUMENTS] == [1, 2, 3, 4]
     for one in moved:
-        assert (one.rank, one.before) == (rank[one.document], was[one.document])
-        assert rank[one.document] <= FIRST or was[one.document] <= FIRST
+        assert (one.rank, one.before) == (rank[one.doc_id], was[one.doc_id])
+        assert rank[one.doc_id] <= TOP_DOCUMENTS or was[one.doc_id] <= TOP_DOCUMENTS
 
 
 def test_reasons_are_what_sets_a_document_apart_from_its_list() -> None:
     data = dataset(3).without_missing()
     model = LinearModel(NAMES, np.array([1.0, 0.0, -0.5]))
     scores = model.score(data.features)
-    moved = moved_documents(data, 0, (scores, scores), lambda part: part * model.weights)
+    moved = example_documents(data, 0, (scores, scores), lambda part: part * model.weights)
     mean = scores[:12].mean()
     for one in moved:
-        assert {name for name, _ in one.why} == {"good", "bm25"}
-        apart = sum(value for _, value in one.why)
-        assert apart == pytest.approx(scores[int(one.document[1:])] - mean)
+        assert {name for name, _ in one.reasons} == {"good", "bm25"}
+        apart = sum(value for _, value in one.reasons)
+        assert apart == pytest.approx(scores[int(one.doc_id[1:])] - mean)
 
 
 def test_a_report_on_a_ranker_has_examples_titles_and_bounds(tmp_path: Path) -> None:
@@ -127,8 +130,8 @@ def test_a_report_on_a_ranker_has_examples_titles_and_bounds(tmp_path: Path) -> 
     splits = data.split()
     model = owpc_ltr.train(splits.training, validation=splits.validation)
     model.save(tmp_path / "m.json")
-    page = report_on_rankers(
-        [tmp_path / "m.json"], data, baseline="feature:bm25", metrics=["map"],
+    page = owpc_ltr.report(
+        tmp_path / "m.json", data=data, baseline="feature:bm25", metric=["map"],
         documents=documents, id_field="id",
     )  # fmt: skip
     by_name = {section.name: section for section in page.sections}
@@ -138,7 +141,7 @@ def test_a_report_on_a_ranker_has_examples_titles_and_bounds(tmp_path: Path) -> 
     assert named[0].startswith("Title ")
     assert "good " in named[1]
     assert any(
-        "theory" in block.caption
+        "bounds of the risk" in block.caption
         for block in by_name["provenance"].blocks
         if isinstance(block, Table)
     )
@@ -148,19 +151,19 @@ def test_a_report_on_a_ranker_has_examples_titles_and_bounds(tmp_path: Path) -> 
 
 def test_costs_have_intervals_windows_and_whole_searches(tmp_path: Path) -> None:
     (tmp_path / "costs.json").write_text(json.dumps(COSTS))
-    page = owpc_ltr.report(read_latency(tmp_path / "costs.json"), linear(1.0, 0.0, 0.0))
+    page = owpc_ltr.report([read_latency(tmp_path / "costs.json"), linear(1.0, 0.0, 0.0)])
     rows = page.charts["feature-costs"].spec["data"]["values"]
     assert [row["high"] for row in rows] == [2.0, 0.3]
-    assert "From 1.1 ms for 10 documents to 11 ms for 1000" in page.charts["windows"].sentence
+    assert "from 1.1 ms for 10 documents to 11 ms for 1000" in page.charts["windows"].sentence
     table = next(block for block in page.sections[0].blocks if isinstance(block, Table))
-    assert table.headers[-1] == "costs, ms"
+    assert table.headers[-1] == "cost, ms"
     assert {row[0]: row[-1] for row in table.rows} == {"good": 1.5, "bm25": 0.1, "noise": None}
 
 
 @pytest.mark.parametrize("content", [{"features": [{"feature": "x"}]}, {"x": "dear"}, {"x": True}])
 def test_what_profile_did_not_print_is_refused(tmp_path: Path, content: Any) -> None:
     (tmp_path / "costs.json").write_text(json.dumps(content))
-    with pytest.raises(BadInput, match=r"costs.json is not what profile --json prints"):
+    with pytest.raises(BadInput, match=r"costs.json is not the output of profile --json"):
         read_latency(tmp_path / "costs.json")
 
 
@@ -217,7 +220,7 @@ def test_drift_is_worse_and_said_and_none_is_no_praise() -> None:
     quiet = owpc_ltr.report(verified())
     assert quiet.verdict is not None
     assert quiet.verdict.mood == "neutral"
-    assert [row["name"] for row in quiet.charts["moved"].spec["data"]["values"]] == ["good"]
+    assert [row["name"] for row in quiet.charts["feature-drift"].spec["data"]["values"]] == ["good"]
 
 
 def test_a_trained_model_is_not_said_to_be_measured() -> None:
@@ -251,10 +254,8 @@ def test_a_trained_model_is_not_said_to_be_measured() -> None:
 )  # fmt: skip
 def test_anybodys_record_is_read_without_a_fault(content: Any) -> None:
     record = content if isinstance(content, dict) else {"loss": content, "table": content}
-    found = Record(record)
-    assert all(
-        isinstance(text, str) for row in (*found.facts(), *found.provenance()) for text in row
-    )
+    found = TrainingRecord(record)
+    assert all(isinstance(text, str) for row in (*found.facts(), *found.origin()) for text in row)
     model = replace(linear(1.0, 0.0, 0.0), record=record)
     assert "</html>" in owpc_ltr.report(model).html()
 
@@ -307,29 +308,29 @@ def test_a_comparison_is_seen_from_the_new_ranker_whoever_stands_first(
     baseline: str | None,
 ) -> None:
     found = compared(baseline=baseline)
-    contest = contest_of_comparison(found, str)
+    comparison = comparison_of(found, str)
     # The pair that the terminal and the JSON discuss.
-    assert (contest.new.name, contest.baseline) == found.headline
-    assert contest.baseline == baseline or baseline is None
+    assert (comparison.new.name, comparison.baseline) == found.headline
+    assert comparison.baseline == baseline or baseline is None
     by_pair = {(one.a, one.b, one.metric): one for one in found.pairs}
-    for one in contest.pairs:
+    for one in comparison.pairs:
         means = (
-            contest.contestant(one.a).means[one.metric],
-            contest.contestant(one.b).means[one.metric],
+            comparison.ranker(one.a).means[one.metric],
+            comparison.ranker(one.b).means[one.metric],
         )
         assert one.comparison.mean_difference == pytest.approx(means[0] - means[1])
         assert (one.comparison.mean_a, one.comparison.mean_b) == pytest.approx(means)
         assert one.comparison.low <= one.comparison.mean_difference <= one.comparison.high
         pair = by_pair.get((one.a, one.b, one.metric)) or by_pair[(one.b, one.a, one.metric)]
         assert (one.p_holm, one.better) == (pair.p_holm, pair.better)
-    mood = verdict_of(contest).mood
+    mood = verdict_of(comparison).mood
     assert mood == ("worse" if baseline == "new" else "better")
     assert mood == found.as_dict()["verdict"]["outcome"] == repr(found).split(":")[0]
 
 
 def test_the_report_is_about_the_ranker_that_is_named_first() -> None:
-    contest = contest_of_comparison(compared(baseline="old"), str, "noise")
-    assert (contest.new.name, contest.baseline) == ("noise", "old")
+    comparison = comparison_of(compared(baseline="old"), str, "noise")
+    assert (comparison.new.name, comparison.baseline) == ("noise", "old")
 
 
 def test_a_comparison_turned_round_twice_is_itself() -> None:
@@ -350,9 +351,9 @@ def test_an_explanation_is_an_example_of_what_moved() -> None:
     section = next(section for section in page.sections if section.name == "examples")
     table = next(block for block in section.blocks if isinstance(block, Table))
     assert [row[-1][0] for row in table.rows] == [hit.document_id for hit in found.hits]  # type: ignore[index]
-    example = example_of(found)
-    for hit, moved in zip(found.hits, example.moved, strict=True):
-        apart = sum(value for _, value in moved.why)
+    example = explanation_example(found)
+    for hit, moved in zip(found.hits, example.documents, strict=True):
+        apart = sum(value for _, value in moved.reasons)
         mean = found.baseline + found.mean_contributions.sum()
         assert apart == pytest.approx(hit.score - mean, abs=1e-5)
 
@@ -373,7 +374,7 @@ def test_an_inspection_says_its_findings_and_whether_judgments_are_enough() -> N
     table = next(block for block in section.blocks if isinstance(block, Table))
     assert table.rows == (("warning", ("it <tells> the grade", "leave it out")),)
     quiet = owpc_ltr.report(replace(found, findings=(), learning_curve=None))
-    assert "Nothing that figures or models would suffer from" in quiet.sections[0].lead
+    assert "No finding that affects figures or models" in quiet.sections[0].lead
 
 
 def test_a_ranker_that_learned_from_the_queries_is_not_called_better(tmp_path: Path) -> None:
@@ -383,9 +384,10 @@ def test_a_ranker_that_learned_from_the_queries_is_not_called_better(tmp_path: P
     model.save(tmp_path / "m.json")
     moods = {}
     for side in ("auto", "all", "train"):
-        page = report_on_rankers(
-            [tmp_path / "m.json", "feature:noise"], data, metrics="map", queries=side, examples=0
-        )
+        page = owpc_ltr.report(
+            [tmp_path / "m.json", "feature:noise"], data=data, metric="map", queries=side,
+            examples=0,
+        )  # fmt: skip
         assert page.verdict is not None
         moods[side] = page.verdict.mood
     assert moods == {"auto": "better", "all": "cannot tell", "train": "cannot tell"}
@@ -394,8 +396,8 @@ def test_a_ranker_that_learned_from_the_queries_is_not_called_better(tmp_path: P
 def test_the_comparison_opens_with_what_training_warned_of(tmp_path: Path) -> None:
     model = linear(1.0, 0.0, 0.0)
     with_record(model, {"warnings": ["one answer a query"]}).save(tmp_path / "m.json")
-    rankers: list[Path | str] = [tmp_path / "m.json", "feature:noise"]
-    page = report_on_rankers(rankers, dataset().without_missing(), metrics="map", examples=0)
+    rankers, data = [tmp_path / "m.json", "feature:noise"], dataset().without_missing()
+    page = owpc_ltr.report(rankers, data=data, metric="map", examples=0)
     notes = [block.text for block in page.sections[0].blocks if isinstance(block, Text)]
     assert notes[0] == "in training: one answer a query"
 
@@ -403,8 +405,8 @@ def test_the_comparison_opens_with_what_training_warned_of(tmp_path: Path) -> No
 def test_a_model_whose_record_is_of_other_data_may_have_learned_from_these(tmp_path: Path) -> None:
     model = linear(1.0, 0.0, 0.0)
     model.save(tmp_path / "m.json")
-    rankers: list[Path | str] = [tmp_path / "m.json", "feature:noise"]
-    page = report_on_rankers(rankers, dataset().without_missing(), metrics="map", examples=0)
+    rankers, data = [tmp_path / "m.json", "feature:noise"], dataset().without_missing()
+    page = owpc_ltr.report(rankers, data=data, metric="map", examples=0)
     notes = [block.text for block in page.sections[0].blocks if isinstance(block, Text)]
     assert any(
         note.startswith("nothing tells which queries m.json was trained on") for note in notes

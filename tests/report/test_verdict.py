@@ -7,16 +7,18 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from owpc_ltr_report.contest import Contest, Contestant, Measure
-from owpc_ltr_report.material import contest_of
-from owpc_ltr_report.verdict import Verdict, verdict_of
+from owpc_ltr_report.blocks import PageVerdict
+from owpc_ltr_report.comparison import RankerFigures, ReportComparison
+from owpc_ltr_report.material import evaluation_figures
+from owpc_ltr_report.verdict import verdict_of
 
 from owpc_ltr.evaluation.comparing.figures import ComparedPair
 from owpc_ltr.evaluation.significance import Comparison, compare_paired
 from owpc_ltr.evaluation.verdict import Doubt
+from owpc_ltr.metrics import Metric, parse_metric
 from tests.report.samples import against
 
-MORE, LESS = Measure("ndcg@10", "", True), Measure("error", "", False)
+MORE, LESS = parse_metric("ndcg@10"), parse_metric("pairwise-error")
 
 
 def comparison(low: float, high: float) -> Comparison:
@@ -31,25 +33,29 @@ def comparison(low: float, high: float) -> Comparison:
 SEEN = Doubt("seen-queries", "new was trained on these queries", "compare on others")
 
 
-def contest(*pairs: tuple[Measure, Comparison, float], doubts: tuple[Doubt, ...] = ()) -> Contest:
-    measures = tuple(measure for measure, _, _ in pairs)
-    means = {measure.name: 0.5 for measure in measures}
-    return Contest(
-        measures=measures,
-        contestants=tuple(Contestant(name, {}, means, {}) for name in ("new", "old")),
+def figures(
+    *pairs: tuple[Metric, Comparison, float], doubts: tuple[Doubt, ...] = ()
+) -> ReportComparison:
+    metrics = tuple(metric for metric, _, _ in pairs)
+    means = {str(metric): 0.5 for metric in metrics}
+    return ReportComparison(
+        metrics=metrics,
+        rankers=tuple(RankerFigures(name, {}, means, {}) for name in ("new", "old")),
         pairs=tuple(
-            ComparedPair("new", "old", one.name, found, p, one.higher_is_better, doubts)
+            ComparedPair("new", "old", str(one), found, p, one.higher_is_better, doubts)
             for one, found, p in pairs
         ),
         baseline="old" if pairs else None,
         query_ids=("q",) * 100,
         query_texts=(),
-        queries_in_words="100 queries",
+        query_selection="100 queries",
     )
 
 
-def verdict(*pairs: tuple[Measure, Comparison, float], doubts: tuple[Doubt, ...] = ()) -> Verdict:
-    return verdict_of(contest(*pairs, doubts=doubts))
+def verdict(
+    *pairs: tuple[Metric, Comparison, float], doubts: tuple[Doubt, ...] = ()
+) -> PageVerdict:
+    return verdict_of(figures(*pairs, doubts=doubts))
 
 
 ends = st.floats(-1, 1, allow_nan=False)
@@ -87,7 +93,9 @@ def test_a_smaller_error_is_better() -> None:
 def test_metrics_that_disagree_leave_no_verdict_and_stand_in_the_sentence() -> None:
     told = verdict((MORE, comparison(0.1, 0.2), 0.01), (LESS, comparison(0.1, 0.2), 0.01))
     assert told.mood == "cannot tell"
-    assert told.sentence == ("Cannot tell: metrics disagree: better by ndcg@10, worse by error.")
+    assert told.sentence == (
+        "Cannot tell: metrics disagree: better by ndcg@10, worse by pairwise-error."
+    )
 
 
 def test_doubts_come_before_every_figure() -> None:
@@ -116,15 +124,15 @@ def test_an_interval_above_0_that_the_corrected_test_denies_is_explained() -> No
 
 
 def test_without_a_baseline_nothing_is_said_to_be_better() -> None:
-    alone = replace(contest(), measures=(MORE,))
+    alone = replace(figures(), metrics=(MORE,))
     told = verdict_of(alone)
     assert told.mood == "cannot tell"
-    assert "nothing to compare it with" in told.sentence
+    assert "was measured without a baseline" in told.sentence
 
 
 def test_rankers_of_which_it_is_known_get_the_verdict_that_they_deserve() -> None:
-    assert verdict_of(contest_of(against(1.0, 0.0))).mood == "better"
-    assert verdict_of(contest_of(against(0.0, 1.0))).mood == "worse"
+    assert verdict_of(evaluation_figures(against(1.0, 0.0))).mood == "better"
+    assert verdict_of(evaluation_figures(against(0.0, 1.0))).mood == "worse"
 
 
 def test_equal_rankers_have_no_significant_difference() -> None:

@@ -53,7 +53,7 @@
     const rows = list.rows.map(([id, text, before, after]) => ({
       id, name: text || id, before, after, change: after - before,
       words: `${text} ${id}`.toLocaleLowerCase(),
-      went: before === after ? "same" : sign * (after - before) > 0 ? "better" : "worse",
+      direction: before === after ? "same" : sign * (after - before) > 0 ? "better" : "worse",
     }));
     const orders = {
       losses: (a, b) => sign * (a.change - b.change),
@@ -72,7 +72,7 @@
     };
 
     const show = async () => {
-      const shown = found.slice(first, first + list.shown);
+      const shown = found.slice(first, first + list.at_once);
       body.replaceChildren(...shown.map((row) => {
         const line = document.createElement("tr");
         line.append(
@@ -82,7 +82,7 @@
         );
         return line;
       }));
-      const last = Math.min(first + list.shown, found.length);
+      const last = Math.min(first + list.at_once, found.length);
       status.textContent = found.length === 0
         ? "No query has these words."
         : `Queries ${first + 1} to ${last} of ${found.length.toLocaleString("en")}.`;
@@ -97,7 +97,7 @@
         const name = times > 1 ? `${row.name} (${row.id})` : row.name;
         // The chart library takes what every object has for a name that it knows.
         const query = name in {} ? `${name}\u2060` : name;
-        return { query, before: row.before, after: row.after, went: row.went };
+        return { query, before: row.before, after: row.after, direction: row.direction };
       });
       spec.height = Math.max(1, shown.length) * 26;
       chart.hidden = shown.length === 0;
@@ -118,8 +118,8 @@
       clearTimeout(waiting);
       waiting = setTimeout(search, 120);
     });
-    earlier.addEventListener("click", () => { first = Math.max(0, first - list.shown); show(); });
-    later.addEventListener("click", () => { first += list.shown; show(); });
+    earlier.addEventListener("click", () => { first = Math.max(0, first - list.at_once); show(); });
+    later.addEventListener("click", () => { first += list.at_once; show(); });
     form.hidden = false;
     pages.hidden = false;
     return search;

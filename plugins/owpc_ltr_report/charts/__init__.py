@@ -1,1 +1,0 @@
-"""Charts: each a function from figures to a Vega-Lite specification, which is plain JSON."""

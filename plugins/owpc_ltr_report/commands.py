@@ -1,0 +1,14 @@
+"""The command of this plugin: `owpc-ltr report`, in Python `owpc_ltr.report`."""
+
+from __future__ import annotations
+
+from owpc_ltr import hookimpl
+from owpc_ltr.signatures import Command
+
+
+@hookimpl
+def ltr_commands() -> list[Command]:
+    """Offer `owpc-ltr report`."""
+    summary = "Write one HTML page on rankers, which needs no network."
+    function = "owpc_ltr_report.report:report"
+    return [Command("report", function, summary, extra="owpc-ltr[report]")]
