@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from owpc_ltr.api.conventions import explain_metric
     from owpc_ltr.api.datasets import from_frame, read_dataset, read_folds, read_run, write_run
     from owpc_ltr.api.evaluation import Evaluation, evaluate
-    from owpc_ltr.api.explaining import explain
     from owpc_ltr.api.judging_next import judge_next
     from owpc_ltr.api.judgments import read_judgments, write_judgments
     from owpc_ltr.api.models import (
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.upgrade_check import upgrade_check
     from owpc_ltr.errors import OwpcLtrError, OwpcLtrWarning
     from owpc_ltr.evaluation.comparing.result import RankerComparison
+    from owpc_ltr.explanations.explain import explain
     from owpc_ltr.formats.model_export import export_model
     from owpc_ltr.formats.model_import import import_model
     from owpc_ltr.host.hookspecs import hookimpl
@@ -107,7 +107,7 @@ _HOMES = {
     "compare": "owpc_ltr.api.comparing",
     "connect": "owpc_ltr.engine.cluster",
     "evaluate": "owpc_ltr.api.evaluation",
-    "explain": "owpc_ltr.api.explaining",
+    "explain": "owpc_ltr.explanations.explain",
     "explain_metric": "owpc_ltr.api.conventions",
     "export_model": "owpc_ltr.formats.model_export",
     "from_frame": "owpc_ltr.api.datasets",

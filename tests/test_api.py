@@ -72,10 +72,11 @@ def test_a_grid_of_texts_is_the_grid_of_their_values() -> None:
     [
         ({"loss": "owcp"}, "no loss is named 'owcp'"),
         ({"grid": {"C": 1.0}}, "the grid's C is 1.0, one value"),
-        ({"grid": {"c": [1.0]}}, "the grid names 'c'"),
+        ({"grid": {"c": [1.0]}}, "did you mean 'C'"),
+        ({"settings": {"c": 1.0}}, "did you mean 'C'"),
         ({"settings": {"optimizer.D": 1}}, "'larank' has no setting 'D'"),
         ({"loss": "lambdarank"}, "needs a convex loss"),
-        ({"select": "nosuch"}, "no metric 'nosuch'"),
+        ({"metric": "nosuch"}, "no metric 'nosuch'"),
         ({}, "candidates need validation queries"),
     ],
 )

@@ -149,7 +149,7 @@ def test_bad_training_data_is_named_by_file_and_line(
         (("train", "good.txt", "--out", "m.json", "--loss", "owcp"), 2, "installed: "),
         (("train", "good.txt", "--out", "m.json", "--optimizer", "sgd"), 2, "larank"),
         (("train", "good.txt", "--out", "m.json", "--set", "loss.p=x"), 2, "p=x"),
-        (("train", "good.txt", "--out", "m.json", "--set", "p=5"), 2, "'p=5'"),
+        (("train", "good.txt", "--out", "m.json", "--set", "=5"), 2, "'=5'"),
         (("train", "good.txt", "--out", "m.json", "--grid", "C=a..b"), 2, "C=a..b"),
         (("train", "good.txt", "--out", "m.json", "--metric", "ncdg@10"), 2, "ncdg"),
         (("train", "good.txt", "--out", "m.json", "--plugin", "no.py"), 2, "no.py"),

@@ -62,13 +62,15 @@ READERS: dict[str, Callable[[Path], object]] = {
     "human": read_judgments,
     "strata": read_text,
     "query": read_json_object,
+    "query_template": read_json_object,
+    "extra_features": read_joined_tables,
     "settings": read_json_object,
     "feature_cost": read_json_object,
     "join": read_joined_tables,
     "events": lambda path: next(read_events(path, {})),
     "documents": lambda path: next(read_json_lines(path)),
-    "plugins": lambda path: registry.load([path]),
     "plugin": lambda path: registry.load([path]),
+    "plugins": lambda path: registry.load([path]),
     "letor": find_collections,
     "push file": load_featureset,
     "import path": lambda path: import_with(path, Columns()),
@@ -125,7 +127,7 @@ CASES = [
     for path in COMMANDS
     for name, hint in options(path).items()
     if (Path in {hint, *of_all(hint)} and name not in NOT_READ and path[0] != "engine")
-    or (path[-1], name) in {("evaluate", "against"), ("train", "base")}
+    or (path[-1], name) in {("evaluate", "against"), ("train-reranker", "base")}
 ]
 
 
@@ -206,11 +208,11 @@ def test_other_faults_of_a_file_are_left_to_its_reader(name: str) -> None:
         read_dataset(name)
 
 
-def test_folds_that_are_no_folders_are_told_before_slow_imports(tmp_path: Path) -> None:
+def test_folds_that_are_not_there_are_told_before_slow_imports(tmp_path: Path) -> None:
     asked = json.dumps([["select", "none-1", "none-2"]])
     command = [sys.executable, "-c", RUN_ALL]
     ran = subprocess.run(
         command, input=asked, capture_output=True, text=True, cwd=tmp_path, check=True
     )
-    message = "owpc-ltr: none-1 is no folder: give one dataset, or a folder for each fold\n"
-    assert json.loads(ran.stdout) == [2, message, []]
+    message = "owpc-ltr: cannot read none-1: no such file or directory; check the name\n"
+    assert json.loads(ran.stdout) == [3, message, []]

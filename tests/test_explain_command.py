@@ -10,10 +10,10 @@ import pytest
 
 import owpc_ltr as ltr
 from owpc_ltr.api.warm_up_jobs import warm_up_jobs
-from owpc_ltr.cli.explanations import bar
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.explanations.explanation import bar
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import save_model
 from owpc_ltr.models.trees import TreeModel
@@ -39,7 +39,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
 
 
 def of(model: str, *words: str) -> tuple[str, ...]:
-    return ("explain", f"{model}.json", *words, "--data", "data.parquet", "--query-id", "q2")
+    return ("explain", f"{model}.json", "data.parquet", *words, "--query-id", "q2")
 
 
 @pytest.mark.parametrize("model", ["linear", "trees"])
@@ -124,21 +124,23 @@ def test_what_cannot_be_explained_is_said_in_one_line(run: Run, tmp_path: Path) 
     with pytest.raises(UsageError, match="a run has no features"):
         ltr.explain(tmp_path / "run.trec", DATA, query_id="q1")
     refused = [
-        (("explain", "linear.json", "--data", "data.parquet"), "give --query-id ID"),
-        (of("linear", "--model", "m"), "with --data the file of the model comes first"),
-        (of("linear", "--above", "d1"), "give its id, DOC, too"),
-        (("explain", "words", "--model", "m", "--reranker", "linear.json"), "give one of --model"),
+        (("explain", "linear.json", "data.parquet"), "--query-id"),
+        (of("linear", "--above", "d1"), "--above is for one document: give its id too"),
+        (
+            ("explain-search", "words", "--model", "m", "--reranker", "linear.json"),
+            "give one of --model",
+        ),
     ]
     for words, said in refused:
         code, out, err = run(*words)
         assert (code, out) == (2, "")
         assert said in err
-    assert run("explain", "none.json", "--data", "data.parquet", "--query-id", "q1")[0] == 3
+    assert run("explain", "none.json", "data.parquet", "--query-id", "q1")[0] == 3
 
 
 def test_letor_text_is_explained_as_well(run: Run) -> None:
     write_letor(DATA, Path("data.txt"))
-    code, out, _ = run("explain", "feature:2", "--data", "data.txt", "--query-id", "q1", "--json")
+    code, out, _ = run("explain", "feature:2", "data.txt", "--query-id", "q1", "--json")
     assert code == 0
     assert json.loads(out)["model"] == "feature:2"
 

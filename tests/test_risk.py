@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from owpc_ltr_losses.owpc import OWPC
 from owpc_ltr_losses.pairwise import Pairwise
-from owpc_ltr_optimizers.bundle import Aim, Bundle, solve_by_passes
+from owpc_ltr_optimizers.bundle import Bundle, PassLimits, solve_by_passes
 
 from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.data.dataset import RankingDataset
@@ -116,7 +116,7 @@ def test_few_passes_are_needed_beside_the_search_in_memory() -> None:
     for C in (0.1, 10.0):
         bundle = Bundle(C=C)
         exact = bundle.minimise(OWPC(), data, Run()).certificate.passes
-        by_passes = solve_by_passes(Aim(C, 1e-3, 500), OWPC(), InMemory(OWPC(), data), Run())
+        by_passes = solve_by_passes(PassLimits(C, 1e-3, 500), OWPC(), InMemory(OWPC(), data), Run())
         assert by_passes.certificate.passes <= 1.5 * exact + 5
 
 

@@ -13,7 +13,13 @@ from owpc_ltr.errors import BadInput
 from owpc_ltr.host.registry import load
 from owpc_ltr.protocols import Run
 from owpc_ltr.training.candidates import train_plan
-from owpc_ltr.training.cross_validation import Row, choose, cross_validate, cut_folds, families_of
+from owpc_ltr.training.cross_validation import (
+    FitRow,
+    choose,
+    cross_validate,
+    cut_folds,
+    families_of,
+)
 from owpc_ltr.training.plan import Plan
 
 REGISTRY = load()
@@ -88,8 +94,8 @@ def test_each_fold_is_chosen_for_as_train_chooses() -> None:
 
 def test_test_figures_do_not_choose() -> None:
     rows = [
-        Row("a", "x", "y", {"optimizer.C": 1}, 0.5, {"map": 0.9}),
-        Row("a", "x", "y", {"optimizer.C": 2}, 0.6, {"map": 0.1}),
+        FitRow("a", "x", "y", {"optimizer.C": 1}, 0.5, {"map": 0.9}),
+        FitRow("a", "x", "y", {"optimizer.C": 2}, 0.6, {"map": 0.1}),
     ]
     (choice,) = choose(rows, "map", families_of(rows))
     assert choice.test == {"map": 0.1}

@@ -87,16 +87,19 @@ def test_the_record_of_a_command_says_file_fingerprint_and_split_in_this_order(
     data, other = dataset(), dataset(61)
     for name, one in (("a", data), ("b", other)):
         save_dataset(one, tmp_path / f"{name}.parquet")
-    read = training_splits(tmp_path / "a.parquet", None, (0.2, 0.2))[0]
+    read, source = training_splits(tmp_path / "a.parquet", None, (0.2, 0.2))
     shares = {"validation": 0.2, "test": 0.2, "salt": "owpc-ltr"}
     fingerprint = ("fingerprint", data.fingerprint)
-    assert list(read.source.items()) == [("data", "a.parquet"), fingerprint, ("split", shares)]
+    assert source is not None
+    assert list(source.items()) == [("data", "a.parquet"), fingerprint, ("split", shares)]
     assert list(read.sides) == ["train", "validation"]
-    none = training_splits(tmp_path / "a.parquet", None, (0, 0))[0]
-    assert list(none.source.items()) == [("data", "a.parquet"), fingerprint]
+    none, source = training_splits(tmp_path / "a.parquet", None, (0.0, 0.0))
+    assert source is not None
+    assert list(source.items()) == [("data", "a.parquet"), fingerprint]
     assert none.optional_validation is None
-    given_ = training_splits(tmp_path / "a.parquet", tmp_path / "b.parquet", (0.2, 0.2))[0]
-    assert list(given_.source.items()) == [
+    given_, source = training_splits(tmp_path / "a.parquet", tmp_path / "b.parquet", (0.2, 0.2))
+    assert source is not None
+    assert list(source.items()) == [
         ("data", "a.parquet"),
         fingerprint,
         ("validation", "b.parquet"),
@@ -104,6 +107,12 @@ def test_the_record_of_a_command_says_file_fingerprint_and_split_in_this_order(
     ]
     assert given_.training.fingerprint == data.fingerprint
     assert given_.validation.fingerprint == other.fingerprint
+
+
+def test_data_that_are_one_side_of_a_split_are_not_split_again() -> None:
+    training = dataset().split().training
+    splits, source = training_splits(training, None, (0.2, 0.2))
+    assert (splits.training, splits.optional_validation, source) == (training, None, None)
 
 
 def test_a_command_makes_no_side_that_it_does_not_use() -> None:

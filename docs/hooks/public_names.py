@@ -27,7 +27,7 @@ TOPICS = {
     ),
     "evaluation": (
         *("owpc_ltr.api.evaluation", "owpc_ltr.api.comparing", "owpc_ltr.api.conventions"),
-        *("owpc_ltr.api.explaining", "owpc_ltr.evaluation", "owpc_ltr.explanations"),
+        *("owpc_ltr.evaluation", "owpc_ltr.explanations"),
         *("owpc_ltr.metrics", "owpc_ltr_papers", "owpc_ltr_report"),
     ),
     "cluster": (

@@ -49,9 +49,9 @@ class FeatureSets:
         an engine would say nothing, and answer that nothing matches. Warns of derived features,
         which not every model can use in the engine.
         """
-        from owpc_ltr.api.parameters import plain_params
         from owpc_ltr.engine.defaults import the_index
-        from owpc_ltr.engine.deployment.model_lifecycle import refuse_replacing
+        from owpc_ltr.engine.deployment.featureset_use import refuse_replacing
+        from owpc_ltr.engine.parameters import plain_params
         from owpc_ltr.engine.stores.index_fields import refuse_unmapped
         from owpc_ltr.engine.stores.trial import derived_cautions, put_tried, trial_params
         from owpc_ltr.errors import give_warnings
@@ -87,7 +87,7 @@ class FeatureSets:
 
         They go on ranking by their own copy of it, but nothing more is logged for them.
         """
-        from owpc_ltr.engine.deployment.model_lifecycle import refuse_in_use
+        from owpc_ltr.engine.deployment.featureset_use import refuse_in_use
 
         store = self._holding(name)
         if not force:

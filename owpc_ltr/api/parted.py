@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from owpc_ltr.engine.feature_log import PartitionedOutput
+    from owpc_ltr.engine.feature_log import Parted
 
 
-def parted_of(buckets: int | None, part: str | None) -> PartitionedOutput | None:
+def parted_of(buckets: int | None, part: str | None) -> Parted | None:
     """A folder of so many buckets, and the part of it that is meant; None where none is.
 
     Raises UsageError for a text that is no part.
@@ -17,7 +17,7 @@ def parted_of(buckets: int | None, part: str | None) -> PartitionedOutput | None
     Share(number=3, of=16)
     """
     from owpc_ltr.data.partitioned.manifest import BUCKETS, Share
-    from owpc_ltr.engine.feature_log import PartitionedOutput
+    from owpc_ltr.engine.feature_log import Parted
     from owpc_ltr.errors import UsageError
 
     if buckets is None and part is None:
@@ -28,4 +28,4 @@ def parted_of(buckets: int | None, part: str | None) -> PartitionedOutput | None
         if not (slash and number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
             raise UsageError(f"'{part[:40]}' is no part: write it as 3/16, the third of sixteen")
         share = Share(int(number), int(of))
-    return PartitionedOutput(BUCKETS if buckets is None else buckets, share)
+    return Parted(BUCKETS if buckets is None else buckets, share)

@@ -17,7 +17,6 @@ from typer.core import TyperGroup
 from owpc_ltr.cli import featureset, judge, models
 from owpc_ltr.cli.compare import compare
 from owpc_ltr.cli.evaluate import evaluate
-from owpc_ltr.cli.explain import explain
 from owpc_ltr.cli.generator import HELP_OPTIONS, LazyCommand
 from owpc_ltr.cli.log_features import log_features
 from owpc_ltr.cli.metrics import metrics
@@ -46,6 +45,31 @@ COMMANDS = (
         "Average the scores of several models into one model.",
     ),
     Command(
+        "train",
+        "owpc_ltr.training.train:train",
+        "Train a ranker, its settings chosen on validation queries.",
+    ),
+    Command(
+        "train-reranker",
+        "owpc_ltr.training.train_reranker:train_reranker",
+        "Train a reranker, which reorders whole lists of a base ranker.",
+    ),
+    Command(
+        "select",
+        "owpc_ltr.training.select:select",
+        "Compare losses, optimizers and settings over folds.",
+    ),
+    Command(
+        "explain",
+        "owpc_ltr.explanations.explain:explain",
+        "Explain how a ranker orders the documents of a query in a dataset.",
+    ),
+    Command(
+        "explain-search",
+        "owpc_ltr.engine.explain_search:explain_search",
+        "Explain the results of a live search.",
+    ),
+    Command(
         "import",
         "owpc_ltr.formats.model_import:import_model",
         "Read a model of another library, and say what changed.",
@@ -69,21 +93,6 @@ COMMANDS = (
         "check",
         "owpc_ltr.plugin_checks.check:check",
         "Test whether plugins keep the promises of their kind.",
-    ),
-    Command(
-        "train",
-        "owpc_ltr.training.train:train",
-        "Train a ranker, its settings chosen on validation queries.",
-    ),
-    Command(
-        "train-reranker",
-        "owpc_ltr.training.train_reranker:train_reranker",
-        "Train a reranker, which reorders whole lists of a base ranker.",
-    ),
-    Command(
-        "select",
-        "owpc_ltr.training.select:select",
-        "Compare losses, optimizers and settings over folds.",
     ),
 )
 """The commands of the core; a test compares each summary with its function's docstring."""
@@ -213,14 +222,23 @@ _PANELS = {
         ),
         "upgrade-check",
     ),
-    "Cluster": ("upload", "verify", "search", "explain", "rescore-body", "profile", "models"),
+    "Cluster": (
+        "upload",
+        "verify",
+        "search",
+        "explain",
+        "explain-search",
+        "rescore-body",
+        "profile",
+        "models",
+    ),
     "Plugins": ("plugins", "metrics", "check", "warm-up"),
     "Papers": ("reproduce", "bounds"),
 }
 """The parts of the help, and the order of commands in it; others follow in their own panels."""
 for command in (
     demo, log_features, partition, evaluate, compare,
-    upload, verify, search, explain, rescore_body, profile, metrics,
+    upload, verify, search, rescore_body, profile, metrics,
     bounds, reproduce, warm_up,
 ):  # fmt: skip
     app.command()(command)

@@ -77,7 +77,7 @@ class LiveRankers:
     def search(self) -> LiveSearch:
         """How live rankers are asked; nothing is asked yet."""
         from owpc_ltr.api.comparing_live import LiveSearch
-        from owpc_ltr.api.parameters import named_params
+        from owpc_ltr.engine.parameters import named_params
 
         return LiveSearch(
             self.place.connect(), self.index, self.query, self.window, self.in_flight,

@@ -52,7 +52,7 @@ def push(
     as_json: Json = False,
 ) -> None:
     """Store a feature set, every feature tried on the index first."""
-    from owpc_ltr.api.parameters import named_params
+    from owpc_ltr.engine.parameters import named_params
 
     cluster = place.connect()
     featureset = cluster.featuresets.push(

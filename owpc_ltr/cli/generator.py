@@ -27,7 +27,6 @@ from owpc_ltr.files.output import is_standard_output
 from owpc_ltr.host.commands import function_of, missing_package
 from owpc_ltr.signatures import (
     Command,
-    ConnectsWith,
     Help,
     Without,
     Writes,
@@ -327,13 +326,6 @@ def _options(function: Callable[..., Any]) -> tuple[list[Option], list[Option]]:
     return [one for one in map(option_of, parameters.values()) if one is not None], connection
 
 
-def _connects(cluster: inspect.Parameter, given: Mapping[str, Any]) -> bool:
-    """Whether a job needs its cluster, with the parameters that are given."""
-    marks = getattr(cluster.annotation, "__metadata__", ())
-    needed = [one.parameter for one in marks if isinstance(one, ConnectsWith)]
-    return not needed or any(name in given for name in needed)
-
-
 def _connect() -> Callable[..., Any]:
     import owpc_ltr
 
@@ -362,7 +354,7 @@ def _run(
         if path.is_symlink():
             print(f"{path} is a link: {os.path.realpath(path)} is written", file=sys.stderr)
     parameters = described(bare).parameters
-    if "cluster" in parameters and _connects(parameters["cluster"], given):
+    if "cluster" in parameters:
         connect = _connect()
         check(connect, to_cluster)
         given["cluster"] = connect(**to_cluster)

@@ -83,7 +83,7 @@ def pool(
     ranker. Once its `grade` column is filled, log-features reads it; --query is what uploaded names
     rescore.
     """
-    from owpc_ltr.api.parameters import named_params
+    from owpc_ltr.engine.parameters import named_params
 
     with progress() as show:
         found = place.connect().pool(

@@ -55,7 +55,7 @@ class LiveOptions:
     def proof(self, queries: str, show: Progress) -> LiveProof:
         """What is asked. Raises UsageError where it is not said which queries."""
         from owpc_ltr.api.live import LiveProof
-        from owpc_ltr.api.parameters import named_params
+        from owpc_ltr.engine.parameters import named_params
 
         if self.judgments is None:
             raise UsageError("--live asks judged queries: give them with --judgments FILE")

@@ -83,14 +83,16 @@ def search(
     explanation = None
     if explained:
         ranked = {key: part for key, part in chosen.items() if key != "deadline"}
-        explanation = cluster.explain(keywords, **ranked, **asked)
+        explanation = cluster.explain(
+            keywords, **ranked, index=index, title_field=title, extra_features=join or (),
+            query_id=query_id, query_template=asked["query"], params=asked["params"],
+            size=asked["size"], window=asked["window"],
+        )  # fmt: skip
     if as_json:
         told = {} if explanation is None else {"explanation": explanation.as_dict()}
         print_json({"keywords": keywords, "model": name, **_summary(both), **told})
     elif explanation is not None and explanation.hits:
-        from owpc_ltr.cli.explanations import print_explanation
-
-        print_explanation(explanation)
+        typer.echo(str(explanation))
         _print_times(both)
     elif both.before:
         _print_both(both, name)

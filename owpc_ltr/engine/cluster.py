@@ -17,8 +17,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from owpc_ltr.api import cluster_jobs, explaining, live_lists, searches, workbench
+from owpc_ltr.api import cluster_jobs, live_lists, searches, workbench
 from owpc_ltr.engine.defaults import the_index
+from owpc_ltr.engine.explain_search import explain_search
 from owpc_ltr.engine.index import index
 from owpc_ltr.engine.options import Authority, Insecure, StoreKind, StoreName, Url
 
@@ -96,7 +97,7 @@ class Cluster:
 
     def holding(self, model: str | None) -> Self:
         """This cluster with the store that an uploaded model, or the alias of one, is in."""
-        from owpc_ltr.engine.deployment.alias import holds
+        from owpc_ltr.engine.deployment.aliases import holds
 
         return self._with(lambda store: model is not None and holds(self.engine, store, model))
 
@@ -122,7 +123,7 @@ class Cluster:
     search = searches.search
     rescore_body = searches.rescore_body
     profile = searches.profile
-    explain = explaining.explain_search
+    explain = explain_search
     evaluate_live = live_lists.evaluate_live
     check_judgments = live_lists.check_judgments
     pool = live_lists.pool

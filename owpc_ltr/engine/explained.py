@@ -15,7 +15,7 @@ import numpy as np
 from owpc_ltr.arrays import Fields
 from owpc_ltr.data.external_features.columns import JoinedColumns, columns_for, refuse_unused
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.deployment.deployment_record import Certificates
+from owpc_ltr.engine.deployment.certificates import Certificates
 from owpc_ltr.engine.deployment.parity import logged
 from owpc_ltr.engine.search.client_rerank import (
     fields_of_hits,
@@ -23,8 +23,8 @@ from owpc_ltr.engine.search.client_rerank import (
     live_search,
     prepare,
 )
+from owpc_ltr.engine.search.compare import search, title_of
 from owpc_ltr.engine.search.request import SearchRequest
-from owpc_ltr.engine.search.search import search, title_of
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import Refused
 from owpc_ltr.explanations.explanation import Explanation
@@ -44,7 +44,7 @@ _PATIENCE = 30.0
 
 
 @dataclass(frozen=True)
-class Asked:
+class ExplainRequest:
     """What is to be explained: the best `size` hits, or one `document`, and what it is to pass.
 
     `query` is what to call the query, `title` the field to call documents by; `tables` have
@@ -59,8 +59,8 @@ class Asked:
     tables: Sequence[JoinedTable] = field(default=(), repr=False)
 
 
-def explain_search(
-    engine: Engine, store: Store, request: SearchRequest, stored: StoredModel, asked: Asked
+def explain_stored(
+    engine: Engine, store: Store, request: SearchRequest, stored: StoredModel, asked: ExplainRequest
 ) -> Explanation:
     """Why the hits of a search with a stored model are where they are.
 
@@ -88,7 +88,7 @@ def explain_reordered(
     request: SearchRequest,
     ranker: ReorderingModel,
     name: str,
-    asked: Asked,
+    asked: ExplainRequest,
 ) -> Explanation:
     """Why the hits of a search that the client reorders are where they are; `name` is shown."""
     sources = joined_sources(ranker)
@@ -139,7 +139,7 @@ def _local(engine: Engine, store: Store, stored: StoredModel) -> Model:
 
 
 def _by_engine(
-    engine: Engine, store: Store, request: SearchRequest, stored: StoredModel, asked: Asked
+    engine: Engine, store: Store, request: SearchRequest, stored: StoredModel, asked: ExplainRequest
 ) -> _Window:
     found = search(engine, store, request.showing_window(), stored, title=asked.title).after
     return _Window(
@@ -157,7 +157,7 @@ def _by_client(
     ranker: ReorderingModel,
     featureset: FeatureSet,
     joined: JoinedColumns | None,
-    asked: Asked,
+    asked: ExplainRequest,
 ) -> _Window:
     found = live_search(
         engine, store, request.showing_window(), ranker,
@@ -184,7 +184,7 @@ def _explained(
     featureset: FeatureSet,
     joined: JoinedColumns | None,
     window: _Window,
-    asked: Asked,
+    asked: ExplainRequest,
 ) -> Explanation:
     sample = {"params": request.params, "document_ids": list(window.document_ids)}
     features = np.zeros((0, len(featureset.features)), np.float32)

@@ -1,15 +1,19 @@
-"""The options of the command line that say which cluster is meant, each described once."""
+"""Parameters of jobs of a cluster, each described once: which cluster, and what is searched."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.signatures import Help
+from owpc_ltr.signatures import NO_MODEL, Help, Reads
 
 if TYPE_CHECKING:
     import elasticsearch
     import opensearchpy
+
+    from owpc_ltr.data.external_features.table import JoinedTable
+    from owpc_ltr.models.reordering import ReorderingModel
 
 PANEL = "Engine"
 
@@ -33,3 +37,55 @@ Authority = Annotated[
     Path | str | None, Help("Certificate authority of the cluster (PEM).", panel=PANEL)
 ]
 Insecure = Annotated[bool, Help("Do not verify the cluster's certificate. Warns.", panel=PANEL)]
+
+
+def params_from(texts: Sequence[str]) -> dict[str, Any]:
+    """Parameters by name from texts of the command line, as `year=1979`."""
+    from owpc_ltr.engine.parameters import named_params
+
+    return named_params(texts)
+
+
+SearchIndex = Annotated[
+    str | None,
+    Help(
+        "The index (or alias) to search; default: what the model or cluster knows.", metavar="NAME"
+    ),
+]
+UploadedModel = Annotated[
+    str | None, Help("The name that a model was uploaded under.", metavar="NAME")
+]
+Reranker = Annotated[
+    "ReorderingModel | Path | str | None",
+    Reads("A reranker, FILE.json: the client reorders the engine's window.", absent=NO_MODEL),
+]
+QueryTemplate = Annotated[
+    Mapping[str, Any] | Path | str | None,
+    Reads(
+        "Your application's query or whole search (JSON), with {{keywords}} where the user's words "
+        "go; default: all text fields.",
+        cli=Path,
+    ),
+]
+Params = Annotated[
+    Mapping[str, Any] | None,
+    Help(
+        "A parameter of the query and the features, NAME=VALUE: a number, a list or true as in "
+        "JSON, else text; NAME=@FILE for what a file holds as JSON; may be repeated.",
+        flag="--param",
+        metavar="NAME=VALUE",
+        cli=list[str],
+        parse=params_from,
+    ),
+]
+Window = Annotated[int, Help("How many of the best documents are rescored.", min=1)]
+Size = Annotated[int | None, Help("How many results; default: the query's, or 10.", min=1)]
+TitleField = Annotated[str | None, Help("The field to show.", metavar="FIELD")]
+ExtraFeatures = Annotated[
+    "Sequence[JoinedTable | Path | str]",
+    Reads(
+        "Features from outside the index (Parquet), by query_id or query, document_id, or both; "
+        "may be repeated.",
+        cli=list[Path],
+    ),
+]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +15,12 @@ from owpc_ltr.data import html
 from owpc_ltr.explanations.trees import TreePath
 from owpc_ltr.explanations.what_if import ToPass
 from owpc_ltr.files.strict_json import finite_json
+from owpc_ltr.plain_text import text_table, wrapped_text
+from owpc_ltr.shown import message_line
 
 
 @dataclass(frozen=True)
-class Part:
+class ScorePart:
     """A term of a score that is no feature's, such as what the list around a document did to it.
 
     `amount` is in the score's units. Where a reranker multiplies scores, `logarithm` is the term as
@@ -68,7 +71,7 @@ class ExplainedHit:
     values: Vector
     contributions: Vector
     ranks_at_mean: NDArray[np.int64]
-    parts: tuple[Part, ...] = ()
+    parts: tuple[ScorePart, ...] = ()
     how: tuple[str, ...] = ()
     paths: tuple[TreePath, ...] = ()
 
@@ -192,6 +195,9 @@ class Explanation:
         })  # fmt: skip
         return content
 
+    def __str__(self) -> str:
+        return explanation_text(self)
+
     def __repr__(self) -> str:
         by = f"'{self.query}' by {self.model}: {self.method}"
         return as_text(by, self.hits, self.baseline, self.warnings)
@@ -200,3 +206,167 @@ class Explanation:
         notes = [f"baseline {self.baseline:.4g}; {self.method}"]
         notes += [f"warning: {line}" for line in self.warnings]
         return as_html(f"{self.query} by {self.model}", self.hits, notes)
+
+
+_NAME, _NUMBER, _BARS = 28, 10, 24
+_CHANGES = 5
+
+
+def explanation_text(found: Explanation) -> str:
+    """All of it: one document fully where one was asked for, else the hits of the list."""
+    return "\n".join(_lines(found))
+
+
+def _lines(found: Explanation) -> Iterator[str]:
+    if not found.hits:
+        yield f"nothing matches: {found.query}"
+    elif found.hits[0].how:
+        yield from _document(found)
+    else:
+        yield from _hits(found)
+        yield ""
+        yield wrapped_text(f"baseline {found.baseline:.4g}; {found.method}")
+    for message in found.warnings:
+        yield f"warning: {message_line(message)}"
+
+
+def _hits(found: Explanation) -> Iterator[str]:
+    """Each hit and, below it, bars of what adds most to its score; all of one scale."""
+    listed = [(hit, hit.largest(LISTED), hit.rest(LISTED)) for hit in found.hits]
+    amounts = [term.contribution for _, terms, _ in listed for term in terms]
+    amounts += [rest for _, _, rest in listed]
+    for hit, terms, rest in listed:
+        yield _heading(hit)
+        for term in terms:
+            yield _bar_line(term.name, term.value, term.contribution, amounts)
+        others = len(hit.terms()) - len(terms)
+        if others:
+            yield _bar_line(f"{others} other{'s'[: others != 1]}", None, rest, amounts)
+
+
+def _heading(hit: ExplainedHit) -> str:
+    title = _called(hit.title, hit.document_id)
+    start, end = f"{hit.rank:>2} {_move(hit)} ", f"  {hit.score:.4f}"
+    room = 80 - len(start) - len(end)
+    return f"{start}{_short(title, room)}{end}"
+
+
+def _move(hit: ExplainedHit) -> str:
+    """How far it has come by the model: ▲3, ▼1, or =; nothing where that is not known."""
+    if hit.rank_before is None:
+        return ""
+    steps = hit.rank_before - hit.rank
+    return "=" if steps == 0 else f"▲{steps}" if steps > 0 else f"▼{-steps}"
+
+
+def _bar_line(name: str, value: float | None, amount: float, amounts: list[float]) -> str:
+    line = (
+        f"   {_short(name, _NAME).ljust(_NAME)} {_value(value).rjust(_NUMBER)} "
+        f"{f'{amount:+.4g}'.rjust(_NUMBER)} {bar(amount, amounts)}"
+    )
+    return line.rstrip()
+
+
+def bar(amount: float, amounts: list[float], width: int = _BARS) -> str:
+    """A bar to the right of an axis, or to its left; the axis lets the largest of all fit.
+
+    >>> bar(2.0, [2.0, -1.0], 6), bar(-1.0, [2.0, -1.0], 6)
+    ('  ████', '██')
+    """
+    low, high = -min(0.0, *amounts), max(0.0, *amounts)
+    if not math.isfinite(low + high) or low + high == 0:
+        return ""
+    left = round(width * low / (low + high))
+    length = round(width * abs(amount) / (low + high))
+    drawn = "█" * length
+    return " " * (left - length) + drawn if amount < 0 else " " * left + drawn
+
+
+def _document(found: Explanation) -> Iterator[str]:
+    """One document: every feature, what the list did, the heaviest trees, and what would change."""
+    (hit,) = found.hits
+    yield f"{_heading(hit)}\nrank {hit.rank} of {found.documents}, by {found.model}\n"
+    yield _features(found, hit)
+    for part in hit.parts:
+        told = "" if part.logarithm is None else f" ({part.logarithm:+.4g} in logs)"
+        who = ", ".join(f"{one} {amount:+.4g}" for one, amount in part.documents)
+        most = f": most of it {who}" if who else ""
+        yield wrapped_text(f"{part.name} adds {part.amount:+.4g}{told}{most}")
+    features, parts = float(hit.contributions.sum()), sum(part.amount for part in hit.parts)
+    sums = f"baseline {found.baseline:.4g}, features {features:+.4g}"
+    yield f"\n{sums}{f', the list {parts:+.4g}' if hit.parts else ''} = {hit.score:.4f}"
+    yield wrapped_text(found.method)
+    for path in hit.paths:
+        splits = ", ".join(map(str, path.splits))
+        gives = f"gives {path.output:+.4g} (mean {path.mean_output:+.4g})"
+        yield ""
+        yield wrapped_text(f"tree {path.tree} {gives}: {splits}")
+    yield from _changes(found)
+
+
+def _features(found: Explanation, hit: ExplainedHit) -> str:
+    """Every feature, the largest first: its value, what it adds, and its place at the mean."""
+    amounts: list[float] = hit.contributions.tolist()
+    order = sorted(range(len(amounts)), key=lambda column: -abs(amounts[column]))
+    # Sums of what cancels leave rounding, which is nothing.
+    least = 1e-9 * max(map(abs, amounts), default=0.0)
+    return text_table(
+        ["FEATURE", "VALUE", "BY", "ADDS", "MEAN", "AT MEAN", ""],
+        [
+            (
+                hit.feature_names[column],
+                _value(float(hit.values[column])),
+                hit.how[column],
+                _signed(amounts[column], least),
+                _signed(float(found.mean_contributions[column]), least),
+                f"rank {int(hit.ranks_at_mean[column])}",
+                bar(amounts[column], amounts, 10),
+            )
+            for column in order
+        ],
+    )
+
+
+def _changes(found: Explanation) -> Iterator[str]:
+    passed = found.to_pass
+    if passed is None:
+        yield "\nnothing is above it"
+        return
+    other = _called(_short(passed.title, 30), passed.document_id)
+    yield ""
+    yield wrapped_text(f"to be above {other}, rank {passed.rank}, score {passed.score:.4f}:")
+    if not passed.changes:
+        yield f"none of its features could alone, within what was seen {passed.seen}"
+        return
+    yield text_table(
+        ["FEATURE", "IS", "ENOUGH", "OF ITS RANGE", "SCORE THEN"],
+        [
+            (
+                change.feature, _value(change.value), f"{change.needed:.7g}", f"{change.share:.1%}",
+                change.score,
+            )
+            for change in passed.changes[:_CHANGES]
+        ],
+    )  # fmt: skip
+    more = len(passed.changes) - _CHANGES
+    yield (
+        f"each alone{f', and {more} more' if more > 0 else ''}; within what was seen {passed.seen}"
+    )
+
+
+def _called(title: str, document: str) -> str:
+    return title if title == document else f"{title} [{document}]"
+
+
+def _signed(amount: float, least: float) -> str:
+    return f"{amount:+.4g}" if abs(amount) > least else "0"
+
+
+def _value(value: float | None) -> str:
+    if value is None:
+        return ""
+    return "missing" if math.isnan(value) else f"{value:.4g}"
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Fields, Matrix, Vector
 from owpc_ltr.errors import UsageError
 from owpc_ltr.explanations.contributions import Contributions
-from owpc_ltr.explanations.explanation import ExplainedHit, Explanation, Part
+from owpc_ltr.explanations.explanation import ExplainedHit, Explanation, ScorePart
 from owpc_ltr.explanations.model_kinds import contributions, in_words, paths
 from owpc_ltr.explanations.what_if import ToPass, ways_past
 from owpc_ltr.models.reordering import ReorderingModel
@@ -78,7 +78,7 @@ def add_up(terms: Sequence[ListTerm], moved: Vector) -> bool:
     return bool((np.abs(total - moved) <= allowed).all())
 
 
-def part_of(term: ListTerm, row: int, ids: Sequence[str]) -> Part:
+def part_of(term: ListTerm, row: int, ids: Sequence[str]) -> ScorePart:
     """A term of one document, and who added most to it."""
     documents: tuple[tuple[str, float], ...] = ()
     if term.by_document is not None:
@@ -86,7 +86,7 @@ def part_of(term: ListTerm, row: int, ids: Sequence[str]) -> Part:
         largest = np.argsort(-np.abs(added), kind="stable")[:_NAMED].tolist()
         documents = tuple((ids[j], float(added[j])) for j in largest if added[j] != 0)
     logarithm = None if term.logarithms is None else float(term.logarithms[row])
-    return Part(term.name, float(term.amounts[row]), logarithm, documents)
+    return ScorePart(term.name, float(term.amounts[row]), logarithm, documents)
 
 
 SCORE_TOLERANCE = 1e-5

@@ -23,7 +23,7 @@ _GRID = 32
 
 
 @dataclass(frozen=True)
-class Change:
+class ValueChange:
     """One feature changed, all else as it is: from `value` to `needed`, which gives `score`.
 
     `needed` is the nearest value that does it, of those within what was seen of the feature;
@@ -49,7 +49,7 @@ class ToPass:
     title: str
     rank: int
     score: float
-    changes: tuple[Change, ...]
+    changes: tuple[ValueChange, ...]
     seen: str
 
     def as_dict(self) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def smallest_changes(
     ranges: Vector,
     bends: Sequence[Sequence[Vector] | None],
     lead: Lead,
-) -> tuple[Change, ...]:
+) -> tuple[ValueChange, ...]:
     """For each feature that can by itself bring a document into the lead, the nearest value.
 
     `ranges` (2, n_features) are what each may be; `bends` where the lead bends or jumps in each
@@ -77,10 +77,10 @@ def smallest_changes(
     _, scores = lead(columns, values)
     width = np.maximum(ranges[1] - ranges[0], np.finfo(np.float32).tiny)[columns]
     shares = np.abs(values.astype(np.float64) - own[columns]) / width
-    changes: dict[int, Change] = {}
+    changes: dict[int, ValueChange] = {}
     for place in np.argsort(shares, kind="stable").tolist():
         column = int(columns[place])
-        change = Change(
+        change = ValueChange(
             names[column], float(row[column]), float(values[place]), float(scores[place]),
             float(shares[place]),
         )  # fmt: skip

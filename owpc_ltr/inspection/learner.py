@@ -10,7 +10,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.scaling import with_scales
 from owpc_ltr.host.registry import load
-from owpc_ltr.kernels.blas import one_blas_thread
+from owpc_ltr.kernels.linear import one_blas_thread
 from owpc_ltr.metrics import Metric, RankedQueries, parse_metric
 from owpc_ltr.protocols import Model, Run
 from owpc_ltr.training.fit import fitted

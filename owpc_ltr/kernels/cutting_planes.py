@@ -95,14 +95,14 @@ class Risk:
         return total
 
 
-class Origin(NamedTuple):
+class RiskOrigin(NamedTuple):
     """The loss with its risk and slope at w = 0: planes of another problem have another one."""
 
     loss: Loss
     risk: float
     slope: Vector
 
-    def is_that_of(self, other: Origin) -> bool:
+    def is_that_of(self, other: RiskOrigin) -> bool:
         """Whether two risks are the same, as far as one point can tell."""
         return (
             self.loss == other.loss
@@ -199,7 +199,7 @@ def check_below(loss: Loss, gap: float, objective: float) -> None:
     if gap < -1e-7 * max(abs(objective), 1e-300):
         raise PluginError(
             f"loss '{loss.name}' claims to be convex, but a tangent of it passes above it by "
-            f"{-gap:.3g}: mend the claim or the gradient, or use --optimizer gradient"
+            f"{-gap:.3g}: fix the claim or the gradient, or use --optimizer gradient"
         )
 
 

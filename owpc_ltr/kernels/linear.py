@@ -7,10 +7,12 @@ result is the same bit for bit, whatever the number of threads.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.compiling import compiled
@@ -260,3 +262,14 @@ def run_blocks(block: Any, count: int, threads: int) -> list[Any]:
         return [block(index) for index in range(count)]
     with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(block, range(count)))
+
+
+def one_blas_thread() -> AbstractContextManager[object]:
+    """A block of work on one thread of BLAS; the limits from before come back at its end.
+
+    More BLAS threads than free cores wait for each other, and make the small products of a fit tens
+    of times slower; and the number of threads changes the last bits of a sum. Only libraries that
+    are loaded already are limited: plugins that call scipy's import it at their top.
+    """
+    limits: AbstractContextManager[object] = threadpool_limits(limits=1, user_api="blas")
+    return limits

@@ -1,7 +1,7 @@
 """Parity samples: judged documents that a model keeps, to be scored again in an engine.
 
 A model file carries a few queries with their parameters, document ids, labels and features, so
-that the engine's scores can be compared with the laptop's wherever the model goes, without its
+that the engine's scores can be compared with local ones wherever the model goes, without its
 training data.
 """
 

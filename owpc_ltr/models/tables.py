@@ -24,7 +24,7 @@ Bins = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class BinTable:
     """A value for each combination of the bins of a few columns.
 
     Bin 0 of a column is that of missing values, bin 1 lies below the first of its `thresholds`
@@ -55,7 +55,7 @@ def bins_of(values: NDArray[np.floating], thresholds: NDArray[np.float32]) -> Bi
     return np.where(np.isnan(single), 0, found)
 
 
-def tables_of(forest: Forest, names: Sequence[str]) -> tuple[list[Table], float]:
+def tables_of(forest: Forest, names: Sequence[str]) -> tuple[list[BinTable], float]:
     """Tables that add up to the forest, and the constant that is left, in few tables.
 
     Raises Refused, saying what would fit, for a path of more than three features and for tables
@@ -106,7 +106,7 @@ class _Draft:
         )
         return _Draft(self.columns, thresholds, [*self.leaves, *other.leaves])
 
-    def table(self) -> Table:
+    def table(self) -> BinTable:
         """The table, each leaf's value added wherever it applies."""
         ordered = [sorted(thresholds) for thresholds in self.thresholds]
         places = [{value: place for place, value in enumerate(each)} for each in ordered]
@@ -118,7 +118,7 @@ class _Draft:
             ]
             values[np.ix_(*applies)] += leaf.value
         thresholds = tuple(np.array(each, dtype=np.float32) for each in ordered)
-        return Table(self.columns, thresholds, values)
+        return BinTable(self.columns, thresholds, values)
 
 
 def _leaves(forest: Forest, names: Sequence[str]) -> Iterator[_Leaf]:
@@ -201,12 +201,12 @@ MOST_CODES = 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class TableBlock:
     """Columns with thresholds of all tables in it; bins are as those of a table."""
 
     columns: tuple[int, ...]
     thresholds: tuple[NDArray[np.float32], ...]
-    tables: tuple[Table, ...]
+    tables: tuple[BinTable, ...]
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -225,7 +225,7 @@ class Block:
             total += (bins_of(features[:, column], thresholds) * step).astype(np.float32)
         return total
 
-    def bins_in(self, table: Table) -> list[NDArray[np.intp]]:
+    def bins_in(self, table: BinTable) -> list[NDArray[np.intp]]:
         """For each column of the table, its bin for each bin of the block."""
         found = []
         for column, own in zip(table.columns, table.thresholds, strict=True):
@@ -248,7 +248,7 @@ class Block:
         return total
 
 
-def blocks_of(tables: Sequence[Table]) -> list[Block]:
+def blocks_of(tables: Sequence[BinTable]) -> list[TableBlock]:
     """The tables in blocks, so that few features are asked more than once.
 
     Each block begins with the largest table that is left, and takes in what shares most features
@@ -267,7 +267,7 @@ def blocks_of(tables: Sequence[Table]) -> list[Block]:
     return blocks
 
 
-def _next(block: Block, left: Sequence[Table]) -> int | None:
+def _next(block: TableBlock, left: Sequence[BinTable]) -> int | None:
     """Of the tables that fit: one without a new feature, else what brings in most for its new ones.
 
     A table of a single feature that is new is better off in a block than by itself.
@@ -291,7 +291,7 @@ def _next(block: Block, left: Sequence[Table]) -> int | None:
     return None if best is None else best[2]
 
 
-def _codes(known: dict[int, NDArray[np.float32]], table: Table) -> int:
+def _codes(known: dict[int, NDArray[np.float32]], table: BinTable) -> int:
     """How many codes the block would have with the table."""
     sizes = {column: len(thresholds) for column, thresholds in known.items()}
     for column, own in zip(table.columns, table.thresholds, strict=True):
@@ -299,10 +299,10 @@ def _codes(known: dict[int, NDArray[np.float32]], table: Table) -> int:
     return math.prod(size + 2 for size in sizes.values())
 
 
-def _block(tables: Sequence[Table]) -> Block:
+def _block(tables: Sequence[BinTable]) -> TableBlock:
     thresholds: dict[int, NDArray[np.float32]] = {}
     for table in tables:
         for column, own in zip(table.columns, table.thresholds, strict=True):
             thresholds[column] = np.union1d(thresholds.get(column, own), own)
     columns = tuple(sorted(thresholds))
-    return Block(columns, tuple(thresholds[column] for column in columns), tuple(tables))
+    return TableBlock(columns, tuple(thresholds[column] for column in columns), tuple(tables))

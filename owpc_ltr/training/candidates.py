@@ -17,13 +17,12 @@ from owpc_ltr.data.sources import source_of
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.evaluation.unused_weights import unused_weights
 from owpc_ltr.host.settings import values_of
-from owpc_ltr.kernels.blas import one_blas_thread
+from owpc_ltr.kernels.linear import one_blas_thread
 from owpc_ltr.metrics import Metric, parse_metric
 from owpc_ltr.models.model_file import with_record
 from owpc_ltr.models.parity_samples import parity_samples_of
 from owpc_ltr.protocols import Fit, Loss, Model, Optimizer, Run, StreamingOptimizer
 from owpc_ltr.training.fit import ZERO, Data, fitted, mean_of, taking_missing_as_zero
-from owpc_ltr.training.piecewise_linear import piecewise_linear_columns
 from owpc_ltr.training.plan import C, Plan
 from owpc_ltr.version import VERSION
 
@@ -87,7 +86,11 @@ def train_plan(
     if plan.missing == ZERO:
         data, validation = data.without_missing(), validation and validation.without_missing()
     filled = data
-    curves = piecewise_linear_columns(data, plan.knots) if plan.piecewise_linear else None
+    curves = None
+    if plan.piecewise_linear:
+        from owpc_ltr.training.piecewise_linear import piecewise_linear_columns
+
+        curves = piecewise_linear_columns(data, plan.knots)
     if curves is not None:
         data, validation = curves.expanded(data), validation and curves.expanded(validation)
     data = with_scales(data, plan.normalise)
@@ -217,7 +220,7 @@ def check_trainable(data: RankingDataset) -> None:
         query = int(np.searchsorted(data.offsets, row, side="right")) - 1
         raise Refused(
             f"feature '{data.feature_names[column]}' is infinite for query "
-            f"'{data.query_ids[query].as_py()}', document {row - data.offsets[query] + 1}: mend "
+            f"'{data.query_ids[query].as_py()}', document {row - data.offsets[query] + 1}: fix "
             "the feature, or leave the document out"
         )
     highest = np.maximum.reduceat(data.labels, data.offsets[:-1])

@@ -29,9 +29,8 @@ from owpc_ltr.data.splits import fold_of_queries
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.latex import LatexColumn, latex_table
 from owpc_ltr.files.journal import Journal
-from owpc_ltr.files.output import disk_faults, output_file
 from owpc_ltr.host.settings import values_of
-from owpc_ltr.kernels.blas import one_blas_thread
+from owpc_ltr.kernels.linear import one_blas_thread
 from owpc_ltr.metrics import Metric, parse_metric
 from owpc_ltr.plain_text import text_table
 from owpc_ltr.protocols import Fit, Run
@@ -62,7 +61,7 @@ class Fold(Generic[D]):
 
 
 @dataclass(frozen=True)
-class Row:
+class FitRow:
     """One fit: its fold, loss, optimizer and settings, and what it scores.
 
     `validation` is the value that chooses; `test` has the mean of each metric over the fold's
@@ -95,7 +94,7 @@ class Selection:
     """What was fitted over which folds, and what validation chose of it, by the metric `select`."""
 
     folds: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[FitRow, ...]
     choices: tuple[Choice, ...]
     select: str = "map"
     metrics: tuple[Metric, ...] = ()
@@ -199,7 +198,7 @@ def cross_validate(
     jobs: int = 1,
     journal: Path | None = None,
     workers: WorkerPool | None = None,
-) -> list[Row]:
+) -> list[FitRow]:
     """Fit every candidate of every plan on every fold; rows in a fixed order.
 
     Paths are walked in this process, or by the `workers`; the journal is kept here.
@@ -210,14 +209,14 @@ def cross_validate(
     paths = [
         (fold, plan, path) for fold in folds for plan in plans for path in _paths(plan).values()
     ]
-    finished = _journal(journal)
-    results: dict[int, list[Row]] = {}
+    done = Journal(journal, lambda rows: [FitRow(**row) for row in rows])
+    results: dict[int, list[FitRow]] = {}
     with one_blas_thread(), ThreadPoolExecutor(jobs) as pool:
         waiting = {}
         for number, (fold, plan, path) in enumerate(paths):
             key = _key(fold, plan, path, metrics, run)
-            if key in finished.pieces:
-                results[number] = [Row(**row) for row in finished.pieces[key].value]
+            if key in done.entries:
+                results[number] = done.entries[key]
                 continue
             walk = partial(_walk, fold, plan, path, measured, replace(run, progress=_silence))
             future = pool.submit(walk) if workers is None else pool.submit(workers.call, walk)
@@ -226,8 +225,7 @@ def cross_validate(
             for future in as_completed(waiting):
                 number, key = waiting[future]
                 results[number] = future.result()
-                with disk_faults(journal or ""):
-                    finished.append(key, [vars(row) for row in results[number]])
+                done.keep(key, [vars(row) for row in results[number]])
                 run.progress(f"{len(results)} of {len(paths)} paths", len(results) / len(paths))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -237,18 +235,8 @@ def cross_validate(
     return [row for number in range(len(paths)) for row in results[number]]
 
 
-def _journal(path: Path | None) -> Journal:
-    """The journal in a file that the user names; without one nothing is kept."""
-    if path is None:
-        return Journal(None)
-    target = output_file(path)
-    if target is None:
-        raise UsageError("a journal keeps finished work for the next run: name a file, not -")
-    return Journal(target)
-
-
 def choose(
-    rows: Sequence[Row], metric: str | Metric, families: Mapping[str, Callable[[Row], bool]]
+    rows: Sequence[FitRow], metric: str | Metric, families: Mapping[str, Callable[[FitRow], bool]]
 ) -> list[Choice]:
     """For each family (a name, and which rows belong to it), the best row of each fold.
 
@@ -258,7 +246,7 @@ def choose(
     folds = list(dict.fromkeys(row.fold for row in rows))
     choices = []
     for name, belongs in families.items():
-        best: list[Row] = []
+        best: list[FitRow] = []
         for fold in folds:
             candidates = [row for row in rows if row.fold == fold and belongs(row)]
             if not candidates:
@@ -276,9 +264,9 @@ def choose(
     return choices
 
 
-def families_of(rows: Sequence[Row]) -> dict[str, Callable[[Row], bool]]:
+def families_of(rows: Sequence[FitRow]) -> dict[str, Callable[[FitRow], bool]]:
     """Every loss, optimizer and combination of settings but C; and, of several, all together."""
-    families: dict[str, Callable[[Row], bool]] = {}
+    families: dict[str, Callable[[FitRow], bool]] = {}
     for row in rows:
         name = family_name(row)
         families.setdefault(name, lambda other, name=name: family_name(other) == name)  # type: ignore[misc]
@@ -287,7 +275,7 @@ def families_of(rows: Sequence[Row]) -> dict[str, Callable[[Row], bool]]:
     return families
 
 
-def family_name(row: Row) -> str:
+def family_name(row: FitRow) -> str:
     """A row's loss, optimizer and settings but C, as a name."""
     settings = [f"{name}={value}" for name, value in row.settings.items() if name != C]
     return " ".join([row.loss, row.optimizer, *settings])
@@ -311,14 +299,14 @@ def _paths(plan: Plan) -> dict[str, list[dict[str, Any]]]:
 
 def _walk(
     fold: Fold[Any], plan: Plan, path: list[dict[str, Any]], metrics: list[Metric], run: Run
-) -> list[Row]:
+) -> list[FitRow]:
     """Fit along growing C, each fit starting from the one before."""
     if not _streams(fold, plan):
         fold = Fold(fold.name, fold.training.load(), fold.validation.load(), fold.test)
     data = _to_train_on(fold, plan)
     run = replace(run, **named_validation(fold.validation), metric=plan.select)
     chooses = parse_metric(plan.select)
-    rows: list[Row] = []
+    rows: list[FitRow] = []
     fit: Fit | None = None
     weights = weights_of(fold.test)
     for settings in path:
@@ -330,7 +318,7 @@ def _walk(
             str(metric): metric.average(one, weights)
             for metric, one in zip(metrics, values, strict=True)
         }
-        rows.append(Row(fold.name, loss.name, optimizer.name, dict(settings), value, figures))
+        rows.append(FitRow(fold.name, loss.name, optimizer.name, dict(settings), value, figures))
     if isinstance(data, PartitionedDataset):
         # The next path is of other queries, as a rule.
         data.files.kept.release()

@@ -74,7 +74,7 @@ class Costs:
 
 
 @dataclass(frozen=True)
-class Aim:
+class SelectionAim:
     """Which model of a path is chosen, and what a millisecond is worth on the way.
 
     `over` names what a gain is over, whose metric is `floor`; `gain` is that of all features.
@@ -108,13 +108,13 @@ class Aim:
         return {"keep_gain": self.keep_gain, "over": self.over, "gain": self.gain}
 
 
-def aim_of(costs: Costs, metric: Metric, model: Model, validation: RankingDataset) -> Aim:
+def aim_of(costs: Costs, metric: Metric, model: Model, validation: RankingDataset) -> SelectionAim:
     """What is aimed at, by the model of all features on the validation queries.
 
     Raises Refused where a share of a gain is to be kept, and there is none.
     """
     if costs.keep_gain is None:
-        return Aim(costs.price)
+        return SelectionAim(costs.price)
     over, floor = _rival(costs.baseline, metric, validation)
     gain = _measured(metric, model.score(validation.features), validation) - floor
     if not gain > 0:
@@ -123,7 +123,7 @@ def aim_of(costs: Costs, metric: Metric, model: Model, validation: RankingDatase
             "the model of all features; price their milliseconds, or train otherwise"
         )
     whole = costs.of(frozenset(validation.feature_names))
-    return Aim(gain / whole if whole else 0.0, costs.keep_gain, over, floor, gain)
+    return SelectionAim(gain / whole if whole else 0.0, costs.keep_gain, over, floor, gain)
 
 
 def _rival(
@@ -191,7 +191,7 @@ _OF_THE_DATA = ("fingerprint", "feature_ranges", "source", "probes")
 
 
 @dataclass(frozen=True)
-class Step:
+class SelectionStep:
     """A model on the path: its features, what they cost, and how good it is on validation.
 
     `worth` is the metric (or its negative, where low is good) less the price of the features;
@@ -211,7 +211,7 @@ class Selected:
 
     trained: TrainingResult
     kept: tuple[str, ...]
-    path: tuple[Step, ...]
+    path: tuple[SelectionStep, ...]
 
 
 def train_at_cost(
@@ -255,13 +255,13 @@ def _path(
     run: Run,
     validation: RankingDataset,
     costs: Costs,
-    aim: Aim,
+    aim: SelectionAim,
     trained: TrainingResult,
     source: Mapping[str, Any] | None,
-) -> list[tuple[Step, TrainingResult, frozenset[str]]]:
+) -> list[tuple[SelectionStep, TrainingResult, frozenset[str]]]:
     """The models on the way from all features to one: each as a step, and its features."""
     metric = parse_metric(plan.select)
-    found: list[tuple[Step, TrainingResult, frozenset[str]]] = []
+    found: list[tuple[SelectionStep, TrainingResult, frozenset[str]]] = []
     dropped: str | None = None
     in_use = frozenset(data.feature_names)
     while True:
@@ -269,7 +269,9 @@ def _path(
         in_use &= _used(trained.model)
         value, milliseconds = _value(trained.model, validation, metric), costs.of(in_use)
         worth = aim.worth(signed(value, metric), milliseconds)
-        found.append((Step(dropped, len(in_use), milliseconds, value, worth), trained, in_use))
+        found.append(
+            (SelectionStep(dropped, len(in_use), milliseconds, value, worth), trained, in_use)
+        )
         if len(in_use) <= 1:
             return found
         saved = {name: milliseconds - costs.of(in_use - {name}) for name in in_use}
@@ -345,9 +347,9 @@ def _used(model: Model) -> frozenset[str]:
 def _recorded(
     trained: TrainingResult,
     whole: TrainingResult,
-    aim: Aim,
+    aim: SelectionAim,
     kept: tuple[str, ...],
-    path: tuple[Step, ...],
+    path: tuple[SelectionStep, ...],
 ) -> TrainingResult:
     """What the record says of the data is of that with all features, as it was given."""
     record = {

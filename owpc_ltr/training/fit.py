@@ -13,7 +13,6 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.errors import PluginError, Refused, UsageError
 from owpc_ltr.metrics import Metric, RankedQueries, uneven
-from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import (
     Certificate,
     Fit,
@@ -40,6 +39,8 @@ def taking_missing_as_zero(model: Model, data: RankingDataset) -> Model:
 
     Raises Refused, on the evidence of `data`, for a kind of model that cannot.
     """
+    from owpc_ltr.models.trees import TreeModel
+
     if isinstance(model, TreeModel):
         model = model.with_missing_as_zero()
     gaps = np.isnan(data.features[:_CHECKED_ROWS]).any(axis=1)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.errors import UsageError
 from owpc_ltr.host.settings import named_grids, named_settings
-from owpc_ltr.signatures import NO_STORE, ConnectsWith, Help, Progress, Reads, spelled
+from owpc_ltr.signatures import Help, Progress, Reads, spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -54,34 +54,6 @@ ValidationShare = Annotated[
     float, Help("Share of DATA's queries that choose the settings.", panel="Data")
 ]
 TestShare = Annotated[float, Help("Share of DATA's queries kept out for `evaluate`.", panel="Data")]
-IndexToCheck = Annotated[
-    str | None,
-    Help(
-        "Ask this index for some queries, and warn if it does not return what was judged.",
-        metavar="NAME",
-        panel="Engine",
-    ),
-]
-QueryTemplate = Annotated[
-    Path | str | None,
-    Reads(
-        "Your application's query (JSON), with {{keywords}}; default: all text fields.",
-        panel="Engine",
-    ),
-]
-
-
-class JudgmentChecker(Protocol):
-    """What a job that trains asks of a cluster."""
-
-    def check_judgments(
-        self, judgments: RankingDataset, *, index: str, query: Path | str | None
-    ) -> list[str]:
-        """What looks harmful in judgments when the engine is asked some of their queries."""
-        ...
-
-
-EngineOfJudgments = Annotated["JudgmentChecker | None", NO_STORE, ConnectsWith("index")]
 Threads = Annotated[
     int, Help("Threads; more than free cores only slow down.", min=1, panel="Advanced")
 ]
@@ -165,27 +137,6 @@ def by_workers(data: Any, workers: Any) -> Any:
 
     parted = workers is not None and isinstance(data, PartitionedDataset)
     return workers.parts(data) if parted else data
-
-
-def judgment_doubts(
-    cluster: JudgmentChecker | None,
-    data: Data,
-    index: str | None,
-    query_template: Path | str | None,
-) -> list[str]:
-    """What looks harmful in the judgments of the data, when the engine is asked their queries."""
-    if index is None:
-        if query_template is not None:
-            raise UsageError(
-                f"{spelled('query_template')} is asked of an index: name it with {spelled('index')}"
-            )
-        return []
-    if cluster is None:
-        raise UsageError(f"{spelled('index')} is an index of a cluster: give {spelled('cluster')}")
-    from owpc_ltr.data.partitioned.dataset import head_of
-
-    doubts: list[str] = cluster.check_judgments(head_of(data), index=index, query=query_template)
-    return doubts
 
 
 def run_of(seed: int, threads: int, progress: Progress) -> Run:

@@ -21,12 +21,6 @@ from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Model
 
 
-def check_knots(knots: int) -> None:
-    """Refuse curves without two knots."""
-    if knots < 2:
-        raise UsageError(f"a curve has 2 knots or more, not {knots}")
-
-
 @dataclass(frozen=True)
 class PiecewiseLinearColumns:
     """The knots of each feature, and which features are missing somewhere in the training data."""

@@ -33,7 +33,6 @@ from owpc_ltr.training.defaults import (
     RERANKING_METRIC,
 )
 from owpc_ltr.training.fit import check_missing
-from owpc_ltr.training.piecewise_linear import check_knots
 
 Settings = Mapping[str, Any]
 Grid = Mapping[str, Any]
@@ -68,7 +67,8 @@ class Plan:
         object.__setattr__(self, "optimizer", class_of("optimizer", self.optimizer))
         parse_metric(self.select)
         check_missing(self.missing)
-        check_knots(self.knots)
+        if self.knots < 2:
+            raise UsageError(f"a curve has 2 knots or more, not {self.knots}")
         check_normalisation(self.normalise)
 
     def candidates(self) -> list[dict[str, Any]]:

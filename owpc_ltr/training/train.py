@@ -34,11 +34,8 @@ from owpc_ltr.training.defaults import (
 )
 from owpc_ltr.training.options import (
     Dask,
-    EngineOfJudgments,
     Grid,
-    IndexToCheck,
     LossChoice,
-    QueryTemplate,
     Settings,
     TestShare,
     Threads,
@@ -46,7 +43,6 @@ from owpc_ltr.training.options import (
     Validation,
     ValidationShare,
     by_workers,
-    judgment_doubts,
     run_of,
     training_splits,
     workers_at,
@@ -165,9 +161,6 @@ def train(
     test_share: TestShare = TEST_SHARE,
     max_features: MaxFeatures = None,
     memory: Memory = None,
-    index: IndexToCheck = None,
-    query_template: QueryTemplate = None,
-    cluster: EngineOfJudgments = None,
     source: Mapping[str, Any] | None = None,
     report: ReportPage = None,
     dask: Dask = None,
@@ -181,7 +174,7 @@ def train(
     Without --validation the queries of DATA are cut in three by the hash of their ids: training,
     validation and test. `owpc-ltr evaluate MODEL DATA` then measures on the test queries.
     Without --grid, C is chosen from 0.001 … 1000 where the optimizer has one.
-    Warns about judgments that are likely to hurt the model; with --index the engine is asked too.
+    Warns about judgments that are likely to hurt the model.
 
     Python: `loss` and `optimizer` are names, classes, or objects with settings. Data that are one
     side of a split (`data.split().training`) are not split again; `validation_share=0,
@@ -229,14 +222,13 @@ def train(
             memory=memory,
         )  # fmt: skip
         source = known if source is None else source
-        doubts = judgment_doubts(cluster, splits.everything, index, query_template)
         training = by_workers(splits.training, workers)
         chosen_on = by_workers(splits.optional_validation, workers)
         if costs is not None:
             training = in_memory(training, "a price of features")
         if isinstance(training, PartitionedDataset):
             check_room(plan, training, chosen_on)
-        before = [*doubts, *warnings_before_training(head_of(training))]
+        before = warnings_before_training(head_of(training))
         give_warnings(before)
         run = run_of(seed, threads, progress)
         if isinstance(training, PartitionedDataset):

@@ -30,18 +30,14 @@ from owpc_ltr.training.defaults import (
     VALIDATION_SHARE,
 )
 from owpc_ltr.training.options import (
-    EngineOfJudgments,
     Grid,
-    IndexToCheck,
     LossChoice,
-    QueryTemplate,
     Settings,
     TestShare,
     Threads,
     TrainingData,
     Validation,
     ValidationShare,
-    judgment_doubts,
     run_of,
     training_splits,
 )
@@ -119,9 +115,6 @@ def train_reranker(
     test_share: TestShare = TEST_SHARE,
     max_features: MaxFeatures = None,
     memory: Memory = None,
-    index: IndexToCheck = None,
-    query_template: QueryTemplate = None,
-    cluster: EngineOfJudgments = None,
     source: Mapping[str, Any] | None = None,
     report: ReportPage = None,
     seed: Seed = 0,
@@ -161,12 +154,11 @@ def train_reranker(
     )
     if known is not None and isinstance(base, Path | str):
         known = {**known, "base": Path(base).name}
-    doubts = judgment_doubts(cluster, splits.everything, index, query_template)
     sides = [
         None if side is None else in_memory(side, "a reranker")
         for side in (splits.training, splits.optional_validation)
     ]
-    told = [*doubts, *warnings_before_training(sides[0])]
+    told = warnings_before_training(sides[0])
     if sides[1] is not None:
         told += [f"validation: {note}" for note in unused_weights(sides[1])]
     give_warnings(told)

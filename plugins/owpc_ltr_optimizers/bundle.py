@@ -27,9 +27,9 @@ from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.kernels.cutting_planes import (
     NOTHING_TO_GAIN,
-    Origin,
     Point,
     Risk,
+    RiskOrigin,
     Tangent,
     certificate,
     check_below,
@@ -56,7 +56,7 @@ class State(NamedTuple):
 class Planes:
     """Tangents a_i·w + b_i of the risk, their Gram matrix, and the dual variables α."""
 
-    def __init__(self, origin: Origin, C: float) -> None:
+    def __init__(self, origin: RiskOrigin, C: float) -> None:
         self.origin, self.C = origin, C
         self.slopes = np.zeros((0, len(origin.slope)))
         self.offsets, self.alpha = np.zeros(0), np.zeros(0)
@@ -181,7 +181,7 @@ _SHORTEST = 1e-4
 _NOTHING = np.zeros(0)
 
 
-class Aim(NamedTuple):
+class PassLimits(NamedTuple):
     """How much the risk counts, the share of the gain that the gap may have, the most planes."""
 
     C: float
@@ -198,7 +198,7 @@ class Solved(NamedTuple):
 
 
 def solve_by_passes(
-    aim: Aim,
+    aim: PassLimits,
     loss: Loss,
     risk: RiskOfWeights,
     run: Run,
@@ -211,7 +211,7 @@ def solve_by_passes(
     """
     line = _Line(loss, risk, aim.C)
     zero, slope = line.at(np.zeros(risk.n_features))
-    planes, best = _start_by_passes(line, Origin(loss, zero.risk, slope), zero, start, near)
+    planes, best = _start_by_passes(line, RiskOrigin(loss, zero.risk, slope), zero, start, near)
     history: list[dict[str, float]] = []
     reason, gap = "", abs(zero.objective)
     while not reason:
@@ -233,7 +233,7 @@ def solve_by_passes(
 
 
 def _start_by_passes(
-    line: _Line, origin: Origin, zero: Point, start: Fit | None, near: Vector | None
+    line: _Line, origin: RiskOrigin, zero: Point, start: Fit | None, near: Vector | None
 ) -> tuple[Planes, Point]:
     """The planes and the point to begin with."""
     state = start.state if start is not None else None
@@ -367,7 +367,7 @@ class Bundle:
     ) -> Fit:
         """The same over a folder of parts: its gap is that of all of them."""
         risk = OverParts(loss, data, run.threads)
-        aim = Aim(self.C, self.tolerance, self.passes)
+        aim = PassLimits(self.C, self.tolerance, self.passes)
         found = solve_by_passes(aim, loss, risk, run, start)
         model = LinearModel(data.feature_names, found.state.w * data.scales)
         return Fit(model, found.certificate, found.history, found.state)
@@ -375,7 +375,7 @@ class Bundle:
 
 def _start(start: Fit | None, risk: Risk, loss: Loss, zero: Point) -> tuple[Planes, Point]:
     """The planes and the point to begin with: those of a fit of the same risk, or of w = 0."""
-    origin = Origin(loss, zero.risk, risk.slope(zero.gradient))
+    origin = RiskOrigin(loss, zero.risk, risk.slope(zero.gradient))
     state = start.state if start is not None else None
     if isinstance(state, State) and state.planes.origin.is_that_of(origin):
         other = risk.at(state.w, risk.scores(state.w))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from owpc_ltr.kernels.blas import one_blas_thread
+from owpc_ltr.kernels.linear import one_blas_thread
 from owpc_ltr.protocols import Model
 from owpc_ltr_papers.folds import Cut
 from owpc_ltr_papers.jobs import DataFold, Job, Result, Tools

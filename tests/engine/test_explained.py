@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from owpc_ltr.engine.cluster import Cluster
-from owpc_ltr.engine.deployment.deployment_record import Certificates
-from owpc_ltr.engine.deployment.serving_mode import Budget
-from owpc_ltr.engine.explained import Asked, explain_search
+from owpc_ltr.engine.deployment.certificates import Certificates
+from owpc_ltr.engine.deployment.store_form import Budget
+from owpc_ltr.engine.explained import ExplainRequest, explain_stored
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.models.additive import AdditiveModel, Curve
 from owpc_ltr.models.linear import LinearModel, Normaliser
@@ -81,9 +81,14 @@ def test_what_the_plugin_serves_is_explained_by_the_same_road(
         check_a_thousand_hits(small, put(small, kind(small)).model)
 
 
+def explaining(asked: dict[str, Any]) -> dict[str, Any]:
+    """What is asked of `search`, as `explain` takes it."""
+    return {"query_template" if name == "query" else name: given for name, given in asked.items()}
+
+
 def check_a_thousand_hits(small: Small, model: str) -> None:
     asked: dict[str, Any] = {"index": small.index, "query": QUERY, "size": 1000, "window": 1000}
-    found = cluster(small).explain(WORDS, model=model, **asked)
+    found = cluster(small).explain(WORDS, model=model, **explaining(asked))
     both = cluster(small).search(WORDS, model=model, **asked)
     assert found.warnings == ()
     assert len(found.hits) == found.documents == 1000
@@ -100,20 +105,20 @@ def check_a_thousand_hits(small: Small, model: str) -> None:
 def test_a_missing_feature_is_shown_as_missing_and_as_the_engine_takes_it(small: Small) -> None:
     uploaded = put(small, curves(small), budget=Budget(1e6))
     asked: dict[str, Any] = {"index": small.index, "query": QUERY, "size": 100}
-    found = cluster(small).explain(WORDS, model=uploaded.model, **asked)
+    found = cluster(small).explain(WORDS, model=uploaded.model, **explaining(asked))
     untitled = [hit for hit in found.hits if np.isnan(hit.values[0])]
     assert untitled
     assert {float(hit.contributions[0]) for hit in untitled} == {-0.5}
 
 
 def test_a_reordered_window_is_explained_by_its_reranker(small: Small) -> None:
-    from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, Shape
+    from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, ReorderingShape
 
-    shape = Shape("cosine,similarity:body")
+    shape = ReorderingShape("cosine,similarity:body")
     learned = ExchangeableReordering(NAMES, shape, np.array([[0.4, -0.9]]), np.ones(1))
     ranker = ReorderingModel(linear(), "exchangeable", learned, linear().record)
     asked: dict[str, Any] = {"index": small.index, "query": QUERY, "size": 20, "window": 50}
-    found = cluster(small).explain(WORDS, reranker=ranker, **asked)
+    found = cluster(small).explain(WORDS, reranker=ranker, **explaining(asked))
     both = cluster(small).search(WORDS, reranker=ranker, deadline=30, **asked)
     assert found.warnings == ()
     assert [hit.document_id for hit in found.hits] == [hit.document_id for hit in both.after]
@@ -124,7 +129,9 @@ def test_a_reordered_window_is_explained_by_its_reranker(small: Small) -> None:
         ]
         total = found.baseline + hit.contributions.sum() + sum(part.amount for part in hit.parts)
         assert np.isclose(total, served.score, atol=1e-9)
-    one = cluster(small).explain(WORDS, found.hits[9].document_id, reranker=ranker, **asked)
+    one = cluster(small).explain(
+        WORDS, found.hits[9].document_id, reranker=ranker, **explaining(asked)
+    )
     assert one.to_pass is not None
     assert one.to_pass.document_id == found.hits[8].document_id
 
@@ -133,10 +140,12 @@ def test_an_engine_that_serves_other_scores_is_told_of(small: Small) -> None:
     uploaded = put(small, linear())
     stored = small.store.get_model(uploaded.model)
     request = cluster(small).request(WORDS, index=small.index, query=QUERY)
-    honest = explain_search(small.engine, small.store, request, stored, Asked(WORDS))
+    honest = explain_stored(small.engine, small.store, request, stored, ExplainRequest(WORDS))
     assert honest.warnings == ()
     lying = liar(small)
-    (told,) = explain_search(small.engine, lying.store, request, stored, Asked(WORDS)).warnings
+    (told,) = explain_stored(
+        small.engine, lying.store, request, stored, ExplainRequest(WORDS)
+    ).warnings
     assert "what was served is not what is explained" in told
 
 
@@ -148,17 +157,17 @@ def test_a_model_without_a_certificate_is_explained_where_the_store_can_tell_it(
     for name in (linear_one, scripted):
         Certificates(small.engine, small.store).delete(name)
     asked: dict[str, Any] = {"index": small.index, "query": QUERY}
-    assert cluster(small).explain(WORDS, model=linear_one, **asked).hits
+    assert cluster(small).explain(WORDS, model=linear_one, **explaining(asked)).hits
     with pytest.raises(BadInput, match="has no certificate"):
-        cluster(small).explain(WORDS, model=scripted, **asked)
+        cluster(small).explain(WORDS, model=scripted, **explaining(asked))
 
 
 def test_a_query_that_finds_nothing_and_a_document_that_is_not_found(small: Small) -> None:
     uploaded = put(small, linear())
     asked: dict[str, Any] = {"model": uploaded.model, "index": small.index, "query": QUERY}
-    assert cluster(small).explain("nosuchword", **asked).hits == ()
+    assert cluster(small).explain("nosuchword", **explaining(asked)).hits == ()
     with pytest.raises(UsageError, match="'nobody' is not among the 30 documents"):
-        cluster(small).explain(WORDS, "nobody", window=30, **asked)
+        cluster(small).explain(WORDS, "nobody", window=30, **explaining(asked))
 
 
 @pytest.fixture
@@ -177,20 +186,22 @@ def run(
 def test_the_command_line_explains_a_search(small: Small, run: Run) -> None:
     put(small, linear(probes=probes()))
     place = ("--store", small.name.removeprefix("m-"), "--store-kind", "plugin-free")
-    asked = ("--index", small.index, "--model", small.name, "--query", "query.json", *place)
-    code, out, err = run("explain", WORDS, *asked, "--size", "3")
+    index = ("--index", small.index, "--model", small.name, *place)
+    told = (*index, "--query-template", "query.json")
+    code, out, err = run("explain-search", WORDS, *told, "--size", "3")
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert max(map(len, lines)) <= 80
     assert sum("█" in line for line in lines) >= 3
-    listed = json.loads(run("explain", WORDS, *asked, "--size", "3", "--json")[1])
+    listed = json.loads(run("explain-search", WORDS, *told, "--size", "3", "--json")[1])
     assert [hit["rank"] for hit in listed["hits"]] == [1, 2, 3]
     last = listed["hits"][2]["document_id"]
-    code, out, err = run("explain", WORDS, last, *asked)
+    code, out, err = run("explain-search", WORDS, last, *told)
     assert (code, err) == (0, "")
     assert max(map(len, out.splitlines())) <= 80
     assert "to be above" in out
     assert "weight 0.5" in out
+    asked = (*index, "--query", "query.json")
     code, out, err = run("search", WORDS, *asked, "--size", "3", "--explain")
     assert (code, err) == (0, "")
     assert "the engine took" in out

@@ -18,7 +18,7 @@ from owpc_ltr import connect, train
 from owpc_ltr.api.partitions import open_dataset
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.cluster import Cluster
-from owpc_ltr.engine.deployment.deployment_record import Certificates
+from owpc_ltr.engine.deployment.certificates import Certificates
 from owpc_ltr.engine.deployment.parity import logged
 from owpc_ltr.engine.search.client_rerank import live_search
 from owpc_ltr.engine.search.request import SearchRequest
@@ -345,10 +345,10 @@ def test_a_reranker_of_joined_features_finds_its_values_in_a_search(
     found, here = json.loads(out), scores_here(small, "model.json", text, rates())
     assert (code, found["reason"]) == (0, None)
     assert all(hit["score"] == here[hit["document_id"]] for hit in found["after"])
-    explain = ["explain", *search[1:6], "--query", "query.json", "--json", *place]
+    explain = ["explain-search", *search[1:6], "--query-template", "query.json", "--json", *place]
     code, _, err = run(*explain)
     assert (code, "the reranker reads 'ctr'" in err) == (2, True)
-    code, out, _ = run(*explain, "--join", "ctr.parquet")
+    code, out, _ = run(*explain, "--extra-features", "ctr.parquet")
     told = json.loads(out)
     assert (code, told["warnings"]) == (0, [])
     for hit in told["hits"]:

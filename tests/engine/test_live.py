@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
-from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, Shape
+from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, ReorderingShape
 
 from owpc_ltr.engine.client.engine import About, Engine, open_engine
 from owpc_ltr.engine.index import index_documents
@@ -46,7 +46,9 @@ NAN = float("nan")
 def ranker(kernels: str = "cosine,rbf", **record: Any) -> ReorderingModel:
     base = LinearModel(FEATURESET.feature_names, np.array([1.0, 0.5, -0.2]))
     weights = np.linspace(2, -3, kernels.count(",") + 1)[None, :]
-    reordering = ExchangeableReordering(base.feature_names, Shape(kernels), weights, np.ones(1))
+    reordering = ExchangeableReordering(
+        base.feature_names, ReorderingShape(kernels), weights, np.ones(1)
+    )
     return ReorderingModel(base, Exchangeable.name, reordering, record)
 
 

@@ -99,7 +99,9 @@ def test_the_road_of_the_readme_leads_to_a_better_list(
     assert again <= 1e-5
     assert "Insidious" in did("search", "insidious 2", *index, "--model", "movies-owpc")
     assert "rescore" in did("rescore-body", *index, "--model", "movies-owpc")
-    told = json.loads(did("explain", "insidious 2", *index, "--model", "movies-owpc", "--json"))
+    told = json.loads(
+        did("explain-search", "insidious 2", *index, "--model", "movies-owpc", "--json")
+    )
     assert told["hits"]
     live = ("--metric", "ndcg@10", *index, "--json")
     judged = ("--live", "--judgments", "judgments.tsv")

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, Shape
+from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, ReorderingShape
 
 from owpc_ltr.arrays import Fields, Matrix, Vector
 from owpc_ltr.errors import UsageError
@@ -193,7 +193,7 @@ def test_the_change_of_a_network_does_it(rng: np.random.Generator) -> None:
 
 
 def reordering(weights: Any = ((0.8, -0.4),)) -> ExchangeableReordering:
-    shape = Shape("cosine,rbf", kernel_sums="raw")
+    shape = ReorderingShape("cosine,rbf", kernel_sums="raw")
     return ExchangeableReordering(NAMES, shape, np.array(weights), np.ones(1))
 
 

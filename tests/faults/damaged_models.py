@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xgboost
 from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
-from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, Shape
+from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, ReorderingShape
 
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.formats.engine_versions import LINEAR, RANKLIB, XGBOOST, XGBOOST_RAW, serving_profile
@@ -55,7 +55,9 @@ def sound_files() -> dict[str, bytes]:
 def _ours(linear: LinearModel, trees: TreeModel, network: LogisticNetwork) -> dict[str, str]:
     tangents = NetworkModel(NAMES, np.ones((2, 3)), np.ones(2), np.ones(2), RECORD)
     average = AverageModel(NAMES, (linear, trees), np.array([0.5, 0.5]), RECORD)
-    learned = ExchangeableReordering(NAMES, Shape("cosine,rbf"), np.ones((1, 2)), np.ones(1))
+    learned = ExchangeableReordering(
+        NAMES, ReorderingShape("cosine,rbf"), np.ones((1, 2)), np.ones(1)
+    )
     rankers: dict[str, Ranker] = {
         "linear": linear,
         "trees": trees,

@@ -31,7 +31,7 @@ LOCAL_STAGES = [
               "--out", "exported.json", out="exported.json"),
     _learning("compare", "compare", "learnt-a.json", "feature:1", "--data", "learn.letor",
               "--queries", "all", "--per-query", "each.csv", "--json", out="each.csv"),
-    _learning("explain", "explain", "learnt-a.json", "--data", "learn.letor", "--query-id", "3",
+    _learning("explain", "explain", "learnt-a.json", "learn.letor", "--query-id", "3",
               "--json"),
     _learning("report", "report", "learnt-a.json", "feature:1", "--data", "learn.letor",
               "--queries", "all", "--out", "report.html", out="report.html"),

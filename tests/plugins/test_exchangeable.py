@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
-from owpc_ltr_rerankers.exchangeable.lists import Lists, chosen_columns
+from owpc_ltr_rerankers.exchangeable.lists import ListBatch, chosen_columns
 from owpc_ltr_rerankers.exchangeable.reordering import (
     ExchangeableReordering,
-    Shape,
+    ReorderingShape,
     log_factors,
     positive_base,
 )
@@ -40,7 +40,7 @@ ALL_KERNELS = "cosine,dot,rbf,cosine:1+2,similarity:text,similarity:vector,same:
 def sums_of(kernel: str, features: Any, **fields: Any) -> Vector:
     """The raw sums of one kernel over one list."""
     names = tuple(str(i + 1) for i in range(features.shape[1]))
-    shape = Shape(kernel, kernel_sums="raw")
+    shape = ReorderingShape(kernel, kernel_sums="raw")
     return shape.sums(features.astype(np.float32), names, offsets_of(len(features)), fields)[:, 0]
 
 
@@ -63,7 +63,9 @@ def fields_of(m: int, rng: np.random.Generator) -> dict[str, list[Any]]:
 def reordering_of(kernels: str, weights: Any, shares: Any = (1.0,), **shape: Any) -> Any:
     names = tuple("1234")
     weights = np.atleast_2d(np.array(weights, dtype=np.float64))
-    return ExchangeableReordering(names, Shape(kernels, **shape), weights, np.array(shares))
+    return ExchangeableReordering(
+        names, ReorderingShape(kernels, **shape), weights, np.array(shares)
+    )
 
 
 @pytest.mark.parametrize(
@@ -109,8 +111,8 @@ def test_a_mean_is_the_sum_over_one_less_than_the_list_also_among_other_queries(
 ) -> None:
     features = rng.normal(size=(10, 4)).astype(np.float32)
     offsets = offsets_of(1, 6, 3)
-    raw = Shape("cosine", "raw").sums(features, tuple("1234"), offsets)
-    mean = Shape("cosine", "mean").sums(features, tuple("1234"), offsets)
+    raw = ReorderingShape("cosine", "raw").sums(features, tuple("1234"), offsets)
+    mean = ReorderingShape("cosine", "mean").sums(features, tuple("1234"), offsets)
     np.testing.assert_array_equal(mean[:, 0], raw[:, 0] / np.repeat([1, 5, 2], [1, 6, 3]))
     np.testing.assert_array_equal(raw[1:7, 0], sums_of("cosine", features[1:7]))
     assert raw[0] == 0
@@ -120,7 +122,7 @@ def test_a_long_list_is_compared_with_a_sample_that_does_not_depend_on_its_order
     rng: np.random.Generator,
 ) -> None:
     features = rng.normal(size=(400, 3)).astype(np.float32)
-    lists = Lists(features, tuple("123"), offsets_of(400))
+    lists = ListBatch(features, tuple("123"), offsets_of(400))
     exact = Exchangeable("rbf").parsed()[0].sums(lists)
     kernel = Exchangeable("rbf", rbf_documents=100).parsed()[0]
     sampled = kernel.sums(lists)
@@ -135,7 +137,7 @@ def test_a_long_list_is_compared_with_a_sample_that_does_not_depend_on_its_order
 @pytest.mark.parametrize("documents", [-1, 1, 10**9 + 1, 10**30])
 def test_a_sample_that_compiled_code_cannot_count_is_refused(documents: int) -> None:
     with pytest.raises(ValueError, match=f"2 to 1000000000, not {documents}"):
-        Shape("rbf", rbf_documents=documents)
+        ReorderingShape("rbf", rbf_documents=documents)
 
 
 @given(seed=st.integers(0, 10**6), m=st.integers(1, 40), copies=st.booleans())

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from owpc_ltr_rerankers.exchangeable.lists import Lists
+from owpc_ltr_rerankers.exchangeable.lists import ListBatch
 from owpc_ltr_rerankers.exchangeable.reordering import (
     ExchangeableReordering,
-    Shape,
+    ReorderingShape,
     log_factors,
     slopes_of,
 )
@@ -24,7 +24,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def reordering(rng: np.random.Generator, terms: int = 1, **shape: Any) -> ExchangeableReordering:
-    made = Shape(**{"kernels": ALL_KERNELS, **shape})
+    made = ReorderingShape(**{"kernels": ALL_KERNELS, **shape})
     weights = rng.normal(scale=0.3, size=(terms, len(made.parsed())))
     shares = rng.uniform(0.1, 1, terms)
     return ExchangeableReordering(NAMES, made, weights, shares / shares.sum())
@@ -43,8 +43,8 @@ def test_pairs_add_up_to_the_sums(kernel: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     features, _, fields = a_list(rng, int(rng.integers(1, 15)))
     for normalise in (True, False):
-        lists = Lists(features, NAMES, np.array([0, len(features)]), fields, normalise)
-        (made,) = Shape(kernel).parsed()
+        lists = ListBatch(features, NAMES, np.array([0, len(features)]), fields, normalise)
+        (made,) = ReorderingShape(kernel).parsed()
         pairs = made.pairs(lists)
         assert not np.diag(pairs).any()
         np.testing.assert_allclose(pairs.sum(axis=1), made.sums(lists), atol=1e-10)
@@ -138,12 +138,12 @@ def test_lists_that_come_again_have_the_sums_that_they_have_alone(
     first = fields[name]
     changed = [first[1], *first[1:]]
     several = [first, first, changed, first, first[:-1]]
-    (made,) = Shape(kernel).parsed()
+    (made,) = ReorderingShape(kernel).parsed()
 
     def sums(lists: list[Any]) -> Any:
         offsets = np.cumsum([0, *map(len, lists)])
         features = np.zeros((int(offsets[-1]), 4), np.float32)
         joined = {name: [value for one in lists for value in one]}
-        return made.sums(Lists(features, NAMES, offsets, joined))
+        return made.sums(ListBatch(features, NAMES, offsets, joined))
 
     np.testing.assert_array_equal(sums(several), np.concatenate([sums([one]) for one in several]))

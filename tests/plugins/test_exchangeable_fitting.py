@@ -10,7 +10,7 @@ import pytest
 from owpc_ltr_losses.lambdarank import LambdaRank
 from owpc_ltr_losses.pairwise import Pairwise
 from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable, Objective
-from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, Shape
+from owpc_ltr_rerankers.exchangeable.reordering import ExchangeableReordering, ReorderingShape
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
@@ -64,7 +64,7 @@ def test_a_planted_weight_is_found_and_a_large_penalty_takes_it_back(
     """Labels follow how alone a document is in its list, which no pointwise score tells."""
     features = rng.normal(size=(600, 4)).astype(np.float32)
     offsets = np.arange(0, 601, 20)
-    alone = -Shape("rbf").sums(features, tuple("1234"), offsets)[:, 0]
+    alone = -ReorderingShape("rbf").sums(features, tuple("1234"), offsets)[:, 0]
     cuts = np.array([np.quantile(part, 0.8) for part in alone.reshape(30, 20)])
     labels = (alone > np.repeat(cuts, 20)).astype(np.float32)
     data = make_dataset(features, labels, np.repeat(np.arange(30), 20))

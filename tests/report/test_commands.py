@@ -55,7 +55,7 @@ def test_a_comparison_writes_a_page_of_all_rankers(tmp_path: Path, run: Run) -> 
 
 def test_an_explanation_writes_a_page_of_why(tmp_path: Path, run: Run) -> None:
     linear(1.0, 0.1, 0.0).save(tmp_path / "m.json")
-    words = ("explain", "m.json", "--data", "d.parquet", "--query-id", "q1")
+    words = ("explain", "m.json", "d.parquet", "--query-id", "q1")
     code, out, _ = run(*words, "--report", "page.html")
     assert (code, run(*words)[1]) == (0, out)
     page = (tmp_path / "page.html").read_text()

@@ -26,9 +26,9 @@ from owpc_ltr_report.verdict import verdict_of
 
 import owpc_ltr
 from owpc_ltr.data.judgments import JudgedQuery
-from owpc_ltr.engine.deployment.feature_drift import Moved as MovedFeature
-from owpc_ltr.engine.deployment.feature_drift import Verified
-from owpc_ltr.engine.deployment.parity import Orders
+from owpc_ltr.engine.deployment.drift import Verified
+from owpc_ltr.engine.deployment.moved import Moved as MovedFeature
+from owpc_ltr.engine.deployment.orders import Orders
 from owpc_ltr.engine.search.judgment_pool import Pooled
 from owpc_ltr.errors import BadInput
 from owpc_ltr.evaluation.comparing.result import RankerComparison
@@ -37,7 +37,7 @@ from owpc_ltr.inspection.figures import CurvePoint, Gain, LearningCurve
 from owpc_ltr.inspection.finding import Finding
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import with_record
-from owpc_ltr.training.cross_validation import Choice, Row, Selection
+from owpc_ltr.training.cross_validation import Choice, FitRow, Selection
 from tests.report.samples import NAMES, dataset, linear
 
 COSTS = {
@@ -169,7 +169,7 @@ def test_what_profile_did_not_print_is_refused(tmp_path: Path, content: Any) -> 
 
 def selection() -> Selection:
     rows = [
-        Row(
+        FitRow(
             fold,
             "owpc",
             "larank",

@@ -1,4 +1,4 @@
-"""Which stored models a plain engine runs by scripts, and what all of these have in common."""
+"""Models that an engine without a plugin runs by scripts, and what they have in common."""
 
 from __future__ import annotations
 
@@ -69,25 +69,25 @@ _READERS: dict[str, Callable[[Any, str], PluginFreeModel]] = {
 }
 
 
-_MOST_KEPT = 16
-_KEPT: dict[int, tuple[StoredModel, PluginFreeModel]] = {}
+_LARGEST_CACHE = 16
+_CACHE: dict[int, tuple[StoredModel, PluginFreeModel]] = {}
 
 
 def plugin_free_model(stored: StoredModel) -> PluginFreeModel | None:
-    """The form that a plain engine runs by scripts; None for a model that is none.
+    """The model that the engine runs by scripts; None for one that it does not.
 
-    The last ones are kept, for searches come in thousands of few models. Raises BadInput where the
-    stored one is damaged.
+    The last models are cached, since many searches use few of them. Raises BadInput if the stored
+    one is damaged.
     """
     reader = _READERS.get(stored.type)
     if reader is None:
         return None
-    # What is kept holds on to its model, so that no other one has its id.
-    found = _KEPT.get(id(stored))
+    # The cache holds the stored model, so that no other object gets its id.
+    found = _CACHE.get(id(stored))
     if found is None:
-        found = _KEPT[id(stored)] = stored, _read(reader, stored)
-        for oldest in list(_KEPT)[:-_MOST_KEPT]:
-            _KEPT.pop(oldest, None)
+        found = _CACHE[id(stored)] = stored, _read(reader, stored)
+        for oldest in list(_CACHE)[:-_LARGEST_CACHE]:
+            _CACHE.pop(oldest, None)
     return found[1]
 
 
@@ -103,7 +103,7 @@ def _read(reader: Callable[[Any, str], PluginFreeModel], stored: StoredModel) ->
 
 
 def store_plugin_free(model: Model, featureset: FeatureSet, name: str) -> StoredModel:
-    """The model in the form that a plain engine runs. Raises Refused, saying what would fit."""
+    """The model as an engine without a plugin runs it. Raises Refused, saying what would fit."""
     if not isinstance(model, AdditiveModel):
         return store_plugin_free_trees(model, featureset, name)
     check_queries(model.curves, featureset)

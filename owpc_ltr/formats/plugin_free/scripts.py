@@ -1,4 +1,4 @@
-"""The scripts of models in a plain engine: their source is constant, what varies are parameters.
+"""The scripts of plugin-free models: their source is constant, only their parameters vary.
 
 An engine compiles each source once a node, and refuses to compile many in a short time.
 """

@@ -26,7 +26,7 @@ from owpc_ltr.formats.plugin_free.scripts import (
 )
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.score_range import LOWEST_RESCORED, ScoreInterval
-from owpc_ltr.models.tables import MOST_CODES, Block, Table, blocks_of, tables_of
+from owpc_ltr.models.tables import MOST_CODES, BinTable, TableBlock, blocks_of, tables_of
 from owpc_ltr.models.trees import LINKS, TreeModel, logistic
 from owpc_ltr.protocols import Model
 
@@ -241,7 +241,7 @@ def check_queries(names: Iterable[str], featureset: FeatureSet) -> None:
     for name in names:
         if languages[name] != MUSTACHE:
             raise Refused(
-                f"the model reads '{name}', a {languages[name]}, and in a plain engine scripts see "
+                f"the model reads '{name}', a {languages[name]}, and without a plugin scripts see "
                 "scores of queries alone: train without it"
             )
 
@@ -276,7 +276,7 @@ def _check(form: PluginFreeTrees) -> None:
             raise ValueError("a block has more codes than a float32 holds")
 
 
-def _coded(block: Block, names: Sequence[str], unit: float) -> CodedBlock:
+def _coded(block: TableBlock, names: Sequence[str], unit: float) -> CodedBlock:
     tables: list[int] = []
     places: list[int] = []
     values: list[np.ndarray[Any, Any]] = []
@@ -298,7 +298,7 @@ def _coded(block: Block, names: Sequence[str], unit: float) -> CodedBlock:
     )
 
 
-def _units(table: Table, unit: float) -> np.ndarray[Any, Any]:
+def _units(table: BinTable, unit: float) -> np.ndarray[Any, Any]:
     """The values above the lowest in units, row by row."""
     whole = np.rint((table.values - table.values.min()) / unit).astype(np.int64)
     return np.asarray(whole.ravel())

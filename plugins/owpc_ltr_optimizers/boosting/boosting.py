@@ -120,7 +120,7 @@ class Boosting:
         """Grow trees on XGBoost's external memory: of each document only a few numbers are held."""
         del start
         if data.workers is not None:
-            from owpc_ltr_optimizers.boosting.on_workers import grow_on_workers
+            from owpc_ltr_optimizers.boosting.workers import grow_on_workers
 
             return grow_on_workers(self, loss, data, run)
         own = self.objective if self.objective != "loss" else None

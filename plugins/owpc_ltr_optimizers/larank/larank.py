@@ -35,19 +35,17 @@ from owpc_ltr.errors import Refused
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.kernels.cutting_planes import (
     NOTHING_TO_GAIN,
-    Origin,
     Point,
     Risk,
+    RiskOrigin,
     certificate,
     check_below,
     reason_to_stop,
     row,
     search,
 )
-from owpc_ltr.kernels.risk import OverParts
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Fit, Loss, Optimizer, Run
-from owpc_ltr_optimizers.bundle import Aim, solve_by_passes
 from owpc_ltr_optimizers.larank.dual import (
     Dual,
     at_budget,
@@ -85,7 +83,7 @@ class LaRank:
         """Visit groups in random order until gap ≤ tolerance · (P(0) − P(w))."""
         risk = Risk(loss, data.without_missing(), self.C, run.threads)
         zero = risk.at_zero()
-        origin = Origin(loss, zero.risk, risk.slope(zero.gradient))
+        origin = RiskOrigin(loss, zero.risk, risk.slope(zero.gradient))
         groups = groups_of(risk.data)
         dual, best = _start(start, risk, origin, zero, len(groups) - 1)
         random = run.random()
@@ -120,6 +118,9 @@ class LaRank:
         self, loss: Loss, data: PartitionedDataset, run: Run, start: Fit | None = None
     ) -> Fit:
         """Solve a sample, then the whole from there; all of it at once where it is small."""
+        from owpc_ltr.kernels.risk import OverParts
+        from owpc_ltr_optimizers.bundle import PassLimits, solve_by_passes
+
         sample = data.sample(_SAMPLE // max(data.n_features, 1))
         if sample is data:
             return self.minimise(loss, data.load(), run, start)
@@ -131,10 +132,10 @@ class LaRank:
                 self, C=self.C * more, tolerance=max(self.tolerance, _OF_A_SAMPLE), passes=50
             )
             near = rough.minimise(loss, sample.load(), run).state
-        aim = Aim(self.C, self.tolerance, self.passes)
+        limits = PassLimits(self.C, self.tolerance, self.passes)
         risk = OverParts(loss, data, run.threads)
         w = near.w if isinstance(near, _State) else None
-        found = solve_by_passes(aim, loss, risk, run, start, w)
+        found = solve_by_passes(limits, loss, risk, run, start, w)
         model = LinearModel(data.feature_names, found.state.w * data.scales)
         return Fit(model, found.certificate, found.history, found.state)
 
@@ -142,13 +143,13 @@ class LaRank:
 class _State(NamedTuple):
     """What a fit leaves for the next one: patterns bound the losses whatever C is."""
 
-    origin: Origin
+    origin: RiskOrigin
     dual: Dual
     w: Vector
 
 
 def _start(
-    start: Fit | None, risk: Risk, origin: Origin, zero: Point, groups: int
+    start: Fit | None, risk: Risk, origin: RiskOrigin, zero: Point, groups: int
 ) -> tuple[Dual, Point]:
     """The dual and the point to begin with: those of a fit of the same risk, or of w = 0."""
     _check_not_negative(zero)

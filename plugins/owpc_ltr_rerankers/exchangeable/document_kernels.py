@@ -21,7 +21,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.document_fields import IDS
 from owpc_ltr.errors import BadInput
 from owpc_ltr_rerankers.exchangeable.lists import (
-    Lists,
+    ListBatch,
     exact_sum,
     scale_to_unit,
     sums_over_others,
@@ -47,11 +47,11 @@ class Similarity:
         """The field of texts, or of lists of numbers."""
         return (self.field,)
 
-    def sums(self, lists: Lists) -> Vector:
+    def sums(self, lists: ListBatch) -> Vector:
         """Σ_{j≠i} S(x_i, x_j) for each document i."""
         return _each_list(lists, self.field, self._of_list)
 
-    def pairs(self, lists: Lists) -> Vector:
+    def pairs(self, lists: ListBatch) -> Vector:
         """S(x_i, x_j) of one list, 0 where j is i."""
         values = lists.values_of(self.field)
         if all(value is None or isinstance(value, str) for value in values):
@@ -85,11 +85,11 @@ class Same:
         """The field of a site, an author, a list of tags."""
         return (self.field,)
 
-    def sums(self, lists: Lists) -> Vector:
+    def sums(self, lists: ListBatch) -> Vector:
         """Σ_{j≠i} S(x_i, x_j) for each document i."""
         return _each_list(lists, self.field, self._of_list)
 
-    def pairs(self, lists: Lists) -> Vector:
+    def pairs(self, lists: ListBatch) -> Vector:
         """S(x_i, x_j) of one list, 0 where j is i."""
         own = [_as_set(value) for value in lists.values_of(self.field)]
         rows = _columns([dict.fromkeys(several, 1.0) for several in own])
@@ -114,7 +114,7 @@ class Link:
         """The field of links (or of a parent, as in a site map), and the document ids."""
         return (self.field, IDS)
 
-    def sums(self, lists: Lists) -> Vector:
+    def sums(self, lists: ListBatch) -> Vector:
         """Σ_{j≠i} S(x_i, x_j) for each document i."""
         ids = lists.values_of(IDS)
 
@@ -132,7 +132,7 @@ class Link:
         values = lists.values_of(self.field)
         return np.concatenate([of_list(values[rows], rows) for rows in _slices(lists)])
 
-    def pairs(self, lists: Lists) -> Vector:
+    def pairs(self, lists: ListBatch) -> Vector:
         """S(x_i, x_j) of one list, 0 where j is i."""
         place = {str(one): index for index, one in enumerate(lists.values_of(IDS))}
         links = np.zeros((len(place), len(place)))
@@ -142,7 +142,7 @@ class Link:
         return without_diagonal(links + links.T)
 
 
-def _each_list(lists: Lists, field: str, of_list: Callable[[Sequence[Any]], Vector]) -> Vector:
+def _each_list(lists: ListBatch, field: str, of_list: Callable[[Sequence[Any]], Vector]) -> Vector:
     values = lists.values_of(field)
     before: Sequence[Any] = ()
     sums: list[Vector] = []
@@ -155,7 +155,7 @@ def _each_list(lists: Lists, field: str, of_list: Callable[[Sequence[Any]], Vect
     return np.concatenate(sums)
 
 
-def _slices(lists: Lists) -> list[slice]:
+def _slices(lists: ListBatch) -> list[slice]:
     cuts = lists.offsets.tolist()
     return [slice(start, end) for start, end in pairwise(cuts)]
 

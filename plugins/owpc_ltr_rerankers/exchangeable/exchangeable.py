@@ -28,7 +28,7 @@ from owpc_ltr.kernels.linear import losses_of_scores
 from owpc_ltr.protocols import Loss, Reordering, Reranker, Run
 from owpc_ltr_rerankers.exchangeable.reordering import (
     ExchangeableReordering,
-    Shape,
+    ReorderingShape,
     log_factors,
     positive_base,
 )
@@ -56,7 +56,7 @@ class Objective:
 
     loss: Loss
     data: RankingDataset
-    shape: Shape
+    shape: ReorderingShape
     logarithms: Vector
     sums: Vector
     penalty: float = 0.0
@@ -188,7 +188,7 @@ def _steps(kernels: int, length: int) -> list[Vector]:
 
 
 @dataclass(frozen=True)
-class Exchangeable(Shape):
+class Exchangeable(ReorderingShape):
     """f_i = b(x_i) Π_{j≠i} exp(Σ_k w_k S_k(x_i, x_j)), w by L-BFGS with an L2 penalty.
 
     `kernels`, joined by commas: cosine, dot, rbf of all features or of some (cosine:title*+bm25);
@@ -250,8 +250,10 @@ class Exchangeable(Shape):
         """The reordering whose `as_dict` gave `content`."""
         return ExchangeableReordering.from_dict(content)
 
-    def _shape(self) -> Shape:
-        return Shape(**{field.name: getattr(self, field.name) for field in fields(Shape)})
+    def _shape(self) -> ReorderingShape:
+        return ReorderingShape(
+            **{field.name: getattr(self, field.name) for field in fields(ReorderingShape)}
+        )
 
 
 @hookimpl

@@ -15,7 +15,7 @@ from owpc_ltr.compiling import compiled
 from owpc_ltr.kernels.linear import run_blocks
 from owpc_ltr_rerankers.exchangeable.document_kernels import Link, Same, Similarity
 from owpc_ltr_rerankers.exchangeable.lists import (
-    Lists,
+    ListBatch,
     chosen_columns,
     copy_rows,
     sums_over_others,
@@ -37,7 +37,7 @@ class Cosine:
         """None: features are enough."""
         return ()
 
-    def sums(self, lists: Lists) -> Vector:
+    def sums(self, lists: ListBatch) -> Vector:
         """Σ_{j≠i} S(x_i, x_j) for each document i."""
         columns = chosen_columns(self.columns, lists.feature_names)
         sums = np.empty(len(lists.features))
@@ -52,7 +52,7 @@ class Cosine:
         run_blocks(block, len(blocks), lists.threads)
         return sums
 
-    def pairs(self, lists: Lists) -> Vector:
+    def pairs(self, lists: ListBatch) -> Vector:
         """S(x_i, x_j) of one list, 0 where j is i."""
         rows = one_list(lists, self.columns)
         if self.unit:
@@ -90,7 +90,7 @@ class RBF:
         """None: features are enough."""
         return ()
 
-    def sums(self, lists: Lists) -> Vector:
+    def sums(self, lists: ListBatch) -> Vector:
         """Σ_{j≠i} S(x_i, x_j) for each document i."""
         columns = chosen_columns(self.columns, lists.feature_names)
         sums = np.empty(len(lists.features))
@@ -106,7 +106,7 @@ class RBF:
         run_blocks(block, len(blocks), lists.threads)
         return sums
 
-    def pairs(self, lists: Lists) -> Vector:
+    def pairs(self, lists: ListBatch) -> Vector:
         """S(x_i, x_j) of one list, 0 where j is i; every pair, however many there are."""
         rows = one_list(lists, self.columns)
         gamma = self.gamma / max(rows.shape[1], 1)
@@ -114,7 +114,7 @@ class RBF:
         return without_diagonal(np.exp(-gamma * squares.reshape(len(rows), len(rows))))
 
 
-def one_list(lists: Lists, pattern: str) -> Vector:
+def one_list(lists: ListBatch, pattern: str) -> Vector:
     """The chosen columns of one list, as kernels compare them: those of `copy_rows`, by NumPy."""
     columns = chosen_columns(pattern, lists.feature_names)
     rows: Vector = np.nan_to_num(lists.features[:, columns].astype(np.float64), nan=0.0)
@@ -218,7 +218,7 @@ def _references(hashes: Any, most: int) -> tuple[Any, Any]:
     return chosen[:found], copies[:found]
 
 
-class Kernel(Protocol):
+class ListKernel(Protocol):
     """A function S(x_i, x_j) of two documents, summed over the others of a list."""
 
     @property
@@ -226,20 +226,26 @@ class Kernel(Protocol):
         """The document fields that it reads."""
         ...
 
-    def sums(self, lists: Lists) -> Vector:
+    def sums(self, lists: ListBatch) -> Vector:
         """Σ_{j≠i} S(x_i, x_j) for each document i, the same whatever the order of a list."""
         ...
 
-    def pairs(self, lists: Lists) -> Vector:
+    def pairs(self, lists: ListBatch) -> Vector:
         """S(x_i, x_j) of the documents of one list, 0 where j is i; `sums` compares all of them."""
         ...
 
 
 FEATURES = ("cosine", "dot", "rbf")
-FIELDS: dict[str, Callable[[str], Kernel]] = {"similarity": Similarity, "same": Same, "link": Link}
+FIELDS: dict[str, Callable[[str], ListKernel]] = {
+    "similarity": Similarity,
+    "same": Same,
+    "link": Link,
+}
 
 
-def parse_kernels(text: str, gamma: float = 1.0, rbf_documents: int = 1000) -> tuple[Kernel, ...]:
+def parse_kernels(
+    text: str, gamma: float = 1.0, rbf_documents: int = 1000
+) -> tuple[ListKernel, ...]:
     """The kernels of a setting: names joined by commas, each with what it reads after a colon.
 
     >>> parse_kernels("cosine,cosine:title*+body*,same:site")
@@ -247,7 +253,7 @@ def parse_kernels(text: str, gamma: float = 1.0, rbf_documents: int = 1000) -> t
 
     Raises ValueError naming the part that is not known.
     """
-    kernels: list[Kernel] = []
+    kernels: list[ListKernel] = []
     for part in text.split(","):
         name, _, reads = part.strip().partition(":")
         if name == "rbf":
@@ -266,7 +272,7 @@ def parse_kernels(text: str, gamma: float = 1.0, rbf_documents: int = 1000) -> t
     return tuple(kernels)
 
 
-def kernel_sums(kernels: tuple[Kernel, ...], lists: Lists, mean: bool) -> Vector:
+def kernel_sums(kernels: tuple[ListKernel, ...], lists: ListBatch, mean: bool) -> Vector:
     """The sums of every kernel, (n_documents, n_kernels); divided by m − 1 where asked for."""
     sums = np.column_stack([kernel.sums(lists) for kernel in kernels])
     if mean:

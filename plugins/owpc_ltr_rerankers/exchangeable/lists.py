@@ -114,7 +114,7 @@ _BLOCKS = 16
 
 
 @dataclass(frozen=True, eq=False)
-class Lists:
+class ListBatch:
     """Documents, cut into queries at `offsets`, with their features and fields.
 
     `normalise`: each feature is first mapped to [0, 1] within its query (as in LETOR's

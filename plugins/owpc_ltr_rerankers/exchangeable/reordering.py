@@ -14,8 +14,8 @@ from owpc_ltr.compiling import compiled
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.host.settings import check_settings
 from owpc_ltr.protocols import ListTerm
-from owpc_ltr_rerankers.exchangeable.kernels import Kernel, kernel_sums, parse_kernels
-from owpc_ltr_rerankers.exchangeable.lists import Lists, exact_sum
+from owpc_ltr_rerankers.exchangeable.kernels import ListKernel, kernel_sums, parse_kernels
+from owpc_ltr_rerankers.exchangeable.lists import ListBatch, exact_sum
 
 Positive = Literal["exp", "softplus", "as-is"]
 
@@ -188,7 +188,7 @@ _MOST_PAIRED = 1000
 
 
 @dataclass(frozen=True)
-class Shape:
+class ReorderingShape:
     """What is summed over a list, and how the base is made positive: all but the weights."""
 
     kernels: str = "cosine"
@@ -208,7 +208,7 @@ class Shape:
             )
         self.parsed()
 
-    def parsed(self) -> tuple[Kernel, ...]:
+    def parsed(self) -> tuple[ListKernel, ...]:
         """The kernels S_k."""
         return parse_kernels(self.kernels, self.gamma, self.rbf_documents)
 
@@ -227,7 +227,7 @@ class Shape:
     ) -> Vector:
         """Σ_{j≠i} S_k(x_i, x_j), raw or divided by m − 1, (n_documents, n_kernels)."""
         normalise = self.normalise == "query"
-        lists = Lists(features, feature_names, offsets, fields or {}, normalise, threads)
+        lists = ListBatch(features, feature_names, offsets, fields or {}, normalise, threads)
         return kernel_sums(self.parsed(), lists, self.kernel_sums == "mean")
 
     def pairs(
@@ -237,7 +237,7 @@ class Shape:
         if len(features) > min(self.rbf_documents, _MOST_PAIRED):
             return None
         offsets = np.array([0, len(features)], dtype=np.int64)
-        lists = Lists(features, feature_names, offsets, fields or {}, self.normalise == "query")
+        lists = ListBatch(features, feature_names, offsets, fields or {}, self.normalise == "query")
         others = max(len(features) - 1, 1) if self.kernel_sums == "mean" else 1
         return [kernel.pairs(lists) / others for kernel in self.parsed()]
 
@@ -249,7 +249,7 @@ class ExchangeableReordering:
     kind: ClassVar[str] = "exchangeable"
 
     feature_names: tuple[str, ...]
-    shape: Shape
+    shape: ReorderingShape
     weights: Vector
     shares: Vector
 
@@ -289,7 +289,7 @@ class ExchangeableReordering:
         if len(base_scores) != len(features):
             raise BadInput(f"{len(features)} documents came with {len(base_scores)} base scores")
         if np.isinf(features).any():
-            raise BadInput("a feature is infinite: mend it, or leave the document out")
+            raise BadInput("a feature is infinite: fix it, or leave the document out")
         if offsets is None:
             offsets = np.array([0, len(features)], dtype=np.int64)
         base = positive_base(self.shape.positive, base_scores, offsets)
@@ -327,7 +327,9 @@ class ExchangeableReordering:
     def from_dict(cls, content: dict[str, Any]) -> ExchangeableReordering:
         """The reordering whose `as_dict` gave `content`. Raises BadInput."""
         try:
-            shape = Shape(**{name: content[name] for name in Shape.__dataclass_fields__})
+            shape = ReorderingShape(
+                **{name: content[name] for name in ReorderingShape.__dataclass_fields__}
+            )
             names = tuple(str(name) for name in content["feature_names"])
             weights = np.array(content["weights"], dtype=np.float64)
             return cls(names, shape, weights, np.array(content["shares"], dtype=np.float64))

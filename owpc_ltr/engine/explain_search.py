@@ -1,0 +1,104 @@
+"""`explain_search`: why the results of a live search are where they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from owpc_ltr.engine.options import (
+    ExtraFeatures,
+    Params,
+    QueryTemplate,
+    Reranker,
+    SearchIndex,
+    Size,
+    TitleField,
+    UploadedModel,
+    Window,
+)
+from owpc_ltr.errors import UsageError
+from owpc_ltr.host.report import ReportPage, write_report
+from owpc_ltr.signatures import Help, Plugins, job, spelled
+
+if TYPE_CHECKING:
+    from owpc_ltr.engine.cluster import Cluster
+    from owpc_ltr.explanations.explanation import Explanation
+
+
+@job
+def explain_search(
+    cluster: Cluster,
+    keywords: Annotated[str, Help("What the user types.", metavar="QUERY")],
+    document: Annotated[
+        str | None, Help("The id of one document, for all of it.", metavar="DOC")
+    ] = None,
+    *,
+    model: UploadedModel = None,
+    reranker: Reranker = None,
+    index: SearchIndex = None,
+    above: Annotated[
+        str | None,
+        Help("The document that DOC is to be above; default: the next one.", metavar="DOC"),
+    ] = None,
+    query_template: QueryTemplate = None,
+    params: Params = None,
+    size: Size = None,
+    window: Window = 100,
+    title_field: TitleField = None,
+    extra_features: ExtraFeatures = (),
+    query_id: Annotated[
+        str | None, Help("What extra features by query_id know the query as.", metavar="ID")
+    ] = None,
+    report: ReportPage = None,
+    plugins: Plugins = (),
+) -> Explanation:
+    """Explain the results of a live search.
+
+    The best results, with what each feature adds to their scores; or one document fully, with what
+    would have to change for it to be above the next. Features are logged as for training; if their
+    contributions do not add up to what was served, it warns.
+
+    Raises UsageError for a document that is not in the window, Refused for a model of a kind
+    that is not known, BadInput for one of which only the engine knows what it is.
+    """
+    from owpc_ltr.engine.defaults import tables_of, the_index, the_name
+    from owpc_ltr.engine.explained import ExplainRequest, explain_reordered, explain_stored
+    from owpc_ltr.models.reordering import ReorderingModel, load_ranker
+    from owpc_ltr.names import check_index
+
+    if above is not None and document is None:
+        raise UsageError(f"{spelled('above')} is for one document: give its id too")
+    if model is not None and reranker is not None:
+        raise UsageError(
+            f"give one of {spelled('model')} and {spelled('reranker')}: a search is ranked by one"
+        )
+    if index is not None:
+        check_index(index)
+    if isinstance(reranker, Path | str):
+        loaded = load_ranker(reranker, plugins)
+        if not isinstance(loaded, ReorderingModel):
+            raise UsageError(f"{reranker} is a model, and no reranker: upload it, and name it")
+        reranker = loaded
+    name, store = "", cluster.store
+    if reranker is None:
+        called = the_name(cluster.engine, cluster.stores, model)
+        store, name = cluster.holding(called).store, cluster.models.resolve(called)
+        where = cluster.index_of(name, index)
+    else:
+        where = the_index(cluster.engine, index)
+    request = cluster.request(
+        keywords, index=where, query=query_template, params=params, size=size, window=window,
+        query_id=query_id,
+    )  # fmt: skip
+    tables = tables_of(extra_features or None)
+    asked = ExplainRequest(keywords, request.size, document, above, title_field, tables)
+    if reranker is None:
+        stored = store.get_model(name)
+        found = explain_stored(cluster.engine, store, request, stored, asked)
+    else:
+        found = explain_reordered(
+            cluster.engine, cluster.store, request, reranker,
+            f"the reranker {reranker.reranker}", asked,
+        )  # fmt: skip
+    write_report(found, report, plugins)
+    return found

@@ -1,0 +1,130 @@
+"""Capacity: a model's size against the LTR plugin's cache, a query's clauses against the limit."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.refusals import EngineRefusal
+from owpc_ltr.engine.stores.feature_queries import count_clauses, render
+from owpc_ltr.engine.stores.requirements import most_clauses
+from owpc_ltr.engine.stores.store import Store
+from owpc_ltr.features.feature_set import MUSTACHE, FeatureSet
+from owpc_ltr.formats.export import import_linear
+from owpc_ltr.formats.plugin_free.form import plugin_free_model
+from owpc_ltr.formats.stored_model import StoredModel
+
+CACHE_SETTING = "ltr.caches.max_mem"
+_UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """What a model or feature set takes, and what there is; None where it does not apply.
+
+    `clauses` is the least that the features are in a search without the plugin, `most_clauses` what
+    the engine takes (Elasticsearch has no number: it reckons with its heap). The cache is that
+    of compiled models on a node with the plugin: all models in use there share it, and one that
+    does not fit is compiled again for each search.
+    """
+
+    model_bytes: int | None = None
+    clauses: int | None = None
+    most_clauses: int | None = None
+    cache_bytes: int | None = None
+    cache_used_bytes: int | None = None
+    cached_models: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The capacity as JSON."""
+        return asdict(self)
+
+    def sentences(self) -> list[str]:
+        """The capacity for people, one sentence a line."""
+        lines = []
+        if self.model_bytes is not None:
+            lines.append(f"the model's definition has {self.model_bytes:,} bytes")
+        if self.clauses is not None:
+            most = "" if self.most_clauses is None else f"of {self.most_clauses} "
+            lines.append(f"its features are at least {self.clauses} {most}clauses")
+        if self.cache_used_bytes is not None:
+            room = "unknown" if self.cache_bytes is None else f"{self.cache_bytes:,}"
+            lines.append(
+                f"{self.cached_models} compiled models take {self.cache_used_bytes:,} bytes of the "
+                f"engine's cache, over all nodes ({CACHE_SETTING} of one node: {room})"
+            )
+        return lines
+
+
+def capacity(
+    engine: Engine,
+    store: Store,
+    featureset: FeatureSet,
+    model: StoredModel | None,
+    params: dict[str, Any],
+) -> Capacity:
+    """The size of a model (or of a set's features) for these params, and the room there is."""
+    size = None if model is None else len(json.dumps(model.definition, separators=(",", ":")))
+    if store.kind == "ltr-plugin":
+        return Capacity(size, None, None, cache_limit(engine), *_cache_use(engine))
+    used = set(featureset.feature_names)
+    if model is not None:
+        used = _used(model)
+    queries = [
+        render(feature.template, params)
+        for feature in featureset.features
+        if feature.template_language == MUSTACHE and feature.name in used
+    ]
+    return Capacity(size, count_clauses(queries), most_clauses(engine))
+
+
+def _used(model: StoredModel) -> set[str]:
+    """The features that a model asks for."""
+    form = plugin_free_model(model)
+    if form is not None:
+        return set(form.features)
+    linear = import_linear(model)
+    return {n for n, w in zip(linear.feature_names, linear.weights, strict=True) if w}
+
+
+def cache_limit(engine: Engine) -> int | None:
+    """Bytes that compiled models may take on a node; None where the engine does not say."""
+    answer = engine.request(
+        "GET",
+        "/_cluster/settings",
+        params={"include_defaults": True, "flat_settings": True},
+    )
+    # What was set by hand counts before what is usual.
+    layers = ("transient", "persistent", "defaults")
+    texts = [_within(answer, layer, CACHE_SETTING) for layer in layers]
+    text = next((str(text).lower() for text in texts if text is not None), "")
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(b|kb|mb|gb|%)", text)
+    if match is None:
+        return None
+    amount = float(match[1])
+    if match[2] != "%":
+        return int(amount * _UNITS[match[2]])
+    nodes = _within(engine.request("GET", "/_nodes/stats/jvm"), "nodes") or {}
+    heaps = [_within(node, "jvm", "mem", "heap_max_in_bytes") for node in nodes.values()]
+    known = [heap for heap in heaps if isinstance(heap, int)]
+    return int(min(known) * amount / 100) if known else None
+
+
+def _cache_use(engine: Engine) -> tuple[int | None, int | None]:
+    """Bytes and number of the compiled models in the caches of all nodes."""
+    try:
+        models = _within(engine.request("GET", "/_ltr/_cachestats"), "all", "models")
+    except EngineRefusal:
+        return None, None
+    ram, count = (_within(models, key) for key in ("ram", "count"))
+    return (ram, count) if isinstance(ram, int) and isinstance(count, int) else (None, None)
+
+
+def _within(answer: Any, *keys: str) -> Any:
+    """What lies at this place of an answer; None where it has no such place."""
+    for key in keys:
+        answer = answer.get(key) if isinstance(answer, dict) else None
+    return answer

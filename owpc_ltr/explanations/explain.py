@@ -1,0 +1,138 @@
+"""`explain`: why the documents of a query in a dataset are where they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from owpc_ltr.data.options import Memory
+from owpc_ltr.errors import UsageError
+from owpc_ltr.host.report import ReportPage, write_report
+from owpc_ltr.signatures import NO_MODEL, Help, Plugins, Reads, job, spelled
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.explanations.explanation import Explanation
+    from owpc_ltr.models.reordering import ReorderingModel
+    from owpc_ltr.protocols import Model
+
+    Data = RankingDataset | PartitionedDataset
+
+
+@job
+def explain(
+    model: Annotated[
+        Model | ReorderingModel | Path | str,
+        Reads(
+            "MODEL.json, or feature:NAME for a feature.",
+            absent=NO_MODEL,
+            unless="feature:",
+            cli=str,
+        ),
+    ],
+    data: Annotated[
+        Data | Path | str,
+        Reads("A dataset: Parquet, LETOR text (.gz, .xz), or a folder of parts."),
+    ],
+    document: Annotated[
+        str | None, Help("The id of one document, for all of it.", metavar="DOC")
+    ] = None,
+    *,
+    query_id: Annotated[str, Help("The query of the data.", metavar="ID")],
+    size: Annotated[int, Help("How many documents, the best first.", min=1)] = 10,
+    above: Annotated[
+        str | None,
+        Help("The document that DOC is to be above; default: the next one.", metavar="DOC"),
+    ] = None,
+    documents: Annotated[
+        Path | str | None,
+        Reads(
+            "The file that was indexed, for rerankers that read fields of documents.", panel="Data"
+        ),
+    ] = None,
+    id_field: Annotated[
+        str | None,
+        Help("The field of --documents with their ids; default: line numbers.", panel="Data"),
+    ] = None,
+    report: ReportPage = None,
+    memory: Memory = None,
+    plugins: Plugins = (),
+) -> Explanation:
+    """Explain how a ranker orders the documents of a query in a dataset.
+
+    The best documents, with what each feature adds to their scores; or one document fully, with
+    what would have to change for it to be above the next. Documents without ids are called by their
+    row within the query, from 1. `owpc-ltr explain-search` explains the results of a live search.
+
+    Raises UsageError for a query or a document that is not there, BadInput for data with other
+    features, Refused for a kind of model that is not known.
+    """
+    import numpy as np
+
+    from owpc_ltr.data.document_fields import fields_of, with_document_fields
+    from owpc_ltr.data.opening import open_or_read
+    from owpc_ltr.evaluation.evaluate import model_data
+    from owpc_ltr.explanations.ranked_list import ServedList, explain_list
+    from owpc_ltr.models.reordering import ReorderingModel, dataset_scores
+
+    if above is not None and document is None:
+        raise UsageError(f"{spelled('above')} is for one document: give its id too")
+    opened = open_or_read(data, memory=memory) if isinstance(data, Path | str) else data
+    ranker = _ranker(model, opened, plugins)
+    judged = _query_of(model_data(ranker, opened, "all").data, str(query_id))
+    named = None if documents is None else Path(documents)
+    needed = ranker.field_names if isinstance(ranker, ReorderingModel) else ()
+    judged = with_document_fields(judged, needed, named, id_field)
+    scores = dataset_scores(ranker, judged)
+    order = np.argsort(-scores, kind="stable")
+    ids = _ids(judged)
+    listed = ServedList(
+        query=str(query_id),
+        model=str(model) if isinstance(model, Path | str) else f"the {ranker.kind} model",
+        document_ids=[ids[row] for row in order],
+        titles=[ids[row] for row in order],
+        features=judged.features[order],
+        scores=scores[order],
+        ranks_before=[None] * len(order),
+        fields={name: [each[row] for row in order] for name, each in fields_of(judged).items()},
+    )
+    found = explain_list(ranker, listed, size=size, document=document, above=above)
+    write_report(found, report, plugins)
+    return found
+
+
+def _ranker(
+    given: Model | ReorderingModel | Path | str, data: Data, plugins: Plugins
+) -> Model | ReorderingModel:
+    """A ranker as it is, from its file, or `feature:NAME`."""
+    from owpc_ltr.data.runs import is_run
+    from owpc_ltr.models.reordering import FEATURE, feature_ranker, load_ranker
+
+    if isinstance(given, str) and given.startswith(FEATURE):
+        return feature_ranker(given, data)
+    if not isinstance(given, Path | str):
+        return given
+    if is_run(Path(given)):
+        raise UsageError("a run has no features to explain it by: give the model that made it")
+    return load_ranker(Path(given), [Path(plugin) for plugin in plugins])
+
+
+def _query_of(data: Data, query_id: str) -> RankingDataset:
+    """The one query of this id. Raises UsageError where there is none."""
+    import numpy as np
+
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+
+    ids = data.query_ids.to_pylist()
+    if query_id not in ids:
+        known = ", ".join(ids[:5])
+        raise UsageError(f"no query of the data has the id '{query_id}': there are {known} …")
+    chosen = data.select(np.array([ids.index(query_id)]))
+    return chosen.load() if isinstance(chosen, PartitionedDataset) else chosen
+
+
+def _ids(data: RankingDataset) -> list[str]:
+    if data.document_ids is None:
+        return [str(row) for row in range(1, data.n_documents + 1)]
+    return [str(one) for one in data.document_ids.to_pylist()]
