@@ -21,13 +21,13 @@ _OURS = "owpc-ltr"
 
 def the_index(engine: Engine, given: str | None) -> str:
     """The index of this name, or the only one of the cluster that is no store or system index."""
-    from owpc_ltr.engine.client.responses import Part
+    from owpc_ltr.engine.client.responses import AnswerPart
     from owpc_ltr.names import check_index
 
     if given is not None:
         return check_index(given)
     answer = engine.request("GET", "/_cat/indices", params={"format": "json", "h": "index"})
-    listed = Part(answer, "its list of indices")
+    listed = AnswerPart(answer, "its list of indices")
     names = [row["index"].text for row in listed]
     own = [name for name in names if not name.startswith((".", _OURS))]
     return _only(_as_known(engine, own), "index", "--index", engine.settings.url)

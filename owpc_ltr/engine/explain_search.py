@@ -62,7 +62,7 @@ def explain_search(
     that is not known, BadInput for one of which only the engine knows what it is.
     """
     from owpc_ltr.engine.defaults import tables_of, the_index, the_name
-    from owpc_ltr.engine.explained import ExplainRequest, explain_reordered, explain_stored
+    from owpc_ltr.engine.search_explanation import ExplainRequest, explain_reordered, explain_stored
     from owpc_ltr.models.reordering import ReorderingModel, load_ranker
     from owpc_ltr.names import check_index
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal, one_line
-from owpc_ltr.engine.client.responses import Part, bulk_items, check_refreshed, hits_of
+from owpc_ltr.engine.client.responses import AnswerPart, bulk_items, check_refreshed, hits_of
 from owpc_ltr.engine.client.retry import Retrying, TransientError
 from owpc_ltr.engine.staging_index import (
     Aliases,
@@ -188,7 +188,7 @@ def index_documents(
         sent += len(chunk)
         progress(f"indexed {sent} documents", None)
     refresh(engine, name)
-    counted = Part(engine.request("GET", f"/{name}/_count"), f"the count of '{name}'")
+    counted = AnswerPart(engine.request("GET", f"/{name}/_count"), f"the count of '{name}'")
     check_refreshed(counted.value, f"the count of '{name}'")
     count = counted["count"].count
     if count < sent:

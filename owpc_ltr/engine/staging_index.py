@@ -17,7 +17,7 @@ from typing import Any
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal
-from owpc_ltr.engine.client.responses import Part, check_acknowledged, check_refreshed
+from owpc_ltr.engine.client.responses import AnswerPart, check_acknowledged, check_refreshed
 from owpc_ltr.errors import EngineUnavailable, Refused, give_warnings
 from owpc_ltr.names import base_index, check_index, index_beside, is_staging_mark, staging_mark
 
@@ -234,7 +234,7 @@ def indices_behind(engine: Engine, name: str) -> dict[str, Aliases]:
     """
     what = f"the aliases of '{name}'"
     try:
-        answer = Part(engine.request("GET", f"/{name}/_alias"), what)
+        answer = AnswerPart(engine.request("GET", f"/{name}/_alias"), what)
     except EngineRefusal as refusal:
         if refusal.status == 404:
             return {}

@@ -21,7 +21,7 @@ from typing import Any, Protocol, runtime_checkable
 from owpc_ltr.engine.client.address import other_protocol, split_url
 from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter, Slot
 from owpc_ltr.engine.client.refusals import EngineRefusal, NoSuchIndex, NotAllowed, cause, one_line
-from owpc_ltr.engine.client.retry import RetryBudget, Retrying, TransientError
+from owpc_ltr.engine.client.retry import BUSY, RetryBudget, Retrying, TransientError
 from owpc_ltr.engine.client.settings import ConnectionSettings, find_settings, limits_of
 from owpc_ltr.engine.client.transport import ErrorAnswer, Transport, transport_of
 from owpc_ltr.errors import BadInput, EngineUnavailable, UsageError
@@ -31,7 +31,6 @@ PATIENCE = 3.0
 _LTR_PLUGINS = {"opensearch-ltr", "ltr"}
 _NO_HANDLER = {400, 405}
 """What a node without the module that answers `GET /` says to it."""
-_BUSY = {429, 502, 503, 504}
 _PATH = re.compile(r"/[A-Za-z0-9_.@%/-]*")
 
 
@@ -222,7 +221,7 @@ class Engine:
         if answer.is_cut:
             return TransientError("it answered with what is not whole JSON")
         kind, reason = cause(answer.content)
-        if status in _BUSY and not _is_about_snapshots(path, kind, reason):
+        if status in BUSY and not _is_about_snapshots(path, kind, reason):
             return TransientError(
                 _busy(status, reason), not_executed=status == 429, wait=answer.wait
             )

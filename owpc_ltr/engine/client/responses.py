@@ -24,12 +24,12 @@ _SHORTENING = frozenset({"collapse", "min_score", "terminate_after"})
 
 
 @dataclass(frozen=True)
-class Part:
+class AnswerPart:
     """A part of an answer, which knows what was asked for and where in the answer it stands.
 
     Every look at what is not there, or is of another kind, raises EngineUnavailable in one line.
 
-    >>> hit = Part({"_id": "d1", "_score": 2}, "the hits")
+    >>> hit = AnswerPart({"_id": "d1", "_score": 2}, "the hits")
     >>> hit["_id"].text, hit["_score"].number
     ('d1', 2.0)
     >>> hit["sort"]
@@ -42,18 +42,18 @@ would have 'sort': check the address, and what stands between it and you
     what: str
     place: str = ""
 
-    def __getitem__(self, key: str) -> Part:
+    def __getitem__(self, key: str) -> AnswerPart:
         """What an object has under a key."""
         inner = f"{self.place}.{key}" if self.place else key
         if not isinstance(self.value, dict) or key not in self.value:
             raise strange(self.what, inner)
-        return Part(self.value[key], self.what, inner)
+        return AnswerPart(self.value[key], self.what, inner)
 
-    def __iter__(self) -> Iterator[Part]:
+    def __iter__(self) -> Iterator[AnswerPart]:
         """The parts of a list."""
         if not isinstance(self.value, list):
             raise self._strange()
-        return (Part(each, self.what, f"{self.place}[]") for each in self.value)
+        return (AnswerPart(each, self.what, f"{self.place}[]") for each in self.value)
 
     @property
     def object(self) -> dict[str, Any]:
@@ -112,10 +112,10 @@ def _is_one_unheard(shards: dict[str, Any]) -> bool:
 
 def hits_of(answer: Any, what: str, *keys: str) -> list[dict[str, Any]]:
     """The hits of a whole answer; each has these keys, and an `_id` that is a string."""
-    hits = Part(check_whole(answer, what), what)["hits"].object.get("hits", [])
-    found = [hit.object for hit in Part(hits, what, "hits.hits")]
+    hits = AnswerPart(check_whole(answer, what), what)["hits"].object.get("hits", [])
+    found = [hit.object for hit in AnswerPart(hits, what, "hits.hits")]
     for hit in found:
-        part = Part(hit, what, "hits.hits[]")
+        part = AnswerPart(hit, what, "hits.hits[]")
         for key in keys:
             value = part[key]
             if key == "_id" and not isinstance(value.value, str):
@@ -166,12 +166,12 @@ def _impossible(what: str, found: str) -> Refused:
 
 def part_of(answer: Any, key: str, what: str) -> dict[str, Any]:
     """An object inside an answer that is an object."""
-    return Part(answer, what)[key].object
+    return AnswerPart(answer, what)[key].object
 
 
 def check_acknowledged(answer: Any, what: str) -> None:
     """Believe the answer to a change of indices or aliases where it says that it was done."""
-    done = Part(answer, what)["acknowledged"].value
+    done = AnswerPart(answer, what)["acknowledged"].value
     if done is False:
         raise EngineUnavailable(
             f"the cluster did not take over {what} in time: look whether its nodes are well, and "
@@ -183,7 +183,7 @@ def check_acknowledged(answer: Any, what: str) -> None:
 
 def check_written(answer: Any, what: str, identifier: str, *results: str) -> str:
     """What became of this document, if the answer says that it is one of these results."""
-    written = Part(answer, what)
+    written = AnswerPart(answer, what)
     if written["_id"].text != identifier or written["result"].text not in results:
         raise strange(what, f"result: {' or '.join(results)}")
     return written["result"].text
@@ -191,13 +191,13 @@ def check_written(answer: Any, what: str, identifier: str, *results: str) -> str
 
 def check_refreshed(answer: Any, what: str) -> None:
     """Believe a refresh or a merge where no shard failed."""
-    if Part(answer, what)["_shards"]["failed"].count:
+    if AnswerPart(answer, what)["_shards"]["failed"].count:
         raise Refused(f"the engine did {what} in a part of the index only: try again")
 
 
 def bulk_items(answer: Any, what: str, identifiers: Sequence[str]) -> list[dict[str, Any]]:
     """What became of each document of a bulk of `index` operations, in their order."""
-    items = list(Part(answer, what)["items"])
+    items = list(AnswerPart(answer, what)["items"])
     if len(items) != len(identifiers):
         raise Refused(f"the engine answered for {len(items)} of {len(identifiers)} documents")
     found = []

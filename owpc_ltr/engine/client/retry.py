@@ -1,4 +1,7 @@
-"""The policy of retries: pauses, deadline, budget; which answers are retried says client.py."""
+"""The one policy of retries: which statuses, the pauses between attempts, deadline and budget.
+
+Reading Retry-After is here too: an engine's own wait is a lower bound of a pause.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,16 @@ if TYPE_CHECKING:
     import tenacity
 
 T = TypeVar("T")
+BUSY = frozenset((429, 502, 503, 504))
+"""HTTP statuses that are retried."""
 FIRST_PAUSE = 0.2
+"""Seconds: the longest pause before the first retry, as after a 429; twice as long each time."""
 LONGEST_PAUSE = 30.0
+"""Seconds: the longest pause of all."""
+RETRY_BURST = 10.0
+"""Retries that all requests of an engine may make at once."""
+RETRY_SHARE = 0.1
+"""Retries that each further request earns."""
 _SECONDS = re.compile(r"[0-9]+(?:\.[0-9]*)?")
 _FOR_EVER = 1e9
 
@@ -46,8 +57,8 @@ class RetryBudget:
     every ten requests, or every ten seconds, so that one slow retry is always allowed.
     """
 
-    burst: float = 10.0
-    share: float = 0.1
+    burst: float = RETRY_BURST
+    share: float = RETRY_SHARE
     tokens_per_second: float = 0.1
     clock: Callable[[], float] = time.monotonic
     _tokens: float = field(default=math.inf, init=False)

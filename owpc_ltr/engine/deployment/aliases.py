@@ -18,7 +18,7 @@ from typing import Any
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal, NoSuchIndex
 from owpc_ltr.engine.client.responses import (
-    Part,
+    AnswerPart,
     check_acknowledged,
     check_written,
     hits_of,
@@ -210,7 +210,7 @@ class Aliases:
             if refusal.status == 404:
                 return None
             raise
-        found = Part(answer, f"the name '{name}'")
+        found = AnswerPart(answer, f"the name '{name}'")
         alias = _alias(found["_source"].object)
         version = {f"if{key}": str(found[key].count) for key in ("_seq_no", "_primary_term")}
         return alias, version

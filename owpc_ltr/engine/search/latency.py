@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.client.responses import Part, check_whole
+from owpc_ltr.engine.client.responses import AnswerPart, check_whole
 from owpc_ltr.engine.search.request import check_query, rescore_clauses
 from owpc_ltr.engine.stores.feature_queries import render
 from owpc_ltr.engine.stores.store import Search, Store
@@ -170,7 +170,7 @@ def _search(engine: Engine, path: str, search: Search) -> tuple[float, float]:
     answer = engine.request("POST", path, params={**parameters, **search.params}, body=search.body)
     passed = 1000 * (time.perf_counter() - started)
     whole = check_whole(answer, "the timed search")
-    return passed, Part(whole, "the timed search")["took"].number
+    return passed, AnswerPart(whole, "the timed search")["took"].number
 
 
 def plain(store: Store, subject: Subject, window: int) -> Ask:

@@ -9,7 +9,7 @@ from typing import Any
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.client.responses import (
-    Part,
+    AnswerPart,
     check_acknowledged,
     check_refreshed,
     check_written,
@@ -242,7 +242,7 @@ class LtrPluginStore:
                     raise
                 return []  # nothing was ever pushed
             names.update(_names(answer, words))
-            total = Part(answer, words)["hits"]["total"]["value"].count
+            total = AnswerPart(answer, words)["hits"]["total"]["value"].count
             start += _PAGE
         return sorted(names)
 

@@ -14,7 +14,7 @@ from typing import Any
 from owpc_ltr.engine.client.engine import About, Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal, NoSuchIndex, cause, one_line
 from owpc_ltr.engine.client.responses import (
-    Part,
+    AnswerPart,
     check_acknowledged,
     check_written,
     hits_of,
@@ -337,7 +337,7 @@ class StoreIndex:
         path, words = f"/{self._index}/_doc/{what}-{name}", f"the {_words(what)} '{name}'"
         params: dict[str, Any] = {"refresh": "true"}
         try:
-            now = Part(self._engine.request("GET", path), words)
+            now = AnswerPart(self._engine.request("GET", path), words)
             params |= {f"if{key}": now[key].count for key in ("_seq_no", "_primary_term")}
         except EngineRefusal as refusal:
             if refusal.status != 404:

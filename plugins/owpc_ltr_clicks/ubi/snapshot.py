@@ -16,7 +16,7 @@ import pyarrow as pa
 from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter, RequestThreads
 from owpc_ltr.engine.client.engine import Engine, EngineLike
 from owpc_ltr.engine.client.refusals import EngineRefusal, NoSuchIndex, NotAllowed
-from owpc_ltr.engine.client.responses import Part, check_whole, hits_of, part_of
+from owpc_ltr.engine.client.responses import AnswerPart, check_whole, hits_of, part_of
 from owpc_ltr.engine.feature_log.pinned import Pinned, open_moment
 from owpc_ltr.errors import Refused
 from owpc_ltr.files.text import shown
@@ -108,7 +108,7 @@ def count(pinned: Pinned, index: str, query: EngineQuery, **more: Any) -> int:
     """How many documents match, exactly."""
     what = f"the number of documents of '{index}'"
     answer = pinned.search({"size": 0, "query": query, "track_total_hits": True, **more}, {})
-    return Part(check_whole(answer, what), what)["hits"]["total"]["value"].count
+    return AnswerPart(check_whole(answer, what), what)["hits"]["total"]["value"].count
 
 
 def pages(
@@ -282,7 +282,7 @@ class FieldLookup:
         }
         answer = pinned.search(body, {})
         hits = hits_of(answer, what, "_id")
-        there = Part(answer, what)["hits"]["total"]["value"].count
+        there = AnswerPart(answer, what)["hits"]["total"]["value"].count
         if there > len(hits) and len(values) > 1:
             half = len(values) // 2
             parts = (values[:half], values[half:])
