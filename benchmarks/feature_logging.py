@@ -28,7 +28,6 @@ from typing import Any
 
 import numpy as np
 
-from owpc_ltr.api.judgments import read_judgments
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.engine.client.engine import Engine, open_engine
 from owpc_ltr.engine.feature_log import LogOptions, log_features
@@ -38,6 +37,7 @@ from owpc_ltr.engine.stores import choose_store
 from owpc_ltr.engine.stores.feature_queries import render
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.features.feature_set import Feature, FeatureSet
+from owpc_ltr.host.judgment_lists import read_judgments
 
 INDEX = "owpc-ltr-benchmark-logging"
 DOCUMENTS, JUDGED, WORDS = 10_000, 24, 20_000

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.parquet import read_dataset
+from owpc_ltr.data.datasets import read_dataset
 from owpc_ltr.evaluation.evaluate import Measured, compare, measure
 from owpc_ltr.evaluation.verdict import Outcome
 from owpc_ltr.host import registry as registries

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.parquet import read_dataset
+from owpc_ltr.data.datasets import read_dataset
 from owpc_ltr.host import registry as registries
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Run

@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from owpc_ltr.api.judgments import read_judgments
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.cluster import connect
 from owpc_ltr.engine.search.request import SearchRequest, default_query, rescore_clauses
@@ -31,6 +30,7 @@ from owpc_ltr.errors import Refused
 from owpc_ltr.formats.export import export_linear, is_client_scored, store_for_client
 from owpc_ltr.formats.plugin_free.form import plugin_free_model, store_plugin_free
 from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.host.judgment_lists import read_judgments
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import load_model
 

@@ -31,7 +31,7 @@ import numpy as np
 from owpc_ltr_losses.owpc import OWPC
 
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
-from owpc_ltr.data.partitioned.cache import MEMORY, Room
+from owpc_ltr.data.options import DEFAULT_MEMORY, Room
 from owpc_ltr.data.partitioned.dataset import open_partitioned
 from owpc_ltr.data.partitioned.writing import write_partitioned
 from owpc_ltr.kernels.risk import InMemory, OverParts, RiskOfWeights
@@ -41,8 +41,8 @@ QUERIES = 500
 FORMS = {
     "in memory": None,
     "all kept": Room(1 << 50),
-    "512 MiB kept": Room(MEMORY),
-    "512 MiB, half": Room(MEMORY, half=True),
+    "512 MiB kept": Room(DEFAULT_MEMORY),
+    "512 MiB, float16": Room(DEFAULT_MEMORY, float16=True),
     "none kept": Room(0),
 }
 
@@ -85,7 +85,7 @@ def tell_of_more(rows: int, measured: int, columns: int, last: dict[str, dict[st
         if form in {"in memory", "all kept"}:
             peak += (rows - measured) * columns * 4 / 2**20
         elif form.startswith("512 MiB"):
-            peak += max(0.0, MEMORY - measured * columns * 4) / 2**20
+            peak += max(0.0, DEFAULT_MEMORY - measured * columns * 4) / 2**20
         first, again = (told[name] * rows / measured for name in ("first", "seconds"))
         print(f"{rows:12,} {form:14} {first:9.0f} {again:9.1f} {'':6} {'':7} {peak:9.0f}")
 

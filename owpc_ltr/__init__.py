@@ -13,31 +13,34 @@ if TYPE_CHECKING:
 
     from owpc_ltr.api.comparing import compare
     from owpc_ltr.api.conventions import explain_metric
-    from owpc_ltr.api.datasets import from_frame, read_dataset, read_folds, read_run, write_run
     from owpc_ltr.api.evaluation import Evaluation, evaluate
     from owpc_ltr.api.judging_next import judge_next
-    from owpc_ltr.api.judgments import read_judgments, write_judgments
     from owpc_ltr.api.models import (
         load_model,
         risk_bounds,
         save_model,
     )
-    from owpc_ltr.api.partitions import open_dataset, partition
     from owpc_ltr.data.dataset import RankingDataset, make_dataset
+    from owpc_ltr.data.datasets import open_dataset, partition, read_dataset
     from owpc_ltr.data.external_features.reading import read_joined_tables
+    from owpc_ltr.data.frame_dataset import from_frame
     from owpc_ltr.data.parquet import save_dataset
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.data.runs import read_run
     from owpc_ltr.engine.cluster import Cluster, connect
     from owpc_ltr.engine.upgrade_check import upgrade_check
     from owpc_ltr.errors import OwpcLtrError, OwpcLtrWarning
     from owpc_ltr.evaluation.comparing.result import RankerComparison
+    from owpc_ltr.evaluation.run_files import write_run
     from owpc_ltr.explanations.explain import explain
     from owpc_ltr.formats.model_export import export_model
     from owpc_ltr.formats.model_import import import_model
     from owpc_ltr.host.hookspecs import hookimpl
+    from owpc_ltr.host.judgment_lists import read_judgments, write_judgments
     from owpc_ltr.host.listing import plugins
     from owpc_ltr.inspection.inspect import inspect
     from owpc_ltr.models.average import average
+    from owpc_ltr.training.cross_validation import read_folds
     from owpc_ltr.training.estimators import OwpcRanker, Ranker
     from owpc_ltr.training.select import select
     from owpc_ltr.training.train import read_costs, train
@@ -110,7 +113,7 @@ _HOMES = {
     "explain": "owpc_ltr.explanations.explain",
     "explain_metric": "owpc_ltr.api.conventions",
     "export_model": "owpc_ltr.formats.model_export",
-    "from_frame": "owpc_ltr.api.datasets",
+    "from_frame": "owpc_ltr.data.frame_dataset",
     "hookimpl": "owpc_ltr.host.hookspecs",
     "import_model": "owpc_ltr.formats.model_import",
     "inspect": "owpc_ltr.inspection.inspect",
@@ -118,15 +121,15 @@ _HOMES = {
     "judge_next": "owpc_ltr.api.judging_next",
     "load_model": "owpc_ltr.api.models",
     "make_dataset": "owpc_ltr.data.dataset",
-    "open_dataset": "owpc_ltr.api.partitions",
-    "partition": "owpc_ltr.api.partitions",
+    "open_dataset": "owpc_ltr.data.datasets",
+    "partition": "owpc_ltr.data.datasets",
     "plugins": "owpc_ltr.host.listing",
     "read_costs": "owpc_ltr.training.train",
-    "read_dataset": "owpc_ltr.api.datasets",
-    "read_folds": "owpc_ltr.api.datasets",
+    "read_dataset": "owpc_ltr.data.datasets",
+    "read_folds": "owpc_ltr.training.cross_validation",
     "read_joined_tables": "owpc_ltr.data.external_features.reading",
-    "read_judgments": "owpc_ltr.api.judgments",
-    "read_run": "owpc_ltr.api.datasets",
+    "read_judgments": "owpc_ltr.host.judgment_lists",
+    "read_run": "owpc_ltr.data.runs",
     "reproduce": "owpc_ltr_papers.reproducing",
     "risk_bounds": "owpc_ltr.api.models",
     "save_dataset": "owpc_ltr.data.parquet",
@@ -136,8 +139,8 @@ _HOMES = {
     "train": "owpc_ltr.training.train",
     "train_reranker": "owpc_ltr.training.train_reranker",
     "use_workers": "owpc_ltr_dask.use_workers",
-    "write_judgments": "owpc_ltr.api.judgments",
-    "write_run": "owpc_ltr.api.datasets",
+    "write_judgments": "owpc_ltr.host.judgment_lists",
+    "write_run": "owpc_ltr.evaluation.run_files",
 }
 """Each public name and the module that it is imported from when it is first asked for."""
 

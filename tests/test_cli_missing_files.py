@@ -17,13 +17,12 @@ from owpc_ltr_clicks.log_files import read_events
 from owpc_ltr_papers.folders import find_collections
 from typer.models import ArgumentInfo, ParameterInfo
 
-from owpc_ltr.api.judgments import read_judgments
 from owpc_ltr.cli.app import COMMANDS as TABLE
 from owpc_ltr.cli.app import app
 from owpc_ltr.cli.files import Reads
 from owpc_ltr.cli.generator import callback_of
+from owpc_ltr.data.datasets import read_dataset
 from owpc_ltr.data.external_features.reading import read_joined_tables
-from owpc_ltr.data.parquet import read_dataset
 from owpc_ltr.errors import BadInput, OwpcLtrError
 from owpc_ltr.features.loading import load_featureset
 from owpc_ltr.files.json_lines import read_json_lines
@@ -33,6 +32,7 @@ from owpc_ltr.formats.engine_versions import serving_profile
 from owpc_ltr.formats.import_model import Columns, import_with
 from owpc_ltr.formats.upgrade_check import read_deployed
 from owpc_ltr.host import registry
+from owpc_ltr.host.judgment_lists import read_judgments
 from owpc_ltr.models.model_file import load_model
 from owpc_ltr.models.reordering import load_ranker
 

@@ -165,7 +165,7 @@ def test_all_kinds_of_rankers_are_named_as_they_are_given(
 
 def test_parts_have_the_figures_of_memory(tmp_path: Path, runs: dict[str, Path]) -> None:
     weighted = judged(np.arange(1.0, QUERIES + 1))
-    parts = ltr.partition(weighted, tmp_path / "parts", buckets=4)
+    parts = ltr.partition(weighted, out=tmp_path / "parts", buckets=4)
     places = {name: n for n, name in enumerate(weighted.query_ids.to_pylist())}
     order = np.array([places[name] for name in parts.query_ids.to_pylist()])
     for others in (["feature:likes"], ["feature:likes", runs["holes"]]):

@@ -205,7 +205,7 @@ def test_the_command_converts_there_and_back(
     run = commands_in(tmp_path, monkeypatch, capsys)
     Path("a.csv").write_text("query,docid,rating\nred,a,2\nred,b,0\nblue\n")
     code, out, err = run("judge", "convert", "a.csv", "--out", "a.json", "--as", "srw")
-    assert (code, out) == (0, "wrote a.json: 2 judgments of 1 queries as srw\n")
+    assert (code, out) == (0, "2 judgments of 1 queries\nwrote a.json\n")
     assert "1 queries have no rating" in err
     assert told(Path("a.json"))["type"] == "IMPORT_JUDGMENT"
     code, out, _ = run("judge", "convert", "a.json", "--out", "b.csv", "--as", "quepid", "--json")

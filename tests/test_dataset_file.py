@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
-from owpc_ltr.data.parquet import load_dataset, read_dataset, save_dataset
+from owpc_ltr.data.datasets import read_dataset
+from owpc_ltr.data.parquet import load_dataset, save_dataset
 from owpc_ltr.data.parquet import writing as saving_module
 from owpc_ltr.errors import BadInput, DiskFault
 

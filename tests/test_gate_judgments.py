@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from owpc_ltr.api.gate_judgments import gate_judgments
-from owpc_ltr.api.strata import read_strata, write_strata
 from owpc_ltr.data.parquet import save_dataset
+from owpc_ltr.data.strata import read_strata, write_strata
 from owpc_ltr.errors import BadInput, UsageError
 from tests.compared import QUERIES, judged
 

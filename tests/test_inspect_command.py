@@ -101,7 +101,7 @@ def test_files_are_sides_and_must_not_share_a_query(run: Run) -> None:
 def test_a_folder_of_parts_is_found_out_as_the_file_is(fault: str, tmp_path: Path) -> None:
     plant, check = FAULTS[fault]
     data = plant(clean(150))
-    parts = ltr.partition(data, tmp_path / "parts", buckets=5)
+    parts = ltr.partition(data, out=tmp_path / "parts", buckets=5)
     whole = ltr.inspect(data, learning_curve=False)
     found = ltr.inspect(parts, learning_curve=False)
     assert [one.check for one in found.warnings] == [check]
@@ -114,13 +114,13 @@ def test_a_folder_of_parts_is_found_out_as_the_file_is(fault: str, tmp_path: Pat
 def test_a_fault_of_some_parts_is_told_with_them(tmp_path: Path) -> None:
     """As where one share of a folder was logged by other settings."""
     data = clean(300)
-    parts = ltr.partition(data, tmp_path / "clean", buckets=10)
+    parts = ltr.partition(data, out=tmp_path / "clean", buckets=10)
     elsewhere = {one for part in list(parts)[:3] for one in part.query_ids.to_pylist()}
     query = np.array([one in elsewhere for one in data.query_ids.to_pylist()])
     rows = np.repeat(query, np.diff(data.offsets))
     features = data.features.copy()
     features[rows, 1], features[rows, 4] = data.features[rows, 4], data.features[rows, 1]
-    ltr.partition(replace(data, features=features), tmp_path / "parts", buckets=10)
+    ltr.partition(replace(data, features=features), out=tmp_path / "parts", buckets=10)
     (finding,) = ltr.inspect(tmp_path / "parts", training=False).warnings
     assert finding.check == "swapped-columns"
     assert "bucket=" in finding.message
@@ -147,7 +147,7 @@ def test_what_cannot_be_asked_is_refused(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_folder_that_memory_does_not_hold_gets_no_curve_by_itself(tmp_path: Path) -> None:
-    ltr.partition(clean(100), tmp_path / "parts", buckets=5)
+    ltr.partition(clean(100), out=tmp_path / "parts", buckets=5)
     with pytest.raises(UsageError, match="a learning curve needs its data in memory"):
         ltr.inspect(ltr.open_dataset(tmp_path / "parts", memory=1000), learning_curve=True)
 

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from owpc_ltr.api.datasets import read_dataset
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.data.datasets import read_dataset
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.data.parquet import save_dataset

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import owpc_ltr as ltr
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
-from owpc_ltr.data.parquet import read_dataset
+from owpc_ltr.data.datasets import read_dataset
 from owpc_ltr.evaluation.judgment_checks import (
     judgment_findings,
     list_doubts,

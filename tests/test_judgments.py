@@ -9,15 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from owpc_ltr.api.judgments import read_judgments
-from owpc_ltr.data.judgments import (
-    Duplicates,
-    JudgedQuery,
-    Judgments,
-    write_judgments,
-    write_qrels,
-)
+from owpc_ltr.data.judgments import JudgedQuery, Judgments, write_judgments, write_qrels
+from owpc_ltr.data.options import Duplicates
 from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.host.judgment_lists import read_judgments
 
 quick = settings(
     max_examples=60,
@@ -176,7 +171,7 @@ def test_a_format_can_be_forced(tmp_path: Path) -> None:
     assert read(subtopics, tmp_path, TOPICS, format="qrels").n_judgments == 2
     with pytest.raises(UsageError, match="there is no format 'json': use csv, tsv"):
         read(TSV, tmp_path, format="json")
-    with pytest.raises(UsageError, match="there is no policy for duplicates 'last'"):
+    with pytest.raises(UsageError, match="unknown policy for duplicates 'last'"):
         read(TSV, tmp_path, duplicates="last")  # type: ignore[arg-type]
 
 

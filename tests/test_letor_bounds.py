@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from owpc_ltr.api.datasets import read_dataset, read_folds, read_splits
+from owpc_ltr.data.datasets import read_dataset, read_splits
 from owpc_ltr.data.letor import read_letor
 from owpc_ltr.errors import BadInput
+from owpc_ltr.training.cross_validation import read_folds
 from tests.commands import commands_in
 
 

@@ -230,7 +230,7 @@ def _sheet(path: Path) -> None:
 
 
 def judged() -> Judgments:
-    from owpc_ltr.api.judgments import read_judgments
+    from owpc_ltr.host.judgment_lists import read_judgments
 
     table = Path("table.tsv")
     table.write_text("query_id\tquery\tdoc_id\tgrade\nq\trambo\td\t1\n")

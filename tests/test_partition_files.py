@@ -89,17 +89,17 @@ def test_what_is_wrong_in_a_later_piece_is_told_with_its_place(
 def test_a_text_without_a_document_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("# nothing\n")
     with pytest.raises(BadInput, match="no line with a document"):
-        partition(tmp_path / "a.txt", tmp_path / "out")
+        partition(tmp_path / "a.txt", out=tmp_path / "out")
 
 
 def test_files_become_one_folder(tmp_path: Path) -> None:
     one, other = dataset(), dataset(seed=4, first=500)
     save_dataset(one, tmp_path / "one.parquet")
     save_dataset(other, tmp_path / "other.parquet")
-    parts = partition([tmp_path / "one.parquet", tmp_path / "other.parquet"], tmp_path / "out")
+    parts = partition([tmp_path / "one.parquet", tmp_path / "other.parquet"], out=tmp_path / "out")
     assert by_query(parts.load()) == by_query(one) | by_query(other)
     assert parts.manifest is None
-    assert partition(one, tmp_path / "single").manifest == one.manifest
+    assert partition(one, out=tmp_path / "single").manifest == one.manifest
     assert by_query(read_dataset(tmp_path / "single")) == by_query(one)
     assert read_dataset(tmp_path / "out").fingerprint == parts.fingerprint
 
@@ -108,7 +108,7 @@ def test_a_query_of_two_files_is_refused(tmp_path: Path) -> None:
     for name in ("one", "other"):
         save_dataset(dataset(), tmp_path / f"{name}.parquet")
     with pytest.raises(BadInput, match="comes back: put all its documents next to each other"):
-        partition([tmp_path / "one.parquet", tmp_path / "other.parquet"], tmp_path / "out")
+        partition([tmp_path / "one.parquet", tmp_path / "other.parquet"], out=tmp_path / "out")
 
 
 def test_the_command_says_what_it_wrote(
@@ -118,7 +118,7 @@ def test_the_command_says_what_it_wrote(
     data = make_dataset(np.ones((6, 2)), [0, 1] * 3, ["a", "a", "b", "b", "c", "c"])
     save_dataset(data, tmp_path / "a.parquet")
     code, out, _ = run("partition", "a.parquet", "--out", "parts")
-    assert (code, out) == (0, "parts: 6 documents of 3 queries, 2 features, in 3 parts\n")
+    assert (code, out) == (0, "6 documents of 3 queries, 2 features, in 3 parts\nwrote parts\n")
     code, out, _ = run("partition", "a.parquet", "--out", "more", "--buckets", "1", "--json")
     assert json.loads(out)["parts"] == 1
     code, _, err = run("partition", "a.parquet", "--out", "more")

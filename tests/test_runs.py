@@ -21,12 +21,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from ir_measures import AP, RR, nDCG
 
-from owpc_ltr.api.datasets import read_run, write_run
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
-from owpc_ltr.data.runs import TrecRun, write_scores
+from owpc_ltr.data.runs import TrecRun, read_run, write_scores
 from owpc_ltr.errors import BadInput, OwpcLtrWarning, UsageError
 from owpc_ltr.evaluation.evaluate import model_data
+from owpc_ltr.evaluation.run_files import write_run
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.reordering import ReorderingModel, dataset_scores

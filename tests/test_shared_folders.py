@@ -33,7 +33,7 @@ def _node(folder: Path) -> None:
 
 
 def _partition(folder: Path) -> None:
-    partition(folder / "data.txt", folder / "out.run", buckets=2)
+    partition(folder / "data.txt", out=folder / "out.run", buckets=2)
 
 
 @pytest.fixture

@@ -254,7 +254,7 @@ def test_folders_of_parts_and_files_know_each_others_queries(tmp_path: Path) -> 
     texts = [f"words of {number}" for number in range(60)]
     data = logged(texts, [f"q{number}" for number in range(60)])
     save_dataset(data, tmp_path / "data.parquet")
-    ltr.partition(tmp_path / "data.parquet", tmp_path / "parts")
+    ltr.partition(tmp_path / "data.parquet", out=tmp_path / "parts")
     folder = ltr.open_dataset(tmp_path / "parts")
     assert len(folder.pieces) > 1
     assert params_of(folder) == params_of(data)

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
-from owpc_ltr.data.parquet import read_dataset, save_dataset
+from owpc_ltr.data.datasets import read_dataset
+from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.data.scaling import deviation_within_queries, with_scales
 from owpc_ltr.data.splits import HashSplit, fold_of_queries
 from owpc_ltr.errors import BadInput, PluginError, Refused, UsageError

@@ -34,7 +34,7 @@ def folder(data: RankingDataset, tmp_path: Path) -> Path:
     """The data in many parts."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(writing_module, "PART_BYTES", 32 * 120)
-        ltr.partition(data, tmp_path / "parts")
+        ltr.partition(data, out=tmp_path / "parts")
     return tmp_path / "parts"
 
 
@@ -176,7 +176,7 @@ def test_what_does_not_fit_is_refused_before_any_part_is_read(
 
 def test_data_without_an_order_are_refused(data: RankingDataset, tmp_path: Path) -> None:
     alike = replace(data, labels=np.ones_like(data.labels))
-    parts = ltr.partition(alike, tmp_path / "alike")
+    parts = ltr.partition(alike, out=tmp_path / "alike")
     with pytest.raises(Refused, match="there is no order to learn"):
         ltr.train(parts, optimizer="bundle", settings={"C": 1.0}, validation_share=0, test_share=0)
 
@@ -260,7 +260,7 @@ def test_judgments_are_looked_at(tmp_path: Path) -> None:
     queries = np.repeat([f"q{n}" for n in range(900)], 5)
     labels = np.tile([1, 0, 0, 0, 0], 900)
     drawn = ltr.make_dataset(rng.normal(size=(4500, 3)), labels, queries)
-    parts = ltr.partition(drawn, tmp_path / "drawn")
+    parts = ltr.partition(drawn, out=tmp_path / "drawn")
     with pytest.warns(OwpcLtrWarning, match="such negatives were sampled"):
         ltr.train(parts, optimizer="bundle", settings={"C": 1.0}, validation_share=0, test_share=0)
 
@@ -323,7 +323,7 @@ def test_ohsumed_is_learned_as_in_memory(shared_data: Path, tmp_path: Path) -> N
     texts = [shared_data / "letor3-ohsumed" / f"S{number}.txt.xz" for number in range(1, 6)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(writing_module, "PART_BYTES", 45 * 4 * 300)
-        ltr.partition(texts, tmp_path / "parts")
+        ltr.partition(texts, out=tmp_path / "parts")
     for optimizer in ("bundle", "larank"):
         how: dict[str, Any] = {"optimizer": optimizer, "settings": {"C": 0.1, "tolerance": 1e-4}}
         one, other, whole, parts = both(tmp_path / "parts", **how)

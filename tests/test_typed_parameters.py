@@ -15,12 +15,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from owpc_ltr.api.judgments import read_judgments
 from owpc_ltr.data.judgments import JudgedQuery, JudgmentLines, TypedColumn, write_judgments
 from owpc_ltr.data.judgments.grouping import group_judgments
 from owpc_ltr.data.judgments.pools import read_queries, write_sheet
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.strict_json import read_json_value
+from owpc_ltr.host.judgment_lists import read_judgments
 
 quick = settings(
     max_examples=60,

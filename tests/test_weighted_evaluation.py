@@ -80,7 +80,7 @@ def test_the_comparison_is_weighted_too() -> None:
 
 def test_parts_have_the_figures_of_memory(tmp_path: Path) -> None:
     whole = data(WEIGHTS)
-    parts = ltr.partition(whole, tmp_path / "parts", buckets=4)
+    parts = ltr.partition(whole, out=tmp_path / "parts", buckets=4)
     order = [whole.query_ids.to_pylist().index(one) for one in parts.query_ids.to_pylist()]
     wanted = ltr.evaluate(MODEL, whole.select(np.array(order)), METRICS, against=OTHER,
                           queries="all")  # fmt: skip

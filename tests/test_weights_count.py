@@ -128,7 +128,7 @@ def test_importance_that_is_all_alike_changes_no_bit_of_a_mean() -> None:
 
 def test_folders_of_parts_have_the_weighted_means_of_memory(tmp_path: Path) -> None:
     model = LinearModel(("1", "2", "3"), np.array([0.3, 0.9, -0.5]))
-    parts = ltr.partition(asked_often(), tmp_path / "parts", buckets=3)
+    parts = ltr.partition(asked_often(), out=tmp_path / "parts", buckets=3)
     for metric in (NDCG(cutoff=3), NDCG(cutoff=3, empty="skip")):
         assert mean_of(metric, model, parts) == pytest.approx(
             mean_of(metric, model, asked_often()), rel=1e-12
@@ -155,7 +155,7 @@ def test_who_measures_is_told_that_documents_are_not_weighed(tmp_path: Path) -> 
     ones = replace(plain(), document_weights=np.ones(len(COPIES), np.float32))
     for data, notes in ((sure(), [UNUSED]), (ones, []), (plain(), []), (asked_often(), [])):
         assert unused_weights(data) == notes
-        parts = ltr.partition(data, tmp_path / str(id(data)), buckets=2)
+        parts = ltr.partition(data, out=tmp_path / str(id(data)), buckets=2)
         assert unused_weights(parts) == notes
         for given in (data, parts):
             found = ltr.evaluate(model, given, ["ndcg@3"], queries="all")

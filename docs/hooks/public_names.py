@@ -17,8 +17,7 @@ PACKAGE = Path(__file__).parents[2] / "owpc_ltr"
 TOPICS = {
     "estimators": ("owpc_ltr.training.estimators",),
     "data": (
-        *("owpc_ltr.api.datasets", "owpc_ltr.api.judging_next", "owpc_ltr.api.judgments"),
-        *("owpc_ltr.api.inspecting", "owpc_ltr.api.partitions", "owpc_ltr.data"),
+        *("owpc_ltr.api.judging_next", "owpc_ltr.host.judgment_lists", "owpc_ltr.data"),
         *("owpc_ltr.inspection", "owpc_ltr_clicks", "owpc_ltr_dask"),
     ),
     "training": (
@@ -31,7 +30,7 @@ TOPICS = {
         *("owpc_ltr.metrics", "owpc_ltr_papers", "owpc_ltr_report"),
     ),
     "cluster": (
-        *("owpc_ltr.engine.cluster", "owpc_ltr.api.feature_sets", "owpc_ltr.api.uploaded_models"),
+        *("owpc_ltr.engine.cluster", "owpc_ltr.api.uploaded_models"),
         *("owpc_ltr.features", "owpc_ltr.engine"),
     ),
     "plugins": ("owpc_ltr.api.plugins", "owpc_ltr.host", "owpc_ltr.protocols", "owpc_ltr.arrays"),

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from owpc_ltr.api.live import LiveProof
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.judgments.types import Duplicates, Judgments
+    from owpc_ltr.data.judgments.types import Judgments
+    from owpc_ltr.data.options import Duplicates
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.deployment.drift import Verified
     from owpc_ltr.engine.deployment.upload import Uploaded
@@ -72,11 +73,11 @@ def log_features(
     """
     import hashlib
 
-    from owpc_ltr.api.judgments import read_judgments
     from owpc_ltr.api.parted import parted_of
     from owpc_ltr.engine.feature_log import LogOptions, log_features
     from owpc_ltr.errors import UsageError, give_warnings
     from owpc_ltr.files.output import output_file
+    from owpc_ltr.host.judgment_lists import read_judgments
 
     tables = join if isinstance(join, list | tuple) else [join]
     given = [one for one in (judgments, topics, *tables) if isinstance(one, Path | str)]

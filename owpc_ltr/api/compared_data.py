@@ -18,7 +18,7 @@ from owpc_ltr.errors import BadInput
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from owpc_ltr.data.partitioned.cache import Room
+    from owpc_ltr.data.options import Room
 
 Data = RankingDataset | PartitionedDataset | Judgments
 _FEATURES = re.compile(r"\s*[-+.\deE]+\s+qid:\S+\s+\d+:")
@@ -38,7 +38,7 @@ def read_data(
     `topics` has the texts of the queries of a judgment list, which are needed where they will be
     `asked` of an engine. Raises BadInput.
     """
-    from owpc_ltr.api.partitions import open_or_read
+    from owpc_ltr.data.datasets import open_or_read
     from owpc_ltr.errors import give_warnings
 
     if Path(path).is_dir() or _has_features(Path(path)):
@@ -91,7 +91,7 @@ def texts_of(data: RankingDataset) -> pa.StringArray | None:
 
 
 def _judgments(path: Path | str, topics: Path | str | None, asked: bool) -> Judgments:
-    from owpc_ltr.api.judgments import read_judgments
+    from owpc_ltr.host.judgment_lists import read_judgments
 
     try:
         return read_judgments(path, topics=topics)

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from owpc_ltr.api.compared_data import Data, read_data, without_features
 from owpc_ltr.api.compared_rankers import Asked
 from owpc_ltr.api.comparing_on_data import chosen_data, compare_on_data
-from owpc_ltr.api.strata import read_strata
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.types import Judgments
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
+from owpc_ltr.data.strata import read_strata
 from owpc_ltr.evaluation.comparing.figures import PoweredPair
 from owpc_ltr.evaluation.comparing.on_data import measure_on_data
 from owpc_ltr.evaluation.comparing.result import RankerComparison

@@ -42,8 +42,8 @@ def gate_judgments(
         raise UsageError(f"--cheap and {other} are two ways to show a gain: leave out one")
     from owpc_ltr.api.compared_data import read_data
     from owpc_ltr.api.comparing_cheap import judged_data
-    from owpc_ltr.api.strata import read_strata
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
+    from owpc_ltr.data.strata import read_strata
 
     people = read_data(human) if isinstance(human, Path | str) else human
     if isinstance(people, PartitionedDataset):

@@ -67,8 +67,8 @@ def judge_next(
     `upload`, and for the next round. Raises UsageError, BadInput, or Refused where no query is
     left.
     """
-    from owpc_ltr.api.strata import read_strata, write_strata
     from owpc_ltr.data.judgments.pools import write_sheet
+    from owpc_ltr.data.strata import read_strata, write_strata
     from owpc_ltr.files.output import output_file
 
     if len(rankers) != 2:

@@ -86,8 +86,8 @@ def judged_queries(
     from owpc_ltr.data.judgments.types import JudgedQuery
 
     if isinstance(judgments, Path | str):
-        from owpc_ltr.api.judgments import read_judgments
         from owpc_ltr.errors import give_warnings
+        from owpc_ltr.host.judgment_lists import read_judgments
 
         read: Judgments = read_judgments(judgments, topics=topics)
         give_warnings(read.notes)
@@ -133,7 +133,7 @@ def with_params(
     queries: Sequence[JudgedQuery], params: Mapping[str, Any] | None
 ) -> list[JudgedQuery]:
     """The queries, those without a parameter of their own having the one that is given."""
-    from owpc_ltr.engine.parameters import plain_params
+    from owpc_ltr.features.parameters import plain_params
 
     given = plain_params(params)
     if not given:

@@ -16,7 +16,8 @@ def parted_of(buckets: int | None, part: str | None) -> Parted | None:
     >>> parted_of(None, "3/16").share
     Share(number=3, of=16)
     """
-    from owpc_ltr.data.partitioned.manifest import BUCKETS, Share
+    from owpc_ltr.data.options import DEFAULT_BUCKETS
+    from owpc_ltr.data.partitioned.manifest import Share
     from owpc_ltr.engine.feature_log import Parted
     from owpc_ltr.errors import UsageError
 
@@ -28,4 +29,4 @@ def parted_of(buckets: int | None, part: str | None) -> Parted | None:
         if not (slash and number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
             raise UsageError(f"'{part[:40]}' is no part: write it as 3/16, the third of sixteen")
         share = Share(int(number), int(of))
-    return Parted(BUCKETS if buckets is None else buckets, share)
+    return Parted(DEFAULT_BUCKETS if buckets is None else buckets, share)

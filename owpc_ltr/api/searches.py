@@ -40,9 +40,9 @@ def request(
     highlighting …; its `size` holds unless given. `query_id` is what joined tables may know
     the query as.
     """
-    from owpc_ltr.engine.parameters import plain_params
     from owpc_ltr.engine.search.request import COLLAPSE, SearchRequest
     from owpc_ltr.engine.stores.requirements import check_collapse
+    from owpc_ltr.features.parameters import plain_params
 
     template, rest = cluster.template(index, query)
     if COLLAPSE in rest:
@@ -162,10 +162,10 @@ def profile(
     of the window come back. `model` is an uploaded name, or a model or its file, which is in
     the cluster only meanwhile.
     """
-    from owpc_ltr.api.judgments import read_judgments
-    from owpc_ltr.engine.parameters import plain_params
     from owpc_ltr.engine.search.profile import profile
     from owpc_ltr.errors import UsageError
+    from owpc_ltr.features.parameters import plain_params
+    from owpc_ltr.host.judgment_lists import read_judgments
 
     given = plain_params(params)
     typed = [{"keywords": text, "query": text, **given} for text in keywords]

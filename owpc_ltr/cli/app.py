@@ -14,13 +14,12 @@ from owpc_ltr_papers.bounds_command import bounds
 from owpc_ltr_papers.reproduce_command import reproduce
 from typer.core import TyperGroup
 
-from owpc_ltr.cli import featureset, judge, models
+from owpc_ltr.cli import judge, models
 from owpc_ltr.cli.compare import compare
 from owpc_ltr.cli.evaluate import evaluate
 from owpc_ltr.cli.generator import HELP_OPTIONS, LazyCommand
 from owpc_ltr.cli.log_features import log_features
 from owpc_ltr.cli.metrics import metrics
-from owpc_ltr.cli.partition import partition
 from owpc_ltr.cli.profile import profile
 from owpc_ltr.cli.rescore_body import rescore_body
 from owpc_ltr.cli.search import search
@@ -93,6 +92,43 @@ COMMANDS = (
         "check",
         "owpc_ltr.plugin_checks.check:check",
         "Test whether plugins keep the promises of their kind.",
+    ),
+    Command(
+        "partition",
+        "owpc_ltr.data.datasets:partition",
+        "Write datasets as one folder of Parquet parts.",
+    ),
+    Command("featureset", "", "Feature sets: push, show, list, delete."),
+    Command(
+        "featureset push",
+        "owpc_ltr.engine.feature_sets:push",
+        "Store a feature set, every feature tried on the index first.",
+    ),
+    Command(
+        "featureset show",
+        "owpc_ltr.engine.feature_sets:get",
+        "Print the features of a set; with --json what `push` accepts.",
+    ),
+    Command(
+        "featureset list",
+        "owpc_ltr.engine.feature_sets:names",
+        "List the feature sets of the cluster.",
+    ),
+    Command(
+        "featureset delete",
+        "owpc_ltr.engine.feature_sets:delete",
+        "Delete a feature set that no uploaded model uses.",
+    ),
+    Command("judge", "", "What to judge next; judgments from clicks, in other formats."),
+    Command(
+        "judge convert",
+        "owpc_ltr.host.judgment_lists:convert_judgments",
+        "Write judgments in another format.",
+    ),
+    Command(
+        "judge fetch",
+        "owpc_ltr.engine.workbench:judgments",
+        "Fetch a judgment list of OpenSearch's Search Relevance Workbench.",
     ),
 )
 """The commands of the core; a test compares each summary with its function's docstring."""
@@ -237,13 +273,12 @@ _PANELS = {
 }
 """The parts of the help, and the order of commands in it; others follow in their own panels."""
 for command in (
-    demo, log_features, partition, evaluate, compare,
+    demo, log_features, evaluate, compare,
     upload, verify, search, rescore_body, profile, metrics,
     bounds, reproduce, warm_up,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(engine, name="engine", cls=_Group, context_settings=HELP_OPTIONS)
-app.add_typer(featureset.app, name="featureset", cls=_Group, context_settings=HELP_OPTIONS)
 app.add_typer(judge.app, name="judge", cls=_Group, context_settings=HELP_OPTIONS)
 app.add_typer(models.app, name="models", cls=_Group, context_settings=HELP_OPTIONS)
 

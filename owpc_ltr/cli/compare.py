@@ -77,7 +77,7 @@ class LiveRankers:
     def search(self) -> LiveSearch:
         """How live rankers are asked; nothing is asked yet."""
         from owpc_ltr.api.comparing_live import LiveSearch
-        from owpc_ltr.engine.parameters import named_params
+        from owpc_ltr.features.parameters import named_params
 
         return LiveSearch(
             self.place.connect(), self.index, self.query, self.window, self.in_flight,
@@ -174,7 +174,7 @@ def compare(
     from owpc_ltr.api.comparing import compare as compare_rankers
     from owpc_ltr.api.comparison_files import check_per_query, write_per_query
     from owpc_ltr.api.evaluation import METRICS
-    from owpc_ltr.api.partitions import room_from
+    from owpc_ltr.data.options import room_from
 
     named_rankers(rankers)
     if per_query is not None:

@@ -116,15 +116,17 @@ def evaluate(
         )
     from owpc_ltr_dask.use_workers import check_in_parts, on, workers_if_asked
 
-    from owpc_ltr.api.datasets import write_run
     from owpc_ltr.api.evaluation import METRICS, ranker_of
     from owpc_ltr.api.evaluation import evaluate as measure
-    from owpc_ltr.api.partitions import open_or_read, room_from, sample_of
+    from owpc_ltr.data.datasets import open_or_read
+    from owpc_ltr.data.options import room_from
+    from owpc_ltr.data.partitioned.dataset import head_of
+    from owpc_ltr.evaluation.run_files import write_run
 
     if cluster is not None:
         check_in_parts(data)
     judged = open_or_read(data, memory=room_from(memory), max_features=max_features)
-    if run is not None and sample_of(judged) is not judged:
+    if run is not None and head_of(judged) is not judged:
         raise UsageError("--run lists documents of a dataset in memory: give a file, not a folder")
     warn_of_judgments(place.cluster, judged, index, live.query)
     with workers_if_asked(cluster, plugin or ()) as workers:
@@ -144,7 +146,7 @@ def evaluate(
         # Only a run has no score of some documents: those that it did not retrieve.
         lacking = (found.scores != found.scores).any()
         ranking = ranker_of(Path(model), judged) if lacking else found.scores
-        write_run(ranking, sample_of(found.data), run)
+        write_run(ranking, head_of(found.data), run)
     if as_json:
         print_json({"model": str(model), "data": str(data), **_figures(found)})
     else:

@@ -76,7 +76,7 @@ class Writes:
 
     def check(self, path: Path, inputs: Sequence[Path | str]) -> bool:
         """Raise UsageError for what cannot be written; whether it is standard output."""
-        from owpc_ltr.api.files import check_output, is_standard_output
+        from owpc_ltr.files.output import check_output, is_standard_output
 
         if is_standard_output(path) and self.standard_output is not None:
             raise UsageError(self.standard_output)
@@ -90,7 +90,7 @@ class Writes:
 
 def refuse_one_file(outputs: Mapping[str, Path]) -> None:
     """Refuse two outputs, by their parameters, that are one file: the first would be lost."""
-    from owpc_ltr.api.files import same_file
+    from owpc_ltr.files.output import same_file
 
     for (one, path), (other, again) in combinations(outputs.items(), 2):
         if same_file(path, again):

@@ -8,11 +8,10 @@ from typing import Annotated
 import typer
 from owpc_ltr_clicks.command import clicks
 
-from owpc_ltr.cli.cluster import ClusterOptions, StoreOptions
+from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.files import Reads, Writes
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.judge_next import judge_next
-from owpc_ltr.cli.judgment_files import Format, Reading, write
 from owpc_ltr.cli.live import LiveQuery, LiveWindow
 from owpc_ltr.cli.options import Index, Join, Json, Params, Report, Seed
 from owpc_ltr.cli.output import print_json, progress
@@ -83,7 +82,7 @@ def pool(
     ranker. Once its `grade` column is filled, log-features reads it; --query is what uploaded names
     rescore.
     """
-    from owpc_ltr.engine.parameters import named_params
+    from owpc_ltr.features.parameters import named_params
 
     with progress() as show:
         found = place.connect().pool(
@@ -105,62 +104,6 @@ def pool(
         f"{found.judged:,} left out that are judged already, {found.absent:,} that are not in the "
         "index"
     )
-
-
-@app.command("convert")
-@grouped
-def convert(
-    judgments: Annotated[
-        Path, Reads(), typer.Argument(help="Judgments, in any format that there is a reader of.")
-    ],
-    *,
-    out: Annotated[Path, Writes(), typer.Option(help="Where they go.")],
-    to: Format = "tsv",
-    reading: Reading,
-    as_json: Json = False,
-) -> None:
-    """Write judgments in another format.
-
-    What the format cannot hold (ids, parameters, weights) is said; documents and grades are kept,
-    or nothing is written.
-    """
-    from owpc_ltr.api.judgments import read_judgments
-    from owpc_ltr.errors import give_warnings
-
-    read = read_judgments(judgments, **reading.how())
-    give_warnings(read.notes)
-    write(read, out, to, as_json=as_json)
-
-
-@app.command("fetch")
-@grouped
-def fetch(
-    judgment_list: Annotated[
-        str, typer.Argument(help="The id of a list in the Search Relevance Workbench.")
-    ],
-    *,
-    out: Annotated[Path, Writes(), typer.Option(help="Where the judgments go.")],
-    to: Format = "tsv",
-    duplicates: Annotated[
-        str,
-        typer.Option(help="Of a document judged twice for a query: refuse, first, max or mean."),
-    ] = "refuse",
-    skip_unjudged: Annotated[
-        bool, typer.Option("--skip-unjudged", help="Leave out ratings without a value.")
-    ] = False,
-    cluster: ClusterOptions,
-    as_json: Json = False,
-) -> None:
-    """Fetch a judgment list of OpenSearch's Search Relevance Workbench.
-
-    The texts of queries, which have no ids there, are their ids.
-    """
-    from owpc_ltr.api.judgments import known_policy
-
-    read = cluster.connect().judgments(
-        judgment_list, duplicates=known_policy(duplicates), skip_unjudged=skip_unjudged
-    )
-    write(read, out, to, as_json=as_json)
 
 
 app.command("clicks")(clicks)

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from owpc_ltr.cli.files import Reads
-from owpc_ltr.cli.output import print_json
 
 if TYPE_CHECKING:
-    from owpc_ltr.api.results import Judgments
+    pass
 
 
 @dataclass(frozen=True)
@@ -36,24 +35,3 @@ class Reading:
     def how(self) -> dict[str, Any]:
         """The same, as calls take it."""
         return asdict(self)
-
-
-Format = Annotated[
-    str,
-    typer.Option("--as", help="The format to write: tsv, csv, jsonl, parquet, qrels, srw, quepid."),
-]
-
-
-def write(judgments: Judgments, out: Path, name: str, *, as_json: bool) -> None:
-    """Write judgments as a format, and say how many."""
-    from owpc_ltr.api.judgments import write_judgments
-
-    write_judgments(judgments, out, format=name)
-    counts = {"queries": len(judgments.queries), "judgments": judgments.n_judgments}
-    if as_json:
-        print_json({"out": str(out), "format": name, **counts})
-        return
-    typer.echo(
-        f"wrote {out}: {judgments.n_judgments:,} judgments of {len(judgments.queries):,} queries "
-        f"as {name}"
-    )

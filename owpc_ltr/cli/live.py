@@ -55,7 +55,7 @@ class LiveOptions:
     def proof(self, queries: str, show: Progress) -> LiveProof:
         """What is asked. Raises UsageError where it is not said which queries."""
         from owpc_ltr.api.live import LiveProof
-        from owpc_ltr.engine.parameters import named_params
+        from owpc_ltr.features.parameters import named_params
 
         if self.judgments is None:
             raise UsageError("--live asks judged queries: give them with --judgments FILE")
@@ -99,9 +99,9 @@ def warn_of_judgments(
         if query is not None:
             raise UsageError("--query is asked of an index: name it with --index")
         return []
-    from owpc_ltr.api.partitions import sample_of
+    from owpc_ltr.data.partitioned.dataset import head_of
 
-    doubts = cluster.connect().check_judgments(sample_of(data), index=index, query=query)
+    doubts = cluster.connect().check_judgments(head_of(data), index=index, query=query)
     for doubt in doubts:
         warn(doubt)
     return doubts

@@ -57,7 +57,7 @@ def metrics(
     if data is None or model is None:
         raise UsageError("--explain is of one ranking: owpc-ltr metrics --explain DATA MODEL")
     from owpc_ltr.api.conventions import explain_metric
-    from owpc_ltr.api.datasets import read_dataset
+    from owpc_ltr.data.datasets import read_dataset
 
     judged = read_dataset(data, max_features=max_features)
     found = explain_metric(model, judged, metric, queries=queries, plugins=plugin or ())

@@ -52,7 +52,7 @@ MaxFeatures = Annotated[
 Memory = Annotated[
     str | None,
     typer.Option(
-        help="How much of a folder of parts stays in memory, as 4G; 4G:half: values "
+        help="How much of a folder of parts stays in memory, as 4G; 4G:float16: values "
         "rounded to 11 bits, twice as many; default: 512M."
     ),
 ]

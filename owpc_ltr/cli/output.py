@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from owpc_ltr.api.files import finite_json
 from owpc_ltr.cli.streams import results
+from owpc_ltr.files.strict_json import finite_json
 from owpc_ltr.plain_text import text_table, wrapped_text
 from owpc_ltr.shown import message_line, printable, printable_lines
 

@@ -74,7 +74,7 @@ def profile(
     With a model it is rescored; without, the features of the window come back. Costs and their
     intervals are clipped at 0: one whose interval begins there is within the noise of the timing.
     """
-    from owpc_ltr.engine.parameters import named_params
+    from owpc_ltr.features.parameters import named_params
 
     with progress() as show:
         found = place.connect().profile(

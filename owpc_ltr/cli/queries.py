@@ -34,7 +34,7 @@ class Question:
 
     def asked(self) -> dict[str, Any]:
         """Everything but the keywords, as searches take it."""
-        from owpc_ltr.engine.parameters import named_params
+        from owpc_ltr.features.parameters import named_params
 
         return {
             "query": self.query,

@@ -76,7 +76,7 @@ def search(
     asked |= question.asked()
     both = cluster.search(keywords, **chosen, **asked)
     if run is not None:
-        from owpc_ltr.api.datasets import write_ranking
+        from owpc_ltr.data.runs import write_ranking
 
         write_ranking(query_id or "1", [(hit.document_id, hit.score) for hit in both.after], run)
     name = both.model or str(ranking.reranker)

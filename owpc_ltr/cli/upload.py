@@ -243,7 +243,7 @@ def upload(
 
 
 def _read(path: Path) -> Any:
-    from owpc_ltr.api.datasets import read_dataset
+    from owpc_ltr.data.datasets import read_dataset
 
     return read_dataset(path)
 

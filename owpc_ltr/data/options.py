@@ -1,26 +1,66 @@
-"""Parameters of jobs that read datasets, each described once."""
+"""Parameters of jobs that read datasets and judgments, each described once, and their defaults."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
 
 from owpc_ltr.errors import UsageError
-from owpc_ltr.signatures import Help
+from owpc_ltr.signatures import Help, Reads
 
-if TYPE_CHECKING:
-    from owpc_ltr.data.partitioned.cache import Room
+DEFAULT_BUCKETS = 20
+"""Buckets of a folder of parts: shares of a split that are multiples of 1/20 are whole buckets."""
+DEFAULT_FORMAT = "tsv"
+"""The format that judgments are written in."""
+
+Duplicates = Literal["refuse", "first", "max", "mean"]
+"""What becomes of a document that is judged twice for one query."""
+
+DuplicatePolicy = Annotated[
+    Duplicates, Help("What to do with a document that is judged twice for a query.")
+]
+JudgmentFormat = Annotated[
+    str, Help("The format to write: tsv, csv, jsonl, parquet, qrels, srw, quepid.", flag="--as")
+]
+SkipUnjudged = Annotated[bool, Help("Leave out lines without a grade, and say how many.")]
+Topics = Annotated[
+    "Mapping[str, str] | Path | str | None",
+    Reads("The texts of the queries, where qrels do not have them.", cli=Path),
+]
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
-def room_from(text: str | None) -> Room:
-    """The room that 512M is, or 4G:half; without a word the usual one. Raises UsageError.
+DEFAULT_MEMORY = 512 << 20
+"""Bytes of parts that stay in memory by default."""
 
-    >>> room_from("1.5G"), room_from("4096:half")
-    (Room(size=1610612736, half=False), Room(size=4096, half=True))
+
+@dataclass(frozen=True)
+class Room:
+    """How many bytes of parts stay in memory, and whether as float16.
+
+    Then all parts are rounded alike, whether they stay or not.
     """
-    from owpc_ltr.data.partitioned.cache import Room
 
+    size: int = DEFAULT_MEMORY
+    float16: bool = False
+
+
+def room_of(memory: int | Room | None) -> Room:
+    """The room that a number of bytes is, or none given."""
+    if isinstance(memory, Room):
+        return memory
+    return Room() if memory is None else Room(memory)
+
+
+def room_from(text: str | None) -> Room:
+    """The room that 512M is, or 4G:float16; without a word the usual one. Raises UsageError.
+
+    >>> room_from("1.5G"), room_from("4096:float16")
+    (Room(size=1610612736, float16=False), Room(size=4096, float16=True))
+    """
     if text is None:
         return Room()
     amount, colon, kind = text.partition(":")
@@ -29,12 +69,12 @@ def room_from(text: str | None) -> Room:
         size = float(number) * _UNITS[unit]
     except (ValueError, KeyError):
         size = -1.0
-    if not 0 <= size < 2**60 or (colon and kind != "half"):
+    if not 0 <= size < 2**60 or (colon and kind != "float16"):
         raise UsageError(
-            f"'{text[:40]}' is no amount of memory: write it as 512M or 4G; 4G:half for half "
-            "precision"
+            f"'{text[:40]}' is no amount of memory: write it as 512M or 4G; 4G:float16 to "
+            "round values to float16"
         )
-    return Room(int(size), kind == "half")
+    return Room(int(size), kind == "float16")
 
 
 MaxFeatures = Annotated[
@@ -48,7 +88,7 @@ MaxFeatures = Annotated[
 Memory = Annotated[
     "int | Room | None",
     Help(
-        "How much of a folder of parts stays in memory, as 4G; 4G:half: values rounded to 11 "
+        "How much of a folder of parts stays in memory, as 4G; 4G:float16: values rounded to 11 "
         "bits, twice as many; default: 512M.",
         cli=str,
         parse=room_from,

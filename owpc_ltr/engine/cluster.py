@@ -17,16 +17,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from owpc_ltr.api import cluster_jobs, live_lists, searches, workbench
+from owpc_ltr.api import cluster_jobs, live_lists, searches
 from owpc_ltr.engine.defaults import the_index
 from owpc_ltr.engine.explain_search import explain_search
 from owpc_ltr.engine.index import index
 from owpc_ltr.engine.options import Authority, Insecure, StoreKind, StoreName, Url
+from owpc_ltr.engine.workbench import judgments
 
 if TYPE_CHECKING:
-    from owpc_ltr.api.feature_sets import FeatureSets
     from owpc_ltr.api.uploaded_models import UploadedModels
     from owpc_ltr.engine.client.engine import Engine
+    from owpc_ltr.engine.feature_sets import FeatureSets
     from owpc_ltr.engine.stores.store import Store
 
 
@@ -127,12 +128,12 @@ class Cluster:
     evaluate_live = live_lists.evaluate_live
     check_judgments = live_lists.check_judgments
     pool = live_lists.pool
-    judgments = workbench.judgments
+    judgments = judgments
 
     @property
     def featuresets(self) -> FeatureSets:
         """The feature sets of the store: push, get, list, delete."""
-        from owpc_ltr.api.feature_sets import FeatureSets
+        from owpc_ltr.engine.feature_sets import FeatureSets
 
         return FeatureSets(
             self.engine, lambda: self.store, lambda name: self.holding_set(name).store

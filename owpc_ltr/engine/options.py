@@ -41,7 +41,7 @@ Insecure = Annotated[bool, Help("Do not verify the cluster's certificate. Warns.
 
 def params_from(texts: Sequence[str]) -> dict[str, Any]:
     """Parameters by name from texts of the command line, as `year=1979`."""
-    from owpc_ltr.engine.parameters import named_params
+    from owpc_ltr.features.parameters import named_params
 
     return named_params(texts)
 

@@ -70,8 +70,8 @@ def explain(
     """
     import numpy as np
 
+    from owpc_ltr.data.datasets import open_or_read
     from owpc_ltr.data.document_fields import fields_of, with_document_fields
-    from owpc_ltr.data.opening import open_or_read
     from owpc_ltr.evaluation.evaluate import model_data
     from owpc_ltr.explanations.ranked_list import ServedList, explain_list
     from owpc_ltr.models.reordering import ReorderingModel, dataset_scores

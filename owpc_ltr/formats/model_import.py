@@ -107,7 +107,7 @@ def _columns(
 
     if data is not None:
         if isinstance(data, Path | str):
-            from owpc_ltr.data.parquet import read_dataset
+            from owpc_ltr.data.datasets import read_dataset
 
             return columns_of(read_dataset(Path(data)), Path(data).name)
         return columns_of(data, source)

@@ -14,7 +14,7 @@ from owpc_ltr.signatures import Help, Progress, Reads, Seed, job, silent, spelle
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.partitioned.cache import Room
+    from owpc_ltr.data.options import Room
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.inspection.finding import Finding
     from owpc_ltr.inspection.result import Inspection
@@ -106,7 +106,7 @@ def _named(
     memory: int | Room | None,
 ) -> dict[str, Data]:
     """The datasets by the names that findings give to them."""
-    from owpc_ltr.data.opening import open_or_read
+    from owpc_ltr.data.datasets import open_or_read
 
     if isinstance(data, Mapping):
         named = dict(data)

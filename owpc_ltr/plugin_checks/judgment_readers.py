@@ -14,7 +14,7 @@ from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.data.judgments.grouping import group_judgments
 from owpc_ltr.errors import BadInput, OwpcLtrError
 from owpc_ltr.files.text import read_head, shown
-from owpc_ltr.host.recognition import first_to_recognise, judgment_readers
+from owpc_ltr.host.judgment_lists import first_to_recognise, judgment_readers
 from owpc_ltr.host.registry import Registry, installed
 from owpc_ltr.plugin_checks.samples import require
 from owpc_ltr.protocols import JudgmentReader

@@ -20,9 +20,9 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.parquet import read_dataset
-from owpc_ltr.data.partitioned.cache import Room
-from owpc_ltr.data.partitioned.dataset import PartitionedDataset, open_partitioned
+from owpc_ltr.data.datasets import open_or_read, read_dataset
+from owpc_ltr.data.options import Room
+from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.partitioned.manifest import is_partitioned
 from owpc_ltr.data.scaling import with_scales
 from owpc_ltr.data.splits import fold_of_queries
@@ -171,19 +171,25 @@ def cut_folds(data: D, folds: int, salt: str = "owpc-ltr") -> list[Fold[D]]:
 
 
 def read_folds(
-    paths: Sequence[Path], max_features: int | None = None, memory: int | Room | None = None
+    paths: Sequence[Path | str],
+    *,
+    max_features: int | None = None,
+    memory: int | Room | None = None,
 ) -> Data | list[Fold[RankingDataset]]:
-    """One dataset, which may be a folder of parts; or folds: folders of train, vali and test."""
-    if len(paths) == 1 and is_partitioned(paths[0]):
-        return open_partitioned(paths[0], memory)
-    if len(paths) == 1 and not paths[0].is_dir():
-        return read_dataset(paths[0], max_features)
+    """One dataset; or the folds of folders that have a train, a vali and a test file each.
+
+    Of a dataset that is a folder of parts, so many bytes may stay in `memory`.
+    """
+    folders = [Path(path) for path in paths]
+    if len(folders) == 1 and (is_partitioned(folders[0]) or not folders[0].is_dir()):
+        return open_or_read(folders[0], memory=memory, max_features=max_features)
     folds = []
-    for folder in paths:
+    for folder in folders:
         if not folder.is_dir():
             raise UsageError(f"{folder} is no folder: give one dataset, or a folder for each fold")
         parts = [
-            read_dataset(_part(folder, name), max_features) for name in ("train", "vali", "test")
+            read_dataset(_part(folder, name), max_features=max_features)
+            for name in ("train", "vali", "test")
         ]
         folds.append(Fold(folder.name, *parts))
     return folds

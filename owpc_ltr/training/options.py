@@ -13,7 +13,7 @@ from owpc_ltr.signatures import Help, Progress, Reads, spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.partitioned.cache import Room
+    from owpc_ltr.data.options import Room
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.data.splits import DatasetSplits
     from owpc_ltr.protocols import Run
@@ -81,7 +81,7 @@ def training_splits(
     one side of a split already. A record says of datasets, which have no name, what they know.
     """
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.opening import open_or_read
+    from owpc_ltr.data.datasets import open_or_read
     from owpc_ltr.data.partitioned.dataset import split_parts
     from owpc_ltr.data.splits import DatasetSplits, HashSplit, split_queries, with_validation
 

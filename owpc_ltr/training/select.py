@@ -31,7 +31,7 @@ from owpc_ltr.training.options import Dask, Grid, Settings, run_of, workers_at
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.partitioned.cache import Room
+    from owpc_ltr.data.options import Room
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.training.cross_validation import Fold, Selection
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from distributed import Client
 
-from owpc_ltr.data.partitioned.cache import Room
+from owpc_ltr.data.options import Room
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset, open_partitioned
 from owpc_ltr.data.partitioned.parts import Files
 from owpc_ltr.errors import Refused, WorkersUnavailable
@@ -57,7 +57,7 @@ class Workers:
                 str(folder),
                 fingerprint,
                 room.size,
-                room.half,
+                room.float16,
             )
             self._opened[folder, room] = PartsOnWorkers(self.calls, self._station(about))
         files = Files(folder, room)

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 from tornado.ioloop import PeriodicCallback
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.partitioned.cache import Room
+from owpc_ltr.data.options import Room
 from owpc_ltr.data.partitioned.dataset import open_partitioned
 from owpc_ltr.data.partitioned.parts import Files, Form, Piece
 from owpc_ltr.errors import BadInput, OwpcLtrError, PluginError, Refused
@@ -101,7 +101,7 @@ class Station(WorkerPlugin):  # type: ignore[misc]
         _load_plugins(self.job.plugins, scratch / self.name)
         if self.job.folder is None:
             return
-        data = open_partitioned(self.job.folder, Room(self.job.memory, self.job.half))
+        data = open_partitioned(self.job.folder, Room(self.job.memory, self.job.float16))
         if data.fingerprint != self.job.fingerprint:
             raise BadInput(
                 f"{self.job.folder} is another dataset there: all machines must see one folder at "

@@ -167,7 +167,7 @@ def judgments_of(found: Sequence[Pool]) -> Judgments:
 
 
 def _split(path: Path) -> DatasetSplits[RankingDataset]:
-    from owpc_ltr.data.parquet import read_dataset
+    from owpc_ltr.data.datasets import read_dataset
     from owpc_ltr.data.splits import HashSplit, split_queries
 
     return split_queries(read_dataset(path), HashSplit(), path.name)

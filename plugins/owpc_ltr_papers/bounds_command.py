@@ -40,8 +40,8 @@ def bounds(
     Usunier, Buffoni & Gallinari (2009), Theorem 4; Riezler & De Bona (2009), Theorems 3 and 4 and
     Corollaries 1 to 3.
     """
-    from owpc_ltr.api.datasets import read_dataset
     from owpc_ltr.api.models import risk_bounds
+    from owpc_ltr.data.datasets import read_dataset
 
     sample = read_dataset(data, max_features=max_features)
     found = risk_bounds(model, sample, delta=delta, generator=generator, plugins=plugin or ())

@@ -120,7 +120,7 @@ def report(
     found = list(results) if isinstance(results, list | tuple) else [results]
     if data is not None:
         if isinstance(data, Path | str):
-            from owpc_ltr.data.opening import open_or_read
+            from owpc_ltr.data.datasets import open_or_read
 
             data = open_or_read(data, memory=memory, max_features=max_features)
         how: dict[str, Any] = {

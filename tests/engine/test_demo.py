@@ -23,13 +23,13 @@ from owpc_ltr_demo.narration import Silent
 from owpc_ltr_demo.preparing import featureset_file
 from owpc_ltr_demo.walk import CLICKS_STEPS, INDEX, STEPS, DemoOptions, Walk
 
-from owpc_ltr.api.judgments import read_judgments
-from owpc_ltr.data.parquet import read_dataset
+from owpc_ltr.data.datasets import read_dataset
 from owpc_ltr.engine.client.engine import open_engine
 from owpc_ltr.engine.deployment.aliases import Aliases
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.evaluation.evaluate import measure, model_data
 from owpc_ltr.features.loading import load_featureset
+from owpc_ltr.host.judgment_lists import read_judgments
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import load_model

@@ -80,7 +80,7 @@ def test_the_command_writes_what_it_fetched(
     with FakeEngine() as fake:
         fake.on("GET", PATH, fetched(RAMBO))
         code, out, _ = run("judge", "fetch", ID, "--out", "a.tsv", "--url", fake.url)
-    assert (code, out) == (0, "wrote a.tsv: 3 judgments of 2 queries as tsv\n")
+    assert (code, out) == (0, "3 judgments of 2 queries\nwrote a.tsv\n")
     assert told(ltr.read_judgments("a.tsv")) == told(asked(fetched(RAMBO)))
     with FakeEngine() as fake:
         fake.on("GET", PATH, Reply({"error": NO_HANDLER}, 400))

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from owpc_ltr import connect, train
-from owpc_ltr.api.partitions import open_dataset
+from owpc_ltr.data.datasets import open_dataset
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.deployment.certificates import Certificates

@@ -17,7 +17,7 @@ from owpc_ltr.models.model_file import save_model
 from tests.commands import Run, commands_in
 from tests.engine.small_cluster import WORDS, Small, linear, small_cluster
 
-pytest.importorskip("owpc_ltr.api.judgments")
+pytest.importorskip("owpc_ltr.host.judgment_lists")
 pytestmark = pytest.mark.node
 
 

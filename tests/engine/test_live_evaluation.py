@@ -12,8 +12,8 @@ import pytest
 
 from owpc_ltr.api.live import LiveProof
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.datasets import read_dataset
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
-from owpc_ltr.data.parquet import read_dataset
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.deployment.aliases import Aliases

@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from owpc_ltr.api.judgments import read_judgments
 from owpc_ltr.data.judgments import write_judgments
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.feature_log import LogOptions, LogReport, log_features
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError
+from owpc_ltr.host.judgment_lists import read_judgments
 from tests.commands import Run, commands_in
 from tests.engine.client.asking import Clock, make_engine
 from tests.engine.fake_engine import Asked, FakeEngine, Reply

@@ -86,7 +86,7 @@ def test_every_road_of_a_dataset_keeps_them(tmp_path: Path) -> None:
     whole = expected(weighed())
     assert told(data) == whole
     sides = data.split()
-    parts = ltr.partition(data, tmp_path / "parts", buckets=3)
+    parts = ltr.partition(data, out=tmp_path / "parts", buckets=3)
     again = [told(each) for each in (sides.training, sides.validation, sides.test)]
     assert {query: one for side in again for query, one in side.items()} == whole
     assert told(parts.load()) == whole

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from owpc_ltr.api.datasets import read_dataset
+from owpc_ltr.data.datasets import read_dataset
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal

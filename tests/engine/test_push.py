@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from owpc_ltr.api.feature_sets import FeatureSets
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.engine.parameters import named_params, plain_params
+from owpc_ltr.engine.feature_sets import FeatureSets
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
+from owpc_ltr.features.parameters import named_params, plain_params
 from tests.commands import Run, commands_in
 from tests.engine.fake_engine import FakeEngine, Reply
 

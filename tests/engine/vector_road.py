@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from owpc_ltr.api.datasets import read_dataset
-from owpc_ltr.api.judgments import read_judgments
 from owpc_ltr.api.live import LiveProof
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.datasets import read_dataset
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.stores.feature_queries import compile_featureset
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.loading import load_featureset
+from owpc_ltr.host.judgment_lists import read_judgments
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.training.train import train
 from tests.page_samples import ROOT, products_and_judgments

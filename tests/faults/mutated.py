@@ -131,10 +131,10 @@ def readers() -> Mapping[str, Callable[[Path], Any]]:
     """What reads a kind of file, by the first part of its name, as commands call it."""
     from owpc_ltr_clicks.judge_clicks import count_clicks
 
-    from owpc_ltr.api.judgments import read_judgments
     from owpc_ltr.data.external_features.reading import read_joined_tables
     from owpc_ltr.data.judgments.pools import read_queries
     from owpc_ltr.data.judgments.topics import read_topics
+    from owpc_ltr.host.judgment_lists import read_judgments
 
     topics = {f"q{n}": f"words {n}" for n in range(10)}
     return {

@@ -20,14 +20,15 @@ def readers() -> dict[str, Callable[[Path], Any]]:
     """A reader for each kind of file, as commands and notebooks call it."""
     from owpc_ltr_clicks.judge_clicks import count_clicks
 
-    from owpc_ltr.api.datasets import read_dataset, read_run
-    from owpc_ltr.api.files import read_json_object
-    from owpc_ltr.api.judgments import read_judgments
     from owpc_ltr.api.models import load_model
+    from owpc_ltr.data.datasets import read_dataset
     from owpc_ltr.data.external_features.reading import read_joined_tables
     from owpc_ltr.data.judgments.pools import read_queries
+    from owpc_ltr.data.runs import read_run
     from owpc_ltr.features.loading import load_featureset
     from owpc_ltr.files.json_lines import DocumentFile
+    from owpc_ltr.files.strict_json import read_json_object
+    from owpc_ltr.host.judgment_lists import read_judgments
 
     return {
         "clicks": lambda path: count_clicks(path, min_people=1),

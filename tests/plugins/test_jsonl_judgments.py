@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from owpc_ltr_judgments.csv import Csv
 from owpc_ltr_judgments.jsonl import Jsonl
 
-from owpc_ltr.api.judgments import read_judgments
 from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.data.judgments.tables import ROLES
 from owpc_ltr.errors import BadInput
+from owpc_ltr.host.judgment_lists import read_judgments
 
 quick = settings(
     max_examples=60,

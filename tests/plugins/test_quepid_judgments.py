@@ -8,9 +8,9 @@ import pytest
 from owpc_ltr_judgments.csv import Csv
 from owpc_ltr_judgments.quepid import Quepid
 
-from owpc_ltr.api.judgments import read_judgments
 from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.errors import BadInput
+from owpc_ltr.host.judgment_lists import read_judgments
 
 
 def read(text: str, folder: Path, **how: bool) -> Judgments:

@@ -11,9 +11,9 @@ import pytest
 from owpc_ltr_judgments.jsonl import Jsonl
 from owpc_ltr_judgments.srw import Srw
 
-from owpc_ltr.api.judgments import read_judgments
 from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.errors import BadInput
+from owpc_ltr.host.judgment_lists import read_judgments
 
 Ratings = dict[str, list[tuple[Any, Any]]]
 RAMBO: Ratings = {

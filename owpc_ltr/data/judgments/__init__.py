@@ -1,22 +1,20 @@
 """Judgment lists: which documents are relevant to which query, and what their formats share.
 
-The formats are plugins, which `owpc_ltr.api.judgments.read_judgments` chooses from.
+The formats are plugins, which `owpc_ltr.host.judgment_lists.read_judgments` chooses from. A list
+has grades; the dataset that is logged for it has labels.
 
-- types: Judgments, JudgedQuery; lines: judgments as they stand in a file; grouping: by query
-- head: what a file begins with, by which its format is told
-- roles: what a named column says; weights: how much judgments and queries count
-- judges: who judged, people or clicks
-- tables: delimited text; topics: the queries' texts
-- columns: one value a judgment, in memory; typed: those that are no text; writing: TSV and qrels
+- types: Judgments, JudgedQuery, who judged; lines: judgments as they stand in a file; grouping: by
+  query; weights: how much judgments and queries count
+- columns: one value a judgment; tables: named columns, delimited text; writing: TSV and qrels
+- topics: the queries' texts; pools: queries to judge, and grading sheets; workbench: its documents
 """
 
 from owpc_ltr.data.judgments.columns import TypedColumn
 from owpc_ltr.data.judgments.lines import JudgmentLines
-from owpc_ltr.data.judgments.types import Duplicates, JudgedQuery, Judgments
+from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
 from owpc_ltr.data.judgments.writing import write_judgments, write_qrels
 
 __all__ = [
-    "Duplicates",
     "JudgedQuery",
     "JudgmentLines",
     "Judgments",

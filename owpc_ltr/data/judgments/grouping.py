@@ -11,8 +11,9 @@ import pyarrow as pa
 from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.data.judgments.columns import Numbers, TypedColumn, encode
 from owpc_ltr.data.judgments.lines import JudgmentLines
-from owpc_ltr.data.judgments.types import Duplicates, JudgedQuery, Judgments
+from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
 from owpc_ltr.data.judgments.weights import importance_of, read_importance, read_weights, weights_of
+from owpc_ltr.data.options import Duplicates
 from owpc_ltr.errors import BadInput, PluginError
 from owpc_ltr.files.text import shown
 

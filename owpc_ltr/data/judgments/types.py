@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.arrays import Labels
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
-
-
-Duplicates = Literal["refuse", "first", "max", "mean"]
-"""What becomes of a document that is judged twice for one query."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +44,16 @@ class Judgments:
     def n_judgments(self) -> int:
         """Number of judged documents, over all queries."""
         return sum(len(query.document_ids) for query in self.queries)
+
+    def __str__(self) -> str:
+        return f"{self.n_judgments:,} judgments of {len(self.queries):,} queries"
+
+    def __repr__(self) -> str:
+        return "\n  ".join([f"Judgments: {self}", *self.notes])
+
+    def as_dict(self) -> dict[str, int]:
+        """The counts as JSON."""
+        return {"queries": len(self.queries), "judgments": self.n_judgments}
 
 
 JUDGED_BY = "judged_by"

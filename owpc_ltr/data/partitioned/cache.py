@@ -17,13 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.options import Room
 
 _TOP = 15
 """Of the powers of two that 16 bits hold the highest."""
 
 
 @dataclass(frozen=True)
-class HalvedPart:
+class Float16Part:
     """A part whose values were rounded to 11 binary digits; NaN stays missing."""
 
     values: NDArray[np.float16]
@@ -31,7 +32,7 @@ class HalvedPart:
     rest: dict[str, Any]
 
     @classmethod
-    def of(cls, part: RankingDataset) -> HalvedPart:
+    def of(cls, part: RankingDataset) -> Float16Part:
         """The part, rounded. What is 2^29 times smaller than its column's largest loses digits."""
         largest = np.fmax.reduce(np.abs(part.features), axis=0, initial=0.0)
         _, exponents = np.frexp(np.where(np.isfinite(largest), largest, 0.0))
@@ -171,29 +172,7 @@ def _aligned(place: int, step: int) -> int:
     return -(-place // step) * step
 
 
-MEMORY = 512 << 20
-"""Bytes of parts that stay in memory unless more are asked for."""
-
-
-@dataclass(frozen=True)
-class Room:
-    """How many bytes of parts stay in memory, and whether in half precision.
-
-    Then all parts are rounded alike, whether they stay or not.
-    """
-
-    size: int = MEMORY
-    half: bool = False
-
-
-def room_of(memory: int | Room | None) -> Room:
-    """The room that a number of bytes is, or none given."""
-    if isinstance(memory, Room):
-        return memory
-    return Room() if memory is None else Room(memory)
-
-
-class Kept:
+class PartCache:
     """The first parts that were read, up to so many bytes in memory; of the others the numbers.
 
     None is ever thrown out for another: passes go round, and what was used last is needed last.
@@ -201,7 +180,7 @@ class Kept:
 
     def __init__(self, room: Room) -> None:
         self.room, self.bytes, self.spool = room, 0, Spool()
-        self._parts: dict[Hashable, RankingDataset | HalvedPart] = {}
+        self._parts: dict[Hashable, RankingDataset | Float16Part] = {}
         self._lock = Lock()
 
     def get(self, key: Hashable, load: Callable[[], RankingDataset]) -> RankingDataset:
@@ -209,18 +188,18 @@ class Kept:
         found = self._parts.get(key) or self.spool.get(key)
         if found is None:
             part = load()
-            found = HalvedPart.of(part) if self.room.half else part
+            found = Float16Part.of(part) if self.room.float16 else part
             if not self._keep(key, found):
                 found = _whole(found)
                 self.spool.keep(key, found)
         return _whole(found)
 
-    def _keep(self, key: Hashable, part: RankingDataset | HalvedPart) -> bool:
+    def _keep(self, key: Hashable, part: RankingDataset | Float16Part) -> bool:
         """Whether a part is in memory now."""
         with self._lock:
             if key in self._parts:
                 return True
-            size = part.nbytes if isinstance(part, HalvedPart) else part.features.nbytes
+            size = part.nbytes if isinstance(part, Float16Part) else part.features.nbytes
             if self.bytes + size > self.room.size:
                 return False
             self._parts[key] = part
@@ -235,5 +214,5 @@ class Kept:
             self.bytes = 0
 
 
-def _whole(part: RankingDataset | HalvedPart) -> RankingDataset:
-    return part.whole() if isinstance(part, HalvedPart) else part
+def _whole(part: RankingDataset | Float16Part) -> RankingDataset:
+    return part.whole() if isinstance(part, Float16Part) else part

@@ -20,7 +20,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.frames import arrow_of
 from owpc_ltr.data.joining import join_datasets
-from owpc_ltr.data.partitioned.cache import Room, room_of
+from owpc_ltr.data.options import Room, room_of
 from owpc_ltr.data.partitioned.manifest import Manifest, read_manifest, whole_side
 from owpc_ltr.data.partitioned.parts import Files, Form, Piece
 from owpc_ltr.data.splits import SIDES, DatasetSplits, HashSplit, Origin, query_positions

@@ -11,13 +11,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.options import Room
 from owpc_ltr.data.parquet.reading import (
     load_dataset,
     load_learnable,
     load_queries,
     load_query_params,
 )
-from owpc_ltr.data.partitioned.cache import Kept, Room
+from owpc_ltr.data.partitioned.cache import PartCache
 from owpc_ltr.data.partitioned.manifest import Part
 
 Form = Literal["whole", "learnable", "filled"]
@@ -38,7 +39,7 @@ class Files:
     """The files of a folder: what was read of them and stays in memory."""
 
     def __init__(self, folder: Path, room: Room) -> None:
-        self.folder, self.kept = folder, Kept(room)
+        self.folder, self.kept = folder, PartCache(room)
         self._queries: dict[str, tuple[pa.StringArray, NDArray[np.int64]]] = {}
 
     def queries(self, part: Part) -> tuple[pa.StringArray, NDArray[np.int64]]:

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.joining import check_alike, join_datasets, joined_manifest
+from owpc_ltr.data.options import DEFAULT_BUCKETS
 from owpc_ltr.data.parquet.reading import stream_groups
 from owpc_ltr.data.parquet.writing import write_dataset
 from owpc_ltr.data.partitioned.manifest import (
-    BUCKETS,
     MANIFEST,
     SALT,
     UNFINISHED,
@@ -133,7 +133,7 @@ def write_partitioned(
     datasets: Iterable[RankingDataset],
     folder: Path | str,
     *,
-    buckets: int = BUCKETS,
+    buckets: int = DEFAULT_BUCKETS,
     told: Told | None = None,
     share: Share | None = None,
 ) -> Manifest:

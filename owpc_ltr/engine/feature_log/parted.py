@@ -17,7 +17,8 @@ from owpc_ltr.data.columns import ColumnFacts, column_facts, facts_together
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.types import judges_of
 from owpc_ltr.data.judgments.weights import Weighed
-from owpc_ltr.data.partitioned.manifest import BUCKETS, SALT, Share, Told, bucket_of, check_buckets
+from owpc_ltr.data.options import DEFAULT_BUCKETS
+from owpc_ltr.data.partitioned.manifest import SALT, Share, Told, bucket_of, check_buckets
 from owpc_ltr.data.partitioned.writing import check_folder, write_partitioned
 from owpc_ltr.data.splits import positions_of
 from owpc_ltr.engine.feature_log.account import Account
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 class Parted:
     """A folder of parts in so many buckets, of which this run writes its share."""
 
-    buckets: int = BUCKETS
+    buckets: int = DEFAULT_BUCKETS
     share: Share = field(default_factory=Share)
 
     def check(self, out: Path, joined: Sequence[JoinedTable]) -> None:

@@ -1,12 +1,13 @@
-"""Parameters of queries and features, as calls and commands are given them."""
+"""Parameters of queries and features, as Python calls and commands give them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.signatures import Help
 
 _LARGEST = 10_000_000
 
@@ -34,6 +35,18 @@ def named_params(texts: Iterable[str]) -> dict[str, Any]:
     return params
 
 
+Params = Annotated[
+    "Mapping[str, Any] | None",
+    Help(
+        "A parameter of the features, NAME=VALUE: a number, a list or true as in JSON, else text; "
+        "NAME=@FILE for what a file holds as JSON; may be repeated.",
+        flag="--param",
+        cli=list[str],
+        parse=named_params,
+    ),
+]
+
+
 def plain_params(params: Mapping[str, Any] | None) -> dict[str, Any]:
     """Parameters as JSON holds them: arrays as lists, and no number that is not finite.
 
@@ -48,7 +61,7 @@ def plain_params(params: Mapping[str, Any] | None) -> dict[str, Any]:
         number = not_finite(value)
         if number is not None:
             raise BadInput(
-                f"the parameter '{name}' holds {number}, which is no finite number: mend it"
+                f"the parameter '{name}' holds {number}, which is not a finite number: fix it"
             )
     return plain
 

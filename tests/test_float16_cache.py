@@ -13,8 +13,8 @@ from owpc_ltr_losses.owpc import OWPC
 
 import owpc_ltr as ltr
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
-from owpc_ltr.data.options import room_from
-from owpc_ltr.data.partitioned.cache import MEMORY, HalvedPart, Room
+from owpc_ltr.data.options import DEFAULT_MEMORY, Room, room_from
+from owpc_ltr.data.partitioned.cache import Float16Part
 from owpc_ltr.data.partitioned.dataset import open_partitioned
 from owpc_ltr.errors import UsageError
 from owpc_ltr.kernels.risk import InMemory, OverParts
@@ -25,7 +25,7 @@ REACH = 2.0**-29
 
 
 def rounded(data: RankingDataset) -> RankingDataset:
-    return HalvedPart.of(data).whole()
+    return Float16Part.of(data).whole()
 
 
 @given(
@@ -67,7 +67,7 @@ def test_the_risk_is_that_of_rounded_data_whether_parts_stay_or_not(
     data = learnable(60)
     parts = in_parts(data, tmp_path / "parts")
     halved = replace(
-        open_partitioned(tmp_path / "parts", Room(memory, half=True)),
+        open_partitioned(tmp_path / "parts", Room(memory, float16=True)),
         feature_scales=data.feature_scales,
         filled=True,
     )
@@ -88,7 +88,7 @@ def test_twice_as_many_parts_fit(tmp_path: Path) -> None:
     in_parts(data, tmp_path / "parts")
     sizes = []
     for half in (False, True):
-        parts = ltr.open_dataset(tmp_path / "parts", memory=1 << 20, half=half)
+        parts = ltr.open_dataset(tmp_path / "parts", memory=1 << 20, float16=half)
         for _ in parts:
             pass
         for piece in parts.pieces:
@@ -98,8 +98,8 @@ def test_twice_as_many_parts_fit(tmp_path: Path) -> None:
 
 
 def test_amounts_are_read_from_text() -> None:
-    assert room_from(None) == Room(MEMORY)
-    assert room_from("2G:half") == Room(2 << 30, half=True)
-    for wrong in ("", "4X", "-1", "4G:", "4G:float16", "nan"):
+    assert room_from(None) == Room(DEFAULT_MEMORY)
+    assert room_from("2G:float16") == Room(2 << 30, float16=True)
+    for wrong in ("", "4X", "-1", "4G:", "4G:half", "nan"):
         with pytest.raises(UsageError, match="no amount of memory"):
             room_from(wrong)

@@ -1,0 +1,207 @@
+"""Datasets in files: read whole, opened as a folder of parts, split, written as such a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from owpc_ltr.data.options import DEFAULT_BUCKETS, MaxFeatures
+from owpc_ltr.errors import UsageError
+from owpc_ltr.signatures import Help, Progress, Reads, Writes, job, silent
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.options import Room
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.data.splits import DatasetSplits
+
+
+def read_dataset(
+    paths: str | Path | Sequence[str | Path],
+    *,
+    n_features: int | None = None,
+    max_features: int | None = None,
+) -> RankingDataset:
+    """The dataset in a file, or in several, which are joined: Parquet, or LETOR text (.gz, .xz).
+
+    A folder of parts (see `partition`) is read whole; `open_dataset` reads it part by part.
+    `n_features` is for LETOR text that leaves its last features out, `max_features` for LETOR text
+    with feature numbers above 10,000, which may be ids. Raises BadInput, naming the file and the
+    line, if a file cannot be read; naming both files, if their features differ or they have the
+    same query.
+    """
+    from owpc_ltr.data.joining import join_datasets
+
+    several = [paths] if isinstance(paths, str | Path) else list(paths)
+    if not several:
+        raise UsageError("there is no file to read: name one or more")
+    parts = [_read(Path(path), n_features, max_features) for path in several]
+    return join_datasets(parts, [str(path) for path in several])
+
+
+def open_dataset(
+    folder: str | Path, *, memory: int | None = None, float16: bool = False
+) -> PartitionedDataset:
+    """The dataset in a folder of parts, for `train`, `evaluate` and `select`; none is read yet.
+
+    They read it part by part. `memory` is how many bytes of parts may stay in memory between
+    passes (default: 512 MiB). With `float16` training rounds feature values to 11 binary digits, so
+    that twice as many fit. `read_dataset(folder)` reads all of it at once. Raises BadInput if the
+    folder is not a dataset, was not finished, or lacks a part.
+    """
+    from owpc_ltr.data.options import Room, room_of
+    from owpc_ltr.data.partitioned.dataset import open_partitioned
+
+    return open_partitioned(folder, Room(room_of(memory).size, float16))
+
+
+def open_or_read(
+    path: str | Path, *, memory: int | Room | None = None, max_features: int | None = None
+) -> RankingDataset | PartitionedDataset:
+    """The dataset in a file, read; or in a folder of parts, to be read part by part."""
+    from owpc_ltr.data.partitioned.dataset import open_partitioned
+    from owpc_ltr.data.partitioned.manifest import is_partitioned
+
+    if is_partitioned(Path(path)):
+        return open_partitioned(path, memory)
+    return read_dataset(path, max_features=max_features)
+
+
+def read_splits(
+    path: Path | str,
+    validation: Path | str | None = None,
+    validation_share: float = 0.2,
+    test_share: float = 0.2,
+    *,
+    max_features: int | None = None,
+    memory: int | Room | None = None,
+) -> DatasetSplits[RankingDataset] | DatasetSplits[PartitionedDataset]:
+    """The queries of a file to learn from and to choose settings on, with their names for records.
+
+    The latter are those of another file, or a share of the first by the hash of the query ids.
+    Of a folder of parts nothing is read yet; so many bytes of it may stay in `memory`.
+    """
+    from owpc_ltr.data.partitioned.dataset import open_partitioned, split_parts
+    from owpc_ltr.data.partitioned.manifest import is_partitioned
+    from owpc_ltr.data.splits import HashSplit, split_queries, with_validation
+
+    split, name, sides = HashSplit(validation_share, test_share), Path(path).name, _SIDES
+    if is_partitioned(Path(path)):
+        parts = open_partitioned(path, memory)
+        if validation is None:
+            return split_parts(parts, split, name, sides)
+        given = open_partitioned(validation, memory)
+        return with_validation(parts, given, name, Path(validation).name)
+    data = read_dataset(path, max_features=max_features)
+    if validation is None:
+        return split_queries(data, split, name, sides)
+    other = read_dataset(validation, max_features=max_features)
+    return with_validation(data, other, name, Path(validation).name)
+
+
+_SIDES = ("train", "validation")
+
+
+@dataclass(frozen=True)
+class PartitionSummary:
+    """What the command line says of a folder of parts."""
+
+    queries: int
+    documents: int
+    features: int
+    parts: int
+
+    @classmethod
+    def of(cls, data: PartitionedDataset) -> PartitionSummary:
+        """The summary of what `partition` returned."""
+        return cls(data.n_queries, data.n_documents, data.n_features, len(data.pieces))
+
+    def as_dict(self) -> dict[str, Any]:
+        """The summary as JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.documents:,} documents of {self.queries:,} queries, {self.features} features, "
+            f"in {self.parts:,} parts"
+        )
+
+
+@job(shows=PartitionSummary.of)
+def partition(
+    data: Annotated[
+        str | Path | Sequence[str | Path] | RankingDataset,
+        Reads(
+            "Dataset files: Parquet, or LETOR text (.gz, .xz); each query in one.", cli=list[Path]
+        ),
+    ],
+    *,
+    out: Annotated[
+        str | Path,
+        Writes(
+            "The folder to write: a new one, or an empty one.",
+            needs_folder=False,
+            or_folder=True,
+            standard_output="a folder of parts cannot be written to standard output: name a folder",
+        ),
+    ],
+    buckets: Annotated[
+        int, Help("Shares of a split that are multiples of 1/BUCKETS are whole buckets.")
+    ] = DEFAULT_BUCKETS,
+    n_features: int | None = None,
+    max_features: MaxFeatures = None,
+    progress: Progress = silent,
+) -> PartitionedDataset:
+    """Write datasets as one folder of Parquet parts.
+
+    Files are read a part at a time, however large they are. `train`, `evaluate` and `select` take
+    the folder where they take a dataset, and keep no more of it than --memory. pyarrow, polars,
+    DuckDB, Dask and Spark read it as one table. A run that is stopped begins anew when it is called
+    again.
+
+    A query's bucket is decided by the hash that splits use. Raises BadInput if files do not fit
+    together or a query is in two places, UsageError for a folder that holds something else,
+    DiskFault.
+    """
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.partitioned.writing import write_partitioned
+
+    if isinstance(data, RankingDataset):
+        write_partitioned([data], out, buckets=buckets)
+        return open_dataset(out)
+    several = [data] if isinstance(data, str | Path) else list(data)
+    streamed = _stream(list(map(Path, several)), n_features, max_features, progress)
+    write_partitioned(streamed, out, buckets=buckets)
+    return open_dataset(out)
+
+
+def _stream(
+    paths: Sequence[Path], n_features: int | None, max_features: int | None, progress: Progress
+) -> Iterator[RankingDataset]:
+    from owpc_ltr.data.partitioned.writing import stream_dataset
+
+    queries = 0
+    for path in paths:
+        for part in stream_dataset(path, n_features, max_features):
+            queries += part.n_queries
+            progress(f"{path.name}: {queries:,} queries", None)
+            yield part
+
+
+def _read(path: Path, n_features: int | None, max_features: int | None) -> RankingDataset:
+    """One dataset, told by content: a folder of parts, our Parquet, or LETOR text."""
+    from owpc_ltr.data.letor import read_letor
+    from owpc_ltr.data.parquet import load_dataset
+    from owpc_ltr.data.partitioned.dataset import open_partitioned
+    from owpc_ltr.data.partitioned.manifest import is_partitioned
+    from owpc_ltr.files.regular import open_regular
+
+    if is_partitioned(path):
+        return open_partitioned(path).load()
+    with open_regular(path) as file:
+        parquet = file.read(4) == b"PAR1"
+    if parquet and n_features is None:
+        return load_dataset(path)
+    return read_letor(path, n_features=n_features, max_features=max_features)

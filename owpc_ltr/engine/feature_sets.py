@@ -1,0 +1,212 @@
+"""The feature sets of a cluster: pushed, read, listed, deleted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from dataclasses import replace as with_changes
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from owpc_ltr.features.parameters import Params
+from owpc_ltr.signatures import NO_FEATURE_SET, Help, Reads, job
+
+if TYPE_CHECKING:
+    from owpc_ltr.engine.client.engine import Engine
+    from owpc_ltr.engine.cluster import Cluster
+    from owpc_ltr.engine.stores.store import Store
+    from owpc_ltr.features.feature_set import FeatureSet
+
+Name = Annotated[str, Help("The name of a feature set.", metavar="NAME")]
+_LONGEST = 100
+
+
+@dataclass(frozen=True)
+class PushedFeatureSet:
+    """What the command line says of a feature set that was stored."""
+
+    featureset: FeatureSet
+
+    def as_dict(self) -> dict[str, Any]:
+        """The summary as JSON."""
+        return {
+            "featureset": self.featureset.name,
+            "features": list(self.featureset.feature_names),
+            "params": list(self.featureset.params),
+            "hash": self.featureset.hash,
+        }
+
+    def __str__(self) -> str:
+        tried_on = (self.featureset.validation or {})["index"]
+        return (
+            f"stored feature set '{self.featureset.name}': {len(self.featureset.features)} "
+            f"features, all tried on '{tried_on}'; params: {', '.join(self.featureset.params)}"
+        )
+
+
+@dataclass(frozen=True)
+class FeatureSetTable:
+    """What the command line says of a feature set: its features, one per row."""
+
+    featureset: FeatureSet
+
+    def as_dict(self) -> dict[str, Any]:
+        """What `push` accepts."""
+        return self.featureset.to_body()
+
+    def __str__(self) -> str:
+        from owpc_ltr.plain_text import text_table
+
+        rows = [
+            (str(place), feature.name, ", ".join(feature.params), _shortened(feature.template))
+            for place, feature in enumerate(self.featureset.features, 1)
+        ]
+        return text_table(["#", "FEATURE", "PARAMS", "QUERY"], rows)
+
+
+@dataclass(frozen=True)
+class FeatureSetNames:
+    """What the command line says of the feature sets of a cluster: their names."""
+
+    names: list[str]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The names as JSON."""
+        return {"featuresets": self.names}
+
+    def __str__(self) -> str:
+        return "\n".join(self.names)
+
+
+@job(shows=PushedFeatureSet)
+def push(
+    cluster: Cluster | FeatureSets,
+    featureset: Annotated[
+        FeatureSet | Path | str,
+        Reads(
+            "A feature set, in the LTR plugin's JSON.",
+            cli=Path,
+            metavar="FILE",
+            absent=NO_FEATURE_SET,
+        ),
+    ],
+    *,
+    index: Annotated[
+        str | None,
+        Help("The index; default: the only one of the cluster.", metavar="NAME"),
+    ] = None,
+    name: Annotated[str | None, Help("Its name in the cluster; default: the file's.")] = None,
+    keywords: Annotated[
+        str, Help("The query to try every feature with before it is stored.")
+    ] = "test",
+    params: Params = None,
+    allow_unmapped: Annotated[
+        bool, Help("Also where a template names a field that the index does not have.")
+    ] = False,
+    replace: Annotated[bool, Help("Replace another feature set of its name.")] = False,
+    force: Annotated[bool, Help("With --replace: also where uploaded models use it.")] = False,
+) -> FeatureSet:
+    """Store a feature set, every feature tried on the index first.
+
+    In the trial its parameters are those given, else those of its own validation, else the
+    keywords. Warns of derived features, which not every model can use in the engine.
+
+    Raises Refused if uploaded models use the set that is replaced, unless `force`; BadInput for a
+    field that a template names and the index's mapping does not have, unless `allow_unmapped`: an
+    engine would answer that nothing matches.
+    """
+    from owpc_ltr.engine.defaults import the_index
+    from owpc_ltr.engine.deployment.featureset_use import refuse_replacing
+    from owpc_ltr.engine.stores.index_fields import refuse_unmapped
+    from owpc_ltr.engine.stores.trial import derived_cautions, put_tried, trial_params
+    from owpc_ltr.errors import give_warnings
+    from owpc_ltr.features.feature_set import FeatureSet
+    from owpc_ltr.features.loading import load_featureset
+    from owpc_ltr.features.parameters import plain_params
+
+    if not isinstance(featureset, FeatureSet):
+        featureset = load_featureset(Path(featureset), name)
+    elif name is not None:
+        featureset = with_changes(featureset, name=name)
+    where = the_index(cluster.engine, index)
+    tried = trial_params(featureset, keywords, plain_params(params))
+    if not allow_unmapped:
+        refuse_unmapped(cluster.engine, featureset, where, tried.values)
+    validation = {"index": where, "params": tried.values}
+    pushed = with_changes(featureset, validation=validation)
+    if replace and not force:
+        refuse_replacing(cluster.engine, cluster.store, pushed)
+    put_tried(cluster.store, pushed, tried, replace=replace)
+    give_warnings(derived_cautions(cluster.engine, cluster.store, pushed))
+    return pushed
+
+
+@job(shows=FeatureSetTable)
+def get(cluster: Cluster | FeatureSets, name: Name) -> FeatureSet:
+    """Print the features of a set; with --json what `push` accepts.
+
+    Raises BadInput if there is no set of this name.
+    """
+    return cluster.holding_set(name).store.get_featureset(name)
+
+
+@job(shows=FeatureSetNames)
+def names(cluster: Cluster | FeatureSets) -> list[str]:
+    """List the feature sets of the cluster."""
+    return cluster.store.list_featuresets()
+
+
+@job
+def delete(
+    cluster: Cluster | FeatureSets,
+    name: Name,
+    *,
+    force: Annotated[bool, Help("Also where uploaded models use it.")] = False,
+) -> None:
+    """Delete a feature set that no uploaded model uses.
+
+    With --force also one that models use: they keep ranking by their own copy of it, but verify,
+    explain and log-features need it.
+
+    Raises Refused if uploaded models use it, unless `force`.
+    """
+    from owpc_ltr.engine.deployment.featureset_use import refuse_in_use
+
+    store = cluster.holding_set(name).store
+    if not force:
+        refuse_in_use(cluster.engine, store, name, "delete")
+    store.delete_featureset(name)
+
+
+class FeatureSets:
+    """The feature sets of a cluster's store."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        store: Callable[[], Store],
+        holding: Callable[[str], Store] | None = None,
+    ) -> None:
+        """Use the cluster behind `engine`, and `store`; `holding` gives the store of a set."""
+        self.engine, self._store = engine, store
+        self._holding = holding or (lambda _: store())
+
+    @property
+    def store(self) -> Store:
+        """Where the feature sets are stored."""
+        return self._store()
+
+    def holding_set(self, featureset: str) -> FeatureSets:
+        """The feature sets of the store that has this one."""
+        return FeatureSets(self.engine, lambda: self._holding(featureset))
+
+    push = push
+    get = get
+    names = names
+    delete = delete
+
+
+def _shortened(template: Mapping[str, Any] | str) -> str:
+    text = template if isinstance(template, str) else json.dumps(template)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -1,0 +1,245 @@
+"""Judgment lists of every installed format: recognised, read, written, converted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, get_args
+
+from owpc_ltr.data.options import (
+    DEFAULT_FORMAT,
+    DuplicatePolicy,
+    Duplicates,
+    JudgmentFormat,
+    SkipUnjudged,
+    Topics,
+)
+from owpc_ltr.errors import BadInput, PluginError, UsageError, give_warnings
+from owpc_ltr.files.output import write_output
+from owpc_ltr.signatures import Reads, Writes, job
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.judgments.lines import JudgmentLines
+    from owpc_ltr.data.judgments.types import Judgments
+    from owpc_ltr.host.registry import Registry
+    from owpc_ltr.protocols import JudgmentReader
+
+KIND = "judgment-reader"
+
+
+def read_judgments(
+    path: Path | str,
+    *,
+    format: str | None = None,  # noqa: A002 - the user's word
+    topics: Mapping[str, str] | Path | str | None = None,
+    duplicates: Duplicates = "refuse",
+    skip_unjudged: bool = False,
+    registry: Registry | None = None,
+) -> Judgments:
+    """The judgments in a file (plain, gzip, xz or zstandard), its format told by content.
+
+    `format` names a judgment reader of the registry (without one, of what is installed), where
+    content is not to tell: csv, tsv, qrels, ranklib, parquet … `topics` is a file of the queries'
+    texts (TREC's, or id TAB text), or these by id, for formats that do not have them.
+
+    Lines with an empty grade are not judged yet: `skip_unjudged` leaves them out, and counts them.
+    A query's lines may lie apart. Raises BadInput, naming file, line and value, for anything that
+    is not as the format says, and for a document that is judged twice unless `duplicates` names
+    what to do.
+    """
+    from owpc_ltr.data.judgments.topics import read_topics
+    from owpc_ltr.host.registry import installed
+
+    path, registry = Path(path), registry or installed()
+    reader = None if format is None else reader_of_format(registry, format)
+    check_policy(duplicates)
+    reader = reader or reader_of_file(registry, path)
+    texts = read_topics(Path(topics)) if isinstance(topics, Path | str) else topics
+    judgments = judgments_of(reader.read(path, texts), duplicates, skip_unjudged)
+    if texts is None:
+        return judgments
+    judged = {query.query_id for query in judgments.queries}
+    idle = len(texts.keys() - judged)
+    notes = (f"{idle} topics have no judgment",) if idle else ()
+    return replace(judgments, notes=judgments.notes + notes)
+
+
+@job
+def convert_judgments(
+    judgments: Annotated[Path | str, Reads("Judgments, in any format that there is a reader of.")],
+    *,
+    out: Annotated[Path | str, Writes("The file of the judgments.")],
+    to: JudgmentFormat = DEFAULT_FORMAT,
+    topics: Topics = None,
+    duplicates: DuplicatePolicy = "refuse",
+    skip_unjudged: SkipUnjudged = False,
+) -> Judgments:
+    """Write judgments in another format.
+
+    Warns of what the format cannot hold (ids, parameters, weights); documents and grades are kept,
+    or nothing is written.
+    """
+    read = read_judgments(
+        judgments, topics=topics, duplicates=duplicates, skip_unjudged=skip_unjudged
+    )
+    give_warnings(read.notes)
+    write_judgments(read, out, format=to)
+    return read
+
+
+def judgments_of(
+    lines: JudgmentLines, duplicates: Duplicates = "refuse", skip_unjudged: bool = False
+) -> Judgments:
+    """The judgments of lines that a reader has read; see `read_judgments`."""
+    from owpc_ltr.data.judgments.grouping import group_judgments
+    from owpc_ltr.data.judgments.lines import judged_lines
+
+    judged, left_out = judged_lines(lines, skip=skip_unjudged)
+    judgments = group_judgments(judged, duplicates)
+    return replace(judgments, notes=(*judgments.notes, *left_out))
+
+
+def check_policy(duplicates: str) -> None:
+    """Raise UsageError for an unknown policy of duplicates, naming those that there are."""
+    if duplicates not in get_args(Duplicates):
+        known = ", ".join(get_args(Duplicates))
+        raise UsageError(f"unknown policy for duplicates '{duplicates}': use {known}")
+
+
+def write_judgments(
+    judgments: Judgments,
+    path: Path | str,
+    *,
+    format: str = DEFAULT_FORMAT,  # noqa: A002 - the user's word
+    registry: Registry | None = None,
+) -> None:
+    """Write judgments as a format that a judgment reader of the registry can write.
+
+    What is written is read again before it is published. Warns of what the format cannot hold.
+    Raises UsageError for a format that is read alone, BadInput where documents or grades would be
+    others.
+    """
+    from owpc_ltr.data.judgments.grouping import what_is_lost
+    from owpc_ltr.host.registry import installed
+    from owpc_ltr.protocols import JudgmentWriter
+
+    registry = registry or installed()
+    writer = reader_of_format(registry, format)
+    if not isinstance(writer, JudgmentWriter):
+        known = ", ".join(
+            one.name for one in judgment_readers(registry) if isinstance(one, JudgmentWriter)
+        )
+        raise UsageError(f"the format '{format}' is read, not written: use {known}")
+    try:
+        content = writer.to_bytes(judgments)
+    except BadInput as error:
+        raise BadInput(f"cannot write {path}: {error}") from error
+    again, lacking = _read_again(writer, content, judgments)
+    lost = what_is_lost(judgments, again, format)
+    write_output(path, content)
+    give_warnings([*lost, *lacking])
+
+
+def _read_again(
+    reader: JudgmentReader, content: bytes, judgments: Judgments
+) -> tuple[Judgments, list[str]]:
+    """What the file says, and that it needs the queries' texts beside it, where it does."""
+    from owpc_ltr.data.judgments.grouping import group_judgments
+
+    texts = {query.query_id: query.params.get("query", "") for query in judgments.queries}
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "judgments"
+        path.write_bytes(content)
+        try:
+            return group_judgments(reader.read(path)), []
+        except BadInput:
+            again = group_judgments(reader.read(path, texts))
+    return again, [
+        f"the format {reader.name} does not hold the texts of queries: give them as topics"
+    ]
+
+
+def judgment_readers(registry: Registry) -> list[JudgmentReader]:
+    """All readers, the last to be asked first."""
+    readers: list[JudgmentReader] = [plugin.cls() for plugin in registry.all(KIND)]
+    return sorted(readers, key=lambda reader: -reader.precedence)
+
+
+def reader_of_format(registry: Registry, name: str) -> JudgmentReader:
+    """The reader of a format. Raises UsageError, naming the formats that there are."""
+    readers = judgment_readers(registry)
+    for reader in readers:
+        if reader.name == name:
+            return reader
+    known = ", ".join(reader.name for reader in readers) or "none, for none is installed"
+    raise UsageError(f"there is no format '{name}': use {known}{_failed(registry)}")
+
+
+def reader_of_file(registry: Registry, path: Path) -> JudgmentReader:
+    """The reader that recognises a file by its content.
+
+    Raises BadInput where it is empty, has topics in it, or is of no format that is known.
+    """
+    from owpc_ltr.data.judgments.topics import begins_topics
+    from owpc_ltr.files.text import first_lines, read_head
+
+    head = read_head(path)
+    lines = first_lines(head)
+    if not lines:
+        raise BadInput(f"cannot read {path}: it is empty")
+    if begins_topics(lines[0]):
+        raise BadInput(
+            f"cannot read {path}: these are topics, which have no grades: name the judgments, and "
+            "this file as their topics"
+        )
+    readers = judgment_readers(registry)
+    reader = first_to_recognise(readers, path, head)
+    if reader is None:
+        known = ", ".join(reader.name for reader in readers) or "none"
+        raise BadInput(
+            f"cannot read {path}: it is of no format that an installed judgment reader knows: "
+            f"{known}{_failed(registry)}"
+        )
+    return reader
+
+
+def first_to_recognise(
+    readers: Iterable[JudgmentReader], path: Path, head: bytes
+) -> JudgmentReader | None:
+    """The reader of lowest precedence that recognises the file.
+
+    Raises BadInput where two of one precedence do, PluginError for a reader that breaks.
+    """
+    chosen: JudgmentReader | None = None
+    for reader in sorted(readers, key=lambda reader: reader.precedence):
+        if chosen is not None and reader.precedence > chosen.precedence:
+            break
+        if _recognises(reader, path, head):
+            if chosen is not None:
+                raise BadInput(
+                    f"cannot read {path}: it looks like {chosen.name} and like {reader.name}: "
+                    "name its format"
+                )
+            chosen = reader
+    return chosen
+
+
+def _recognises(reader: JudgmentReader, path: Path, head: bytes) -> bool:
+    try:
+        return bool(reader.recognises(path, head))
+    except Exception as error:
+        where = f"{type(reader).__module__}.{type(reader).__qualname__}"
+        why = (str(error).splitlines() or [""])[0]
+        raise PluginError(
+            f"judgment reader '{reader.name}' ({where}) failed to tell whether {path} is of its "
+            f"format: {type(error).__name__}: {why}: name the format, or uninstall the reader"
+        ) from error
+
+
+def _failed(registry: Registry) -> str:
+    return "".join(
+        f"; plugin '{failure.plugin}' ({failure.source}) failed to load: {failure.reason}"
+        for failure in registry.failures_of(KIND)
+    )
