@@ -172,7 +172,7 @@ def _folds(
     if isinstance(data, Path | str):
         data = [data]
     if isinstance(data, Sequence) and data and isinstance(data[0], Path | str):
-        data = read_folds([Path(one) for one in data], max_features, memory)
+        data = read_folds(data, max_features=max_features, memory=memory)
     if workers is not None and not isinstance(data, PartitionedDataset):
         raise UsageError("workers go through a folder of parts: make one with owpc-ltr partition")
     if isinstance(data, RankingDataset):
