@@ -42,7 +42,7 @@ class Job:
     folder: str | None = None
     fingerprint: str = ""
     memory: int = 0
-    half: bool = False
+    float16: bool = False
 
 
 @dataclass(frozen=True)
