@@ -30,7 +30,10 @@ import numpy as np
 import pyarrow as pa
 from owpc_ltr_clicks import simulation as simulate
 from owpc_ltr_clicks.counting import Behaviour
-from owpc_ltr_clicks.judge_clicks import count_clicks, judge_counts, relabel_log, weighted_judgments
+from owpc_ltr_clicks.grading import CLIP, GradingOptions
+from owpc_ltr_clicks.judge_clicks import count_clicks, judge_counts
+from owpc_ltr_clicks.judgments import judge
+from owpc_ltr_clicks.relabelling import relabel_log
 
 import owpc_ltr as ltr
 from owpc_ltr.api.live_rankers import LiveSearch
@@ -101,14 +104,14 @@ def events_of(
 
 def judgments_of(behaviour: Behaviour) -> dict[str, pa.Table]:
     """The same clicks, judged in every way."""
-    found = {name: judge_counts(behaviour, model=name, warn=False)
+    found = {name: judge_counts(behaviour, model=name)
              for name in ("auto", "pbm", "sdbn", "coec", RAW)}  # fmt: skip
     chosen = found.pop("auto")
     tables = {f"auto ({chosen.chosen.name})": chosen.table}
     tables |= {name: one.table for name, one in found.items()}
-    tables["clicks, --ips"] = weighted_judgments(found["pbm"].behaviour, found["pbm"].chosen.fit)[0]
+    tables["clicks, --ips"] = judge(behaviour, found["pbm"].chosen, GradingOptions(clip=CLIP)).table
     # Nobody's looks are taken to differ: every click counts the same.
-    tables["clicks, raw"] = weighted_judgments(found[RAW].behaviour, found[RAW].chosen.fit)[0]
+    tables["clicks, raw"] = judge(behaviour, found[RAW].chosen, GradingOptions(clip=CLIP)).table
     return tables
 
 
@@ -128,7 +131,7 @@ def trained(sides: DatasetSplits[RankingDataset], judged: pa.Table | None) -> Mo
 
 def told_of(behaviour: Behaviour) -> str:
     account, counts = behaviour.event_counts, behaviour.counts
-    looks = judge_counts(behaviour, model="pbm", warn=False).chosen.fit.examination
+    looks = judge_counts(behaviour, model="pbm").chosen.fit.examination
     return (
         f"{account.read:,} events read, {account.used:,} used, "
         f"{int(counts.clicked.sum()):,} clicks; {counts.n_pairs:,} documents of "

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from owpc_ltr.version import VERSION
 
 if TYPE_CHECKING:
-    from owpc_ltr_clicks.judge_clicks import judge_clicks
     from owpc_ltr_dask.use_workers import use_workers
     from owpc_ltr_papers.reproducing import reproduce
 
@@ -68,7 +67,6 @@ __all__ = [
     "hookimpl",
     "import_model",
     "inspect",
-    "judge_clicks",
     "judge_next",
     "load_model",
     "make_dataset",
@@ -117,7 +115,6 @@ _HOMES = {
     "hookimpl": "owpc_ltr.host.hookspecs",
     "import_model": "owpc_ltr.formats.model_import",
     "inspect": "owpc_ltr.inspection.inspect",
-    "judge_clicks": "owpc_ltr_clicks.judge_clicks",
     "judge_next": "owpc_ltr.api.judging_next",
     "load_model": "owpc_ltr.api.models",
     "make_dataset": "owpc_ltr.data.dataset",

@@ -212,7 +212,7 @@ def check(function: Callable[..., Any], values: Mapping[str, Any]) -> None:
     one file, nor an output an input.
     """
     for name, value in values.items():
-        if value == "" and isinstance(value, str) and name in NAMES:
+        if name in NAMES and isinstance(value, str) and not value:
             raise UsageError(f"{spelled(name)} is empty: give it a name, or leave it out")
     marks = {
         name: mark

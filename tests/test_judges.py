@@ -8,15 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from owpc_ltr_clicks import simulation as simulate
-from owpc_ltr_clicks.judge_clicks import (
-    judge_clicks,
-    relabel_log,
-    srw_judgments,
-    weighted_judgments,
-)
+from owpc_ltr_clicks.relabelling import relabel_log
 
 import owpc_ltr as ltr
-from owpc_ltr import read_judgments
+from owpc_ltr import judge_clicks, read_judgments
 from owpc_ltr.api.compared_data import without_features
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.judgments.pools import read_queries
@@ -39,8 +34,8 @@ def test_judgments_of_clicks_say_so_in_every_file_that_is_written(
     assert judges_of(read.queries) == {"judged_by": {"clicks": len(found.table)}}
     # It is no parameter of the query, nor of the queries that are asked next.
     assert {key for query in read.queries for key in query.params} == {"query", "keywords"}
-    weighted, _ = weighted_judgments(found.behaviour, found.chosen.fit)
-    for table in (weighted, srw_judgments(EVENTS)[0]):
+    weighted = judge_clicks(EVENTS, ips=True).table
+    for table in (weighted, judge_clicks(EVENTS, as_srw=True).table):
         assert set(table["judged_by"].to_pylist()) == {"clicks"}
 
 

@@ -354,7 +354,9 @@ def _run(
         if path.is_symlink():
             print(f"{path} is a link: {os.path.realpath(path)} is written", file=sys.stderr)
     parameters = described(bare).parameters
-    if "cluster" in parameters:
+    # A cluster that has a default is connected to only where an option names it.
+    cluster = parameters.get("cluster")
+    if cluster is not None and (cluster.default is cluster.empty or any(to_cluster.values())):
         connect = _connect()
         check(connect, to_cluster)
         given["cluster"] = connect(**to_cluster)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from owpc_ltr_clicks.command import clicks
 
 from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.files import Reads, Writes
@@ -104,9 +103,6 @@ def pool(
         f"{found.judged:,} left out that are judged already, {found.absent:,} that are not in the "
         "index"
     )
-
-
-app.command("clicks")(clicks)
 
 
 def _listed(text: str) -> list[str]:

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.click_counts import ClickCounts
 from owpc_ltr.errors import UsageError
-from owpc_ltr.protocols import ClickFit
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.click_counts import ClickCounts
+    from owpc_ltr.protocols import ClickFit
+
+Weights = Literal["certainty", "impressions", "none"]
+"""The weight of a document: the certainty of its grade (0 to 1), its impressions, or none."""
+QueryWeights = Literal["people", "none"]
+"""The weight of a query: how many people asked it, or none."""
 
 GRADES = "0..4"
 """The scale of grades."""
@@ -28,7 +36,29 @@ SRW_MAX_RANK = 20
 _TOP_GRADE = 30
 _ROUNDING = 1e-9
 _SMALL_SAMPLE = 0.2
-"""Below this share of the clicks, the effective sample is small."""
+"""Below this share of the clicks, the effective sample is warned of."""
+
+
+@dataclass(frozen=True)
+class GradingOptions:
+    """The grades and weights of click judgments; with a `clip`, of clicks by inverse propensity."""
+
+    grades: str = GRADES
+    weights: Weights = "certainty"
+    query_weights: QueryWeights = "none"
+    clip: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse invalid options."""
+        parse_grades(self.grades)
+        if self.weights not in get_args(Weights):
+            kinds = ", ".join(get_args(Weights))
+            raise UsageError(f"there are no weights '{self.weights}': use {kinds}")
+        if self.query_weights not in get_args(QueryWeights):
+            kinds = " or ".join(get_args(QueryWeights))
+            raise UsageError(f"there are no query weights '{self.query_weights}': use {kinds}")
+        if self.clip is not None and not self.clip >= 1:
+            raise UsageError(f"weights cannot be clipped at {self.clip:g}: give 1 or more")
 
 
 def parse_grades(text: str) -> int | None:
@@ -106,6 +136,16 @@ class EffectiveSample:
         """The effective sample as a share of the clicks."""
         return self.effective / self.clicks if self.clicks else 0.0
 
+    def as_dict(self) -> dict[str, Any]:
+        """The sample as JSON."""
+        return {
+            "clicks": self.clicks,
+            "effective": self.effective,
+            "clipped": self.clipped,
+            "queries": self.queries,
+            "queries_without_clicks": self.silent,
+        }
+
     @property
     def warnings(self) -> tuple[str, ...]:
         """Reasons to doubt the weights."""
@@ -113,7 +153,7 @@ class EffectiveSample:
         if self.share < _SMALL_SAMPLE:
             found.append(
                 f"{self.clicks:,} clicks, weighted, are worth {self.effective:,.0f} equal ones: a "
-                "few of them decide; lower --clip, or collect more"
+                "few of them decide; lower {spelled('clip')}, or collect more"
             )
         if self.silent > self.queries:
             found.append(
@@ -124,7 +164,7 @@ class EffectiveSample:
 
 
 def propensity_weights(
-    counts: ClickCounts, fit: ClickFit, clip: float = CLIP
+    counts: ClickCounts, fit: ClickFit, clip: float
 ) -> tuple[Vector, Vector, EffectiveSample]:
     """The grade (1 where it was clicked, else 0) and the weight of each pair; the effective sample.
 
@@ -132,8 +172,6 @@ def propensity_weights(
     2017): a click at a rank that one user in ten examines counts for ten. The weight of a clicked
     pair is the sum over its clicks, divided by the mean of these sums; that of other pairs is 1.
     """
-    if not clip >= 1:
-        raise UsageError(f"weights cannot be clipped at {clip:g}: give 1 or more")
     examined = fit.examination[np.minimum(counts.rank, len(fit.examination)) - 1]
     inverse = 1.0 / np.maximum(examined, 1e-12)
     each = np.minimum(inverse, clip)

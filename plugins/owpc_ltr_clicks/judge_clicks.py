@@ -1,83 +1,241 @@
-"""`judge_clicks`: behaviour of users, from files or tables, as judgments."""
+"""`judge_clicks`: judgments from what users click on, out of files, tables or a cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import pyarrow as pa
-
-from owpc_ltr.data.frames import table_of
 from owpc_ltr.errors import UsageError, give_warnings
-from owpc_ltr.host.registry import load
-from owpc_ltr.host.settings import configure
-from owpc_ltr_clicks.cleaning import IMPRESSIONS, EventOptions, TimeWindow, parse_actions
-from owpc_ltr_clicks.counting import Behaviour, count_events, refuse_without_clicks
-from owpc_ltr_clicks.encoding import Lookup, normalised
-from owpc_ltr_clicks.grading import EffectiveSample, parse_grades, srw_ratings
-from owpc_ltr_clicks.judgments import (
-    ClickJudgments,
+from owpc_ltr.host.report import ReportPage, write_report
+from owpc_ltr.signatures import (
+    NO_STORE,
+    Help,
+    Plugins,
+    Progress,
+    Reads,
+    Writes,
+    job,
+    silent,
+    spelled,
+)
+from owpc_ltr_clicks.cleaning import (
+    ACTIONS,
+    IMPRESSIONS,
+    MAX_CLICKS_PER_SESSION,
+    MAX_RANK,
+    MAX_SESSIONS_PER_CLIENT,
+    MIN_PEOPLE,
+    EventOptions,
+    parse_actions,
+    parse_columns,
+)
+from owpc_ltr_clicks.grading import (
+    CLIP,
+    GRADES,
+    SRW_MAX_RANK,
+    GradingOptions,
     QueryWeights,
     Weights,
-    judge,
-    judged_pairs,
-    weighted_judgments,
-    write_columns,
 )
-from owpc_ltr_clicks.log_files import EventBatch, parse_columns, read_events, table_events
-from owpc_ltr_clicks.model_selection import choose_model
-from owpc_ltr_clicks.relabelling import Relabelled, relabelled
+from owpc_ltr_clicks.ubi import EVENTS_INDEX, MAX_SLICES, QUERIES_INDEX, UbiOptions
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.engine.cluster import Cluster
-    from owpc_ltr.engine.defaults import Progress
     from owpc_ltr.protocols import ClickModel
+    from owpc_ltr_clicks.counting import Behaviour
+    from owpc_ltr_clicks.encoding import Lookup
+    from owpc_ltr_clicks.judgments import ClickJudgments
+    from owpc_ltr_clicks.log_files import EventBatch
 
-__all__ = [
-    "IMPRESSIONS",
-    "ClickJudgments",
-    "EffectiveSample",
-    "count_clicks",
-    "count_ubi",
-    "judge_clicks",
-    "judge_counts",
-    "parse_actions",
-    "parse_columns",
-    "relabel_log",
-    "srw_judgments",
-    "weighted_judgments",
-    "write_columns",
-]
+_KIND = "click-model."
 
 
+def click_model_settings(texts: Sequence[str]) -> dict[str, str]:
+    """The settings of a click model from `NAME=VALUE`, without their prefix. Raises UsageError."""
+    from owpc_ltr.host.settings import named_settings
+
+    named = named_settings(texts)
+    found = {name.removeprefix(_KIND): value for name, value in named.items()}
+    for name in found:
+        if "." in name:
+            raise UsageError(f"'{name}' is no setting of a click model: write NAME=VALUE")
+    return found
+
+
+@job
 def judge_clicks(
-    events: Path | str | Any,
+    events: Annotated[
+        Path | str | Any | None,
+        Reads("A log: Parquet, Arrow, CSV, TSV or JSON lines, compressed or not.", cli=Path),
+    ] = None,
     *,
-    columns: Mapping[str, str] | None = None,
-    model: str = "auto",
-    grades: str = "0..4",
-    weights: Weights = "certainty",
-    query_weights: QueryWeights = "none",
-    settings: Mapping[str, Any] | None = None,
-    plugins: Sequence[Path | str] = (),
-    **how: Any,
+    out: Annotated[
+        Path | str | None, Writes("The judgments: Parquet, or FILE.tsv.", required=True)
+    ] = None,
+    columns: Annotated[
+        Mapping[str, str] | None,
+        Help(
+            "The columns by their roles: query=q,document=sku,position=rank,action=type,"
+            "session=sid; also client, search, time, shown, field. Known names need none.",
+            cli=str,
+            parse=parse_columns,
+            panel="Data",
+        ),
+    ] = None,
+    actions: Annotated[
+        Mapping[str, float],
+        Help(
+            "Actions and their values, as click=1,add_to_cart=2; default: click=1.",
+            cli=str,
+            parse=parse_actions,
+            panel="Data",
+        ),
+    ] = ACTIONS,
+    impressions: Annotated[
+        Sequence[str],
+        Help(
+            f"Actions that say that a result was shown; default: {','.join(IMPRESSIONS)}.",
+            cli=str,
+            parse=lambda text: tuple(text.split(",")),
+            panel="Data",
+        ),
+    ] = IMPRESSIONS,
+    since: Annotated[
+        str | None, Help("From this time on: 2026-10-01, 2026-10-01T12:00:00Z.", panel="Data")
+    ] = None,
+    until: Annotated[str | None, Help("Before this time.", panel="Data")] = None,
+    first_position: Annotated[
+        int | None,
+        Help("The first position, 0 or 1; default: inferred.", min=0, max=1, panel="Data"),
+    ] = None,
+    depth: Annotated[int, Help("The lowest rank that counts.", min=1, panel="Data")] = MAX_RANK,
+    max_clicks_per_session: Annotated[
+        int, Help("Drop sessions with more clicks as bots; 0 = keep all.", min=0, panel="Data")
+    ] = MAX_CLICKS_PER_SESSION,
+    max_sessions_per_client: Annotated[
+        int, Help("Drop clients with more sessions as bots; 0 = keep all.", min=0, panel="Data")
+    ] = MAX_SESSIONS_PER_CLIENT,
+    min_people: Annotated[
+        int, Help("Drop queries that fewer people asked.", min=1, panel="Data")
+    ] = MIN_PEOPLE,
+    keep_case: Annotated[bool, Help("Queries that differ in case are two.", panel="Data")] = False,
+    keep_repeats: Annotated[
+        bool,
+        Help("Count a person's clicks on one result of a query in every list.", panel="Data"),
+    ] = False,
+    document_field: Annotated[
+        str | None,
+        Help("The field that names documents, as sku; default: as the log says.", panel="Data"),
+    ] = None,
+    index: Annotated[
+        str | None,
+        Help("Look up documents that the log names by a field in this index.", panel="Data"),
+    ] = None,
+    model: Annotated[
+        str, Help("A click model; auto: the one that predicts held-out sessions best.")
+    ] = "auto",
+    grades: Annotated[str, Help("0..4, or none for probabilities.")] = GRADES,
+    weights: Annotated[Weights, Help("The weight of a document; certainty is 0 to 1.")] = (
+        "certainty"
+    ),
+    query_weights: Annotated[
+        QueryWeights, Help("The weight of a query: the people who asked it, or none.")
+    ] = "none",
+    settings: Annotated[
+        Mapping[str, Any] | None,
+        Help(
+            "A setting of the click model, NAME=VALUE; may be repeated.",
+            flag="--set",
+            cli=list[str],
+            parse=click_model_settings,
+            metavar="NAME=VALUE",
+        ),
+    ] = None,
+    ips: Annotated[
+        bool, Help("Grade 1 for what was clicked, weighted by inverse propensity.")
+    ] = False,
+    clip: Annotated[
+        float | None, Help(f"The greatest weight of a click with --ips; default: {CLIP:g}.")
+    ] = None,
+    as_srw: Annotated[bool, Help("The ratings of the Search Relevance Workbench's COEC.")] = False,
+    srw_max_rank: Annotated[
+        int | None, Help(f"Its maxRank, with --as-srw; default: {SRW_MAX_RANK}.", min=1)
+    ] = None,
+    from_ubi: Annotated[
+        bool, Help("Read User Behavior Insights out of the cluster.", panel="Engine")
+    ] = False,
+    ubi_queries: Annotated[str, Help("Its index of queries.", panel="Engine")] = QUERIES_INDEX,
+    ubi_events: Annotated[str, Help("Its index of events.", panel="Engine")] = EVENTS_INDEX,
+    slices: Annotated[
+        int | None,
+        Help(
+            f"Slices read at once; default: one per shard, {MAX_SLICES} at most.",
+            min=1,
+            max=64,
+            panel="Engine",
+        ),
+    ] = None,
+    report: ReportPage = None,
+    cluster: Annotated[Cluster | None, NO_STORE] = None,
+    plugins: Plugins = (),
+    progress: Progress = silent,
 ) -> ClickJudgments:
-    """Judgments from a log of behaviour: a grade and a weight for every document that was shown.
+    """Make judgments of clicks, by a click model.
 
-    `events` are a file, or a data frame of pandas, polars, Arrow or DuckDB. `columns` says which
-    column is the query, the document, the position …, where its name does not; `how` is what else
-    `EventOptions` takes: actions, first_position, min_people … `model` is that of an installed
-    click model, or auto: the one that best predicts the sessions of people who were held out.
-    `grades` are 0..4, or none for probabilities. Raises BadInput and UsageError.
+    Users click on what they examine, and they examine what stands high; a click model separates
+    that from what attracts them. Every event is used or left out for a reason, which is printed.
+    The judgments hold no user and no session. log-features reads them, with their weights.
+
+    Python: `events` may also be a data frame of pandas, polars, Arrow or DuckDB. `cluster` is by
+    default that of `connect()`.
+    Raises BadInput for a log that cannot be read or has no click, UsageError for invalid options.
     """
-    behaviour = count_clicks(events, columns=columns, **how)
-    return judge_counts(
-        behaviour, model=model, grades=grades, weights=weights, query_weights=query_weights,
-        settings=settings, plugins=plugins,
+    grading = GradingOptions(
+        grades, weights, query_weights, (CLIP if clip is None else clip) if ips else None
+    )
+    _check_source(events, from_ubi=from_ubi, as_srw=as_srw, columns=columns, slices=slices)
+    own = (grades, weights, query_weights) != (GRADES, "certainty", "none")
+    _check_method(ips=ips, clip=clip, as_srw=as_srw, srw_max_rank=srw_max_rank, own=own)
+    if as_srw and (model != "auto" or index is not None or report is not None):
+        raise UsageError(
+            f"{spelled('as_srw')} fits no click model: leave {spelled('model')}, "
+            f"{spelled('index')} and {spelled('report')} out"
+        )
+    options = EventOptions(
+        actions=actions, impressions=tuple(impressions), since=since, until=until,
+        first_position=first_position, depth=depth, min_people=min_people, keep_case=keep_case,
+        keep_repeats=keep_repeats,
+        max_clicks_per_session=max_clicks_per_session, document_field=document_field,
+        max_sessions_per_client=max_sessions_per_client,
     )  # fmt: skip
+    if as_srw:
+        found = _srw_ratings(events, columns, options, srw_max_rank or SRW_MAX_RANK)
+    else:
+        if from_ubi:
+            if out is None:
+                raise UsageError(
+                    f"{spelled('from_ubi')} keeps what it reads beside the judgments: give "
+                    f"{spelled('out')} too"
+                )
+            folder = Path(out).with_name(f"{Path(out).name}.ubi")
+            ubi = UbiOptions(ubi_queries, ubi_events, since, until, slices)
+            behaviour = _count_ubi(cluster, folder, ubi, options, index, progress)
+        else:
+            behaviour = _count(events, columns, options, cluster, index)
+        found = judge_counts(behaviour, model, grading, settings=settings, plugins=plugins)
+    log = ubi_events if from_ubi else Path(events).name if _is_path(events) else "a table"
+    found = replace(
+        found, settings=(("log", log), *found.settings), live=_live_options(index, cluster),
+        path=None if out is None else Path(out),
+    )  # fmt: skip
+    give_warnings(found.warnings)
+    if out is not None:
+        found.write(out)
+    write_report(found if found.effective is None else [found, found.effective], report)
+    return found
 
 
 def count_clicks(
@@ -88,117 +246,186 @@ def count_clicks(
     index: str | None = None,
     **how: Any,
 ) -> Behaviour:
-    """What was shown and clicked, counted; see `judge_clicks`.
+    """The counts of what was shown and clicked, for `judge_counts`; `how` are `EventOptions`.
 
-    Documents that are named by a field (`document_field`, or as the log says) have the `_id`s that
-    they have in the `index` of the `cluster`.
+    Documents that the log names by a field have their `_id`s in the `index` of the `cluster`.
     """
-    options, lookup = EventOptions(**how), _lookup(cluster, index)
-    return count_events(_batches(events, columns or {}), options, lookup=lookup)
+    return _count(events, columns, EventOptions(**how), cluster, index)
 
 
 def count_ubi(
     cluster: Cluster,
     folder: Path | str,
     *,
-    queries: str = "ubi_queries",
-    events: str = "ubi_events",
+    queries: str = QUERIES_INDEX,
+    events: str = EVENTS_INDEX,
     since: str | None = None,
     until: str | None = None,
     slices: int | None = None,
     index: str | None = None,
-    progress: Progress | None = None,
+    progress: Progress = silent,
     **how: Any,
 ) -> Behaviour:
-    """What was shown and clicked by User Behavior Insights, in the two indices of a cluster.
+    """The counts of User Behavior Insights in two indices of a cluster, for `judge_counts`.
 
-    What was read is kept in `folder` until all is counted: after a stop the same call goes on
-    there, to the same counts. `since` and `until` (without it, now) are times; so many `slices`
-    are read at once, without a number one a shard. Documents that are named by another field than
-    `_id` are looked up in `index`. `how` is what else `EventOptions` takes.
+    What was read stays in `folder` until all is counted: after a stop the same call resumes there,
+    to the same counts. Documents named by another field than `_id` are looked up in `index`. `how`
+    are `EventOptions`.
     """
-    from owpc_ltr.engine.defaults import silent
-    from owpc_ltr_clicks.ubi.download import UbiOptions, read_ubi
-
-    asked = UbiOptions(queries, events, since, until, slices)
-    options = EventOptions(**how)
-    # Times that cannot be are told before anything is asked of the cluster.
-    TimeWindow(since, until)
-    with read_ubi(cluster.engine, Path(folder), asked, progress or silent) as batches:
-        return count_events(batches, options, lookup=_lookup(cluster, index))
+    ubi = UbiOptions(queries, events, since, until, slices)
+    return _count_ubi(cluster, Path(folder), ubi, EventOptions(**how), index, progress)
 
 
 def judge_counts(
     behaviour: Behaviour,
-    *,
     model: str = "auto",
-    grades: str = "0..4",
-    weights: Weights = "certainty",
-    query_weights: QueryWeights = "none",
+    options: GradingOptions | None = None,
+    *,
     settings: Mapping[str, Any] | None = None,
     plugins: Sequence[Path | str] = (),
-    warn: bool = True,
 ) -> ClickJudgments:
-    """Judgments from what was counted. Raises BadInput where no click is left to learn from."""
-    top = parse_grades(grades)
+    """The judgments of what was counted, without a warning. Raises BadInput without a click."""
+    from owpc_ltr_clicks.counting import refuse_without_clicks
+    from owpc_ltr_clicks.judgments import judge
+    from owpc_ltr_clicks.model_selection import choose_model
+
     refuse_without_clicks(behaviour)
     chosen = choose_model(behaviour, _models(model, settings or {}, plugins))
-    found = judge(behaviour, chosen, top, weights, query_weights)
-    if warn:
-        give_warnings(found.warnings)
-    return found
+    return judge(behaviour, chosen, options or GradingOptions())
 
 
-def relabel_log(data: RankingDataset, judged: pa.Table, keep_case: bool = False) -> Relabelled:
-    """A feature log with judgments from clicks: its rows that `judged` knows, graded by it.
-
-    `judged` is the table of a judgment list (`judge_clicks(…).table`). What was logged need not be
-    logged again; what is judged and was not logged is counted.
-    """
-    from owpc_ltr.api.compared_data import texts_of
-
-    texts = texts_of(data)
-    texts = data.query_ids if texts is None else texts
-    names = pa.array([normalised(text, keep_case) for text in texts.to_pylist()], pa.string())
-    return relabelled(data, names, judged)
-
-
-def srw_judgments(
-    events: Path | str | Any,
+def _check_source(
+    events: Any,
     *,
-    columns: Mapping[str, str] | None = None,
-    max_rank: int = 20,
-    **how: Any,
-) -> tuple[pa.Table, Behaviour]:
-    """The COEC ratings that Search Relevance Workbench gives to the same events."""
-    raw = {"min_people": 1, "max_clicks_per_session": 0, "max_sessions_per_client": 0}
-    options = EventOptions(**{**how, **raw})
-    behaviour = count_events(_batches(events, columns or {}), options, every_event=True)
+    from_ubi: bool,
+    as_srw: bool,
+    columns: Mapping[str, str] | None,
+    slices: int | None,
+) -> None:
+    """Refuse a log that is named twice or not at all, and options of the other source."""
+    if (events is None) != from_ubi:
+        raise UsageError(
+            f"name a log, or read one out of the cluster with {spelled('from_ubi')}: one of them"
+        )
+    if from_ubi and (as_srw or columns):
+        raise UsageError(
+            f"{spelled('from_ubi')} knows its columns, and goes without {spelled('columns')} and "
+            f"{spelled('as_srw')}"
+        )
+    if slices and not from_ubi:
+        raise UsageError(
+            f"{spelled('slices')} is for {spelled('from_ubi')}: add it, or leave slices out"
+        )
+
+
+def _check_method(
+    *, ips: bool, clip: float | None, as_srw: bool, srw_max_rank: int | None, own: bool
+) -> None:
+    """Refuse options that have no effect on the chosen method."""
+    if clip is not None and not ips:
+        raise UsageError(f"{spelled('clip')} is for {spelled('ips')}: add it, or leave clip out")
+    if srw_max_rank is not None and not as_srw:
+        raise UsageError(
+            f"{spelled('srw_max_rank')} is for {spelled('as_srw')}: add it, or leave the rank out"
+        )
+    if ips and as_srw:
+        raise UsageError(f"{spelled('ips')} and {spelled('as_srw')} exclude each other: choose one")
+    if own and (ips or as_srw):
+        raise UsageError(
+            f"{spelled('ips' if ips else 'as_srw')} has grades and weights of its own: leave "
+            f"{spelled('grades')}, {spelled('weights')} and {spelled('query_weights')} out"
+        )
+
+
+def _srw_ratings(
+    events: Any, columns: Mapping[str, str] | None, options: EventOptions, max_rank: int
+) -> ClickJudgments:
+    """The COEC ratings that the Search Relevance Workbench gives to the same events."""
+    from owpc_ltr_clicks.counting import count_events, refuse_without_clicks
+    from owpc_ltr_clicks.judgments import rate
+
+    raw = replace(options, min_people=1, max_clicks_per_session=0, max_sessions_per_client=0)
+    behaviour = count_events(_batches(events, columns), raw, every_event=True)
     refuse_without_clicks(behaviour)
-    first = behaviour.event_counts.first_position
-    ratings = srw_ratings(behaviour.counts, max_rank, first)
-    return pa.table(judged_pairs(behaviour, ratings)), behaviour
+    return rate(behaviour, max_rank)
+
+
+def _live_options(index: str | None, cluster: Cluster | None) -> tuple[str, ...]:
+    """The options with which the next commands find the same index and engine."""
+    found = [] if index is None else ["--index", index]
+    if cluster is not None:
+        engine = cluster.engine.settings
+        found += ["--url", engine.url]
+        found += [] if engine.ca is None else ["--ca", str(engine.ca)]
+        found += ["--insecure"] if engine.insecure else []
+    return tuple(found)
+
+
+def _count(
+    events: Any,
+    columns: Mapping[str, str] | None,
+    options: EventOptions,
+    cluster: Cluster | None,
+    index: str | None,
+) -> Behaviour:
+    from owpc_ltr_clicks.counting import count_events
+
+    return count_events(_batches(events, columns), options, lookup=_lookup(cluster, index))
+
+
+def _count_ubi(
+    cluster: Cluster | None,
+    folder: Path,
+    ubi: UbiOptions,
+    options: EventOptions,
+    index: str | None,
+    progress: Progress,
+) -> Behaviour:
+    from owpc_ltr_clicks.counting import count_events
+    from owpc_ltr_clicks.events import TimeWindow
+    from owpc_ltr_clicks.ubi.download import read_ubi
+
+    # Invalid times are refused before anything is asked of the cluster.
+    TimeWindow(ubi.since, ubi.until)
+    # The window is applied while the indices are read.
+    options = replace(options, since=None, until=None)
+    with read_ubi(_connected(cluster).engine, folder, ubi, progress) as batches:
+        return count_events(batches, options, lookup=_lookup(cluster, index))
+
+
+def _connected(cluster: Cluster | None) -> Cluster:
+    from owpc_ltr.engine.cluster import connect
+
+    return cluster or connect()
 
 
 def _lookup(cluster: Cluster | None, index: str | None) -> Lookup | None:
     if index is None:
         return None
-    if cluster is None:
-        raise UsageError(f"'{index}' is an index of a cluster: name the cluster too")
     from owpc_ltr_clicks.ubi.snapshot import FieldLookup
 
-    return FieldLookup(cluster.engine, index)
+    return FieldLookup(_connected(cluster).engine, index)
 
 
-def _batches(events: Path | str | Any, columns: Mapping[str, str]) -> Iterable[EventBatch]:
-    if isinstance(events, str | PathLike):
-        return read_events(Path(events), columns)
-    return table_events(table_of(events), columns)
+def _batches(events: Any, columns: Mapping[str, str] | None) -> Iterable[EventBatch]:
+    from owpc_ltr.data.frames import table_of
+    from owpc_ltr_clicks.log_files import read_events, table_events
+
+    if _is_path(events):
+        return read_events(Path(events), columns or {})
+    return table_events(table_of(events), columns or {})
+
+
+def _is_path(events: Any) -> bool:
+    return isinstance(events, str | PathLike)
 
 
 def _models(
     name: str, settings: Mapping[str, Any], plugins: Sequence[Path | str]
 ) -> dict[str, ClickModel]:
+    from owpc_ltr.host.registry import load
+    from owpc_ltr.host.settings import configure
+
     registry = load(map(Path, plugins))
     if name == "auto":
         if settings:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import ranks_vary
@@ -17,40 +17,62 @@ from owpc_ltr.data.judgments.types import CLICKS, JUDGED_BY
 from owpc_ltr.errors import UsageError
 from owpc_ltr.files.output import open_output
 from owpc_ltr.files.text import shown
-from owpc_ltr.protocols import ClickFit
+from owpc_ltr.plain_text import text_table, wrapped_text
+from owpc_ltr.signatures import spelled
 from owpc_ltr_clicks.counting import Behaviour
 from owpc_ltr_clicks.encoding import ID
+from owpc_ltr_clicks.events import EventCounts
 from owpc_ltr_clicks.grading import (
-    CLIP,
     EffectiveSample,
+    GradingOptions,
     grades,
+    parse_grades,
     propensity_weights,
+    srw_ratings,
     worth,
     worth_of_any,
 )
 from owpc_ltr_clicks.model_selection import ChosenModel
 
+SAMPLED_QUERIES, JUDGED_DEPTH = 50, 10
+"""How many queries people judge before a gate can decide, and how deep."""
+JUDGES = (
+    "people who know what searchers want, and did not make the rankers; the sheet does not tell "
+    "which ranker brought a document"
+)
+
 _MANY = 0.1
 """The share of events, or clicks, above which a fault is warned of."""
 _FEW_CLICKS = 1000
-
-Weights = Literal["certainty", "impressions", "none"]
-"""The weight of a document: the certainty of its grade (0 to 1), its impressions, or none."""
-QueryWeights = Literal["people", "none"]
-"""The weight of a query: how many people asked it, or none."""
+_RANKS_SHOWN = 20
+_BAR = 30
+_WIDTH = 76
 
 
 @dataclass(frozen=True, eq=False)
 class ClickJudgments:
     """Judgments as a table, one row per document of a query, and what they were made from.
 
-    `settings` are the names and values of the options, for people to read.
+    `selection` is the click model that judged, None for ratings of the Search Relevance Workbench;
+    `effective` the sample of clicks by inverse propensity. `settings` are the names and values of
+    the options, for people to read. `path` is the file of the judgments, `live` the options with
+    which the commands after them find the engine.
     """
 
     behaviour: Behaviour
-    chosen: ChosenModel
+    selection: ChosenModel | None
     table: pa.Table
     settings: tuple[tuple[str, str], ...] = ()
+    effective: EffectiveSample | None = None
+    path: Path | None = None
+    live: tuple[str, ...] = ()
+
+    @property
+    def chosen(self) -> ChosenModel:
+        """The click model that judged. Raises UsageError where none did."""
+        if self.selection is None:
+            raise UsageError("ratings of the Search Relevance Workbench have no click model")
+        return self.selection
 
     @property
     def n_queries(self) -> int:
@@ -58,67 +80,135 @@ class ClickJudgments:
         return len(self.behaviour.counts.queries)
 
     @property
+    def next_steps(self) -> NextSteps | None:
+        """What people judge next, and the commands, where the judgments are in a file."""
+        if self.path is None or self.selection is None:
+            return None
+        return NextSteps(self.path, min(SAMPLED_QUERIES, self.n_queries), self.live)
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """Reasons to doubt the judgments."""
-        return tuple(warnings_of(self.behaviour, self.chosen))
+        found = () if self.selection is None else tuple(_warnings(self.behaviour, self.selection))
+        return found if self.effective is None else (*found, *self.effective.warnings)
 
     def as_dict(self) -> dict[str, Any]:
-        """Events, queries, examination, held-out scores and grades as JSON."""
-        given = np.asarray(self.table["grade"])
-        return {
-            **report_of(self.behaviour, self.chosen),
-            "grades": _histogram(given),
-            "warnings": list(self.warnings),
+        """What became of the events, the fit, and the judgments, as JSON."""
+        found: dict[str, Any] = {} if self.path is None else {"judgments": str(self.path)}
+        found |= {
+            "documents": len(self.table),
+            "events": self.behaviour.event_counts.as_dict(),
         }
+        if self.effective is not None:
+            found |= {**self.effective.as_dict(), "model": self.chosen.name}
+        elif self.selection is not None:
+            grades_given = _histogram(np.asarray(self.table["grade"]))
+            found |= _fit_as_dict(self.behaviour, self.selection)
+            found |= {"grades": grades_given, "warnings": list(self.warnings)}
+        return found if self.next_steps is None else found | self.next_steps.as_dict()
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self.table):,} documents of {self.n_queries:,} queries)"
 
     def write(self, path: Path | str) -> None:
         """Write a judgment list: Parquet, or TSV by its name. It has no user and no session."""
         write_columns(self.table, path)
 
 
-def judge(
-    behaviour: Behaviour,
-    chosen: ChosenModel,
-    top: int | None = 4,
-    weights: Weights = "certainty",
-    query_weights: QueryWeights = "none",
-) -> ClickJudgments:
-    """The judgments of a fit; with `query_weights` "people" a query weighs as many as asked it."""
-    counts = behaviour.counts
+@dataclass(frozen=True)
+class NextSteps:
+    """What people judge before a gate can decide: as many queries of the judgments in `path`."""
+
+    path: Path
+    queries: int
+    live: tuple[str, ...]
+
+    @property
+    def documents_at_most(self) -> int:
+        """The most documents that are judged."""
+        return 2 * self.queries * JUDGED_DEPTH
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """The commands up to the gate, as typed."""
+        log, model, sheet = (
+            self.path.with_name(f"{self.path.stem}-{end}")
+            for end in ("log.parquet", "model.json", "sheet.csv")
+        )
+        commands: list[tuple[Any, ...]] = [
+            ("log-features", "--judgments", self.path, "--out", log, *self.live),
+            ("train", log, "--out", model),
+            ("judge", "pool", "--queries", log, "--rankers", f"query,{model}", "--sample",
+             self.queries, "--depth", JUDGED_DEPTH, "--out", sheet, *self.live),
+            ("upload", model, "--require-gain", f"ndcg@{JUDGED_DEPTH}", "--live", "--judgments",
+             sheet, *self.live),
+        ]  # fmt: skip
+        return tuple(shlex.join(["owpc-ltr", *map(str, words)]) for words in commands)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The steps as JSON."""
+        to_judge = {
+            "queries": self.queries, "depth": JUDGED_DEPTH,
+            "documents_at_most": self.documents_at_most, "by": JUDGES,
+        }  # fmt: skip
+        return {"to_judge": to_judge, "next": list(self.commands)}
+
+    def __str__(self) -> str:
+        why = wrapped_text(
+            "next: clicks alone are no evidence for a gate, as they know only what was shown. Let "
+            f"people judge the first {JUDGED_DEPTH} results of both rankers for {self.queries} "
+            f"queries drawn by chance (at most {self.documents_at_most:,} documents): {JUDGES}."
+        )
+        commands = [" \\\n".join(_command_lines(command)) for command in self.commands]
+        query = wrapped_text(
+            "add --query QUERY.json, your application's query, to the last two; name the live "
+            "ranker in place of `query` where there is one"
+        )
+        return "\n".join([why, *commands, query])
+
+
+def judge(behaviour: Behaviour, chosen: ChosenModel, options: GradingOptions) -> ClickJudgments:
+    """The judgments of a fitted click model."""
+    if options.clip is not None:
+        return _weighted_clicks(behaviour, chosen, options.clip)
+    counts, top = behaviour.counts, parse_grades(options.grades)
     of = counts, chosen.fit, behaviour.options.greatest_value
-    found = grades(worth(*of), top, worth_of_any(*of))
-    columns = judged_pairs(behaviour, found)
-    if weights != "none":
-        kinds: dict[str, Vector] = {
-            "certainty": chosen.fit.certainty,
-            "impressions": chosen.fit.trials,
-        }
-        if weights not in kinds:
-            raise UsageError(f"there are no weights '{weights}': use certainty, impressions, none")
-        columns["weight"] = _above_zero(kinds[weights])
-    if query_weights not in {"people", "none"}:
-        raise UsageError(f"there are no query weights '{query_weights}': use people or none")
-    if query_weights == "people":
+    columns = _columns(behaviour, grades(worth(*of), top, worth_of_any(*of)))
+    if options.weights != "none":
+        certain = options.weights == "certainty"
+        weights = chosen.fit.certainty if certain else chosen.fit.trials
+        # None is 0, so that no document is dropped.
+        columns["weight"] = pa.array(np.maximum(weights, 1e-6))
+    if options.query_weights == "people":
         columns["query_weight"] = counts.people[counts.pair_query].astype(np.float64)
     settings = (
         ("grades", "probabilities" if top is None else f"0 to {top}"),
-        ("weights of documents", weights),
-        ("weights of queries", query_weights),
+        ("weights of documents", options.weights),
+        ("weights of queries", options.query_weights),
     )
     return ClickJudgments(behaviour, chosen, pa.table(columns), settings)
 
 
-def weighted_judgments(
-    behaviour: Behaviour, fit: ClickFit, clip: float = CLIP
-) -> tuple[pa.Table, EffectiveSample]:
-    """Clicks as a judgment list, with weights inverse to the examination of their ranks."""
-    graded, weights, effective = propensity_weights(behaviour.counts, fit, clip)
-    columns = judged_pairs(behaviour, graded)
+def _weighted_clicks(behaviour: Behaviour, chosen: ChosenModel, clip: float) -> ClickJudgments:
+    """Clicks as judgments, with weights inverse to the examination of their ranks."""
+    graded, weights, effective = propensity_weights(behaviour.counts, chosen.fit, clip)
+    columns = _columns(behaviour, graded)
     columns["weight"] = pa.array(weights)
-    return pa.table(columns), effective
+    settings = (("grades", "1 for a click"), ("weights", f"1/examination, {clip:g} at most"))
+    return ClickJudgments(behaviour, chosen, pa.table(columns), settings, effective)
 
 
-def judged_pairs(behaviour: Behaviour, values: Vector) -> dict[str, Any]:
+def rate(behaviour: Behaviour, max_rank: int) -> ClickJudgments:
+    """The COEC ratings of the Search Relevance Workbench, for counts of single events."""
+    first = behaviour.event_counts.first_position
+    ratings = srw_ratings(behaviour.counts, max_rank, first)
+    return ClickJudgments(behaviour, None, pa.table(_columns(behaviour, ratings)))
+
+
+def _columns(behaviour: Behaviour, values: Vector) -> dict[str, Any]:
     """The columns that every judgment list has."""
     counts = behaviour.counts
     return {
@@ -152,20 +242,13 @@ def _histogram(given: Vector) -> dict[str, int]:
     return {f"{value:g}": int(count) for value, count in zip(values, counts, strict=True)}
 
 
-def _above_zero(values: NDArray[np.float64]) -> pa.Array:
-    """Weights above 0, so that no document is dropped."""
-    return pa.array(np.maximum(values, 1e-6))
-
-
-def report_of(behaviour: Behaviour, chosen: ChosenModel) -> dict[str, Any]:
-    """Events, queries, examination, how well each model predicts."""
+def _fit_as_dict(behaviour: Behaviour, chosen: ChosenModel) -> dict[str, Any]:
+    """Queries, examination, and how well each model predicts."""
     counts, fit = behaviour.counts, chosen.fit
     shown, clicks = counts.by_rank(counts.shown), counts.by_rank(counts.clicked)
     rates = np.divide(clicks, shown, out=np.zeros_like(shown), where=shown > 0)
     return {
-        "events": behaviour.event_counts.as_dict(),
         "queries": len(counts.queries),
-        "documents": counts.n_pairs,
         "impressions": int(shown.sum()),
         "clicks": int(clicks.sum()),
         "clicked_documents": int((counts.by_pair(counts.clicked) > 0).sum()),
@@ -182,31 +265,117 @@ def report_of(behaviour: Behaviour, chosen: ChosenModel) -> dict[str, Any]:
     }
 
 
-def warnings_of(behaviour: Behaviour, chosen: ChosenModel) -> Iterator[str]:
-    """What to know before the judgments are used."""
-    event_counts, counts = behaviour.event_counts, behaviour.counts
-    lost = event_counts.unusable["no position"]
-    if lost > _MANY * max(event_counts.read, 1):
+def _lines(found: ClickJudgments) -> Iterator[str]:
+    """The result as text: events, the fit, the judgments, and what comes next."""
+    yield from _event_lines(found.behaviour.event_counts)
+    if found.effective is not None:
+        one = found.effective
         yield (
-            f"{lost:,} of {event_counts.read:,} events have no position: log it, or the lists that "
+            f"{one.clicks:,} clicks, weighted by {found.chosen.name}, are worth "
+            f"{one.effective:,.0f} equal ones; {one.clipped:,} were clipped"
+        )
+        if one.silent:
+            yield f"{one.silent:,} queries have no click"
+    elif found.selection is not None:
+        yield from _fit_lines(found)
+    judge_name = "the SRW's COEC" if found.selection is None else found.selection.name
+    yield f"{len(found.table):,} documents of {found.n_queries:,} queries, by {judge_name}"
+    if found.next_steps is not None:
+        yield ""
+        yield str(found.next_steps)
+
+
+def _event_lines(counts: EventCounts) -> Iterator[str]:
+    told = counts.as_dict()
+    yield f"{counts.read:,} events read, {counts.used:,} used"
+    for reason, count in told["unusable"].items():
+        yield wrapped_text(f"  {count:,} not used: {reason}", first="  ", others="    ")
+    others = ", ".join(f"{name or '(none)'} {n:,}" for name, n in told["other_actions"].items())
+    if others:
+        yield wrapped_text(f"other actions: {others}", first="  ", others="    ")
+    if counts.early:
+        yield wrapped_text(
+            f"{counts.early:,} events are stamped before the query that they name: clocks differ, "
+            "and they count by its id"
+        )
+    how = "given" if counts.first_position_given else "found"
+    yield f"positions begin with {counts.first_position} ({how})"
+
+
+def _fit_lines(found: ClickJudgments) -> Iterator[str]:
+    told, chosen = found.as_dict(), found.chosen
+    yield ""
+    rows = [
+        (
+            one.model + (" *" if one.model == chosen.name else ""),
+            f"{one.session_log_likelihood:.4f}",
+            one.perplexity,
+            "" if one.identified else "examination not identified",
+        )
+        for one in chosen.held_out
+    ]
+    yield text_table(["MODEL", "LOG LIKELIHOOD OF A SESSION", "PERPLEXITY", ""], rows)
+    yield f"over {chosen.held_out[0].lists:,} lists of people held out (one in five)"
+    yield ""
+    ranks = [
+        (
+            one["rank"],
+            f"{one['shown']:,}",
+            one["click_through"],
+            one["examination"],
+            "█" * round(_BAR * one["examination"]),
+        )
+        for one in told["ranks"][:_RANKS_SHOWN]
+    ]
+    yield text_table(["RANK", "SHOWN", "CLICKED", "EXAMINED", ""], ranks)
+    alpha, beta = chosen.fit.prior
+    yield ""
+    yield wrapped_text(
+        f"prior: a document attracts {alpha / (alpha + beta):.3f} of those who examine it, which "
+        f"weighs as {alpha + beta:.1f} examinations"
+    )
+    shares = ", ".join(f"{count:,} of {grade}" for grade, count in told["grades"].items())
+    yield wrapped_text(f"grades: {shares}")
+
+
+def _command_lines(command: str) -> list[str]:
+    """A command in lines that fit, cut between its options."""
+    lines = [" "]
+    for part in command.replace(" --", "\n--").splitlines():
+        if len(lines[-1]) + len(part) > _WIDTH and lines[-1].strip():
+            lines.append("     ")
+        lines[-1] += f" {part}"
+    return lines
+
+
+def _warnings(behaviour: Behaviour, chosen: ChosenModel) -> Iterator[str]:
+    """What to know before the judgments are used."""
+    events, counts = behaviour.event_counts, behaviour.counts
+    lost = events.unusable["no position"]
+    if lost > _MANY * max(events.read, 1):
+        yield (
+            f"{lost:,} of {events.read:,} events have no position: log it, or the lists that "
             "were shown"
         )
-    field = event_counts.document_field
-    if field not in {None, ID} and not event_counts.looked_up:
+    field = events.document_field
+    if field not in {None, ID} and not events.looked_up:
         yield (
             f"documents are named by {shown(field or '')}, and log-features asks for them by _id: "
-            "find them with --index"
+            f"find them with {spelled('index')}"
         )
     clicks = int(counts.clicked.sum())
-    if event_counts.implied > _MANY * max(clicks, 1):
+    if events.implied > _MANY * max(clicks, 1):
         yield (
-            f"{event_counts.implied:,} of {clicks:,} clicks are on results that nothing says were "
+            f"{events.implied:,} of {clicks:,} clicks are on results that nothing says were "
             "shown: what was passed over may be missing too"
         )
     if clicks < _FEW_CLICKS:
         yield f"{clicks:,} clicks are few: most of each grade is the prior"
-    if not event_counts.first_position_given and event_counts.first_position == 0:
-        yield "positions are taken to begin with 0: say --first-position 1 if they do not"
+    if not events.first_position_given and events.first_position == 0:
+        yield (
+            "positions are taken to begin with 0: if they begin with 1, give "
+            f"{spelled('first_position')} 1"
+        )
     if not ranks_vary(counts):
         yield _unidentified(counts.moved, chosen)
     yield from chosen.fit.notes

@@ -6,61 +6,19 @@ import csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.errors import BadInput
 from owpc_ltr.files.columnar import ARROW, MOST_COLUMNS, PARQUET, open_columns
 from owpc_ltr.files.text import bad_line_of, line_blocks, open_bytes, read_head, shown
+from owpc_ltr_clicks.cleaning import KNOWN
 from owpc_ltr_clicks.json_log import ObjectBlocks, names_of, sample_of
 
 _ROWS = 1 << 18
 _LONGEST_HEADER = 1 << 20
-
-KNOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "query": ("query", "user_query", "keywords", "query_text"),
-        "document": (
-            *("document", "doc_id", "document_id", "docid", "object_id"),
-            "event_attributes.object.object_id",
-        ),
-        "field": ("object_id_field", "event_attributes.object.object_id_field"),
-        "position": (
-            *("position", "rank", "ordinal", "event_attributes.position.ordinal"),
-            "position.ordinal",
-        ),
-        "action": ("action", "action_name", "event_name", "event"),
-        "session": ("session", "session_id"),
-        "client": ("client", "client_id", "user_id"),
-        "search": ("search", "search_id", "query_id"),
-        "shown": ("shown", "query_response_hit_ids"),
-        "time": ("time", "timestamp"),
-    }
-)
-"""The roles of columns, and the names that are known for each; a dot leads into an object."""
-
-
-def parse_columns(text: str) -> dict[str, str]:
-    """The column of each role, from `query=q,document=sku`. Raises UsageError.
-
-    >>> parse_columns("query=q, document=sku")
-    {'query': 'q', 'document': 'sku'}
-    """
-    found: dict[str, str] = {}
-    for part in text.split(",") if text.strip() else ():
-        role, equals, column = (piece.strip() for piece in part.partition("="))
-        if not (equals and column) or role not in KNOWN:
-            raise UsageError(
-                f"cannot read the column '{part.strip()}': write ROLE=COLUMN, where the role is "
-                f"{', '.join(KNOWN)}"
-            )
-        if role in found:
-            raise UsageError(f"two columns are named for the {role}: name one")
-        found[role] = column
-    return found
 
 
 def find_columns(names: Sequence[str], given: Mapping[str, str], place: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.types import JUDGED_BY
 from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr_clicks.encoding import normalised
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,13 +25,18 @@ class Relabelled:
     not_logged: int
 
 
-def relabelled(data: RankingDataset, queries: pa.Array, judged: pa.Table) -> Relabelled:
-    """The rows of `data` that `judged` has (query, doc_id, grade, maybe weight), regraded.
+def relabel_log(data: RankingDataset, judged: pa.Table, keep_case: bool = False) -> Relabelled:
+    """The rows of the feature log `data` that `judged` knows, with its grades and weights.
 
-    `queries` is what each query of `data` is called there. Queries without a row are left out, and
-    so are weights of queries, comments and document fields. Raises BadInput where the documents of
-    `data` have no ids or a pair is judged twice, Refused where no row is left.
+    `judged` is the table of a judgment list (`judge_clicks(…).table`). Queries without a row are
+    left out, and so are weights of queries, comments and document fields. Raises BadInput where the
+    documents of `data` have no ids or a pair is judged twice, Refused where no row is left.
     """
+    from owpc_ltr.api.compared_data import texts_of
+
+    texts = texts_of(data)
+    texts = data.query_ids if texts is None else texts
+    queries = pa.array([normalised(text, keep_case) for text in texts.to_pylist()], pa.string())
     if data.document_ids is None:
         raise BadInput("the feature log has no document ids to find judgments by: log it again")
     place, matched = _places(data, queries, judged)

@@ -45,9 +45,9 @@ def judge_behaviour(walk: Walk, clicked: Clicked) -> dict[str, ClickJudgments]:
         with walk.narrator.working() as show:
             show("counting events, fitting click models", None)
             counted = count_clicks(clicked.events)
-            found = judge_counts(counted, warn=False)
-            raw = judge_counts(counted, model=RAW, warn=False)
-            looks = judge_counts(counted, model=LOOKS, warn=False).chosen.fit.examination
+            found = judge_counts(counted)
+            raw = judge_counts(counted, model=RAW)
+            looks = judge_counts(counted, model=LOOKS).chosen.fit.examination
         found.write(walk.options.file("-clicks.parquet"))
         told = found.as_dict()
         _tell_events(walk, told["events"])
@@ -145,7 +145,7 @@ def compare_live(
 
 def _regraded(data: RankingDataset, table: pa.Table | None) -> tuple[RankingDataset, int]:
     """The logged rows by other judgments, and how many of these were not logged; or as they are."""
-    from owpc_ltr_clicks.judge_clicks import relabel_log
+    from owpc_ltr_clicks.relabelling import relabel_log
 
     if table is None:
         return data, 0

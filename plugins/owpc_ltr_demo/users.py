@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from owpc_ltr_clicks.judge_clicks import write_columns
+from owpc_ltr_clicks.judgments import write_columns
 
 from owpc_ltr.engine.client.responses import hits_of
 from owpc_ltr.engine.search.request import SearchRequest

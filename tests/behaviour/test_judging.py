@@ -17,9 +17,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_clicks import simulation as simulate
-from owpc_ltr_clicks.grading import cuts, grades, parse_grades, worth, worth_of_any
-from owpc_ltr_clicks.judge_clicks import judge_counts, srw_judgments, weighted_judgments
-from owpc_ltr_clicks.model_selection import choose_model
+from owpc_ltr_clicks.grading import (
+    CLIP,
+    GradingOptions,
+    cuts,
+    grades,
+    parse_grades,
+    propensity_weights,
+    worth,
+    worth_of_any,
+)
+from owpc_ltr_clicks.judge_clicks import judge_counts
+from owpc_ltr_clicks.judgments import judge
+from owpc_ltr_clicks.model_selection import ChosenModel, choose_model
 
 from owpc_ltr import (
     OwpcLtrWarning,
@@ -62,7 +72,7 @@ def test_a_document_that_nobody_saw_has_no_higher_grade_than_one_that_was_passed
         for place, name in enumerate(["liked", "passed", *(["hardly"] if n == 0 else [])], 1)
         for action in ("view", *(("click",) if name == "liked" and n % 3 else ()))
     ]
-    found = judge_counts(counted(rows), model="dctr", warn=False)
+    found = judge_counts(counted(rows), model="dctr")
     graded = dict(
         zip(found.table["doc_id"].to_pylist(), found.table["grade"].to_pylist(), strict=True)
     )
@@ -137,13 +147,13 @@ def test_weighted_judgments_are_those_of_users_who_look_at_everything() -> None:
     counts = behaviour.counts
     fit = ClickFit(np.full(counts.n_pairs, 0.5), counts.by_pair(counts.shown),
                    users.examination(10), (1.0, 1.0))  # fmt: skip
-    table, effective = weighted_judgments(behaviour, fit, clip=100.0)
+    graded, weights, effective = propensity_weights(counts, fit, clip=100.0)
     row = {name: number for number, name in enumerate(world.documents)}
     names = counts.documents.to_pylist()
     truth = world.attraction[[row[names[d]] for d in counts.pair_document]]
     shown = counts.by_pair(counts.shown)
-    clicked = np.asarray(table["grade"]) == 1
-    per_look = np.asarray(table["weight"])[clicked] / shown[clicked]
+    clicked = graded == 1
+    per_look = weights[clicked] / shown[clicked]
     assert np.corrcoef(per_look, truth[clicked])[0, 1] > 0.95
     assert effective.clipped == 0
     assert 0 < effective.effective < effective.clicks == counts.clicked.sum()
@@ -154,16 +164,16 @@ def test_clipped_weights_are_told_and_few_effective_clicks_are_warned_of() -> No
     counts = behaviour.counts
     looked = np.array([1.0, *[1e-4] * 9])
     fit = ClickFit(np.full(counts.n_pairs, 0.5), counts.by_pair(counts.shown), looked, (1.0, 1.0))
-    _, clipped = weighted_judgments(behaviour, fit, clip=2.0)
+    _, _, clipped = propensity_weights(counts, fit, clip=2.0)
     low = counts.clicked[counts.rank > 1].sum()
     assert clipped.clipped == low
     assert clipped.warnings == ()
     rare = ClickFit(fit.attractiveness, fit.trials, np.array([*[1.0] * 9, 1e-6]), (1.0, 1.0))
-    _, decided = weighted_judgments(behaviour, rare, clip=1e6)
+    _, _, decided = propensity_weights(counts, rare, clip=1e6)
     assert decided.share < 0.2
     assert "a few of them decide" in decided.warnings[0]
     with pytest.raises(UsageError, match="weights cannot be clipped at 0"):
-        weighted_judgments(behaviour, fit, clip=0.0)
+        judge_clicks(EVENTS, ips=True, clip=0.0)
 
 
 def test_the_command_prints_what_became_of_every_event_and_writes_judgments(run: Run) -> None:
@@ -277,15 +287,15 @@ def test_ips_and_srw_write_judgments_of_their_own(run: Run) -> None:
         (("--columns", "sku"), 2, "cannot read the column 'sku': write ROLE=COLUMN"),
         (("--columns", "query=q"), 3, "it has no column 'q'"),
         (("--actions", "click=0"), 2, "cannot read the action 'click=0'"),
-        (("--as-srw", "--ips"), 2, "--as-srw has a model of its own"),
-        (("--clip", "5"), 2, "--clip is for the weights of --ips"),
-        (("--srw-max-rank", "5"), 2, "--srw-max-rank is of --as-srw"),
+        (("--as-srw", "--ips"), 2, "--ips and --as-srw exclude each other"),
+        (("--clip", "5"), 2, "--clip is for --ips"),
+        (("--srw-max-rank", "5"), 2, "--srw-max-rank is for --as-srw"),
         (("--ips", "--grades", "none"), 2, "--ips has grades and weights of its own"),
         (("--as-srw", "--weights", "none"), 2, "--as-srw has grades and weights of its own"),
         (("--set", "loss.p=1"), 2, "'loss.p' is no setting of a click model"),
         (("--set", "click-model.rounds=1"), 2, "settings are of one click model: name it"),
-        (("--weights", "much"), 2, "there are no weights 'much'"),
-        (("--query-weights", "much"), 2, "there are no query weights 'much'"),
+        (("--weights", "much"), 2, "'much' is not one of 'certainty', 'impressions', 'none'"),
+        (("--query-weights", "much"), 2, "'much' is not one of 'people', 'none'"),
         (("--min-people", "100000"), 3, "no event of "),
     ],
 )
@@ -334,7 +344,9 @@ def test_a_data_frame_of_any_library_is_a_log() -> None:
     plain = EVENTS.set_column(3, "query", EVENTS["query"].cast(pa.string()))
     for frame in (EVENTS.to_pandas(), pl.from_arrow(EVENTS), plain.to_reader(), plain.to_pandas()):
         assert judge_clicks(frame, model="sdbn").table.equals(wanted)
-    assert srw_judgments(EVENTS.to_pandas())[0].equals(srw_judgments(EVENTS)[0])
+    assert judge_clicks(EVENTS.to_pandas(), as_srw=True).table.equals(
+        judge_clicks(EVENTS, as_srw=True).table
+    )
     with pytest.raises(BadInput, match="a list is no data frame"):
         judge_clicks([{"query": "x"}])
 
@@ -348,7 +360,7 @@ def test_clicks_that_a_person_repeats_can_be_kept() -> None:
         for action in ("view", *(("click", "click") if d == "a" else ()))
     ]
     clicks = [
-        judge_counts(counted(rows, keep_repeats=keep), model=model, warn=False)
+        judge_counts(counted(rows, keep_repeats=keep), model=model)
         .behaviour.counts.clicked.sum()
         for keep in (False, True)
         for model in ("dctr", "sdbn", "pbm", "coec")
@@ -402,8 +414,9 @@ def test_what_is_learned_from_weighted_judgments_trusts_the_old_ranking_less() -
     old = rng.normal(size=len(good))
     rankers = [old + 0.5 * rng.normal(size=len(good)) for _ in range(4)]
     behaviour = counted(simulate.clicks(world, rankers=rankers, sessions=30_000))
-    fit = installed().find("click-model", "pbm")().fit(behaviour.counts)
-    table, _ = weighted_judgments(behaviour, fit)
+    model = installed().find("click-model", "pbm")()
+    chosen = ChosenModel("pbm", model, model.fit(behaviour.counts), ())
+    table = judge(behaviour, chosen, GradingOptions(clip=CLIP)).table
     row = {name: number for number, name in enumerate(world.documents)}
     rows = np.array([row[name] for name in table["doc_id"].to_pylist()])
     features = np.stack([good[rows], old[rows]], axis=1)

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from owpc_ltr_clicks.grading import grades
-from owpc_ltr_clicks.judge_clicks import judge_clicks, relabel_log
+from owpc_ltr_clicks.judge_clicks import judge_clicks
+from owpc_ltr_clicks.relabelling import relabel_log
 from owpc_ltr_clicks.simulation import clicks
 
 import owpc_ltr as ltr

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_clicks import simulation as simulate
-from owpc_ltr_clicks.judge_clicks import srw_judgments
+from owpc_ltr_clicks.judge_clicks import judge_clicks
 
 from owpc_ltr.errors import BadInput
 from tests.behaviour.logs import event
@@ -45,7 +45,7 @@ def ours(events: Any, max_rank: int, first: int | None = None) -> dict[tuple[str
     import pyarrow as pa
 
     table = pa.Table.from_pylist(events)
-    judged, _ = srw_judgments(table, max_rank=max_rank, first_position=first)
+    judged = judge_clicks(table, as_srw=True, srw_max_rank=max_rank, first_position=first).table
     return {
         (row["query"], row["doc_id"]): Decimal(f"{row['grade']:.3f}") for row in judged.to_pylist()
     }

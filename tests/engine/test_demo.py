@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from owpc_ltr_clicks.encoding import normalised
-from owpc_ltr_clicks.judge_clicks import judge_clicks, relabel_log
+from owpc_ltr_clicks.judge_clicks import judge_clicks
+from owpc_ltr_clicks.relabelling import relabel_log
 from owpc_ltr_demo.corpus import index_body, read_corpus
 from owpc_ltr_demo.files import write_files
 from owpc_ltr_demo.main_job import (

@@ -77,7 +77,7 @@ def test_documents_are_found_by_words_numbers_and_parts_of_text(
 def test_what_a_search_has_no_room_for_is_asked_for_again(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshot, "_MOST", 2)
+    monkeypatch.setattr(snapshot, "_MOST_HITS", 2)
     found = FieldLookup(cluster.engine, PRODUCTS)
     assert found("number", ["1", "2", "3", "4", "5"]) == {
         str(number): [IDS[number - 1]] for number in range(1, 6)

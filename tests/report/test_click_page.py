@@ -9,7 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from owpc_ltr_clicks import simulation as simulate
-from owpc_ltr_clicks.judge_clicks import judge_clicks, weighted_judgments
+from owpc_ltr_clicks.grading import CLIP, GradingOptions
+from owpc_ltr_clicks.judge_clicks import judge_clicks
+from owpc_ltr_clicks.judgments import judge
 from owpc_ltr_clicks.model_selection import examination_interval
 from owpc_ltr_report.blocks import Section, Table, Text
 from owpc_ltr_report.page import Page
@@ -182,8 +184,10 @@ def test_queries_that_would_do_harm_are_shown_and_do_nothing() -> None:
 
 def test_weighted_clicks_have_their_grades_and_what_they_are_worth() -> None:
     found = clicked()
-    table, effective = weighted_judgments(found.behaviour, found.chosen.fit)
-    page = owpc_ltr.report([type(found)(found.behaviour, found.chosen, table), effective])
+    weighted = judge(found.behaviour, found.chosen, GradingOptions(clip=CLIP))
+    effective = weighted.effective
+    assert effective is not None
+    page = owpc_ltr.report([weighted, effective])
     rows = page.charts["click-grades"].spec["data"]["values"]
     assert [row["x"] for row in rows] == ["0", "1"]
     assert f"worth {effective.effective:,.0f} equal ones" in page.html()

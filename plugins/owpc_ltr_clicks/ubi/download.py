@@ -23,9 +23,9 @@ from owpc_ltr.engine.feature_log.pinned import Pinned
 from owpc_ltr.errors import EngineUnavailable, Refused, give_warnings
 from owpc_ltr.files.output import disk_faults, write_atomically
 from owpc_ltr_clicks.log_files import EventBatch
+from owpc_ltr_clicks.ubi import MAX_SLICES, UbiOptions
 from owpc_ltr_clicks.ubi.query_join import EVENT_FIELDS, QUERY_FIELDS, join_queries, table_of
 from owpc_ltr_clicks.ubi.snapshot import (
-    MAX_SLICES,
     ScanSlice,
     ScanWindow,
     SortKey,
@@ -37,23 +37,8 @@ from owpc_ltr_clicks.ubi.snapshot import (
     snapshot,
 )
 
-QUERIES_INDEX, EVENTS_INDEX = "ubi_queries", "ubi_events"
 ShowProgress = Callable[[str, float | None], None]
 _JOURNAL = "journal.json"
-
-
-@dataclass(frozen=True)
-class UbiOptions:
-    """The two indices, the time, and how many slices are read at once.
-
-    Without `until` the time ends when the run began; without `slices`, one per shard is read.
-    """
-
-    queries: str = QUERIES_INDEX
-    events: str = EVENTS_INDEX
-    since: str | None = None
-    until: str | None = None
-    slices: int | None = None
 
 
 @contextmanager

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from owpc_ltr.data.external_features.table import hashed
-from owpc_ltr_clicks.cleaning import seconds_of
 from owpc_ltr_clicks.encoding import normalised
+from owpc_ltr_clicks.events import seconds_of
 from owpc_ltr_clicks.log_files import EventBatch
 
 UNKNOWN = "a query id that no query has"

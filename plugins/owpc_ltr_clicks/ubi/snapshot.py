@@ -21,7 +21,8 @@ from owpc_ltr.engine.feature_log.pinned import Pinned, open_moment
 from owpc_ltr.errors import Refused
 from owpc_ltr.files.text import shown
 from owpc_ltr.names import check_index
-from owpc_ltr_clicks.cleaning import TimeWindow, milliseconds
+from owpc_ltr_clicks.events import TimeWindow, milliseconds
+from owpc_ltr_clicks.ubi import MAX_SLICES
 from owpc_ltr_clicks.ubi.query_join import text_of
 
 PAGE = 2000
@@ -150,8 +151,6 @@ def _page(
         ) from refusal
 
 
-MAX_SLICES = 8
-"""The most slices that are read at once by default."""
 Layout = list[str]
 """The shards of an index, or of those behind an alias: slices are made of them."""
 

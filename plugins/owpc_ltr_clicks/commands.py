@@ -1,0 +1,13 @@
+"""The command of this plugin: `owpc-ltr judge clicks`, in Python `owpc_ltr.judge_clicks`."""
+
+from __future__ import annotations
+
+from owpc_ltr import hookimpl
+from owpc_ltr.signatures import Command
+
+
+@hookimpl
+def ltr_commands() -> list[Command]:
+    """Offer `owpc-ltr judge clicks`."""
+    function = "owpc_ltr_clicks.judge_clicks:judge_clicks"
+    return [Command("judge clicks", function, "Make judgments of clicks, by a click model.")]
