@@ -226,7 +226,7 @@ def judge_clicks(
         else:
             behaviour = _count(events, columns, options, cluster, index)
         found = judge_counts(behaviour, model, grading, settings=settings, plugins=plugins)
-    log = ubi_events if from_ubi else Path(events).name if _is_path(events) else "a table"
+    log = ubi_events if events is None else _name_of(events)
     found = replace(
         found, settings=(("log", log), *found.settings), live=_live_options(index, cluster),
         path=None if out is None else Path(out),
@@ -411,13 +411,13 @@ def _batches(events: Any, columns: Mapping[str, str] | None) -> Iterable[EventBa
     from owpc_ltr.data.frames import table_of
     from owpc_ltr_clicks.log_files import read_events, table_events
 
-    if _is_path(events):
+    if isinstance(events, str | PathLike):
         return read_events(Path(events), columns or {})
     return table_events(table_of(events), columns or {})
 
 
-def _is_path(events: Any) -> bool:
-    return isinstance(events, str | PathLike)
+def _name_of(events: Any) -> str:
+    return Path(events).name if isinstance(events, str | PathLike) else "a table"
 
 
 def _models(

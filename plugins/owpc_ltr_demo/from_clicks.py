@@ -18,7 +18,7 @@ from owpc_ltr_demo.walk import INDEX, SELECT, Cluster, Walk
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from owpc_ltr_clicks.judge_clicks import ClickJudgments
+    from owpc_ltr_clicks.judgments import ClickJudgments
 
     from owpc_ltr.arrays import Vector
     from owpc_ltr.data.dataset import RankingDataset
