@@ -36,7 +36,7 @@ from owpc_ltr.data.datasets import read_dataset
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.cluster import Cluster, connect
-from owpc_ltr.engine.deployment.gate_result import NotBetter
+from owpc_ltr.engine.deployment.live_gate import NotBetter
 from owpc_ltr.engine.feature_log import LogOptions, log_features
 from owpc_ltr.engine.index import index_documents
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation

@@ -21,7 +21,7 @@ from owpc_ltr_node.places import Places, find_places, make_folder
 from owpc_ltr_node.release import Release
 
 from owpc_ltr.engine.cluster import connect
-from owpc_ltr.engine.deployment.aliases import INDEX as ALIASES
+from owpc_ltr.engine.deployment.alias import INDEX as ALIASES
 
 _ONCE = "-XX:TieredStopAtLevel=1"
 

@@ -11,7 +11,7 @@ import pytest
 
 from owpc_ltr.data.runs import read_run
 from owpc_ltr.engine.cluster import Cluster
-from owpc_ltr.engine.search.compare import BeforeAndAfter, Hit
+from owpc_ltr.engine.search.search import BeforeAndAfter, Hit
 from tests.commands import Run, commands_in
 
 LONG = "a title that is much longer than the table has room for"

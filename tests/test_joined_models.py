@@ -13,7 +13,7 @@ import pytest
 from owpc_ltr.api.models import describe
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.external_features.source import JoinedSource, as_joined, sources_in
-from owpc_ltr.engine.deployment.served_model import served_model
+from owpc_ltr.engine.deployment.serving_mode import served_model
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import Feature, FeatureSet

@@ -11,9 +11,9 @@ from owpc_ltr_node import lock as node_lock
 from owpc_ltr_node.report import Silent
 
 from owpc_ltr import partition
-from owpc_ltr.engine.feature_log.folder import open_run
-from owpc_ltr.engine.feature_log.lock import locked
+from owpc_ltr.engine.feature_log.run_folder import open_run
 from owpc_ltr.errors import Refused
+from owpc_ltr.files.lock import lock_folder
 
 MINE = "what is not to be lost"
 
@@ -24,7 +24,7 @@ def _run(folder: Path) -> None:
 
 
 def _ubi(folder: Path) -> None:
-    os.close(locked(folder / "out.run", folder / "out.run"))
+    os.close(lock_folder(folder / "out.run", folder / "out.run"))
 
 
 def _node(folder: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owpc_ltr.engine.feature_log.parameters import typed_params
+from owpc_ltr.engine.feature_log.job import typed_params
 from owpc_ltr.engine.stores.feature_queries import (
     check_params,
     compile_featureset,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.judgments.types import Judgments
     from owpc_ltr.data.options import Duplicates
     from owpc_ltr.engine.cluster import Cluster
-    from owpc_ltr.engine.deployment.drift import Verified
+    from owpc_ltr.engine.deployment.feature_drift import Verified
     from owpc_ltr.engine.deployment.upload import Uploaded
     from owpc_ltr.engine.feature_log import LogReport
     from owpc_ltr.engine.search.live_evaluation import LiveQuestion
@@ -167,7 +167,7 @@ def upload(
     from owpc_ltr.api.live import LiveProof, live_metric
     from owpc_ltr.engine.deployment.gate import Gate
     from owpc_ltr.engine.deployment.live_gate import LiveGate
-    from owpc_ltr.engine.deployment.store_form import Budget
+    from owpc_ltr.engine.deployment.serving_mode import Budget
     from owpc_ltr.engine.deployment.upload import upload
     from owpc_ltr.errors import give_warnings
     from owpc_ltr.host.registry import load
@@ -238,7 +238,7 @@ def verify(
     them it is as at the upload, of which is warned.
     Raises Refused where less than `probe_share` of its documents or queries are in the index.
     """
-    from owpc_ltr.engine.deployment.drift import verify
+    from owpc_ltr.engine.deployment.feature_drift import verify
 
     called = the_name(cluster.engine, cluster.stores, name)
     store, model = cluster.holding(called).store, cluster.models.resolve(called)

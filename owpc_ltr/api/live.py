@@ -183,7 +183,7 @@ def live_metric(metric: Metric, window: int) -> Metric:
 def typed_queries(judged: Sequence[JudgedQuery], featureset: FeatureSet) -> list[JudgedQuery]:
     """The queries with their parameters in the types that the feature set's templates need."""
     from owpc_ltr.data.judgments.types import Judgments
-    from owpc_ltr.engine.feature_log.parameters import typed_params
+    from owpc_ltr.engine.feature_log.job import typed_params
 
     params = typed_params(Judgments(list(judged)), featureset)
     return [replace(q, params=typed) for q, typed in zip(judged, params, strict=True)]

@@ -26,7 +26,7 @@ def describe(
     path: Path | str,
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, dict[str, Any]]]:
     """A model file but for samples and digests, its record in few words, and importances."""
-    from owpc_ltr.engine.deployment.provenance import flattened, recorded
+    from owpc_ltr.engine.deployment.deployment_record import flattened, recorded
     from owpc_ltr.models.feature_use import importances
     from owpc_ltr.models.model_file import content_of
 

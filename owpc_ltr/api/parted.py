@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from owpc_ltr.engine.feature_log import Parted
+    from owpc_ltr.engine.feature_log import PartitionedOutput
 
 
-def parted_of(buckets: int | None, part: str | None) -> Parted | None:
+def parted_of(buckets: int | None, part: str | None) -> PartitionedOutput | None:
     """A folder of so many buckets, and the part of it that is meant; None where none is.
 
     Raises UsageError for a text that is no part.
@@ -18,7 +18,7 @@ def parted_of(buckets: int | None, part: str | None) -> Parted | None:
     """
     from owpc_ltr.data.options import DEFAULT_BUCKETS
     from owpc_ltr.data.partitioned.manifest import Share
-    from owpc_ltr.engine.feature_log import Parted
+    from owpc_ltr.engine.feature_log import PartitionedOutput
     from owpc_ltr.errors import UsageError
 
     if buckets is None and part is None:
@@ -29,4 +29,4 @@ def parted_of(buckets: int | None, part: str | None) -> Parted | None:
         if not (slash and number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
             raise UsageError(f"'{part[:40]}' is no part: write it as 3/16, the third of sixteen")
         share = Share(int(number), int(of))
-    return Parted(DEFAULT_BUCKETS if buckets is None else buckets, share)
+    return PartitionedOutput(DEFAULT_BUCKETS if buckets is None else buckets, share)

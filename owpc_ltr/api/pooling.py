@@ -130,7 +130,7 @@ def _read(ranker: Any) -> Any:
 def _on_trial(
     cluster: Cluster, model: Any, featureset: str | None, tables: Sequence[JoinedTable]
 ) -> Any:
-    from owpc_ltr.engine.deployment.trial import on_trial
+    from owpc_ltr.engine.deployment.serving_mode import on_trial
 
     if not hasattr(model, "record"):
         raise BadInput(f"{model!r} is no ranker: give a query, a model, a name or a TREC run")

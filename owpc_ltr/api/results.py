@@ -8,21 +8,18 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.types import Judgments
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.splits import DatasetSplits
-from owpc_ltr.engine.deployment.aliases import Alias
-from owpc_ltr.engine.deployment.drift import Verified
-from owpc_ltr.engine.deployment.gate import GateResult, NotBetter
-from owpc_ltr.engine.deployment.moved import Moved
-from owpc_ltr.engine.deployment.orders import Orders
-from owpc_ltr.engine.deployment.parity import Parity
+from owpc_ltr.engine.deployment.alias import Alias
+from owpc_ltr.engine.deployment.feature_drift import Moved, Verified
+from owpc_ltr.engine.deployment.live_gate import GateResult, NotBetter
+from owpc_ltr.engine.deployment.parity import Orders, Parity
 from owpc_ltr.engine.deployment.upload import Uploaded
 from owpc_ltr.engine.feature_log import LogReport
-from owpc_ltr.engine.search.compare import BeforeAndAfter, Hit
-from owpc_ltr.engine.search.feature_latency import FeatureCost
 from owpc_ltr.engine.search.judgment_pool import Pooled
-from owpc_ltr.engine.search.latency import Samples
+from owpc_ltr.engine.search.latency import FeatureCost, Samples
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveMeasured
 from owpc_ltr.engine.search.profile import Profile
 from owpc_ltr.engine.search.request import SearchRequest
+from owpc_ltr.engine.search.search import BeforeAndAfter, Hit
 from owpc_ltr.evaluation.comparing.result import ComparedPair, ComparedRanker, RankerComparison
 from owpc_ltr.evaluation.evaluate import Measured
 from owpc_ltr.evaluation.prediction_powered import PredictionPowered

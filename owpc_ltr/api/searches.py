@@ -11,9 +11,9 @@ from owpc_ltr.engine.defaults import Progress, silent, tables_of, the_index, the
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
-    from owpc_ltr.engine.search.compare import BeforeAndAfter
     from owpc_ltr.engine.search.profile import Profile
     from owpc_ltr.engine.search.request import SearchRequest
+    from owpc_ltr.engine.search.search import BeforeAndAfter
     from owpc_ltr.engine.stores.store import Store
     from owpc_ltr.features.feature_set import FeatureSet
     from owpc_ltr.formats.stored_model import StoredModel
@@ -73,7 +73,7 @@ def search(
     """
     from dataclasses import replace
 
-    from owpc_ltr.engine.search.compare import search, search_reordered
+    from owpc_ltr.engine.search.search import search, search_reordered
     from owpc_ltr.errors import UsageError
     from owpc_ltr.names import check_index
 
@@ -188,7 +188,7 @@ def _profiled(
 ) -> Iterator[tuple[Store, str, FeatureSet, StoredModel | None]]:
     """The store, the index, the set, and the model where there is one, stored or on trial."""
     from owpc_ltr.engine.defaults import the_featureset
-    from owpc_ltr.engine.deployment.trial import exported, searchable
+    from owpc_ltr.engine.deployment.serving_mode import exported, searchable
     from owpc_ltr.errors import UsageError
     from owpc_ltr.models.model_file import load_model
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine
-    from owpc_ltr.engine.deployment.aliases import Alias, Aliases
-    from owpc_ltr.engine.deployment.certificates import Certificate, Certificates
+    from owpc_ltr.engine.deployment.alias import Alias, Aliases
+    from owpc_ltr.engine.deployment.deployment_record import Certificate, Certificates
     from owpc_ltr.engine.stores.store import Store
     from owpc_ltr.models.score_range import ScoreInterval
 
@@ -31,7 +31,7 @@ class UploadedModels:
 
         Those of this store, or `everywhere` those of all stores of the cluster.
         """
-        from owpc_ltr.engine.deployment.aliases import all_aliases
+        from owpc_ltr.engine.deployment.alias import all_aliases
 
         return all_aliases(self._engine) if everywhere else self._aliases(self._store()).all()
 
@@ -41,7 +41,7 @@ class UploadedModels:
 
     def unused(self) -> list[str]:
         """The models of owpc-ltr that no name points to, nor can go back to."""
-        from owpc_ltr.engine.deployment.prune import prunable
+        from owpc_ltr.engine.deployment.model_lifecycle import prunable
 
         return prunable(self._engine, self._store())
 
@@ -73,7 +73,7 @@ class UploadedModels:
 
     def facts(self, name: str) -> dict[str, Any]:
         """The same in few words, a fact a line."""
-        from owpc_ltr.engine.deployment.provenance import provenance
+        from owpc_ltr.engine.deployment.deployment_record import provenance
 
         return provenance(self.show(name))
 
@@ -85,7 +85,7 @@ class UploadedModels:
 
     def differences(self, name: str, other: str) -> list[tuple[str, Any, Any]]:
         """Every fact in which two models differ, and for linear ones every weight."""
-        from owpc_ltr.engine.deployment.provenance import differences
+        from owpc_ltr.engine.deployment.deployment_record import differences
 
         return differences(self.show(name), self.show(other))
 
@@ -94,7 +94,7 @@ class UploadedModels:
 
         Raises Refused where there is no challenger, BadInput where there is no such model.
         """
-        from owpc_ltr.engine.deployment.promote import promote
+        from owpc_ltr.engine.deployment.model_lifecycle import promote
 
         return promote(self._engine, self._holding(name), name)
 
@@ -111,7 +111,7 @@ class UploadedModels:
 
     def prune(self, names: Sequence[str]) -> None:
         """Remove these models and their certificates, or none if an alias points to one of them."""
-        from owpc_ltr.engine.deployment.prune import prune
+        from owpc_ltr.engine.deployment.model_lifecycle import prune
 
         by_store: dict[str, tuple[Store, list[str]]] = {}
         for name in names:
@@ -123,7 +123,7 @@ class UploadedModels:
 
     def deletable(self, name: str) -> list[str]:
         """What `delete` would remove."""
-        from owpc_ltr.engine.deployment.prune import doomed
+        from owpc_ltr.engine.deployment.model_lifecycle import doomed
 
         store = self._holding(name)
         return doomed(self._engine, store, self._certificates(store).called(name))
@@ -133,17 +133,17 @@ class UploadedModels:
 
         Raises Refused where a name points to it, or owpc-ltr did not make it.
         """
-        from owpc_ltr.engine.deployment.prune import delete
+        from owpc_ltr.engine.deployment.model_lifecycle import delete
 
         store = self._holding(name)
         return delete(self._engine, store, self._certificates(store).called(name))
 
     def _aliases(self, store: Store) -> Aliases:
-        from owpc_ltr.engine.deployment.aliases import Aliases
+        from owpc_ltr.engine.deployment.alias import Aliases
 
         return Aliases(self._engine, store)
 
     def _certificates(self, store: Store) -> Certificates:
-        from owpc_ltr.engine.deployment.certificates import Certificates
+        from owpc_ltr.engine.deployment.deployment_record import Certificates
 
         return Certificates(self._engine, store)

@@ -133,7 +133,7 @@ def _summary(report: LogReport) -> dict[str, Any]:
 
 
 def _lines(report: LogReport) -> list[str]:
-    account, queries = report.account, report.manifest["queries"]
+    account, queries = report.counts, report.manifest["queries"]
     rejected = "".join(f"; {n:,} rejected: {why}" for why, n in account.rejected.items())
     lines = [
         f"{report.path}: {account.logged:,} documents of {queries['logged']:,} queries, "

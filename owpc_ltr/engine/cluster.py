@@ -98,7 +98,7 @@ class Cluster:
 
     def holding(self, model: str | None) -> Self:
         """This cluster with the store that an uploaded model, or the alias of one, is in."""
-        from owpc_ltr.engine.deployment.aliases import holds
+        from owpc_ltr.engine.deployment.alias import holds
 
         return self._with(lambda store: model is not None and holds(self.engine, store, model))
 

@@ -69,7 +69,7 @@ def the_name(
     engine: Engine, stores: Sequence[Store], given: str | None, file: Path | None = None
 ) -> str:
     """The name given, that of the model's file, or the only one that the stores have."""
-    from owpc_ltr.engine.deployment.aliases import Aliases
+    from owpc_ltr.engine.deployment.alias import Aliases
     from owpc_ltr.names import check_name
 
     if given is not None:

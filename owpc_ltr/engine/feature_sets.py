@@ -117,7 +117,7 @@ def push(
     engine would answer that nothing matches.
     """
     from owpc_ltr.engine.defaults import the_index
-    from owpc_ltr.engine.deployment.featureset_use import refuse_replacing
+    from owpc_ltr.engine.deployment.model_lifecycle import refuse_replacing
     from owpc_ltr.engine.stores.index_fields import refuse_unmapped
     from owpc_ltr.engine.stores.trial import derived_cautions, put_tried, trial_params
     from owpc_ltr.errors import give_warnings
@@ -171,7 +171,7 @@ def delete(
 
     Raises Refused if uploaded models use it, unless `force`.
     """
-    from owpc_ltr.engine.deployment.featureset_use import refuse_in_use
+    from owpc_ltr.engine.deployment.model_lifecycle import refuse_in_use
 
     store = cluster.holding_set(name).store
     if not force:

@@ -15,7 +15,7 @@ import numpy as np
 from owpc_ltr.arrays import Fields
 from owpc_ltr.data.external_features.columns import JoinedColumns, columns_for, refuse_unused
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.deployment.certificates import Certificates
+from owpc_ltr.engine.deployment.deployment_record import Certificates
 from owpc_ltr.engine.deployment.parity import logged
 from owpc_ltr.engine.search.client_rerank import (
     fields_of_hits,
@@ -23,8 +23,8 @@ from owpc_ltr.engine.search.client_rerank import (
     live_search,
     prepare,
 )
-from owpc_ltr.engine.search.compare import search, title_of
 from owpc_ltr.engine.search.request import SearchRequest
+from owpc_ltr.engine.search.search import search, title_of
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import Refused
 from owpc_ltr.explanations.explanation import Explanation

@@ -29,6 +29,7 @@ from owpc_ltr.data.splits import fold_of_queries
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.latex import LatexColumn, latex_table
 from owpc_ltr.files.journal import Journal
+from owpc_ltr.files.output import disk_faults, output_file
 from owpc_ltr.host.settings import values_of
 from owpc_ltr.kernels.linear import one_blas_thread
 from owpc_ltr.metrics import Metric, parse_metric
@@ -215,14 +216,14 @@ def cross_validate(
     paths = [
         (fold, plan, path) for fold in folds for plan in plans for path in _paths(plan).values()
     ]
-    done = Journal(journal, lambda rows: [FitRow(**row) for row in rows])
+    finished = _journal(journal)
     results: dict[int, list[FitRow]] = {}
     with one_blas_thread(), ThreadPoolExecutor(jobs) as pool:
         waiting = {}
         for number, (fold, plan, path) in enumerate(paths):
             key = _key(fold, plan, path, metrics, run)
-            if key in done.entries:
-                results[number] = done.entries[key]
+            if key in finished.pieces:
+                results[number] = [FitRow(**row) for row in finished.pieces[key].value]
                 continue
             walk = partial(_walk, fold, plan, path, measured, replace(run, progress=_silence))
             future = pool.submit(walk) if workers is None else pool.submit(workers.call, walk)
@@ -231,7 +232,8 @@ def cross_validate(
             for future in as_completed(waiting):
                 number, key = waiting[future]
                 results[number] = future.result()
-                done.keep(key, [vars(row) for row in results[number]])
+                with disk_faults(journal or ""):
+                    finished.append(key, [vars(row) for row in results[number]])
                 run.progress(f"{len(results)} of {len(paths)} paths", len(results) / len(paths))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -239,6 +241,16 @@ def cross_validate(
                 workers.stop()
             raise
     return [row for number in range(len(paths)) for row in results[number]]
+
+
+def _journal(path: Path | None) -> Journal:
+    """The journal in a file that the user names; without one nothing is kept."""
+    if path is None:
+        return Journal(None)
+    target = output_file(path)
+    if target is None:
+        raise UsageError("a journal keeps finished work for the next run: name a file, not -")
+    return Journal(target)
 
 
 def choose(

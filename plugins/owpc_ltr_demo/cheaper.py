@@ -19,8 +19,7 @@ from owpc_ltr_demo.walk import INDEX, SELECT, Cluster, Walk
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.splits import DatasetSplits
-    from owpc_ltr.engine.search.feature_latency import FeatureCost
-    from owpc_ltr.engine.search.latency import Subject
+    from owpc_ltr.engine.search.latency import FeatureCost, Subject
     from owpc_ltr.models.linear import LinearModel
     from owpc_ltr.training.feature_cost import Selected
 
@@ -85,7 +84,7 @@ def train_cheaper(
 @contextmanager
 def _subject(cluster: Cluster, baseline: MultiMatch, model: LinearModel) -> Iterator[Subject]:
     """What is timed: a model in the tuned query, in the cluster only meanwhile."""
-    from owpc_ltr.engine.deployment.trial import searchable
+    from owpc_ltr.engine.deployment.serving_mode import searchable
     from owpc_ltr.engine.search.latency import Subject
 
     with searchable(cluster.store, export_linear(model, cluster.featureset, "timed")) as stored:
@@ -101,7 +100,7 @@ def _params(data: RankingDataset) -> list[str]:
 def _costs(
     walk: Walk, cluster: Cluster, subject: Subject, asked: list[dict[str, Any]]
 ) -> list[FeatureCost]:
-    from owpc_ltr.engine.search.feature_latency import feature_costs
+    from owpc_ltr.engine.search.latency import feature_costs
 
     with walk.narrator.working() as show:
         found, _ = feature_costs(

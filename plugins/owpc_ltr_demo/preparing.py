@@ -129,7 +129,7 @@ def log_candidates(
                 options=LogOptions(restart=True),
                 progress=_counted(show, judgments.n_judgments),
             )
-        account = report.account
+        account = report.counts
         walk.narrator.line(
             f"{account.judged} pairs of query and document: {account.logged} logged, "
             f"{account.absent} absent, {sum(account.rejected.values())} rejected; "

@@ -204,7 +204,7 @@ def upload_models(walk: Walk, cluster: Cluster, model: Model, trees: Model) -> d
 
 def upload_model(walk: Walk, cluster: Cluster, ranker: Model, name: str, key: str) -> str:
     """The immutable name of one model, after its scores were proven; figures go to `key`."""
-    from owpc_ltr.engine.deployment.store_form import Budget
+    from owpc_ltr.engine.deployment.serving_mode import Budget
     from owpc_ltr.engine.deployment.upload import upload
 
     uploaded = upload(

@@ -1,8 +1,7 @@
-"""File locks of the local node: one process at a time, freed when it dies."""
+"""File locks of the local node: a process waits for the one before it."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from owpc_ltr.errors import EngineUnavailable
-from owpc_ltr.files.regular import open_in_shared
+from owpc_ltr.files.lock import LockHeld, lock_file
 from owpc_ltr_node.places import make_folder
 from owpc_ltr_node.report import Report
 
@@ -22,32 +21,27 @@ def locked(path: Path, what: str, report: Report, patience: float = 900.0) -> It
     Raises EngineUnavailable when it is still held after `patience` seconds.
     """
     make_folder(path.parent)
-    descriptor = open_in_shared(path, mode=0o644)
+    descriptor = _acquire(path, what, report, patience)
     try:
-        _acquire(descriptor, what, report, patience)
-        os.truncate(descriptor, 0)
-        os.write(descriptor, str(os.getpid()).encode())
         yield
     finally:
         os.close(descriptor)  # which also unlocks
 
 
-def _acquire(descriptor: int, what: str, report: Report, patience: float) -> None:
+def _acquire(path: Path, what: str, report: Report, patience: float) -> int:
     give_up = time.monotonic() + patience
     waiting = False
     while True:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(descriptor, 20, 0).decode(errors="replace") or "?"
-        else:
-            return
+            return lock_file(path, mode=0o644)
+        except LockHeld as held:
+            holder = held.holder
         if time.monotonic() > give_up:
             raise EngineUnavailable(
-                f"{what} is still under way in process {holder} after {patience:.0f} s: "
-                "try again when it is done, or end it"
+                f"{what} is still under way in {holder} after {patience:.0f} s: try again when it "
+                "is done, or end it"
             )
         if not waiting:
-            report.say(f"{what} is under way in process {holder}; waiting for it")
+            report.say(f"{what} is under way in {holder}; waiting for it")
             waiting = True
         time.sleep(0.1)

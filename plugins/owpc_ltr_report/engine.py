@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from owpc_ltr.data.judgments.topics import query_text
-from owpc_ltr.engine.deployment.drift import Verified
+from owpc_ltr.engine.deployment.feature_drift import Verified
 from owpc_ltr.engine.search.judgment_pool import Pooled
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.strict_json import read_json_object

@@ -16,8 +16,8 @@ from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.engine.feature_log import pinned
-from owpc_ltr.engine.feature_log.copies import asked_copies, unlike_copies
+from owpc_ltr.engine.feature_log import snapshot
+from owpc_ltr.engine.feature_log.snapshot import differing_copies, searched_copies
 from owpc_ltr.errors import OwpcLtrWarning
 from tests.cluster.several_copies import INDEX, await_green, digest, fill, log, merge_primaries
 from tests.session_node import SessionNode
@@ -30,7 +30,7 @@ DIFFER = f"the copies of 3 of 3 shards of '{INDEX}' differ: of shard . of '{INDE
 @pytest.fixture(scope="module", autouse=True)
 def unlike(engine: Engine) -> None:
     fill(engine)
-    assert unlike_copies(engine, INDEX) == ""
+    assert differing_copies(engine, INDEX) == ""
     merge_primaries(engine)
 
 
@@ -84,14 +84,14 @@ def test_logs_that_ask_other_copies_are_told_by_their_bytes(
 ) -> None:
     digests = set()
     for number in range(6):
-        monkeypatch.setattr(pinned, "SAME_COPIES", f"another{number}")
+        monkeypatch.setattr(snapshot, "SAME_COPIES", f"another{number}")
         log(engine, tmp_path / f"{number}.parquet")
         digests.add(digest(tmp_path / f"{number}.parquet"))
     assert len(digests) > 1
 
 
 def test_without_a_point_in_time_the_same_copies_are_asked(engine: Engine, tmp_path: Path) -> None:
-    assert asked_copies(engine, INDEX) is not None
+    assert searched_copies(engine, INDEX) is not None
     with pytest.warns(OwpcLtrWarning, match=DIFFER):
         log(engine, tmp_path / "pinned.parquet")
     with pytest.warns(OwpcLtrWarning, match=f"{DIFFER}.*there was no point in time"):

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.deployment.aliases import Alias, Aliases
-from owpc_ltr.engine.deployment.certificates import Certificates
+from owpc_ltr.engine.deployment.alias import Alias, Aliases
+from owpc_ltr.engine.deployment.deployment_record import Certificates
 from owpc_ltr.engine.deployment.upload import Uploaded, upload
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.formats.stored_model import StoredModel

@@ -23,7 +23,7 @@ import numpy as np
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal
-from owpc_ltr.engine.feature_log import LogOptions, LogReport, Parted, log_features
+from owpc_ltr.engine.feature_log import LogOptions, LogReport, PartitionedOutput, log_features
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.features.feature_set import Feature, FeatureSet
@@ -222,7 +222,7 @@ def log(
     judgments: Judgments | None = None,
     kind: str = "plugin-free",
     options: LogOptions,
-    parted: Parted | None = None,
+    parted: PartitionedOutput | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> LogReport:
     """The log of an engine in memory through a real store."""

@@ -13,7 +13,7 @@ import pytest
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.engine.deployment.aliases import CHALLENGER, INDEX, Alias, Aliases, all_aliases
+from owpc_ltr.engine.deployment.alias import CHALLENGER, INDEX, Alias, Aliases, all_aliases
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from tests.engine.fake_engine import FakeEngine, Reply

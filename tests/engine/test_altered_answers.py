@@ -19,9 +19,9 @@ from typing import Any, cast
 import pytest
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.deployment.drift import verify
-from owpc_ltr.engine.search.compare import search
+from owpc_ltr.engine.deployment.feature_drift import verify
 from owpc_ltr.engine.search.request import SearchRequest
+from owpc_ltr.engine.search.search import search
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import OwpcLtrError, OwpcLtrWarning
 from tests.engine.test_write_faults import World, commands

@@ -13,16 +13,15 @@ import pytest
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import check_whole, hits_of, part_of, search_hits
 from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.engine.deployment.aliases import Aliases
-from owpc_ltr.engine.deployment.certificates import Certificates
-from owpc_ltr.engine.deployment.drift import verify
-from owpc_ltr.engine.deployment.promote import promote
-from owpc_ltr.engine.deployment.prune import delete, prunable
+from owpc_ltr.engine.deployment.alias import Aliases
+from owpc_ltr.engine.deployment.deployment_record import Certificates
+from owpc_ltr.engine.deployment.feature_drift import verify
+from owpc_ltr.engine.deployment.model_lifecycle import delete, promote, prunable
 from owpc_ltr.engine.deployment.upload import upload
-from owpc_ltr.engine.search.capacity import capacity
-from owpc_ltr.engine.search.compare import search
 from owpc_ltr.engine.search.latency import timed
+from owpc_ltr.engine.search.profile import capacity
 from owpc_ltr.engine.search.request import SearchRequest, default_query
+from owpc_ltr.engine.search.search import search
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.engine.stores.store import Search, Store

@@ -12,8 +12,8 @@ import pytest
 
 import owpc_ltr as ltr
 from owpc_ltr.engine.cluster import Cluster
-from owpc_ltr.engine.deployment.prune import prunable
-from owpc_ltr.engine.deployment.trial import searchable
+from owpc_ltr.engine.deployment.model_lifecycle import prunable
+from owpc_ltr.engine.deployment.serving_mode import searchable
 from owpc_ltr.errors import BadInput, OwpcLtrWarning, Refused, UsageError
 from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
 from owpc_ltr.formats.export import export_linear

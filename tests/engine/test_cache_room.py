@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owpc_ltr.engine.deployment.cache_room import CompiledTrees, compiled_trees
 from owpc_ltr.engine.deployment.upload import Uploaded, upload
+from owpc_ltr.engine.search.profile import CompiledTrees, compiled_trees
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.errors import Refused
 from owpc_ltr.formats.engine_versions import serving_profile

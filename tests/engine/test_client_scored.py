@@ -10,13 +10,12 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from owpc_ltr.engine.deployment.drift import verify
-from owpc_ltr.engine.deployment.moved import MAX_DRIFT
+from owpc_ltr.engine.deployment.feature_drift import MAX_DRIFT, verify
 from owpc_ltr.engine.deployment.parity import logged
-from owpc_ltr.engine.deployment.store_form import Budget
+from owpc_ltr.engine.deployment.serving_mode import Budget
 from owpc_ltr.engine.deployment.upload import TOLERANCE, Uploaded, upload
-from owpc_ltr.engine.search.compare import search
 from owpc_ltr.engine.search.request import SearchRequest, request_body
+from owpc_ltr.engine.search.search import search
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import FeatureSet

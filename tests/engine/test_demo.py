@@ -26,7 +26,7 @@ from owpc_ltr_demo.walk import CLICKS_STEPS, INDEX, STEPS, DemoOptions, Walk
 
 from owpc_ltr.data.datasets import read_dataset
 from owpc_ltr.engine.client.engine import open_engine
-from owpc_ltr.engine.deployment.aliases import Aliases
+from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.evaluation.evaluate import measure, model_data
 from owpc_ltr.features.loading import load_featureset

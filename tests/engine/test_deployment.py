@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from owpc_ltr.engine.deployment.aliases import CHALLENGER, Alias, Aliases
+from owpc_ltr.engine.deployment.alias import CHALLENGER, Alias, Aliases
 from owpc_ltr.engine.deployment.parity import check_parity
 from owpc_ltr.engine.deployment.upload import TOLERANCE, upload
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused

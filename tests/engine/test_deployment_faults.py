@@ -14,8 +14,8 @@ import pytest
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.engine.deployment.aliases import INDEX, Alias
-from owpc_ltr.engine.deployment.prune import prunable, prune
+from owpc_ltr.engine.deployment.alias import INDEX, Alias
+from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
 from owpc_ltr.engine.deployment.upload import upload
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError
 from tests.engine.deployed import KINDS, put, put_beside, state

@@ -69,7 +69,7 @@ def test_the_dataset_holds_what_the_engine_says_and_nan_where_it_says_nothing(ou
             expected = np.array([np.nan if v is None else v for v in values], np.float32)
             np.testing.assert_array_equal(data.features[row], expected)
             row += 1
-    assert row == data.n_documents == report.account.logged
+    assert row == data.n_documents == report.counts.logged
     assert np.isnan(data.features).any()
     assert (data.features == 0).any()
 
@@ -143,7 +143,7 @@ def test_a_query_without_a_single_document_is_counted_and_left_out(out: Path) ->
     data = load_dataset(out)
     assert "q2" not in data.query_ids.to_pylist()
     assert report.manifest["queries"]["logged"] == data.n_queries < 6
-    assert report.account.absent == 30 - data.n_documents
+    assert report.counts.absent == 30 - data.n_documents
 
 
 def test_an_index_without_a_single_judged_document_gives_no_dataset(out: Path) -> None:

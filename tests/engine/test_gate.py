@@ -13,10 +13,10 @@ import pytest
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
 from owpc_ltr.data.splits import HashSplit
-from owpc_ltr.engine.deployment.aliases import Aliases
-from owpc_ltr.engine.deployment.certificates import Certificates
-from owpc_ltr.engine.deployment.gate import Gate, NotBetter
-from owpc_ltr.engine.deployment.provenance import provenance
+from owpc_ltr.engine.deployment.alias import Aliases
+from owpc_ltr.engine.deployment.deployment_record import Certificates, provenance
+from owpc_ltr.engine.deployment.gate import Gate
+from owpc_ltr.engine.deployment.live_gate import NotBetter
 from owpc_ltr.engine.deployment.upload import Uploaded, upload
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.verdict import Outcome

@@ -18,7 +18,7 @@ from owpc_ltr import connect, train
 from owpc_ltr.data.datasets import open_dataset
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.cluster import Cluster
-from owpc_ltr.engine.deployment.certificates import Certificates
+from owpc_ltr.engine.deployment.deployment_record import Certificates
 from owpc_ltr.engine.deployment.parity import logged
 from owpc_ltr.engine.search.client_rerank import live_search
 from owpc_ltr.engine.search.request import SearchRequest

@@ -13,8 +13,8 @@ import pytest
 
 from owpc_ltr.api.live import LiveProof
 from owpc_ltr.engine.cluster import Cluster, connect
-from owpc_ltr.engine.deployment.aliases import Aliases
-from owpc_ltr.engine.deployment.gate_result import NotBetter
+from owpc_ltr.engine.deployment.alias import Aliases
+from owpc_ltr.engine.deployment.live_gate import NotBetter
 from owpc_ltr.evaluation.judgment_checks import judgment_findings
 from owpc_ltr.features.score_kinds import text_scores
 from owpc_ltr.metrics import parse_metric

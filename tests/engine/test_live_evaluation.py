@@ -16,10 +16,10 @@ from owpc_ltr.data.datasets import read_dataset
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.cluster import Cluster
-from owpc_ltr.engine.deployment.aliases import Aliases
+from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.gate import NotBetter
 from owpc_ltr.engine.deployment.live_gate import LiveGate
-from owpc_ltr.engine.deployment.trial import PREFIX, on_trial
+from owpc_ltr.engine.deployment.serving_mode import PREFIX, on_trial
 from owpc_ltr.engine.deployment.upload import Uploaded, upload
 from owpc_ltr.engine.search.live_evaluation import LiveQuestion
 from owpc_ltr.engine.search.request import SearchRequest

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.client.refusals import EngineRefusal
-from owpc_ltr.engine.feature_log import Account
+from owpc_ltr.engine.feature_log import LogCounts
 from owpc_ltr.engine.feature_log.chunks import Fate, Values
 from owpc_ltr.errors import Refused
 from tests.engine.log_runs import (
@@ -73,7 +73,7 @@ def test_judged_is_logged_and_absent_and_rejected(
     rejected = poisoned - absent
     kept = [(q, f"d{d}") for q, d in pairs if d not in absent | rejected]
     try:
-        account = log(engine, out, options=lenient(chunk=chunk, batch=batch)).account
+        account = log(engine, out, options=lenient(chunk=chunk, batch=batch)).counts
     except Refused:
         assert not kept
         return
@@ -95,10 +95,10 @@ def test_an_account_that_does_not_add_up_cannot_be(
 ) -> None:
     judged = logged + absent + rejected + error
     if error:
-        with pytest.raises(Refused, match="does not add up"):
-            Account(judged, logged, absent, {"a reason": rejected})
+        with pytest.raises(Refused, match="do not add up"):
+            LogCounts(judged, logged, absent, {"a reason": rejected})
     else:
-        assert Account(judged, logged, absent, {"a reason": rejected}).judged == judged
+        assert LogCounts(judged, logged, absent, {"a reason": rejected}).judged == judged
 
 
 @pytest.mark.parametrize("liar", ["loses a row", "forgets a document", "gives no reason"])
@@ -112,7 +112,7 @@ def test_a_chunk_that_loses_a_document_is_caught(liar: str) -> None:
     else:
         values.fates[1] = Fate.REJECTED
     with pytest.raises(Refused):
-        values.account(3)
+        values.counts(3)
 
 
 def test_more_absent_documents_than_allowed_end_the_run(out: Path) -> None:
@@ -179,7 +179,7 @@ def test_halving_finds_the_one_document_that_spoils_the_search(out: Path) -> Non
         log(MemoryEngine(fault=fault), out, options=replace(QUICK, in_flight=1))
     report = log(MemoryEngine(fault=fault), out, options=lenient())
     judged = sum("d7" in query.document_ids for query in small_judgments().queries)
-    assert report.account.rejected == {"the engine refuses the search: script_score": judged}
+    assert report.counts.rejected == {"the engine refuses the search: script_score": judged}
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 500])

@@ -12,7 +12,7 @@ import pytest
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.engine.feature_log.copies import asked_copies, unlike_copies
+from owpc_ltr.engine.feature_log.snapshot import differing_copies, searched_copies
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrWarning
 from tests.engine.fake_engine import FakeEngine, Reply
 from tests.engine.log_runs import QUICK, Spoiler, digest, log
@@ -102,8 +102,8 @@ def test_what_is_not_told_of_copies_is_not_made_up(answer: Any) -> None:
         def request(self, *_: Any, **__: Any) -> Any:
             return answer
 
-    assert unlike_copies(Strange(), "a") == ""
-    assert asked_copies(Strange(), "a") is None
+    assert differing_copies(Strange(), "a") == ""
+    assert searched_copies(Strange(), "a") is None
 
 
 def test_statistics_that_may_not_be_seen_are_done_without() -> None:
@@ -111,8 +111,8 @@ def test_statistics_that_may_not_be_seen_are_done_without() -> None:
         def request(self, method: str, path: str, **_: Any) -> Any:
             raise EngineRefusal(f"{method} {path}", 403, "security_exception", "no permissions")
 
-    assert unlike_copies(Closed(), "a") == ""
-    assert asked_copies(Closed(), "a") is None
+    assert differing_copies(Closed(), "a") == ""
+    assert searched_copies(Closed(), "a") is None
 
 
 GONE = ["node_disconnected_exception", "no_shard_available_action_exception"]

@@ -223,7 +223,7 @@ def test_a_value_that_is_not_finite_is_named_with_document_and_feature(
 def test_a_rejected_document_can_be_left_out_and_is_counted(out: Path) -> None:
     engine = MemoryEngine(fault=Spoiler(title(1e39), start=2, times=2))
     report = log(engine, out, options=lenient(in_flight=1))
-    assert report.account.rejected == {"title is not a finite number": 2}
+    assert report.counts.rejected == {"title is not a finite number": 2}
     assert load_dataset(out).n_documents == 28
 
 
@@ -238,4 +238,4 @@ def test_what_was_rejected_with_leave_is_refused_when_the_run_goes_on_without(ou
     with pytest.raises(Refused, match=r"1 \(title is not a finite number\)"):
         log(MemoryEngine(), out)
     assert_nothing_published(out, kept=True)
-    assert log(MemoryEngine(), out, options=lenient()).account.n_rejected == 1
+    assert log(MemoryEngine(), out, options=lenient()).counts.n_rejected == 1

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
-from owpc_ltr.engine.feature_log.assembly import fingerprint
+from owpc_ltr.engine.feature_log.job import fingerprint
 
 FIRST = JudgedQuery("q1", {"query": "a", "year": "1"}, ["d1", "d2"], np.array([1, 0], np.float32))
 SECOND = JudgedQuery("q2", {"query": "b"}, ["d1"], np.array([2], np.float32))

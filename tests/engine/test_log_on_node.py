@@ -27,7 +27,8 @@ from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.client.engine import Engine, open_engine
 from owpc_ltr.engine.client.refusals import EngineRefusal, NoSuchIndex
 from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.engine.feature_log import LogOptions, LogReport, log_features, moment, passes
+from owpc_ltr.engine.feature_log import LogOptions, LogReport, log_features, snapshot
+from owpc_ltr.engine.feature_log import log as log_module
 from owpc_ltr.engine.index import index_documents
 from owpc_ltr.engine.staging_index import create_index, drop_index
 from owpc_ltr.engine.stores.feature_queries import render
@@ -179,19 +180,19 @@ def test_every_value_is_the_score_of_the_query_asked_by_itself(
                 seen.add("none" if score is None else "zero" if score == 0 else "value")
             row += 1
     assert seen == {"none", "zero", "value"}
-    assert report.account.absent > 0
-    assert row == report.account.logged == 72 - report.account.absent
+    assert report.counts.absent > 0
+    assert row == report.counts.logged == 72 - report.counts.absent
 
 
 def test_a_document_that_is_deleted_is_absent_and_nothing_else_changes(
     engine: Engine, tmp_path: Path
 ) -> None:
-    before = log(engine, tmp_path / "before.parquet", lenient()).account
+    before = log(engine, tmp_path / "before.parquet", lenient()).counts
     source = engine.request("GET", f"/{INDEX}/_doc/5")["_source"]
     judged = sum("5" in query.document_ids for query in judgments().queries)
     assert judged > 0
     engine.request("DELETE", f"/{INDEX}/_doc/5", params={"refresh": "true"})
-    after = log(engine, tmp_path / "after.parquet", lenient()).account
+    after = log(engine, tmp_path / "after.parquet", lenient()).counts
     engine.request("PUT", f"/{INDEX}/_doc/5", params={"refresh": "true"}, body=source)
     assert after.absent == before.absent + judged
     assert after.logged == before.logged - judged
@@ -313,7 +314,7 @@ def logged_remotely_only(monkeypatch: pytest.MonkeyPatch) -> None:
     def _refuse(*_: Any) -> Any:
         raise AssertionError("this process asked for features")
 
-    monkeypatch.setattr(passes, "_asked_here", _refuse)
+    monkeypatch.setattr(log_module, "_requested_here", _refuse)
 
 
 @pytest.mark.usefixtures("logged_remotely_only")
@@ -325,7 +326,7 @@ def test_whoever_asks_the_bytes_are_the_same(
     report = log(engine, tmp_path / "out.parquet", lenient(in_flight=None), workers=workers)
     assert digest(tmp_path / "out.parquet") == undisturbed
     assert len(workers.sent) == 3
-    assert report.account.judged == 72
+    assert report.counts.judged == 72
 
 
 @pytest.fixture(scope="module")
@@ -374,8 +375,8 @@ def test_workers_get_their_share_of_what_is_allowed_and_no_secrets(
 def test_workers_are_refused_where_no_moment_is_pinned(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(moment, "pin", lambda *_, **__: (None, "no right to"))
-    with pytest.raises(Refused, match="did not pin it to one moment: log without --cluster"):
+    monkeypatch.setattr(snapshot, "pin_index", lambda *_, **__: (None, "no right to"))
+    with pytest.raises(Refused, match="has no point in time: log without workers"):
         log(engine, tmp_path / "out.parquet", lenient(), workers=Written())
     assert not list(tmp_path.iterdir())
 

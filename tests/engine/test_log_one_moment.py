@@ -23,16 +23,18 @@ from owpc_ltr.engine.client.engine import Engine, open_engine
 from owpc_ltr.engine.client.refusals import NotAllowed
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.feature_log import LogOptions, LogReport, log_features
-from owpc_ltr.engine.feature_log.contents import Contents
 from owpc_ltr.engine.feature_log.environment import observe
-from owpc_ltr.engine.feature_log.moment import moment_of
-from owpc_ltr.engine.feature_log.pinned import Pinned
-from owpc_ltr.engine.feature_log.watched import Watched
+from owpc_ltr.engine.feature_log.snapshot import (
+    ChangeDetection,
+    Contents,
+    PointInTime,
+    open_snapshot,
+)
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import OwpcLtrWarning, Refused
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 
-pytestmark = [pytest.mark.node, pytest.mark.filterwarnings("ignore:.* of another moment")]
+pytestmark = [pytest.mark.node, pytest.mark.filterwarnings("ignore:.* of another snapshot")]
 
 INDEX = "one-moment-test"
 DOCUMENTS = 30
@@ -230,7 +232,7 @@ def test_a_log_killed_after_two_chunks_is_not_gone_on_with_after_an_update_in_pl
     with pytest.raises(Cut):
         log(disturbed, out)
     shop.fill(range(DOCUMENTS))
-    with pytest.warns(OwpcLtrWarning, match="2 kept chunks are of another moment"):
+    with pytest.warns(OwpcLtrWarning, match="2 kept chunks are of another snapshot"):
         assert log(shop.engine, out).resumed == 0
     assert logged(out) == of(shop.states[1])
 
@@ -246,7 +248,7 @@ def test_a_log_refused_on_a_half_filled_index_is_whole_once_it_is_filled(
         log(shop.engine, out, strict)
     shop.fill(range(DOCUMENTS // 2, DOCUMENTS))
     options = LogOptions(pause=0, chunk=12, in_flight=2, max_absent=max_absent)
-    account = log(shop.engine, out, options).account
+    account = log(shop.engine, out, options).counts
     assert (account.logged, account.absent) == (36, 0)
     assert logged(out) == of(shop.states[1])
 
@@ -262,7 +264,7 @@ def test_a_merge_between_two_parts_of_a_log_does_not_mix_two_statistics(
     with pytest.raises(Cut):
         log(disturbed, out)
     shop.merge()
-    with pytest.warns(OwpcLtrWarning, match="of another moment"):
+    with pytest.warns(OwpcLtrWarning, match="of another snapshot"):
         log(shop.engine, out)
     log(shop.engine, tmp_path / "undisturbed.parquet")
     assert text_scores(out) == text_scores(tmp_path / "undisturbed.parquet")
@@ -297,7 +299,7 @@ def test_an_alias_over_several_indices_with_a_filter_is_one_moment_too(
         )
         shop.fill(range(3))
         environment = observe(shop.engine, PluginFreeStore(shop.engine), FEATURESET.name, alias)
-        with moment_of(shop.engine, alias, environment, OPTIONS) as moment:
+        with open_snapshot(shop.engine, alias, environment, OPTIONS) as moment:
             told = moment.contents
         assert [part["index"] for part in told] == [INDEX, INDEX, other]
         assert sum(part["documents"] for part in told) == DOCUMENTS - 3 + 1
@@ -314,7 +316,7 @@ def test_an_engine_with_too_many_points_in_time_is_watched_at_once(
     try:
         log(shop.engine, tmp_path / "watched.parquet")
         watched = Disturbed(shop.engine, {15: lambda: shop.fill(range(3))})
-        with pytest.raises(Refused, match=r"cannot be pinned .*too many Point In Time"):
+        with pytest.raises(Refused, match=r"has no point in time .*too many Point In Time"):
             log(watched, tmp_path / "out.parquet")
     finally:
         shop.engine.request("PUT", "/_cluster/settings", body={"transient": {setting: None}})
@@ -325,9 +327,9 @@ def test_an_engine_with_too_many_points_in_time_is_watched_at_once(
 
 
 def contents(shop: Shop, kind: type) -> Contents:
-    engine = Disturbed(shop.engine, {}, pins=kind is Pinned)
+    engine = Disturbed(shop.engine, {}, pins=kind is PointInTime)
     environment = observe(engine, PluginFreeStore(shop.engine), FEATURESET.name, INDEX)
-    with moment_of(engine, INDEX, environment, OPTIONS) as moment:
+    with open_snapshot(engine, INDEX, environment, OPTIONS) as moment:
         assert type(moment) is kind
         return moment.contents
 
@@ -352,7 +354,9 @@ def test_contents_are_equal_exactly_where_the_documents_are(shop: Shop, seed: in
             shop.engine.request("POST", f"/{INDEX}/_bulk", params=refresh, ndjson=lines)
         else:
             shop.merge()
-        seen.append((contents(shop, Pinned), contents(shop, Watched), searchable(shop)))
+        seen.append(
+            (contents(shop, PointInTime), contents(shop, ChangeDetection), searchable(shop))
+        )
     equal = 0
     for one, other in itertools.combinations(seen, 2):
         same = one[2] == other[2]
@@ -377,15 +381,15 @@ def test_figures_of_the_whole_index_would_not_tell_what_those_of_shards_do(shop:
     for document in [*first[:4], *second[:2]]:
         shop.engine.request("PUT", f"/{INDEX}/_doc/{document}", body=put)
     shop.engine.request("POST", f"/{INDEX}/_refresh")
-    before, listed = contents(shop, Pinned), searchable(shop)
+    before, listed = contents(shop, PointInTime), searchable(shop)
     shop.engine.request("DELETE", f"/{INDEX}/_doc/{first[2]}")
     shop.engine.request("PUT", f"/{INDEX}/_doc/{second[2]}", body=put)
     shop.engine.request("POST", f"/{INDEX}/_refresh")
-    after = contents(shop, Pinned)
+    after = contents(shop, PointInTime)
     assert searchable(shop) != listed
     assert coarse(before) == coarse(after)
     assert before != after
-    assert contents(shop, Watched) == after
+    assert contents(shop, ChangeDetection) == after
 
 
 def shard_of(shop: Shop, document: str) -> int:

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
-from owpc_ltr.engine.feature_log.assembly import fingerprint
-from owpc_ltr.engine.feature_log.parameters import typed_params
+from owpc_ltr.engine.feature_log.job import fingerprint, typed_params
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 

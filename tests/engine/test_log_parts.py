@@ -13,7 +13,7 @@ from owpc_ltr.data.external_features.reading import read_joined_tables
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.data.partitioned.dataset import open_partitioned
 from owpc_ltr.data.partitioned.manifest import Share
-from owpc_ltr.engine.feature_log import LogReport, Parted
+from owpc_ltr.engine.feature_log import LogReport, PartitionedOutput
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from tests.engine.log_runs import QUICK, lenient, log, without
 from tests.engine.memory_engine import MemoryEngine, small_judgments
@@ -21,11 +21,11 @@ from tests.engine.test_log_joined import ctr_file
 from tests.test_partitioned import by_query, content
 
 JUDGMENTS = small_judgments(queries=24)
-WHOLE = Parted()
+WHOLE = PartitionedOutput()
 
 
-def part(number: int, of: int) -> Parted:
-    return Parted(share=Share(number, of))
+def part(number: int, of: int) -> PartitionedOutput:
+    return PartitionedOutput(share=Share(number, of))
 
 
 def logged(out: Path, engine: MemoryEngine | None = None, **how: Any) -> LogReport:
@@ -108,7 +108,9 @@ def test_parts_of_two_moments_are_not_taken_together(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("parted", [WHOLE, part(2, 2)])
-def test_a_log_that_stops_goes_on_to_the_same_bytes(parted: Parted, tmp_path: Path) -> None:
+def test_a_log_that_stops_goes_on_to_the_same_bytes(
+    parted: PartitionedOutput, tmp_path: Path
+) -> None:
     logged(tmp_path / "clean", parted=parted)
 
     def gone(number: int, _path: str, _body: Any, answer: Any) -> Any:
@@ -161,7 +163,7 @@ def test_what_cannot_be_parted_is_refused_before_any_search(tmp_path: Path) -> N
     for parted, out, message in (
         (part(1, 21), "a", "20 buckets cannot be shared by 21"),
         (WHOLE, "other", "it has files that are no part of a dataset"),
-        (Parted(buckets=0), "a", "1 to 1000 buckets"),
+        (PartitionedOutput(buckets=0), "a", "1 to 1000 buckets"),
     ):
         with pytest.raises(UsageError, match=message):
             logged(tmp_path / out, engine, parted=parted)
@@ -172,7 +174,7 @@ def test_what_cannot_be_parted_is_refused_before_any_search(tmp_path: Path) -> N
     assert searches == 0
 
 
-def _has(parted: Parted, judgments: Any) -> bool:
+def _has(parted: PartitionedOutput, judgments: Any) -> bool:
     try:
         return bool(parted.own(judgments).queries)
     except BadInput:
@@ -197,5 +199,5 @@ def test_parts_share_the_queries(tmp_path: Path) -> None:
     ids = [query.query_id for queries in own for query in queries]
     assert sorted(ids) == sorted(query.query_id for query in JUDGMENTS.queries)
     assert parted_of(None, None) is None
-    assert parted_of(40, "2/3") == Parted(40, Share(2, 3))
+    assert parted_of(40, "2/3") == PartitionedOutput(40, Share(2, 3))
     assert np.diff([len(queries) for queries in own]).size == 2

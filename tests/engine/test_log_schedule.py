@@ -222,8 +222,8 @@ def test_a_log_whose_hours_end_gives_its_moment_back_waits_and_goes_on_to_the_sa
                 hours, tell, iter([datetime(2026, 1, 1, 6), Now.now()]).__next__, lambda _: None
             )
 
-    monkeypatch.setattr("owpc_ltr.engine.feature_log.passes.datetime", Now)
-    monkeypatch.setattr("owpc_ltr.engine.feature_log.passes.wait_for", waited)
+    monkeypatch.setattr("owpc_ltr.engine.feature_log.log.datetime", Now)
+    monkeypatch.setattr("owpc_ltr.engine.feature_log.log.wait_for", waited)
     with pytest.warns(OwpcLtrWarning, match="outside the schedule 22:00-06:00"):
         report = log(
             engine, tmp_path / "out.parquet", options=replace(QUICK, schedule="22:00-06:00")

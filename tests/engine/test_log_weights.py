@@ -17,7 +17,7 @@ from owpc_ltr.data.judgments.weights import importance_of, weights_of
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.data.partitioned.dataset import open_partitioned
 from owpc_ltr.data.partitioned.manifest import Share
-from owpc_ltr.engine.feature_log import LogReport, Parted
+from owpc_ltr.engine.feature_log import LogReport, PartitionedOutput
 from owpc_ltr.errors import EngineUnavailable, Refused
 from tests.engine.log_runs import QUICK, lenient, log, without
 from tests.engine.memory_engine import MemoryEngine, small_judgments
@@ -111,9 +111,9 @@ def test_folders_of_parts_have_them_whoever_writes(tmp_path: Path) -> None:
     one = [replace(PLAIN.queries[0], importance=2.0), *PLAIN.queries[1:]]
     for name, judgments in (("all", weighed()), ("one", Judgments(one))):
         logged(tmp_path / f"{name}.parquet", judgments)
-        logged(tmp_path / name, judgments, parted=Parted())
+        logged(tmp_path / name, judgments, parted=PartitionedOutput())
         for number in (2, 3, 1):
-            share = Parted(share=Share(number, 3))
+            share = PartitionedOutput(share=Share(number, 3))
             logged(tmp_path / f"{name}-of-3", judgments, parted=share)
         data = load_dataset(tmp_path / f"{name}.parquet")
         for folder in (name, f"{name}-of-3"):

@@ -11,12 +11,17 @@ from typing import Any, cast
 import pytest
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.deployment.alias import CHALLENGER, Alias
-from owpc_ltr.engine.deployment.aliases import INDEX, Aliases, prepare
-from owpc_ltr.engine.deployment.certificates import Certificates
-from owpc_ltr.engine.deployment.immutable import immutable_name, is_named_by_content
-from owpc_ltr.engine.deployment.promote import promote
-from owpc_ltr.engine.deployment.prune import delete, doomed, prunable, prune
+from owpc_ltr.engine.deployment.alias import (
+    CHALLENGER,
+    INDEX,
+    Alias,
+    Aliases,
+    immutable_name,
+    is_named_by_content,
+    prepare,
+)
+from owpc_ltr.engine.deployment.deployment_record import Certificates
+from owpc_ltr.engine.deployment.model_lifecycle import delete, doomed, promote, prunable, prune
 from owpc_ltr.engine.deployment.upload import Uploaded, upload
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
-from owpc_ltr.engine.deployment.moved import (
+from owpc_ltr.engine.deployment.feature_drift import (
     MAX_DRIFT,
     drift_refusal,
     moved_features,

@@ -14,16 +14,15 @@ import pytest
 from owpc_ltr import connect
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal
-from owpc_ltr.engine.deployment import store_form
-from owpc_ltr.engine.deployment.drift import verify
+from owpc_ltr.engine.deployment import serving_mode as store_form
+from owpc_ltr.engine.deployment.feature_drift import verify
+from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
 from owpc_ltr.engine.deployment.parity import logged
-from owpc_ltr.engine.deployment.prune import prunable, prune
-from owpc_ltr.engine.deployment.store_form import Budget
-from owpc_ltr.engine.deployment.trial import on_trial
+from owpc_ltr.engine.deployment.serving_mode import Budget, on_trial
 from owpc_ltr.engine.deployment.upload import Uploaded, upload
-from owpc_ltr.engine.search.compare import search
 from owpc_ltr.engine.search.profile import profile
 from owpc_ltr.engine.search.request import SearchRequest
+from owpc_ltr.engine.search.search import search
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import OwpcLtrWarning, Refused
 from owpc_ltr.formats.export import is_client_scored

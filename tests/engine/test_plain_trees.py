@@ -11,8 +11,7 @@ import pytest
 
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.engine.deployment.parity import logged
-from owpc_ltr.engine.search.request import SearchRequest, request_body
-from owpc_ltr.engine.search.window import FLOOR
+from owpc_ltr.engine.search.request import FLOOR, SearchRequest, request_body
 from owpc_ltr.formats.plugin_free.form import score_shift, store_plugin_free
 from owpc_ltr.formats.plugin_free.trees import store_plugin_free_trees
 from owpc_ltr.formats.stored_model import StoredModel

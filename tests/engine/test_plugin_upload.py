@@ -12,9 +12,9 @@ import pytest
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.engine.deployment.aliases import Aliases
-from owpc_ltr.engine.deployment.certificates import Certificates
-from owpc_ltr.engine.deployment.prune import prunable, prune
+from owpc_ltr.engine.deployment.alias import Aliases
+from owpc_ltr.engine.deployment.deployment_record import Certificates
+from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
 from owpc_ltr.engine.deployment.upload import upload
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.errors import Refused

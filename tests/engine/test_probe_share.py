@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.deployment.aliases import all_aliases
-from owpc_ltr.engine.deployment.drift import verify
+from owpc_ltr.engine.deployment.alias import all_aliases
+from owpc_ltr.engine.deployment.feature_drift import verify
 from owpc_ltr.engine.deployment.upload import Uploaded, upload
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import OwpcLtrError, Refused, UsageError

@@ -24,15 +24,18 @@ from owpc_ltr import cli
 from owpc_ltr.cli.profile import _print_costs
 from owpc_ltr.engine.client.engine import About
 from owpc_ltr.engine.search import latency as profiling
-from owpc_ltr.engine.search.capacity import capacity
-from owpc_ltr.engine.search.feature_latency import (
+from owpc_ltr.engine.search.latency import (
+    Samples,
+    Subject,
     _cost,
     derived_from,
     feature_costs,
+    timed,
     weighed,
     weighing,
+    window_latencies,
 )
-from owpc_ltr.engine.search.latency import Samples, Subject, timed, window_latencies
+from owpc_ltr.engine.search.profile import capacity
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.engine.stores.store import Search, Store

@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 
-from owpc_ltr.engine.deployment.certificates import Certificate
-from owpc_ltr.engine.deployment.provenance import differences, flattened, provenance
+from owpc_ltr.engine.deployment.deployment_record import (
+    Certificate,
+    differences,
+    flattened,
+    provenance,
+)
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.models.score_range import ScoreInterval
 from owpc_ltr.protocols import Certificate as FitCertificate

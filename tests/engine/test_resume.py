@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import multiprocessing
 import shutil
 import signal
@@ -17,8 +16,8 @@ import numpy as np
 import pytest
 
 from owpc_ltr.engine.feature_log import LogOptions, LogReport
-from owpc_ltr.engine.feature_log.folder import journal_line
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrWarning, Refused, UsageError
+from owpc_ltr.files.journal import Journal
 from tests.engine.memory_engine import MemoryEngine, log_slowly
 from tests.engine.memory_engine import log as log_in_memory
 from tests.faults.seeds import Seeds
@@ -153,11 +152,10 @@ def test_whatever_a_crash_leaves_behind_the_run_goes_on_to_the_same_bytes(
 def test_a_journal_of_another_job_or_of_other_contents_counts_for_nothing(
     half_done: Path, clean: str
 ) -> None:
-    journal = run_folder(half_done) / "journal"
-    lines = [json.loads(line) for line in journal.read_bytes().splitlines()]
-    others = [journal_line("0" + one["job"], one["chunk"], one["sha256"]) for one in lines]
-    journal.write_bytes(b"".join(others))
-    with pytest.warns(OwpcLtrWarning, match="kept chunks are of another moment"):
+    journal = Journal(run_folder(half_done) / "journal")
+    for key, piece in dict(journal.pieces).items():
+        journal.append(key, piece.value, f"0{piece.scope}")
+    with pytest.warns(OwpcLtrWarning, match="kept chunks are of another snapshot"):
         assert log(half_done).resumed == 0
     assert digest(half_done) == clean
     assert_only(half_done)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from owpc_ltr.engine.search.compare import search
 from owpc_ltr.engine.search.request import SearchRequest, check_query, default_query, request_body
+from owpc_ltr.engine.search.search import search
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.formats.export import export_linear
 from tests.engine.fake_engine import FakeEngine

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from owpc_ltr.engine.cluster import Cluster
-from owpc_ltr.engine.deployment.certificates import Certificates
-from owpc_ltr.engine.deployment.store_form import Budget
+from owpc_ltr.engine.deployment.deployment_record import Certificates
+from owpc_ltr.engine.deployment.serving_mode import Budget
 from owpc_ltr.engine.search_explanation import ExplainRequest, explain_stored
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.models.additive import AdditiveModel, Curve

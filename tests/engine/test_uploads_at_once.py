@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.deployment.aliases import Aliases
-from owpc_ltr.engine.deployment.immutable import immutable_name
+from owpc_ltr.engine.deployment.alias import Aliases, immutable_name
 from owpc_ltr.engine.deployment.upload import Uploaded
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused
 from owpc_ltr.formats.export import export_linear

@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from owpc_ltr.engine.deployment.aliases import Aliases
-from owpc_ltr.engine.deployment.certificates import Certificates
-from owpc_ltr.engine.deployment.drift import Verified, verify
-from owpc_ltr.engine.deployment.moved import moved_features
+from owpc_ltr.engine.deployment.alias import Aliases
+from owpc_ltr.engine.deployment.deployment_record import Certificates, differences, provenance
+from owpc_ltr.engine.deployment.feature_drift import Verified, moved_features, verify
+from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
 from owpc_ltr.engine.deployment.parity import Answered
-from owpc_ltr.engine.deployment.provenance import differences, provenance
-from owpc_ltr.engine.deployment.prune import prunable, prune
 from owpc_ltr.engine.deployment.upload import TOLERANCE, Uploaded, upload
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import Feature

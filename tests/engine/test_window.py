@@ -11,9 +11,15 @@ import numpy as np
 import pytest
 
 from owpc_ltr.engine.client.refusals import EngineRefusal
-from owpc_ltr.engine.deployment.immutable import immutable_name
-from owpc_ltr.engine.search.request import SearchRequest, request_body
-from owpc_ltr.engine.search.window import FLOOR, KEEP, lift, window_safe
+from owpc_ltr.engine.deployment.alias import immutable_name
+from owpc_ltr.engine.search.request import (
+    FLOOR,
+    KEEP,
+    SearchRequest,
+    lift,
+    request_body,
+    window_safe,
+)
 from owpc_ltr.engine.stores.feature_queries import linear_rescorers
 from owpc_ltr.formats.export import export_linear
 from owpc_ltr.formats.stored_model import StoredModel

@@ -23,7 +23,7 @@ import pytest
 
 from owpc_ltr.api.uploaded_models import UploadedModels
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.deployment.aliases import INDEX, Unsettled, all_aliases
+from owpc_ltr.engine.deployment.alias import INDEX, Unsettled, all_aliases
 from owpc_ltr.engine.deployment.upload import upload
 from owpc_ltr.engine.index import load_index
 from owpc_ltr.engine.staging_index import mark_of

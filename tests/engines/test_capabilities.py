@@ -17,8 +17,8 @@ from owpc_ltr_node.release import OPENSEARCH, Release
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.cluster import Cluster
-from owpc_ltr.engine.deployment.aliases import Aliases
-from owpc_ltr.engine.deployment.drift import verify
+from owpc_ltr.engine.deployment.alias import Aliases
+from owpc_ltr.engine.deployment.feature_drift import verify
 from owpc_ltr.engine.search.client_rerank import live_search
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.stores import choose_store

@@ -145,14 +145,14 @@ def test_of_packed_letor_text(tmp_path: Path, seeds: Seeds, ending: str) -> None
 def test_of_a_journal_of_a_selection(tmp_path: Path, seeds: Seeds) -> None:
     path = tmp_path / "journal"
     rows = {f"{key}" * 8: [{"fold": "fold 1", "validation": 0.5 + key}] for key in range(5)}
-    journal: Journal[Any] = Journal(path, list)
+    journal = Journal(path)
     for key, kept in rows.items():
-        journal.keep(key, kept)
-    assert Journal(path, list).entries == rows
+        journal.append(key, kept)
+    assert {key: piece.value for key, piece in Journal(path).pieces.items()} == rows
     lost = 0
     for bit in flips(path, seeds(sample=150, whole=WHOLE)):
         try:
-            found = Journal(path, list).entries
+            found = {key: piece.value for key, piece in Journal(path).pieces.items()}
         except BadInput:  # it no longer begins as a journal does
             continue
         # A path is done again where its line changed.

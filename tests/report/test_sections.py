@@ -26,9 +26,9 @@ from owpc_ltr_report.verdict import verdict_of
 
 import owpc_ltr
 from owpc_ltr.data.judgments import JudgedQuery
-from owpc_ltr.engine.deployment.drift import Verified
-from owpc_ltr.engine.deployment.moved import Moved as MovedFeature
-from owpc_ltr.engine.deployment.orders import Orders
+from owpc_ltr.engine.deployment.feature_drift import Moved as MovedFeature
+from owpc_ltr.engine.deployment.feature_drift import Verified
+from owpc_ltr.engine.deployment.parity import Orders
 from owpc_ltr.engine.search.judgment_pool import Pooled
 from owpc_ltr.errors import BadInput
 from owpc_ltr.evaluation.comparing.result import RankerComparison

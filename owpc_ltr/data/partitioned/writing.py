@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -32,8 +31,9 @@ from owpc_ltr.data.partitioned.manifest import (
 )
 from owpc_ltr.data.splits import hashes_of, positions_of
 from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.files.lock import LockHeld, lock_file
 from owpc_ltr.files.output import disk_faults
-from owpc_ltr.files.regular import open_in_shared, open_regular, refuse_foreign
+from owpc_ltr.files.regular import open_regular, refuse_foreign
 from owpc_ltr.files.text import shown
 
 COLUMN = "bucket"
@@ -49,9 +49,13 @@ def own_folder(folder: Path, share: Share) -> Iterator[None]:
             refuse_foreign(folder, linked=True)
         folder.mkdir(parents=True, exist_ok=True)
         mark = folder / f"{UNFINISHED}{share.suffix()}"
-        lock = open_in_shared(mark, mode=0o644)
+        try:
+            lock = lock_file(mark, mode=0o644)
+        except LockHeld:
+            raise Refused(
+                f"another process is writing {folder} already: wait for it, or name another folder"
+            ) from None
     try:
-        _lock(lock, folder)
         with disk_faults(folder):
             _clear(folder, share)
         try:
@@ -62,15 +66,6 @@ def own_folder(folder: Path, share: Share) -> Iterator[None]:
         mark.unlink()
     finally:
         os.close(lock)
-
-
-def _lock(descriptor: int, folder: Path) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise Refused(
-            f"another process is writing {folder} already: wait for it, or name another folder"
-        ) from None
 
 
 def check_folder(folder: Path, share: Share | None = None) -> None:

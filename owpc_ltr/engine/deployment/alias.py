@@ -1,15 +1,57 @@
-"""Alias: a name of a store, the models that it points to, and how it moves among them."""
+"""Alias: a name of a store, the models that it points to, and how it moves among them.
+
+Aliases: a name that applications use, and the immutable model that it points to today.
+
+Models in an engine cannot be changed, and must not be deleted and made again under one name (a
+search in between would fail). So each upload is kept as `name-hash`, and an alias document
+says which one `name` points to, which ones it pointed to before, and which one is tried against it.
+Beside the aliases lie the models' certificates.
+
+An alias belongs to a store. Of the default store its document is called as the name is, so that
+applications find it by that; of another, KIND/STORE/NAME.
+
+Immutable names: a model's own name, made of the one that applications use and of its content.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from owpc_ltr.errors import Refused, UsageError
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.refusals import EngineRefusal, NoSuchIndex
+from owpc_ltr.engine.client.responses import (
+    AnswerPart,
+    check_acknowledged,
+    check_written,
+    hits_of,
+    part_of,
+)
+from owpc_ltr.engine.stores.store import Store
+from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
+from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.names import check_name, immutable, split_immutable
 
 CHAMPION, CHALLENGER = "champion", "challenger"
 ROLES = (CHAMPION, CHALLENGER)
 KEPT = 5
 """How many earlier models a name can go back to, unless an upload says otherwise."""
+INDEX = "owpc-ltr-pointers"
+_MOST = 10_000
+_PROPERTIES = {
+    "name": {"type": "keyword"},
+    # Stored and never looked into: whole models are in there.
+    "certificate": {"type": "object", "enabled": False},
+}
+_BODY = {
+    "settings": {"index": {"number_of_shards": 1, "auto_expand_replicas": "0-1"}},
+    "mappings": {"dynamic": False, "properties": _PROPERTIES},
+}
+_Version = dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -84,3 +126,340 @@ class Alias:
         if model is None:
             raise Refused(f"'{self.name}' has no challenger: upload one with --as challenger")
         return model
+
+
+class Unsettled(EngineUnavailable):
+    """It is not known whether a name has moved, or may still do so: nothing may be taken away."""
+
+
+class Aliases:
+    """The aliases of a store; a change is refused if somebody else was faster."""
+
+    def __init__(self, engine: Engine, store: Store) -> None:
+        """Use the cluster behind `engine`, and what points into `store`."""
+        self._engine = engine
+        self._store, self._kind = store.name, store.kind
+
+    def find(self, name: str) -> Alias | None:
+        """The alias of this name, if there is one."""
+        found = self._read(name)
+        return found[0] if found and self._is_here(found[0]) else None
+
+    def resolve(self, name: str) -> str:
+        """The model that a name points to; a name without an alias is a model's own.
+
+        `NAME:challenger` is the name's challenger.
+        """
+        name, colon, role = name.partition(":")
+        alias = self.find(name)
+        if alias is None:
+            if colon or (split_immutable(name) is None and self._other_place(name)):
+                raise self._unknown(name)
+            return name
+        return alias.model_of(role if colon else CHAMPION)
+
+    def check_free(self, name: str) -> Alias | None:
+        """As `find`, but Refused where another kind of store on this cluster has the name."""
+        found = self._read(name)
+        if found is None:
+            return None
+        self._check_here(found[0])
+        return found[0]
+
+    def move(
+        self, name: str, model: str, role: str = CHAMPION, *, keep: int | None = None
+    ) -> Alias:
+        """Let `name`, or its challenger, point to `model` from now on, in one step.
+
+        `keep` is how many earlier models the name can go back to from now on.
+        """
+        if role == CHALLENGER:
+            return self._change(name, lambda alias: alias.challenged_by(model, keep))
+        found = self._read(name)
+        if found:
+            return self._write(found[0].moved_to(model, keep), found)
+        return self._write(Alias(name, model, keep=KEPT if keep is None else keep), None)
+
+    def promote(self, name: str, model: str | None = None) -> Alias:
+        """Let `name` point to this model of its own, else to its challenger.
+
+        Raises Refused if there is none.
+        """
+        if model is None:
+            return self._change(name, Alias.promoted)
+        return self._change(name, lambda alias: alias.moved_to(model))
+
+    def roll_back(self, name: str) -> Alias:
+        """Let `name` point again to the model before. Raises Refused if there is none."""
+        return self._change(name, Alias.moved_back)
+
+    def forget(self, name: str, model: str) -> Alias:
+        """Let `name` not go back to this model. Raises Refused where it points to it."""
+        return self._change(name, lambda alias: alias.without(model))
+
+    def delete(self, name: str) -> Alias:
+        """Take out the name, which then points to nothing; what it pointed to stays."""
+        alias, version = self._known(name)
+        try:
+            params = {"refresh": "true", **version}
+            answer = self._engine.request(
+                "DELETE", self._path(name), params=params, idempotent=False
+            )
+            check_written(answer, f"the name '{name}'", self._id(name), "deleted")
+        except (EngineRefusal, EngineUnavailable) as fault:
+            if self._read_after(name, fault) is not None:
+                raise self._moved_meanwhile(name, fault) from fault
+        return alias
+
+    def all(self) -> list[Alias]:
+        """Every alias of the store, by name."""
+        return [alias for alias in all_aliases(self._engine) if self._is_here(alias)]
+
+    def pointed_to(self) -> set[str]:
+        """Every model that an alias points to, can go back to, or may come to point to.
+
+        An alias from before names belonged to stores may mean a model of any of them.
+        """
+        return {model for alias in self._near() for model in alias.models}
+
+    def users(self, model: str) -> list[Alias]:
+        """The aliases that use a model."""
+        return [alias for alias in self._near() if model in alias.models]
+
+    def prepare(self) -> None:
+        """Make the index if it is not there yet, and bring an older one up to date."""
+        prepare(self._engine)
+
+    def _near(self) -> list[Alias]:
+        found = all_aliases(self._engine)
+        return [alias for alias in found if self._is_here(alias) or alias.store_kind is None]
+
+    def _is_here(self, alias: Alias) -> bool:
+        return alias.store == self._store and alias.store_kind in {None, self._kind}
+
+    def _check_here(self, alias: Alias) -> None:
+        if not self._is_here(alias):
+            raise Refused(
+                f"'{alias.name}' is a name of the {alias.store_kind} store: take another name, or "
+                f"use --store-kind {alias.store_kind}"
+            )
+
+    def _change(self, name: str, change: Callable[[Alias], Alias]) -> Alias:
+        found = self._known(name)
+        return self._write(change(found[0]), found)
+
+    def _known(self, name: str) -> tuple[Alias, _Version]:
+        found = self._read(name)
+        if found is None or not self._is_here(found[0]):
+            raise self._unknown(name)
+        return found
+
+    def _unknown(self, name: str) -> BadInput:
+        own = f" '{self._store}'" if self._store else ""
+        there = self._other_place(name)
+        instead = f"it is in another one: {there}" if there else "upload it first"
+        return BadInput(
+            f"there is no model '{name}' in the {self._kind} store{own} of "
+            f"{self._engine.settings.url}: {instead}"
+        )
+
+    def _other_place(self, name: str) -> str:
+        """The options by which an alias of this name is found in another store."""
+        named = [alias for alias in all_aliases(self._engine) if alias.name == name]
+        options = (
+            f"--store-kind {alias.store_kind}" + (f" --store {alias.store}" if alias.store else "")
+            for alias in named
+            if not self._is_here(alias)
+        )
+        return next(options, "")
+
+    def _path(self, name: str) -> str:
+        return f"/{INDEX}/_doc/{self._id(name).replace('/', '%2F')}"
+
+    def _id(self, name: str) -> str:
+        own = check_name("model", name)
+        return own if self._store is None else f"{self._kind}/{self._store}/{own}"
+
+    def _read(self, name: str) -> tuple[Alias, _Version] | None:
+        try:
+            answer = self._engine.request("GET", self._path(name))
+        except EngineRefusal as refusal:
+            if refusal.status == 404:
+                return None
+            raise
+        found = AnswerPart(answer, f"the name '{name}'")
+        alias = _alias(found["_source"].object)
+        version = {f"if{key}": str(found[key].count) for key in ("_seq_no", "_primary_term")}
+        return alias, version
+
+    def _write(self, alias: Alias, before: tuple[Alias, _Version] | None) -> Alias:
+        """The alias as it lies there now: in place of what was read before, of nothing else."""
+        if before:
+            self._check_here(before[0])
+        prepare(self._engine)
+        try:
+            self._put(alias, before[1] if before else {"op_type": "create"})
+        except (EngineRefusal, EngineUnavailable) as fault:
+            self._settle(alias, before, fault)
+        except BaseException:
+            if before:
+                with suppress(OwpcLtrError):
+                    self._put(*before)
+            raise
+        found: Alias = _alias(self._content(alias))
+        return found
+
+    def _put(self, alias: Alias, version: _Version) -> None:
+        answer = self._engine.request(
+            "PUT",
+            self._path(alias.name),
+            params={"refresh": "true", **version},
+            body=self._content(alias),
+            idempotent=False,
+        )
+        own = self._id(alias.name)
+        check_written(answer, f"the name '{alias.name}'", own, "created", "updated")
+
+    def _settle(
+        self, alias: Alias, before: tuple[Alias, _Version] | None, fault: OwpcLtrError
+    ) -> None:
+        """After a lost answer, the write may have happened: what counts is what is there.
+
+        Raises, saying what holds, where it did not.
+        """
+        found = self._read_after(alias.name, fault)
+        unmoved = found[1] == before[1] if found and before else found is before
+        if unmoved and not isinstance(fault, EngineRefusal):
+            # A write may still be on its way: what was there, written once more, overtakes it;
+            # where nothing was there, the same write does.
+            try:
+                self._put(*(before or (alias, {"op_type": "create"})))
+                found = found or self._read_after(alias.name, fault)
+            except EngineRefusal as second:
+                found = self._read_after(alias.name, second)
+            except EngineUnavailable as second:
+                found = self._read_after(alias.name, second)
+                if not found or found[0] != alias:
+                    raise Unsettled(
+                        f"{fault}; the move of '{alias.name}' may still arrive: see what it points "
+                        "to (owpc-ltr models list) before you try again"
+                    ) from second
+        if found and found[0] == alias:
+            return
+        if isinstance(fault, EngineRefusal) and fault.status == 409:
+            raise self._moved_meanwhile(alias.name, fault) from fault
+        if isinstance(fault, EngineUnavailable) and found:
+            raise EngineUnavailable(
+                f"{fault}; '{alias.name}' still points to '{found[0].current}'"
+            ) from fault
+        raise fault
+
+    def _read_after(self, name: str, fault: OwpcLtrError) -> tuple[Alias, _Version] | None:
+        try:
+            return self._read(name)
+        except EngineUnavailable as second:
+            raise Unsettled(
+                f"{fault}; whether '{name}' has moved could not be looked at either: see what it "
+                "points to (owpc-ltr models list) before you try again"
+            ) from second
+
+    def _moved_meanwhile(self, name: str, fault: OwpcLtrError) -> OwpcLtrError:
+        if not isinstance(fault, EngineRefusal) or fault.status != 409:
+            return fault
+        return Refused(
+            f"somebody else moved '{name}' at the same time: look at it with "
+            "owpc-ltr models list, and try again"
+        )
+
+    def _content(self, alias: Alias) -> dict[str, Any]:
+        return {
+            "name": alias.name,
+            "store": self._store,
+            "store_kind": self._kind,
+            "current": alias.current,
+            "previous": list(alias.previous),
+            **({"challenger": alias.challenger} if alias.challenger else {}),
+            "keep": alias.keep,
+        }
+
+
+def holds(engine: Engine, store: Store, name: str) -> bool:
+    """Whether a store has the model, or the alias, of this name: NAME, NAME:challenger, NAME-HASH.
+
+    An alias from before aliases belonged to stores is where its model is.
+    """
+    own = name.partition(":")[0]
+    alias = Aliases(engine, store).find(own)
+    if alias is not None and alias.store_kind is not None:
+        return True
+    parts = split_immutable(own)
+    names = {own} if alias is None else {alias.current}
+    names |= {immutable(*parts)} if parts else set()
+    if alias is None and parts is None:
+        return False
+    return not names.isdisjoint(store.list_models())
+
+
+def all_aliases(engine: Engine) -> list[Alias]:
+    """Every alias of the cluster, by name, whatever its store."""
+    body = {"size": _MOST, "sort": ["name"], "query": {"exists": {"field": "name"}}}
+    try:
+        answer = engine.request("POST", f"/{INDEX}/_search", body=body)
+    except NoSuchIndex:
+        # Any other 404 is somebody's in between, and does not say that no name is in use.
+        return []
+    hits = hits_of(answer, "its list of names")
+    return [_alias(part_of(hit, "_source", "its list of names")) for hit in hits]
+
+
+def prepare(engine: Engine) -> None:
+    """Make the index of aliases and certificates, or bring an older one up to date."""
+    try:
+        answer = engine.request("PUT", f"/{INDEX}", body=_BODY)
+        check_acknowledged(answer, f"the index {INDEX}")
+    except EngineRefusal as refusal:
+        if refusal.type != "resource_already_exists_exception":
+            raise
+        answer = engine.request("PUT", f"/{INDEX}/_mapping", body={"properties": _PROPERTIES})
+        check_acknowledged(answer, f"the mapping of {INDEX}")
+
+
+def _alias(content: dict[str, Any]) -> Alias:
+    name, current = content.get("name"), content.get("current")
+    previous, challenger = content.get("previous", []), content.get("challenger")
+    models = [current, *previous] if isinstance(previous, list) else [None]
+    place = (challenger, content.get("store"), content.get("store_kind"))
+    models += [each for each in place if each is not None]
+    keep = content.get("keep", KEPT)
+    if not all(isinstance(each, str) for each in (name, *models)) or type(keep) is not int:
+        raise BadInput(
+            f"what the index {INDEX} says of {name!r} is damaged: take that document out, and "
+            "upload again"
+        )
+    return Alias(str(name), str(current), tuple(previous), challenger, max(keep, 0), *place[1:])
+
+
+def immutable_name(name: str, stored: StoredModel) -> str:
+    """`name-hash`: the same content always gets the same name, another content another."""
+    return immutable(name, _digest(stored, stored.definition))
+
+
+def is_named_by_content(stored: StoredModel) -> bool:
+    """Whether a model in a store has the hash of its own content in its name.
+
+    Nobody but an upload of owpc-ltr names models so: one in four billion would be so by chance.
+    """
+    parts = split_immutable(stored.name)
+    if parts is None:
+        return False
+    # The LTR plugin may give as text what was sent to it as an object.
+    definitions = [stored.definition]
+    if isinstance(stored.definition, str):
+        with suppress(ValueError, RecursionError):
+            definitions.append(json.loads(stored.definition))
+    return any(_digest(stored, each).startswith(parts[1]) for each in definitions)
+
+
+def _digest(stored: StoredModel, definition: Any) -> str:
+    content = [stored.type, definition, stored.feature_normalizers, stored.featureset.hash]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

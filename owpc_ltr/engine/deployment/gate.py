@@ -14,11 +14,12 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.topics import query_text
 from owpc_ltr.data.judgments.types import Judgments
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.deployment.certificates import Certificate
-from owpc_ltr.engine.deployment.gate_result import GateResult, NotBetter
+from owpc_ltr.engine.deployment.deployment_record import Certificate
 from owpc_ltr.engine.deployment.live_gate import (
     QUERY,
+    GateResult,
     LiveGate,
+    NotBetter,
     live_evidence,
     other_model,
     pass_live_gate,

@@ -1,4 +1,6 @@
-"""Live gate: a new model gets in only where users are shown to get better lists with it.
+"""What the gate of `upload --require-gain` found, and the error of a model that it refuses.
+
+Live gate: a new model gets in only where users are shown to get better lists with it.
 
 The rule: on held-out queries, ranked over the whole index, the gain is better than chance with
 unjudged documents as irrelevant, not below 0 with them left out, and by judgments that can tell.
@@ -16,11 +18,10 @@ import numpy as np
 from owpc_ltr.data.dataset import make_dataset
 from owpc_ltr.engine.client.concurrency import RequestThreads
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.deployment.aliases import ROLES, Aliases
-from owpc_ltr.engine.deployment.certificates import Certificate, Certificates
-from owpc_ltr.engine.deployment.gate_result import GateResult, NotBetter
+from owpc_ltr.engine.deployment.alias import ROLES, Aliases
+from owpc_ltr.engine.deployment.deployment_record import Certificate, Certificates
 from owpc_ltr.engine.deployment.parity import logged
-from owpc_ltr.engine.deployment.trial import on_trial
+from owpc_ltr.engine.deployment.serving_mode import on_trial
 from owpc_ltr.engine.search.live_evaluation import (
     QUERY_ALONE,
     LiveEvaluation,
@@ -29,9 +30,12 @@ from owpc_ltr.engine.search.live_evaluation import (
 )
 from owpc_ltr.engine.search.serving import query_alone, with_stored
 from owpc_ltr.engine.stores.store import Store
+from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.held_out import choose_queries
-from owpc_ltr.evaluation.judgment_checks import judgment_doubts
-from owpc_ltr.evaluation.verdict import Doubt
+from owpc_ltr.evaluation.judgment_checks import TOP, judgment_doubts
+from owpc_ltr.evaluation.prediction_powered import PredictionPowered, strength_in_words
+from owpc_ltr.evaluation.significance import Comparison
+from owpc_ltr.evaluation.verdict import Doubt, Outcome, Verdict, decide
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.score_kinds import text_scores
 from owpc_ltr.protocols import Model
@@ -39,10 +43,162 @@ from owpc_ltr.protocols import Model
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import JoinedTable
 
+TO_JUDGE = 100
+"""How many queries a gate asks to have judged: they show a gain of .28 standard deviations of the
+queries' differences in 80 % of cases, and are a day's work."""
 QUERY = "query"
 """What a model can be better than besides another model: the query alone."""
 _SAMPLED = 100
 _MOST_DOCUMENTS = 500
+
+
+@dataclass(frozen=True)
+class GateResult:
+    """The comparison, whose differences are the new model's gains, and the queries that lose most.
+
+    `losers` have `query_id`, `keywords`, and the metric's value with the `new` and the `old` model.
+    `cautions` say what is not known of the comparison. Where it is `weighted`, each query counts by
+    its importance. With proxy labels, the comparison is by human labels alone, and `powered`, which
+    decides, is by both. `live` is what users get from the whole index with both: the comparison
+    itself where it is `of_live_lists`, else the evidence for it. `doubts` say why the judgments
+    cannot tell who is better; `accepted` is why a model is let in all the same.
+    """
+
+    metric: str
+    over: str
+    comparison: Comparison
+    losers: tuple[dict[str, Any], ...]
+    cautions: tuple[str, ...] = ()
+    weighted: bool = False
+    powered: PredictionPowered | None = None
+    live: LiveEvaluation | None = None
+    of_live_lists: bool = False
+    doubts: tuple[Doubt, ...] = ()
+    accepted: str | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the new model is better."""
+        return self._decide(self.doubts)
+
+    @property
+    def passed(self) -> bool:
+        """Whether it gets in: it is better, by judgments that can tell or are accepted as proof."""
+        doubts = self.doubts if self.accepted is None else ()
+        return self._decide(doubts).outcome is Outcome.BETTER
+
+    @property
+    def gain(self) -> str:
+        """The gain with its interval, on how many queries, and what they could have shown."""
+        found, both = self.comparison, self.powered
+        by = ", weighted by their importance" if self.weighted else ""
+        if both is not None:
+            one, alone, proxy = both.powered, both.by_human, both.by_cheap
+            return (
+                f"{self._of}: {one.mean:+.4f} [{one.low:+.4f}, {one.high:+.4f}] on {both.n_human} "
+                f"human-judged of {both.n_queries} held-out queries{by}, p = {one.p:.3g}; human "
+                f"labels alone {alone.mean:+.4f} [{alone.low:+.4f}, {alone.high:+.4f}], proxy "
+                f"labels alone, which are biased, {proxy.mean:+.4f}; {strength_in_words(both)}"
+            )
+        left_out = ""
+        if self.of_live_lists and self.live is not None:
+            condensed = self.live.measured[0].condensed.mean_difference
+            left_out = f", {condensed:+.4f} with unjudged documents left out"
+        return (
+            f"{self._of}: {found.mean_difference:+.4f} [{found.low:+.4f}, {found.high:+.4f}] on "
+            f"{found.n_queries} held-out queries{by}, p = {found.p_permutation:.3g}{left_out}; "
+            f"minimum detectable gain (80 % power): {found.detectable:.4f}"
+        )
+
+    @property
+    def evidence(self) -> str:
+        """How much of what users get is judged, with either ranker; empty where it is not known."""
+        if self.live is None:
+            return ""
+        before, after = (f"{share:.0%}" for share in self.live.judged)
+        return (
+            f"judged among the first {TOP}: {before} with {self.live.names[0]}, {after} with the "
+            f"new model; recall of the window: {self.live.recall:.0%}"
+        )
+
+    @property
+    def of_the_query(self) -> bool:
+        """Whether the comparison is with the query alone, without a model."""
+        return self.of_live_lists and self.over == QUERY_ALONE
+
+    @property
+    def depth(self) -> int:
+        """How many documents of either ranker are to be judged."""
+        return TOP
+
+    @property
+    def to_judge(self) -> tuple[int, int] | None:
+        """How many queries, and about how many documents of both rankers, would settle it.
+
+        None where their lists are not known.
+        """
+        if self.live is None:
+            return None
+        pairs = zip(self.live.before, self.live.after, strict=True)
+        sizes = [len({*a.document_ids[:TOP], *b.document_ids[:TOP]}) for a, b in pairs]
+        queries = min(TO_JUDGE, len(sizes))
+        return (queries, round(sum(sizes) / len(sizes) * queries)) if any(sizes) else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The result as JSON."""
+        return {
+            "metric": self.metric,
+            "over": self.over,
+            "weighted": self.weighted,
+            "verdict": self.verdict.as_dict(),
+            "passed": self.passed,
+            **({} if self.accepted is None else {"accepted_unproven": self.accepted}),
+            "comparison": self.comparison.as_dict(),
+            "losers": list(self.losers),
+            "cautions": list(self.cautions),
+            **({} if self.powered is None else {"powered": self.powered.as_dict()}),
+            **({} if self.live is None else {"live": self.live.as_dict()}),
+        }
+
+    @property
+    def _of(self) -> str:
+        return (
+            f"{'live gain' if self.of_live_lists else 'gain'} in {self.metric} over '{self.over}'"
+        )
+
+    def _decide(self, doubts: Sequence[Doubt]) -> Verdict:
+        if self.powered is not None:
+            both = self.powered.powered
+            return decide(both.low, both.high, both.p, doubts)
+        found = self.comparison
+        return decide(found.low, found.high, found.p_permutation, doubts)
+
+
+class NotBetter(Refused):
+    """The gate's refusal, with what it found."""
+
+    def __init__(self, result: GateResult, command: str = "") -> None:
+        """Say the verdict, and why; of a doubtful one, what would settle it, by which `command`."""
+        self.result = result
+        if result.doubts and result.accepted is None:
+            super().__init__(
+                f"{result.verdict}: nothing was uploaded{_settled_by(result, command)}"
+            )
+            return
+        # A doubt that was accepted is not the reason.
+        outcome = replace(result, doubts=()).verdict.outcome
+        super().__init__(f"{outcome}: {result.gain}: nothing was uploaded")
+
+
+def _settled_by(result: GateResult, command: str) -> str:
+    if result.to_judge is None:
+        return f"; {result.doubts[0].advice}"
+    queries, documents = result.to_judge
+    told = (
+        f"; judge the first {TOP} documents of both rankers for {queries} held-out queries (about "
+        f"{documents:,} documents)"
+    )
+    return f"{told}: {command}" if command else told
 
 
 @dataclass(frozen=True)

@@ -13,31 +13,35 @@ import numpy as np
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.external_features.columns import JoinedColumns
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.deployment.aliases import (
+from owpc_ltr.engine.deployment.alias import (
     CHALLENGER,
     CHAMPION,
     ROLES,
     Alias,
     Aliases,
     Unsettled,
+    immutable_name,
 )
-from owpc_ltr.engine.deployment.cache_room import check_room
-from owpc_ltr.engine.deployment.certificates import Certificate, Certificates
-from owpc_ltr.engine.deployment.gate import Gate, GateResult, pass_gate
-from owpc_ltr.engine.deployment.immutable import immutable_name
-from owpc_ltr.engine.deployment.live_gate import LiveGate, pass_live_gate
-from owpc_ltr.engine.deployment.moved import (
+from owpc_ltr.engine.deployment.deployment_record import Certificate, Certificates
+from owpc_ltr.engine.deployment.feature_drift import (
     MAX_DRIFT,
     Moved,
     drift_refusal,
     moved_features,
     moved_rankings,
 )
-from owpc_ltr.engine.deployment.orders import Orders
-from owpc_ltr.engine.deployment.parity import PROBE_SHARE, Answered, Parity, check_parity
-from owpc_ltr.engine.deployment.served_model import served_model, with_fewer_features
-from owpc_ltr.engine.deployment.store_form import Budget, Form, form_for
+from owpc_ltr.engine.deployment.gate import Gate, pass_gate
+from owpc_ltr.engine.deployment.live_gate import GateResult, LiveGate, pass_live_gate
+from owpc_ltr.engine.deployment.parity import PROBE_SHARE, Answered, Orders, Parity, check_parity
+from owpc_ltr.engine.deployment.serving_mode import (
+    Budget,
+    Form,
+    form_for,
+    served_model,
+    with_fewer_features,
+)
 from owpc_ltr.engine.feature_log.environment import observe
+from owpc_ltr.engine.search.profile import check_room
 from owpc_ltr.engine.stores.store import Absent, Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet

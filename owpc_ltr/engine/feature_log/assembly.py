@@ -1,11 +1,15 @@
-"""Finished chunks put together as the dataset, with a manifest of what it is made of."""
+"""Finished chunks as the output: one dataset, or a folder of parts, with a manifest.
+
+A folder of parts may be larger than memory, or written by several runs: each logs the queries of
+its own buckets, out of a snapshot of its own. What they say of the index and the engine must be
+equal, or no reader takes the parts together.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,19 +17,26 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix
-from owpc_ltr.data.columns import ColumnFacts, column_facts
+from owpc_ltr.data.columns import ColumnFacts, column_facts, facts_together
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.judgments.types import judges_of
 from owpc_ltr.data.judgments.weights import Weighed, importance_of, weights_of
-from owpc_ltr.engine.feature_log.account import Account
-from owpc_ltr.engine.feature_log.chunks import Chunk, Fate, from_bytes
+from owpc_ltr.data.options import DEFAULT_BUCKETS
+from owpc_ltr.data.partitioned.manifest import SALT, Share, Told, bucket_of, check_buckets
+from owpc_ltr.data.partitioned.writing import check_folder, write_partitioned
+from owpc_ltr.data.splits import positions_of
+from owpc_ltr.engine.feature_log.chunks import Chunk, Fate, LogCounts, Values, from_bytes
 from owpc_ltr.engine.feature_log.environment import Environment
-from owpc_ltr.engine.feature_log.folder import RunFolder
-from owpc_ltr.errors import Refused
+from owpc_ltr.engine.feature_log.job import canonical, fingerprint
+from owpc_ltr.engine.feature_log.run_folder import RunFolder, remove
+from owpc_ltr.errors import BadInput, Refused, UsageError
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.columns import JoinedValues
+    from owpc_ltr.data.external_features.table import JoinedTable
     from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.data.judgments.types import JudgedQuery
+    from owpc_ltr.engine.feature_log.job import LogJob
 
 
 def assemble(
@@ -42,7 +53,7 @@ def assemble(
     The columns of `joined`, whose rows are the judged pairs, stand after those of the feature set.
     Nothing in it depends on time, on the machine, or on how often the run was resumed.
     """
-    judged, account = chunks[-1].rows.stop, Account()
+    judged, counts = chunks[-1].rows.stop, LogCounts()
     own = len(environment.featureset.features)
     names = environment.featureset.feature_names + (joined.feature_names if joined else ())
     fates = np.zeros(judged, np.uint8)
@@ -51,7 +62,7 @@ def assemble(
         values = from_bytes(folder.read(chunk.number))
         fates[chunk.rows.start : chunk.rows.stop] = values.fates
         features[chunk.rows.start : chunk.rows.stop, :own] = values.features
-        account += values.account(len(chunk.rows))
+        counts += values.counts(len(chunk.rows))
     if joined is not None:
         features[:, own:] = joined.values
     logged = fates == Fate.LOGGED
@@ -62,7 +73,7 @@ def assemble(
         raise Refused(f"none of the {judged} judged documents could be logged")
     facts = column_facts(dataset.features)
     manifest = {
-        **account.as_json(),
+        **counts.as_json(),
         "queries": {"judged": len(queries), "logged": dataset.n_queries},
         **job,
         "missing": dict(zip(names, facts.missing.tolist(), strict=True)),
@@ -98,7 +109,7 @@ def logged_dataset(
             [document for query in queries for document in query.document_ids], pa.string()
         ).filter(pa.array(logged)),
         featureset_hash=environment.featureset.hash,
-        query_params=pa.array([_canonical(params[q]) for q in ranked], pa.string()),
+        query_params=pa.array([canonical(params[q]) for q in ranked], pa.string()),
         query_weights=(
             np.array([importance_of(queries[q]) for q in ranked]) if weighed.queries else None
         ),
@@ -110,20 +121,128 @@ def logged_dataset(
     )
 
 
-def fingerprint(judgments: Judgments) -> str:
-    """Hex SHA-256 of everything that the judgments say, however their file is written."""
-    digest = hashlib.sha256()
-    for query in judgments.queries:
-        digest.update(_canonical([query.query_id, query.params, query.document_ids]).encode())
-        digest.update(np.ascontiguousarray(query.grades, dtype="<f4").data)
-        # Weights of 1 say what no weights say.
-        if query.weights is not None and (query.weights != 1).any():
-            digest.update(b"weights")
-            digest.update(np.ascontiguousarray(query.weights, dtype="<f4").data)
-        if query.importance not in {None, 1.0}:
-            digest.update(_canonical({"importance": query.importance}).encode())
-    return digest.hexdigest()
+@dataclass(frozen=True)
+class PartitionedOutput:
+    """A folder of parts in so many buckets, of which this run writes its share."""
+
+    buckets: int = DEFAULT_BUCKETS
+    share: Share = field(default_factory=Share)
+
+    def check(self, out: Path, joined: Sequence[JoinedTable]) -> None:
+        """Refuse what could not be written in the end. Raises UsageError."""
+        check_buckets(self.buckets)
+        if self.share.of > self.buckets:
+            raise UsageError(
+                f"{self.buckets} buckets cannot be shared by {self.share.of}: give --buckets "
+                f"{self.share.of} or more"
+            )
+        if self.share.of > 1 and joined:
+            raise UsageError(
+                "--join accounts for a table's rows once for all queries: log without --part"
+            )
+        check_folder(out, self.share)
+
+    def own(self, judgments: Judgments) -> Judgments:
+        """The queries of this run. Raises BadInput where there is none."""
+        if self.share.of == 1:
+            return judgments
+        positions = positions_of((query.query_id for query in judgments.queries), SALT)
+        buckets = bucket_of(positions, self.buckets).tolist()
+        pairs = zip(judgments.queries, buckets, strict=True)
+        own = [query for query, bucket in pairs if self.share.has(bucket)]
+        if not own:
+            raise BadInput(
+                f"none of the {len(judgments.queries)} queries is in part {self.share.number}/"
+                f"{self.share.of}: log them in fewer parts"
+            )
+        return replace(judgments, queries=own)
+
+    def of_the_whole(self, job: LogJob, judgments: Judgments) -> LogJob:
+        """The job, said to be of all judgments."""
+        about = {
+            **job.description["judgments"],
+            "fingerprint": fingerprint(judgments),
+            **judges_of(judgments.queries),
+        }
+        # Parts of several writers have the same columns.
+        weighed = Weighed.among(judgments.queries)
+        return replace(job, description={**job.description, "judgments": about}, weighed=weighed)
+
+    def beside(self, out: Path) -> Path:
+        """What half-done work is kept beside: each writer's own."""
+        return out.with_name(f"{out.name}{self.share.suffix()}")
 
 
-def _canonical(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+def publish_parts(
+    folder: RunFolder,
+    job: LogJob,
+    description: dict[str, Any],
+    out: Path,
+    parted: PartitionedOutput,
+) -> tuple[dict[str, Any], ColumnFacts]:
+    """Write the folder, chunk after chunk; its manifest, and the facts of its columns."""
+    tally, told = _Tally(), Told(description)
+
+    def stream() -> Iterator[RankingDataset]:
+        for chunk in job.chunks:
+            values = from_bytes(folder.read(chunk.number))
+            dataset = _dataset(job, chunk, values)
+            tally.add(chunk, values, dataset)
+            if dataset is not None:
+                yield dataset
+        told.counts = tally.counts(job)
+
+    written = write_partitioned(
+        stream(), out, buckets=parted.buckets, told=told, share=parted.share
+    )
+    remove(folder.path)
+    return dict(written.whole_source or {}), tally.known(job)
+
+
+class _Tally:
+    """What the chunks so far add up to."""
+
+    def __init__(self) -> None:
+        self.logged, self.queries = LogCounts(), 0
+        self.facts: ColumnFacts | None = None
+
+    def add(self, chunk: Chunk, values: Values, dataset: RankingDataset | None) -> None:
+        self.logged += values.counts(len(chunk.rows))
+        if dataset is not None:
+            self.queries += dataset.n_queries
+            own = column_facts(dataset.features)
+            self.facts = own if self.facts is None else facts_together(self.facts, own)
+
+    def known(self, job: LogJob) -> ColumnFacts:
+        """The facts of all columns. Raises Refused where nothing could be logged."""
+        if self.facts is None:
+            judged = job.chunks[-1].rows.stop
+            raise Refused(f"none of the {judged} judged documents could be logged")
+        return self.facts
+
+    def counts(self, job: LogJob) -> dict[str, Any]:
+        """What adds up over several writers."""
+        missing = self.known(job).missing.tolist()
+        return {
+            **self.logged.as_json(),
+            "queries": {"judged": len(job.judgments.queries), "logged": self.queries},
+            "missing": dict(zip(job.feature_names, missing, strict=True)),
+        }
+
+
+def _dataset(job: LogJob, chunk: Chunk, values: Values) -> RankingDataset | None:
+    """The documents of a chunk that were logged."""
+    rows = slice(chunk.rows.start, chunk.rows.stop)
+    features = values.features
+    if job.joined is not None:
+        features = np.hstack((features, job.joined.values[rows]))
+    queries = slice(chunk.queries.start, chunk.queries.stop)
+    return logged_dataset(
+        job.judgments.queries[queries],
+        job.params[queries],
+        values.fates == Fate.LOGGED,
+        features,
+        job.feature_names,
+        job.environment,
+        job.weighed,
+    )

@@ -1,21 +1,91 @@
-"""Chunks: the judgments cut into parts that are logged, checked and kept as one file each."""
+"""Chunks: the judgments cut into parts that are logged, checked and stored as one file each.
+
+Each judged document is logged, absent or rejected, and LogCounts has them all.
+"""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix
-from owpc_ltr.engine.feature_log.account import Account
 from owpc_ltr.errors import Refused
+
+
+@dataclass(frozen=True)
+class LogCounts:
+    """judged = logged + absent + rejected, else Refused."""
+
+    judged: int = 0
+    logged: int = 0
+    absent: int = 0
+    rejected: dict[str, int] = field(default_factory=dict)
+    """Number of documents by reason."""
+
+    def __post_init__(self) -> None:
+        parts = (self.logged, self.absent, *self.rejected.values())
+        if self.judged != sum(parts) or min(parts) < 0:
+            raise Refused(
+                f"the counts do not add up: {self.judged} judged, but {self.logged} logged + "
+                f"{self.absent} absent + {self.n_rejected} rejected; please report this"
+            )
+
+    @property
+    def n_rejected(self) -> int:
+        """Rejected documents, for whatever reason."""
+        return sum(self.rejected.values())
+
+    def __add__(self, other: LogCounts) -> LogCounts:
+        rejected = Counter(self.rejected) + Counter(other.rejected)
+        return LogCounts(
+            self.judged + other.judged,
+            self.logged + other.logged,
+            self.absent + other.absent,
+            dict(sorted(rejected.items())),
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """The four figures, rejected ones by reason."""
+        return {
+            "judged": self.judged,
+            "logged": self.logged,
+            "absent": self.absent,
+            "rejected": dict(sorted(self.rejected.items())),
+        }
+
+
+def check_shares(
+    counts: LogCounts, judged: int, index: str, max_absent: float, *, allow_rejected: bool
+) -> None:
+    """Refuse counts, also running ones, where too many of `judged` documents are missing.
+
+    Running counts that are over the limit cannot come back under it.
+    """
+    if counts.absent > max_absent * judged:
+        raise Refused(
+            f"{counts.absent} of {judged} judged documents ({counts.absent / judged:.1%}) are "
+            f"not in '{index}', and at most {max_absent:.1%} may be: is it the right index and id "
+            f"field? Otherwise allow it: --max-absent {_rounded_up(counts.absent / judged)}"
+        )
+    if counts.rejected and not allow_rejected:
+        reasons = ", ".join(f"{n} ({reason})" for reason, n in sorted(counts.rejected.items()))
+        raise Refused(
+            f"documents were rejected: {reasons}; fix the feature set, or leave them out: "
+            "--allow-rejected"
+        )
+
+
+def _rounded_up(share: float) -> float:
+    return min(1.0, (int(share * 100) + 1) / 100)
 
 
 class Fate(IntEnum):
@@ -79,12 +149,12 @@ class Values:
             },
         )
 
-    def account(self, judged: int) -> Account:
-        """The account of these documents, of which so many were judged; Refused if it fails."""
+    def counts(self, judged: int) -> LogCounts:
+        """The counts of these documents, of which so many were judged; Refused if it fails."""
         counts = np.bincount(self.fates, minlength=len(Fate))
         if counts[Fate.REJECTED] != len(self.reasons):
             raise Refused("a document was rejected without a reason; please report this")
-        return Account(
+        return LogCounts(
             judged,
             int(counts[Fate.LOGGED]),
             int(counts[Fate.ABSENT]),

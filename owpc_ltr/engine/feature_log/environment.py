@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Environment:
-    """The engine, the index and the feature set as they are at one moment."""
+    """The engine, the index and the feature set at one moment."""
 
     featureset: FeatureSet
     engine: dict[str, str]
@@ -49,7 +49,7 @@ def observe(engine: EngineLike, store: Store, featureset: str, index: str) -> En
 
 
 def refuse_drift(before: Environment, now: Environment) -> None:
-    """Refused, in words, where the environment are not the same any more."""
+    """Refused, in words, where the environment is not the same any more."""
     change = (
         _featureset_change(before.featureset, now.featureset)
         or _change("the engine's", before.engine, now.engine)

@@ -1,26 +1,32 @@
-"""A log before its first search: what is asked of which environment, cut into chunks."""
+"""A log before its first search: what is logged of which index, cut into chunks."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from owpc_ltr.data.external_features.source import KEY
 from owpc_ltr.data.judgments.types import judges_of
 from owpc_ltr.data.judgments.weights import Weighed
 from owpc_ltr.engine.client.engine import EngineLike
 from owpc_ltr.engine.client.refusals import EngineRefusal
-from owpc_ltr.engine.feature_log.assembly import fingerprint
 from owpc_ltr.engine.feature_log.chunks import Chunk, cut
-from owpc_ltr.engine.feature_log.contents import Contents
 from owpc_ltr.engine.feature_log.environment import Environment, observe, refuse_drift
-from owpc_ltr.engine.feature_log.moment import Moment
 from owpc_ltr.engine.feature_log.options import LogOptions
-from owpc_ltr.engine.feature_log.parameters import typed_params
-from owpc_ltr.engine.feature_log.requests import Asker, Question
-from owpc_ltr.errors import BadInput
+from owpc_ltr.engine.feature_log.requests import FeatureReader, QueryDocuments
+from owpc_ltr.engine.feature_log.snapshot import Contents, Snapshot
+from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.features.lint import refuse_unfit
+from owpc_ltr.files.strict_json import json_text
+from owpc_ltr.files.text import shown
 from owpc_ltr.names import check_index
 
 if TYPE_CHECKING:
@@ -29,9 +35,11 @@ if TYPE_CHECKING:
     from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.engine.stores.store import Store
 
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+
 
 @dataclass(frozen=True)
-class Job:
+class LogJob:
     """Everything that is known before the first search."""
 
     engine: EngineLike
@@ -59,19 +67,19 @@ class Job:
         """The environment now."""
         return observe(self.engine, self.store, self.featureset.name, self.index)
 
-    def asker(self, moment: Moment) -> Asker:
-        """Who asks for features in this moment."""
+    def reader(self, snapshot: Snapshot) -> FeatureReader:
+        """The reader of features in this snapshot."""
         indices = frozenset(self.environment.indices)
-        return Asker(moment, self.store, self.featureset, indices, self.options)
+        return FeatureReader(snapshot, self.store, self.featureset, indices, self.options)
 
     def manifest(self, contents: Contents) -> dict[str, Any]:
         """The job and what the index held, for the manifest."""
         return {**self.description, "index": {**self.description["index"], "contents": contents}}
 
-    def question(self, query: int) -> Question:
-        """What is asked for one judged query."""
+    def question(self, query: int) -> QueryDocuments:
+        """The documents of one judged query."""
         judged = self.judgments.queries[query]
-        return Question(judged.query_id, self.params[query], judged.document_ids)
+        return QueryDocuments(judged.query_id, self.params[query], judged.document_ids)
 
 
 def plan(
@@ -83,7 +91,7 @@ def plan(
     source: str | None,
     options: LogOptions,
     tables: Sequence[JoinedTable] = (),
-) -> Job:
+) -> LogJob:
     """The job, checked: nothing that would only fail after hours. BadInput where it cannot be."""
     check_index(index)
     _check_judgments(judgments)
@@ -105,7 +113,7 @@ def plan(
         "engine": environment.engine,
         **({KEY: joined.accounts} if joined else {}),
     }
-    return Job(
+    return LogJob(
         engine,
         store,
         featureset,
@@ -144,3 +152,104 @@ def _check_judgments(judgments: Judgments) -> None:
             raise BadInput(f"query '{query.query_id}' has no judged document")
         if len(set(query.document_ids)) < len(query.document_ids):
             raise BadInput(f"query '{query.query_id}' judges a document twice")
+
+
+def fingerprint(judgments: Judgments) -> str:
+    """Hex SHA-256 of everything that the judgments say, however their file is written."""
+    digest = hashlib.sha256()
+    for query in judgments.queries:
+        digest.update(canonical([query.query_id, query.params, query.document_ids]).encode())
+        digest.update(np.ascontiguousarray(query.grades, dtype="<f4").data)
+        # Weights of 1 say what no weights say.
+        if query.weights is not None and (query.weights != 1).any():
+            digest.update(b"weights")
+            digest.update(np.ascontiguousarray(query.weights, dtype="<f4").data)
+        if query.importance not in {None, 1.0}:
+            digest.update(canonical({"importance": query.importance}).encode())
+    return digest.hexdigest()
+
+
+def canonical(value: Any) -> str:
+    """JSON text that depends on the value alone."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def typed_params(judgments: Judgments, featureset: FeatureSet) -> list[dict[str, Any]]:
+    """Per query, its parameters as they are sent and kept in the dataset.
+
+    They stay what they are in the judgments: a mustache template puts texts into JSON strings,
+    and the engine reads "2010" as a number where the field is one. Only what a
+    `derived_expression` or a `script_feature` names is sent as a number even if it is text,
+    because their variables are none. Raises UsageError naming every variable that the judgments
+    lack, BadInput for a list that a feature inserts as text.
+    """
+    present: set[str] = set().union(*(query.params for query in judgments.queries))
+    lacking = sorted(set(featureset.params) - present)
+    if lacking:
+        raise UsageError(
+            f"the feature set '{featureset.name}' needs {_quoted(lacking)}, which the judgments "
+            f"do not have: they have {_quoted(sorted(present)) or 'no parameters'}; add a column"
+        )
+    numbers = _numbers(featureset)
+    return [
+        _typed(query.query_id, query.params, featureset, numbers) for query in judgments.queries
+    ]
+
+
+def _numbers(featureset: FeatureSet) -> dict[str, bool]:
+    """The variables sent as numbers, and whether a number is needed (or text will do as well)."""
+    numbers: dict[str, bool] = {}
+    for feature in featureset.features:
+        if feature.template_language in {"derived_expression", "script_feature"}:
+            for name in feature.params:
+                needed = feature.template_language == "derived_expression"
+                numbers[name] = numbers.get(name, False) or needed
+    return numbers
+
+
+def _typed(
+    query_id: str, params: dict[str, Any], featureset: FeatureSet, numbers: dict[str, bool]
+) -> dict[str, Any]:
+    lacking = [name for name in featureset.params if name not in params]
+    if lacking:
+        raise BadInput(
+            f"query '{query_id}' has no {_quoted(lacking)}, which the feature set "
+            f"'{featureset.name}' needs"
+        )
+    try:
+        refuse_unfit(featureset, params)
+    except BadInput as error:
+        raise BadInput(f"query '{query_id}': {error}") from error
+    typed: dict[str, Any] = dict(params)
+    for name, needed in numbers.items():
+        number = _number(params[name])
+        if number is not None:
+            typed[name] = number
+        elif needed:
+            raise BadInput(
+                f"query '{query_id}' has {name}={_shown(params[name])}, which a "
+                f"derived_expression of '{featureset.name}' needs as a number"
+            )
+    return typed
+
+
+def _number(text: Any) -> float | int | None:
+    if isinstance(text, bool | list | dict):
+        return None
+    if isinstance(text, int | float):
+        return text
+    if _WHOLE.fullmatch(text.strip()):
+        return int(text)
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _shown(value: Any) -> str:
+    return shown(value if isinstance(value, str) else json_text(value))
+
+
+def _quoted(names: list[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)

@@ -17,12 +17,11 @@ from owpc_ltr.engine.client.concurrency import FIRST_LIMIT, ConcurrencyLimiter, 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import find_settings
 from owpc_ltr.engine.feature_log.chunks import Chunk, Values, from_bytes, to_bytes
-from owpc_ltr.engine.feature_log.job import Job
-from owpc_ltr.engine.feature_log.moment import Moment, RateLimited
+from owpc_ltr.engine.feature_log.job import LogJob
 from owpc_ltr.engine.feature_log.options import LEAST_RATE, LogOptions
-from owpc_ltr.engine.feature_log.pinned import MomentLost, Pinned
-from owpc_ltr.engine.feature_log.requests import Asker, Question
+from owpc_ltr.engine.feature_log.requests import FeatureReader, QueryDocuments
 from owpc_ltr.engine.feature_log.schedule import RateLimit
+from owpc_ltr.engine.feature_log.snapshot import PointInTime, RateLimited, Snapshot, SnapshotLost
 from owpc_ltr.engine.stores import choose_store
 from owpc_ltr.errors import EngineUnavailable, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
@@ -60,33 +59,33 @@ class RemoteJob:
     featureset: FeatureSet
     index: str
     indices: frozenset[str]
-    moment: str
+    snapshot: str
     elastic: bool
     options: LogOptions
     limit: int
 
 
 def log_remotely(
-    job: Job, moment: Moment, chunks: Sequence[Chunk], workers: RemoteWorkers
+    job: LogJob, snapshot: Snapshot, chunks: Sequence[Chunk], workers: RemoteWorkers
 ) -> Generator[Values]:
     """The values of chunks, in order, some of which are requested ahead.
 
-    Raises Refused where the moment is not one that others can search, UsageError where the options
-    cannot be shared out.
+    Raises Refused where others cannot search the snapshot, UsageError where the options cannot be
+    shared out.
     """
-    if not isinstance(moment, Pinned) or not isinstance(job.engine, Engine):
+    if not isinstance(snapshot, PointInTime) or not isinstance(job.engine, Engine):
         raise Refused(
-            f"workers cannot log '{job.index}' together, for the engine did not pin it to one "
-            "moment: log without --cluster, or with the right to open a point in time"
+            f"workers cannot log '{job.index}' together, for it has no point in time: log without "
+            "workers, or with the right to open one"
         )
     if job.engine.client_given:
         raise UsageError(
             "workers open their own connections: connect by address, not by a ready client"
         )
-    remote = _remote_job(job, job.engine, moment, workers.processes)
+    remote = _remote_job(job, job.engine, snapshot, workers.processes)
     together = _AHEAD * max(1, workers.threads)
     for first in range(0, len(chunks), together):
-        remote = replace(remote, moment=moment.name)
+        remote = replace(remote, snapshot=snapshot.name)
         group = [
             partial(log_here, remote, [job.question(query) for query in chunk.queries])
             for chunk in chunks[first : first + together]
@@ -99,17 +98,17 @@ def log_remotely(
         remote = replace(remote, limit=min(limits))
 
 
-def log_here(remote: RemoteJob, questions: Sequence[Question]) -> tuple[bytes, int]:
+def log_here(remote: RemoteJob, questions: Sequence[QueryDocuments]) -> tuple[bytes, int]:
     """In a worker: the values of some queries, and how many searches the engine bears at once."""
     try:
         return _log_here(remote, questions)
-    except MomentLost:
+    except SnapshotLost:
         raise
     except EngineUnavailable as error:
         raise EngineUnavailable(f"worker on {platform.node()}: {error}") from error
 
 
-def _remote_job(job: Job, engine: Engine, moment: Pinned, processes: int) -> RemoteJob:
+def _remote_job(job: LogJob, engine: Engine, snapshot: PointInTime, processes: int) -> RemoteJob:
     """The job of one of so many workers, with its share of what is allowed."""
     options, settings = job.options, engine.settings
     if options.in_flight is not None and options.in_flight < processes:
@@ -135,31 +134,31 @@ def _remote_job(job: Job, engine: Engine, moment: Pinned, processes: int) -> Rem
         job.featureset,
         job.index,
         frozenset(job.environment.indices),
-        moment.name,
-        moment.elastic,
+        snapshot.name,
+        snapshot.elastic,
         share,
         max(1, min(FIRST_LIMIT, options.most_in_flight) // processes),
     )
 
 
-def _log_here(remote: RemoteJob, questions: Sequence[Question]) -> tuple[bytes, int]:
+def _log_here(remote: RemoteJob, questions: Sequence[QueryDocuments]) -> tuple[bytes, int]:
     settings = find_settings(remote.url, ca=remote.ca, insecure=remote.insecure)
     options = remote.options
     with closing(Engine(settings)) as engine:
         limiter = ConcurrencyLimiter(options.most_in_flight, remote.limit)
-        moment: Moment = Pinned(
-            engine.limited(limiter), remote.index, remote.moment, elastic=remote.elastic
+        snapshot: Snapshot = PointInTime(
+            engine.limited(limiter), remote.index, remote.snapshot, elastic=remote.elastic
         )
         rate = None if options.rate is None else RateLimit(options.rate)
-        asker = Asker(
-            moment if rate is None else RateLimited(moment, rate),
+        reader = FeatureReader(
+            snapshot if rate is None else RateLimited(snapshot, rate),
             choose_store(engine, *remote.store),
             remote.featureset,
             remote.indices,
             options,
         )
         with limiter, RequestThreads(options.most_in_flight) as threads:
-            values = Values.joined(threads.map(asker.ask, questions))
+            values = Values.joined(threads.map(reader.values_of, questions))
         if rate is not None:
             rate.wait(0)
     return to_bytes(values), limiter.limit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,19 +11,18 @@ import numpy as np
 
 from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.feature_log.chunks import Fate, Values
-from owpc_ltr.engine.feature_log.moment import Moment
 from owpc_ltr.engine.feature_log.options import LogOptions
-from owpc_ltr.engine.feature_log.responses import Incomplete, whole_hits
+from owpc_ltr.engine.feature_log.snapshot import Incomplete, Snapshot, check_whole
 from owpc_ltr.engine.stores.store import Search, Store
 from owpc_ltr.errors import Refused
 from owpc_ltr.features.feature_set import FeatureSet
 
-Found = dict[str, list[float] | Refused]
+FoundRows = dict[str, list[float] | Refused]
 """By document id, its feature values, or why they cannot be read."""
 
 
 @dataclass(frozen=True)
-class Question:
+class QueryDocuments:
     """One judged query: its documents, and what goes into the templates."""
 
     query_id: str
@@ -31,17 +31,17 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Asker:
-    """Gets the feature values of a query's documents; safe to share between threads."""
+class FeatureReader:
+    """Reads the feature values of a query's documents; safe to share between threads."""
 
-    moment: Moment
+    snapshot: Snapshot
     store: Store
     featureset: FeatureSet
     indices: frozenset[str]
     """The names that hits may come from: the index itself, or those behind the alias."""
     options: LogOptions
 
-    def ask(self, question: Question) -> Values:
+    def values_of(self, question: QueryDocuments) -> Values:
         """The values of every document of a query, in order.
 
         Raises Incomplete when the engine does not give a whole answer, several times over, and
@@ -53,7 +53,7 @@ class Asker:
             self._fill(question, values, start, min(start + self.options.batch, documents))
         return values
 
-    def _fill(self, question: Question, values: Values, start: int, stop: int) -> None:
+    def _fill(self, question: QueryDocuments, values: Values, start: int, stop: int) -> None:
         """Ask for the documents from `start` to `stop`; in halves where that is refused."""
         documents = question.document_ids[start:stop]
         try:
@@ -79,7 +79,7 @@ class Asker:
         self._take(question, values, found, start, stop)
 
     def _take(
-        self, question: Question, values: Values, found: Found, start: int, stop: int
+        self, question: QueryDocuments, values: Values, found: FoundRows, start: int, stop: int
     ) -> None:
         """Put the rows of logged documents into the matrix; reject what is not finite in it."""
         rows = start + np.flatnonzero(values.fates[start:stop] == Fate.LOGGED)
@@ -95,19 +95,19 @@ class Asker:
             self._reject(question, values, int(rows[row]), reason, detail)
 
     def _reject(
-        self, question: Question, values: Values, position: int, reason: str, detail: str
+        self, question: QueryDocuments, values: Values, position: int, reason: str, detail: str
     ) -> None:
         if not self.options.allow_rejected:
             raise Refused(
                 f"document '{question.document_ids[position]}' of query '{question.query_id}' "
-                f"cannot be logged: {detail}; mend the feature set, or leave such documents out: "
+                f"cannot be logged: {detail}; fix the feature set, or leave such documents out: "
                 "--allow-rejected"
             )
         values.fates[position] = Fate.REJECTED
         values.features[position] = np.nan
         values.reasons.setdefault(position, reason)
 
-    def _found(self, question: Question, documents: list[str]) -> Found:
+    def _found(self, question: QueryDocuments, documents: list[str]) -> FoundRows:
         """A whole answer, asked for again while it is not; the last one may have bad rows."""
         sent = {name: question.params[name] for name in self.featureset.params}
         try:
@@ -135,7 +135,7 @@ class Asker:
             f"times over: {fault}; nothing is published"
         ) from fault
 
-    def _search_and_confirm(self, search: Search, documents: list[str]) -> Found:
+    def _search_and_confirm(self, search: Search, documents: list[str]) -> FoundRows:
         """The rows of those documents that are there; the others are not in the index."""
         hits = self._search(search, documents)
         absent = [document for document in documents if document not in hits]
@@ -167,7 +167,7 @@ class Asker:
     def _search(self, search: Search, documents: list[str]) -> dict[str, dict[str, Any]]:
         body = {"_source": False, **search.body, "track_total_hits": True}
         body["size"] = max(body.get("size", 0), len(documents))
-        answer = self.moment.search(body, search.params)
+        answer = self.snapshot.search(body, search.params)
         return whole_hits(answer, frozenset(documents), self.indices)
 
 
@@ -175,3 +175,41 @@ def _is_about_the_search(refusal: EngineRefusal) -> bool:
     """Whether this search is refused, rather than searching as such."""
     too_many = "too_many" in f"{refusal.type} {refusal.reason}"
     return refusal.status in {400, 413} or (refusal.status == 500 and too_many)
+
+
+def whole_hits(
+    answer: Any, asked: Collection[str], indices: Collection[str]
+) -> dict[str, dict[str, Any]]:
+    """The hits of a complete answer by document id, each asked for, each once.
+
+    Raises Incomplete where a shard did not answer in full or the hits are not the whole list.
+    `timed_out` is looked at besides the shards: a shard that timed out counts as successful.
+    """
+    check_whole(answer)
+    listed, total = _listed(answer.get("hits"))
+    hits: dict[str, dict[str, Any]] = {}
+    for hit in listed:
+        document = hit.get("_id") if isinstance(hit, dict) else None
+        if not isinstance(document, str) or document not in asked:
+            raise Incomplete(f"the engine returned document {document!r}, which was not asked for")
+        if document in hits:
+            raise Incomplete(f"the engine returned document '{document}' twice")
+        if hit.get("_index") not in indices:
+            raise Incomplete(
+                f"document '{document}' came from the index '{hit.get('_index')}' in place of "
+                f"{' or '.join(sorted(indices))}: is an alias being moved?"
+            )
+        hits[document] = hit
+    if len(hits) != total:
+        raise Incomplete(f"the engine found {total} documents and returned {len(hits)}")
+    return hits
+
+
+def _listed(hits: Any) -> tuple[list[Any], int]:
+    total = hits.get("total") if isinstance(hits, dict) else None
+    listed = hits.get("hits") if isinstance(hits, dict) else None
+    if not isinstance(listed, list) or not isinstance(total, dict):
+        raise Incomplete("the answer carries no list of hits with its total")
+    if total.get("relation") != "eq" or not isinstance(total.get("value"), int):
+        raise Incomplete("the answer does not count its hits exactly")
+    return listed, total["value"]

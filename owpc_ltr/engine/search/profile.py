@@ -1,20 +1,48 @@
-"""Profile: what features, windows and a model cost in the live query, and the room they take."""
+"""Profile: what features, windows and a model cost in the live query, and the room they take.
+
+Capacity: a model's size against the LTR plugin's cache, a query's clauses against the limit.
+
+Whether the LTR plugin's cache of compiled models has room for a model, and what would fit.
+
+A model larger than the cache is compiled anew for every search, and each time drives all others
+out. Trees are the only large models: a node of one, split or leaf, takes 32 bytes, a tree 8 more.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.search.capacity import Capacity, capacity
-from owpc_ltr.engine.search.feature_latency import FeatureCost, derived_from, feature_costs
-from owpc_ltr.engine.search.latency import Samples, Subject, window_latencies
+from owpc_ltr.engine.client.refusals import EngineRefusal
+from owpc_ltr.engine.search.latency import (
+    FeatureCost,
+    Samples,
+    Subject,
+    derived_from,
+    feature_costs,
+    window_latencies,
+)
+from owpc_ltr.engine.stores.feature_queries import count_clauses, render
+from owpc_ltr.engine.stores.requirements import most_clauses
 from owpc_ltr.engine.stores.store import Store
-from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.formats.export import is_client_scored
+from owpc_ltr.errors import EngineUnavailable, Refused
+from owpc_ltr.features.feature_set import MUSTACHE, FeatureSet
+from owpc_ltr.formats.engine_versions import XGBOOST
+from owpc_ltr.formats.export import import_linear, is_client_scored
 from owpc_ltr.formats.plugin_free.form import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel
+
+CACHE_SETTING = "ltr.caches.max_mem"
+_UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
+NODE, TREE = 32, 8
+USUAL_LIMIT = 10 << 20
+"""What the cache holds on a node where nobody set it."""
+_ROOM = 0.5
+"""The share of the cache that leaves room for another model, as a challenger or the one before."""
 
 
 @dataclass(frozen=True)
@@ -79,3 +107,207 @@ def profile(
         index, store.kind, len(params), tuple(costs), whole, latencies,
         derived_from(featureset), room,
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """What a model or feature set takes, and what there is; None where it does not apply.
+
+    `clauses` is the least that the features are in a search without the plugin, `most_clauses` what
+    the engine takes (Elasticsearch has no number: it reckons with its heap). The cache is that
+    of compiled models on a node with the plugin: all models in use there share it, and one that
+    does not fit is compiled again for each search.
+    """
+
+    model_bytes: int | None = None
+    clauses: int | None = None
+    most_clauses: int | None = None
+    cache_bytes: int | None = None
+    cache_used_bytes: int | None = None
+    cached_models: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The capacity as JSON."""
+        return asdict(self)
+
+    def sentences(self) -> list[str]:
+        """The capacity for people, one sentence a line."""
+        lines = []
+        if self.model_bytes is not None:
+            lines.append(f"the model's definition has {self.model_bytes:,} bytes")
+        if self.clauses is not None:
+            most = "" if self.most_clauses is None else f"of {self.most_clauses} "
+            lines.append(f"its features are at least {self.clauses} {most}clauses")
+        if self.cache_used_bytes is not None:
+            room = "unknown" if self.cache_bytes is None else f"{self.cache_bytes:,}"
+            lines.append(
+                f"{self.cached_models} compiled models take {self.cache_used_bytes:,} bytes of the "
+                f"engine's cache, over all nodes ({CACHE_SETTING} of one node: {room})"
+            )
+        return lines
+
+
+def capacity(
+    engine: Engine,
+    store: Store,
+    featureset: FeatureSet,
+    model: StoredModel | None,
+    params: dict[str, Any],
+) -> Capacity:
+    """The size of a model (or of a set's features) for these params, and the room there is."""
+    size = None if model is None else len(json.dumps(model.definition, separators=(",", ":")))
+    if store.kind == "ltr-plugin":
+        return Capacity(size, None, None, cache_limit(engine), *_cache_use(engine))
+    used = set(featureset.feature_names)
+    if model is not None:
+        used = _used(model)
+    queries = [
+        render(feature.template, params)
+        for feature in featureset.features
+        if feature.template_language == MUSTACHE and feature.name in used
+    ]
+    return Capacity(size, count_clauses(queries), most_clauses(engine))
+
+
+def _used(model: StoredModel) -> set[str]:
+    """The features that a model asks for."""
+    form = plugin_free_model(model)
+    if form is not None:
+        return set(form.features)
+    linear = import_linear(model)
+    return {n for n, w in zip(linear.feature_names, linear.weights, strict=True) if w}
+
+
+def cache_limit(engine: Engine) -> int | None:
+    """Bytes that compiled models may take on a node; None where the engine does not say."""
+    answer = engine.request(
+        "GET",
+        "/_cluster/settings",
+        params={"include_defaults": True, "flat_settings": True},
+    )
+    # What was set by hand counts before what is usual.
+    layers = ("transient", "persistent", "defaults")
+    texts = [_within(answer, layer, CACHE_SETTING) for layer in layers]
+    text = next((str(text).lower() for text in texts if text is not None), "")
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(b|kb|mb|gb|%)", text)
+    if match is None:
+        return None
+    amount = float(match[1])
+    if match[2] != "%":
+        return int(amount * _UNITS[match[2]])
+    nodes = _within(engine.request("GET", "/_nodes/stats/jvm"), "nodes") or {}
+    heaps = [_within(node, "jvm", "mem", "heap_max_in_bytes") for node in nodes.values()]
+    known = [heap for heap in heaps if isinstance(heap, int)]
+    return int(min(known) * amount / 100) if known else None
+
+
+def _cache_use(engine: Engine) -> tuple[int | None, int | None]:
+    """Bytes and number of the compiled models in the caches of all nodes."""
+    try:
+        models = _within(engine.request("GET", "/_ltr/_cachestats"), "all", "models")
+    except EngineRefusal:
+        return None, None
+    ram, count = (_within(models, key) for key in ("ram", "count"))
+    return (ram, count) if isinstance(ram, int) and isinstance(count, int) else (None, None)
+
+
+def _within(answer: Any, *keys: str) -> Any:
+    """What lies at this place of an answer; None where it has no such place."""
+    for key in keys:
+        answer = answer.get(key) if isinstance(answer, dict) else None
+    return answer
+
+
+@dataclass(frozen=True)
+class CompiledTrees:
+    """What a forest takes in the cache: `levels` has the number of nodes at each depth."""
+
+    levels: tuple[int, ...]
+
+    @property
+    def trees(self) -> int:
+        """How many trees there are."""
+        return self.levels[0]
+
+    @property
+    def depth(self) -> int:
+        """How many splits there are, at most, from a root to a leaf."""
+        return len(self.levels) - 1
+
+    @property
+    def size(self) -> int:
+        """Bytes in the cache, of all trees."""
+        return self.size_at(self.depth)
+
+    def size_at(self, depth: int) -> int:
+        """Bytes of the same trees if they ended at this depth."""
+        return NODE * sum(self.levels[: depth + 1]) + TREE * self.trees
+
+    def smaller(self, room: float) -> str:
+        """Which smaller models would take no more than this, in words."""
+        fewer = int(self.trees * room / self.size)
+        depth = max((d for d in range(1, self.depth) if self.size_at(d) <= room), default=0)
+        ways = [f"{fewer:,} trees like its {self.trees:,}"] if fewer else []
+        ways += [f"as many of depth {depth}"] if depth else []
+        return " or ".join(ways)
+
+
+def check_room(
+    engine: Engine, store: Store, stored: StoredModel, *, allow_slow: bool
+) -> tuple[str, ...]:
+    """What should be known of the room for a model; Refused where there is none for it."""
+    compiled = compiled_trees(stored) if store.kind == "ltr-plugin" else None
+    if compiled is None:
+        return ()
+    limit = _limit(engine)
+    known = USUAL_LIMIT if limit is None else limit
+    if compiled.size <= _ROOM * known:
+        return ()
+    words = _in_words(stored, compiled, known, told=limit is not None)
+    # What nobody knows for certain is no reason to refuse.
+    if compiled.size <= known or limit is None:
+        return (f"{words}: with another of its size it would be compiled again and again",)
+    slow = f"{words}: every search would compile it anew, and drive all other models out"
+    if allow_slow:
+        return (slow,)
+    raise Refused(f"{slow}; raise {CACHE_SETTING}, train a smaller one, or --allow-slow")
+
+
+def compiled_trees(stored: StoredModel) -> CompiledTrees | None:
+    """The trees of a model as the plugin compiles them; None for what takes next to nothing.
+
+    Of RankLib's trees the cache counts nothing.
+    """
+    if stored.type != XGBOOST:
+        return None
+    definition: Any = stored.definition
+    if isinstance(definition, str):
+        definition = json.loads(definition)
+    level: list[Any] = definition["splits"] if isinstance(definition, dict) else definition
+    levels = []
+    while level:
+        levels.append(len(level))
+        level = [child for node in level for child in node.get("children", ())]
+    return CompiledTrees(tuple(levels)) if levels else None
+
+
+def _limit(engine: Engine) -> int | None:
+    try:
+        return cache_limit(engine)
+    except (EngineRefusal, EngineUnavailable):
+        # To ask for settings is a right of its own, which an upload does without.
+        return None
+
+
+def _in_words(stored: StoredModel, compiled: CompiledTrees, limit: int, *, told: bool) -> str:
+    whose = "of the engine's cache of models" if told else "of a cache that is as it comes"
+    smaller = compiled.smaller(_ROOM * limit)
+    instead = f" ({smaller} would leave room)" if smaller else ""
+    return (
+        f"compiled, '{stored.name}' takes {_megabytes(compiled.size)} of the "
+        f"{_megabytes(limit)} {whose}{instead}"
+    )
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / (1 << 20):,.3g} MB"

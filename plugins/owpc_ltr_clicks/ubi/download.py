@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 
 from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter, RequestThreads
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.feature_log.lock import locked
-from owpc_ltr.engine.feature_log.pinned import Pinned
+from owpc_ltr.engine.feature_log.snapshot import PointInTime
 from owpc_ltr.errors import EngineUnavailable, Refused, give_warnings
+from owpc_ltr.files.lock import lock_folder
 from owpc_ltr.files.output import disk_faults, write_atomically
 from owpc_ltr_clicks.log_files import EventBatch
 from owpc_ltr_clicks.ubi import MAX_SLICES, UbiOptions
@@ -50,7 +50,7 @@ def read_ubi(
     After a stop the same call resumes from the folder, to the same events. It holds ids of users
     until then, so that only its owner may read it.
     """
-    lock = locked(folder, folder)
+    lock = lock_folder(folder, folder)
     try:
         folder.chmod(0o700)
         asked = {name: said for name, said in asdict(options).items() if name != "slices"}
@@ -132,7 +132,7 @@ class IndexReader:
                 self._check_whole(index, known)
         self._download.finish(index)
 
-    def _count(self, pinned: Pinned, index: str) -> int:
+    def _count(self, pinned: PointInTime, index: str) -> int:
         return sum(count(pinned, index, part.query) for part in self._parts(1))
 
     def _check_whole(self, index: str, known: IndexProgress) -> None:
@@ -146,7 +146,7 @@ class IndexReader:
     def _parts(self, slices: int) -> list[ScanSlice]:
         return self._window.slices(slices, elastic=self._elastic)
 
-    def _begun(self, pinned: Pinned, index: str, known: IndexProgress | None) -> IndexProgress:
+    def _begun(self, pinned: PointInTime, index: str, known: IndexProgress | None) -> IndexProgress:
         """The progress of an earlier run, or a new one."""
         layout = layout_of(self._engine, index)
         if known is not None:

@@ -17,7 +17,7 @@ from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter, RequestThread
 from owpc_ltr.engine.client.engine import Engine, EngineLike
 from owpc_ltr.engine.client.refusals import EngineRefusal, NoSuchIndex, NotAllowed
 from owpc_ltr.engine.client.responses import AnswerPart, check_whole, hits_of, part_of
-from owpc_ltr.engine.feature_log.pinned import Pinned, open_moment
+from owpc_ltr.engine.feature_log.snapshot import PointInTime, open_point_in_time
 from owpc_ltr.errors import Refused
 from owpc_ltr.files.text import shown
 from owpc_ltr.names import check_index
@@ -92,12 +92,12 @@ def without_time() -> EngineQuery:
 
 
 @contextmanager
-def snapshot(engine: EngineLike, index: str, *, elastic: bool) -> Iterator[Pinned]:
+def snapshot(engine: EngineLike, index: str, *, elastic: bool) -> Iterator[PointInTime]:
     """A point in time of the index. Raises Refused where the engine does not have that."""
-    name, why_not = open_moment(engine, check_index(index), elastic=elastic, needed=True)
+    name, why_not = open_point_in_time(engine, check_index(index), elastic=elastic, needed=True)
     if name is None:
         raise Refused(f"'{index}' cannot be read as it is at one moment: {why_not}")
-    pinned = Pinned(engine, index, name, elastic=elastic)
+    pinned = PointInTime(engine, index, name, elastic=elastic)
     try:
         yield pinned
     finally:
@@ -105,7 +105,7 @@ def snapshot(engine: EngineLike, index: str, *, elastic: bool) -> Iterator[Pinne
             pinned.close()
 
 
-def count(pinned: Pinned, index: str, query: EngineQuery, **more: Any) -> int:
+def count(pinned: PointInTime, index: str, query: EngineQuery, **more: Any) -> int:
     """How many documents match, exactly."""
     what = f"the number of documents of '{index}'"
     answer = pinned.search({"size": 0, "query": query, "track_total_hits": True, **more}, {})
@@ -113,7 +113,7 @@ def count(pinned: Pinned, index: str, query: EngineQuery, **more: Any) -> int:
 
 
 def pages(
-    pinned: Pinned, index: str, fields: list[str], part: ScanSlice, after: SortKey | None
+    pinned: PointInTime, index: str, fields: list[str], part: ScanSlice, after: SortKey | None
 ) -> Iterator[tuple[list[dict[str, Any]], SortKey]]:
     """The contents of documents page by page, and where each page ends.
 
@@ -131,7 +131,7 @@ def pages(
 
 
 def _page(
-    pinned: Pinned, index: str, fields: list[str], part: ScanSlice, after: SortKey | None
+    pinned: PointInTime, index: str, fields: list[str], part: ScanSlice, after: SortKey | None
 ) -> list[dict[str, Any]]:
     body = {
         "size": PAGE,
@@ -168,7 +168,7 @@ def layout_of(engine: EngineLike, index: str) -> Layout | None:
 
 
 def slices_of(
-    pinned: Pinned, index: str, window: ScanWindow, layout: Layout | None, asked: int | None
+    pinned: PointInTime, index: str, window: ScanWindow, layout: Layout | None, asked: int | None
 ) -> int:
     """The number of slices: as asked, else one per shard, 8 at most; 1 if the engine has none."""
     wanted = asked or min(len(layout or ()) or 1, MAX_SLICES)
@@ -270,7 +270,7 @@ class FieldLookup:
             "keyword or a whole number as --document-field"
         )
 
-    def _found(self, pinned: Pinned, name: str, values: Sequence[str]) -> dict[str, list[str]]:
+    def _found(self, pinned: PointInTime, name: str, values: Sequence[str]) -> dict[str, list[str]]:
         what = f"the documents of '{self.index}' by '{name}'"
         body = {
             "size": _MOST_HITS,

@@ -4,35 +4,59 @@ Without the plugin an engine runs linear models, and others by scripts where the
 model is small enough for that is decided by the number of its feature queries and tables, so that
 the same model is served alike whenever it is uploaded; or, where a budget is given, by the time
 that it adds on the user's index. What is left the client scores.
+
+A model as a cluster gets it: joined features are left out, or the client scores it.
+
+A model on trial: in the cluster for as long as it is tried, and under no name that is used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from owpc_ltr.data.external_features.columns import JoinedColumns, columns_for, refuse_unused
+from owpc_ltr.data.external_features.source import in_words, joined_features
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.deployment.immutable import immutable_name
+from owpc_ltr.engine.deployment.alias import immutable_name
 from owpc_ltr.engine.search.latency import Subject, added_milliseconds, ask_with
 from owpc_ltr.engine.search.request import default_query
+from owpc_ltr.engine.search.serving import Serve, with_reordering, with_stored
 from owpc_ltr.engine.stores.store import Store
-from owpc_ltr.errors import Refused, UsageError
-from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
+from owpc_ltr.features.expressions import expression_variables
+from owpc_ltr.features.feature_set import DERIVED, MUSTACHE, FeatureSet
 from owpc_ltr.formats.engine_versions import serving_profile
 from owpc_ltr.formats.export import export_checked, export_model, is_client_scored, store_for_client
+from owpc_ltr.formats.external_features import (
+    for_engine,
+    joined_sources,
+    joined_used,
+    without_joined,
+)
 from owpc_ltr.formats.plugin_free.form import plugin_free_model, store_plugin_free
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.additive import AdditiveModel
+from owpc_ltr.models.feature_use import features_used, with_features
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.parity_samples import unpacked
+from owpc_ltr.models.model_file import with_record
+from owpc_ltr.models.parity_samples import packed, unpacked
+from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Model
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.external_features.table import JoinedTable
 
 _QUERIES = 20
 MOST_QUERIES, MOST_TABLES = 64, 64
 """What an engine runs without a measurement: some 10 ms at a window of 100, 30 on a busy node."""
+PREFIX = "owpc-ltr-trial-"
+"""How the names of models on trial begin: what is left of a killed process can be taken out."""
 
 
 @dataclass(frozen=True)
@@ -221,3 +245,167 @@ def _typed(params: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters with what a query may call the words that are typed."""
     text = next((value for value in params.values() if isinstance(value, str)), "")
     return {"keywords": text, "query": text, **params}
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """The model that is stored, samples with its columns, and where its joined ones are found.
+
+    `joined` is None where the model reads none, or no table was given: `cautions` say which.
+    """
+
+    model: Model
+    samples: list[dict[str, Any]]
+    joined: JoinedColumns | None = None
+    cautions: tuple[str, ...] = ()
+
+
+def served_model(
+    store: Store,
+    model: Model,
+    samples: Sequence[dict[str, Any]],
+    *,
+    client_scored: bool,
+    tables: Sequence[JoinedTable],
+) -> ServedModel:
+    """The model without joined features, unless it reads them and the client is to score it.
+
+    Raises Refused for a model that reads some and is to run in an engine, and for a store that
+    keeps no model for clients.
+    """
+    if client_scored and store.kind == "ltr-plugin":
+        raise Refused(
+            "the LTR plugin's store keeps no model that the client scores: push its feature set "
+            "(featureset push), and upload it, both with --store-kind plugin-free"
+        )
+    sources = joined_sources(model)
+    refuse_unused(sources, tables, "the model")
+    names, used = joined_features(sources), joined_used(model)
+    if not (client_scored and used):
+        small = for_engine(model)
+        kept = without_joined(samples, len(model.feature_names), len(names))
+        nothing = f"the model makes nothing of {in_words(names, sources)}: it was left out"
+        return ServedModel(small, kept, cautions=(nothing,) if names else ())
+    if tables:
+        joined = columns_for(sources, tables, "the model")
+        return ServedModel(model, list(samples), joined)
+    unseen = (
+        f"{in_words(names, sources)}: values of no index, which the proof took as the model "
+        "remembers them; to prove that they are found, give the table with --join FILE"
+    )
+    return ServedModel(model, list(samples), cautions=(unseen,))
+
+
+def with_fewer_features(
+    store: Store, served: ServedModel, featureset: FeatureSet
+) -> tuple[ServedModel, FeatureSet]:
+    """The model, and a set of the features that it uses alone, where the store computes whole sets.
+
+    The LTR plugin computes every feature of a model's set in each search, whatever its weight.
+    Names of features and of their parameters stay. Both are as they were where nothing can be left
+    out.
+    """
+    names = featureset.feature_names
+    languages = {feature.template_language for feature in featureset.features}
+    used = features_used(served.model)
+    if store.kind != "ltr-plugin" or not used or not languages <= {MUSTACHE, DERIVED}:
+        return served, featureset
+    needed = set(used)
+    for feature in reversed(featureset.features):
+        if feature.name in needed and feature.template_language == DERIVED:
+            needed |= expression_variables(str(feature.template)) & set(names)
+    if needed >= set(names):
+        return served, featureset
+    places = [place for place, name in enumerate(names) if name in needed]
+    small = with_features(served.model, [names[place] for place in places])
+    record = dict(small.record)
+    ranges = np.array(record.get("feature_ranges") or [], dtype=np.float64)
+    if ranges.shape == (2, len(names)):
+        record["feature_ranges"] = ranges[:, places].tolist()
+    samples = [_of_columns(sample, len(names), places) for sample in served.samples]
+    kept = tuple(featureset.features[place] for place in places)
+    model = with_record(small, record)
+    fewer = replace(featureset, features=kept, validation=None)
+    return replace(served, model=model, samples=samples), fewer
+
+
+def _of_columns(sample: dict[str, Any], width: int, places: list[int]) -> dict[str, Any]:
+    if "features" not in sample:
+        return sample
+    rows = unpacked(sample["features"], len(sample["document_ids"]), width)
+    return {**sample, "features": packed(rows[:, places])}
+
+
+@contextmanager
+def on_trial(
+    engine: Engine,
+    store: Store,
+    model: Model | ReorderingModel,
+    featureset: FeatureSet | None,
+    tables: Sequence[JoinedTable] = (),
+) -> Iterator[Serve]:
+    """How users would be served with a model that is not uploaded; nothing stays behind.
+
+    Where the cluster cannot run it, the client scores the window, and looks up in the `tables` what
+    is in no index. A reordering is always the client's; without `featureset` its own is looked for
+    in the store.
+    """
+    if isinstance(model, ReorderingModel):
+        yield with_reordering(engine, store, model, featureset, tables)
+        return
+    if featureset is None:
+        raise TypeError("a model that is no reordering is tried with its feature set")
+    with searchable(store, exported(engine, store, model, featureset)) as stored:
+        yield with_stored(engine, store, stored, tables=tables)
+
+
+@contextmanager
+def searchable(store: Store, model: StoredModel) -> Iterator[StoredModel]:
+    """A model that is not uploaded, as searches can name it; nothing stays behind.
+
+    The LTR plugin runs only stored models, so that it is stored meanwhile. Without the plugin a
+    search carries the whole model, and there is nothing to store.
+    """
+    if store.kind != "ltr-plugin" or is_client_scored(model):
+        yield model
+        return
+    # The hash of its content proves to `models prune` that what a killed process left is ours.
+    name = immutable_name(f"{PREFIX}{uuid.uuid4().hex[:12]}", model)
+    with _kept(store, replace(model, name=name)) as kept:
+        yield kept
+
+
+def exported(engine: Engine, store: Store, model: Model, featureset: FeatureSet) -> StoredModel:
+    """The model as this store keeps it, for the client to score where the engine cannot run it."""
+    if joined_used(model):
+        return store_for_client(model, featureset, "trial")
+    model = for_engine(model)
+    try:
+        return export_for(engine, store, model, featureset, "trial")
+    except Refused:
+        return store_for_client(model, featureset, "trial")
+
+
+@contextmanager
+def _kept(store: Store, model: StoredModel) -> Iterator[StoredModel]:
+    try:
+        store.put_model(model)
+        yield model
+    except BaseException:
+        # What has gone wrong is told; that the model could not be taken out as well is not more.
+        with suppress(OwpcLtrError):
+            _take_out(store, model.name)
+        raise
+    _take_out(store, model.name)
+
+
+def _take_out(store: Store, name: str) -> None:
+    try:
+        store.delete_model(name)
+    except BadInput:
+        return
+    except OwpcLtrError as fault:
+        raise EngineUnavailable(
+            f"the model that was tried could not be taken out again ({fault}): take it out later: "
+            f"owpc-ltr models prune {name}"
+        ) from fault

@@ -1,4 +1,11 @@
-"""`models prune`: models that no alias points to; only those that owpc-ltr made."""
+"""`models prune`: models that no alias points to; only those that owpc-ltr made.
+
+A name moved to another of its models: to its challenger, or to one that was there before.
+
+Which uploaded models use a feature set, so that none loses it unnoticed.
+
+A model in a store has its own copy of the set; what is logged for it by the set's name has not.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +13,14 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.deployment.aliases import Aliases
-from owpc_ltr.engine.deployment.certificates import Certificates
-from owpc_ltr.engine.deployment.immutable import is_named_by_content
+from owpc_ltr.engine.deployment.alias import Alias, Aliases, is_named_by_content
+from owpc_ltr.engine.deployment.deployment_record import Certificates
 from owpc_ltr.engine.stores.store import Absent, Store
 from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.names import is_model_of, split_immutable
+
+_SHOWN = 5
 
 
 def prunable(engine: Engine, store: Store) -> list[str]:
@@ -138,3 +147,56 @@ def _check_unused(engine: Engine, store: Store, name: str) -> None:
             f"'{users[0].name}' points to '{name}', or can go back to it: nothing that a name "
             "points to is removed"
         )
+
+
+def promote(engine: Engine, store: Store, name: str) -> Alias:
+    """Let a name point to its challenger, or to the model of it that is given by its own name.
+
+    Raises Refused where there is no challenger, BadInput where there is no such model.
+    """
+    aliases, certificates = Aliases(engine, store), Certificates(engine, store)
+    if split_immutable(name) is None or aliases.find(name) is not None:
+        return aliases.promote(name)
+    model = certificates.called(name)
+    certificate = certificates.find(model, whole=False)
+    if certificate is None or certificate.alias_name is None:
+        raise BadInput(
+            f"there is no proven model '{name}' in {engine.settings.url}: check the name and the "
+            "--store, or upload it again"
+        )
+    # The certificate may have outlived its model: what is gone raises here.
+    store.get_model(model)
+    return aliases.promote(certificate.alias_name, model)
+
+
+def refuse_in_use(engine: Engine, store: Store, name: str, verb: str) -> None:
+    """Refuse to take a feature set away from the models that an alias points to, or can go back to.
+
+    `verb` is what would be done to it, for the message.
+    """
+    used_by = users_of(engine, store, name)
+    if used_by:
+        more = f" and {len(used_by) - _SHOWN} more" if len(used_by) > _SHOWN else ""
+        raise Refused(
+            f"the feature set '{name}' is used by {', '.join(used_by[:_SHOWN])}{more}, and verify, "
+            f"explain and logging need it as it is: {verb} it all the same with --force"
+        )
+
+
+def refuse_replacing(engine: Engine, store: Store, featureset: FeatureSet) -> None:
+    """The same for a set that is to be replaced by another one of its name."""
+    with suppress(Absent):
+        if store.get_featureset(featureset.name).hash != featureset.hash:
+            refuse_in_use(engine, store, featureset.name, "replace")
+
+
+def users_of(engine: Engine, store: Store, name: str) -> list[str]:
+    """The models with this feature set that aliases of the store use, each with its alias."""
+    found = []
+    for alias in Aliases(engine, store).all():
+        for model in (alias.current, alias.challenger, *reversed(alias.previous)):
+            # What a name could go back to may be gone.
+            with suppress(BadInput):
+                if model is not None and store.get_model(model).featureset.name == name:
+                    found.append(f"'{model}' (of '{alias.name}')")
+    return found

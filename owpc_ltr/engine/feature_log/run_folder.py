@@ -11,11 +11,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from owpc_ltr.engine.feature_log.contents import Contents
-from owpc_ltr.engine.feature_log.lock import locked
-from owpc_ltr.errors import DiskFault, Refused, UsageError
+from owpc_ltr.engine.feature_log.snapshot import Contents
+from owpc_ltr.errors import BadInput, DiskFault, Refused, UsageError
+from owpc_ltr.files.journal import Journal, digest_of
+from owpc_ltr.files.lock import lock_folder
 from owpc_ltr.files.output import write_atomically
-from owpc_ltr.files.regular import open_in_shared
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -24,36 +24,40 @@ if TYPE_CHECKING:
 class RunFolder:
     """`OUT.run/`: the job, a journal of finished chunks, and their files named by content.
 
-    A chunk counts once its file is on the disk and its line in the journal is; a torn last line
-    and files that no line names are as if they had never been.
+    A chunk counts once its file is on the disk and its piece in the journal is; files that no piece
+    names are as if they had never been.
     """
 
-    def __init__(self, path: Path, job: dict[str, Any], journal: int) -> None:
-        """Take over a folder whose lock is held; see `open_run`. `resume` tells what it keeps."""
+    def __init__(self, path: Path, job: dict[str, Any]) -> None:
+        """Use a folder whose lock is held; see `open_run`. `resume` finds what is kept in it."""
         self.path = path
         self._job = job
-        self._key = ""
-        self._journal = journal
+        self._scope = ""
+        self._journal = Journal(None)
         self._kept: dict[int, str] = {}
 
     def resume(self, contents: Contents) -> int:
-        """Go on with the chunks of these contents; how many of other contents are thrown away."""
-        # Each line names job and contents: in whatever order a crash leaves files, none mix.
-        text = json.dumps([self._job, contents], sort_keys=True)
-        self._key = hashlib.sha256(text.encode()).hexdigest()
+        """Continue with the chunks of these contents; how many of others are thrown away."""
+        # Each piece names job and contents: in whatever order a crash leaves files, none mix.
+        self._scope = digest_of([self._job, contents])
         with _disk(self.path):
-            self._kept, others = self._read_journal()
-            if others:
-                self._sweep()
-        return others
+            try:
+                self._journal = Journal(self.path / "journal")
+            except BadInput:  # damaged from its first byte: nothing of it counts
+                (self.path / "journal").unlink()
+                self._journal = Journal(self.path / "journal")
+            pieces = self._journal.pieces
+            found = {int(key): p.value for key, p in pieces.items() if p.scope == self._scope}
+            self._kept = {number: digest for number, digest in found.items() if self._has(digest)}
+            if len(self._kept) < len(pieces):
+                self._drop_the_rest()
+        return len(pieces) - len(found)
 
     def discard(self) -> int:
         """Throw away what is kept; how many chunks that were."""
-        kept = len(self._kept)
-        self._kept = {}
+        kept, self._kept = len(self._kept), {}
         with _disk(self.path):
-            os.ftruncate(self._journal, 0)
-            self._sweep()
+            self._drop_the_rest()
         return kept
 
     def has(self, number: int) -> bool:
@@ -68,7 +72,7 @@ class RunFolder:
         digest = hashlib.sha256(content).hexdigest()
         with _disk(self.path):
             write_atomically(self.path / "chunks" / digest, content)
-            self._append(journal_line(self._key, number, digest))
+            self._journal.append(str(number), digest, self._scope)
         self._kept[number] = digest
 
     def read(self, number: int) -> bytes:
@@ -79,34 +83,16 @@ class RunFolder:
             raise Refused(f"{self.path} was changed from outside: start over with --restart")
         return content
 
-    def _append(self, line: bytes) -> None:
-        if os.write(self._journal, line) != len(line):
-            raise OSError("the disk took only part of a line")
-        os.fsync(self._journal)
+    def _has(self, digest: str) -> bool:
+        try:
+            content = (self.path / "chunks" / digest).read_bytes()
+        except FileNotFoundError:
+            return False
+        return hashlib.sha256(content).hexdigest() == digest
 
-    def _read_journal(self) -> tuple[dict[int, str], int]:
-        """The chunks whose line and file are whole; the rest of the journal is cut off.
-
-        Also how many of the lines cut off are whole and of another job or other contents.
-        """
-        kept: dict[int, str] = {}
-        good = 0
-        lines = (self.path / "journal").read_bytes().splitlines(keepends=True)
-        for line in lines:
-            entry = _entry(line)
-            if entry is None or entry[0] != self._key or not self._has_file(entry[2]):
-                break
-            kept[entry[1]] = entry[2]
-            good += len(line)
-        os.ftruncate(self._journal, good)
-        cut_off = [_entry(line) for line in lines[len(kept) :]]
-        return kept, sum(entry is not None and entry[0] != self._key for entry in cut_off)
-
-    def _has_file(self, digest: str) -> bool:
-        return _is_whole(self.path / "chunks" / digest, digest)
-
-    def _sweep(self) -> None:
-        """Take away the files that no line names."""
+    def _drop_the_rest(self) -> None:
+        """Remove what is not kept from the journal, then its files."""
+        self._journal.keep_only({str(number) for number in self._kept})
         for file in (self.path / "chunks").glob("*"):
             if file.name not in self._kept.values():
                 file.unlink()
@@ -126,22 +112,17 @@ def open_run(
         raise UsageError(f"cannot write {out}: it is a folder")
     path = out.with_name(out.name + ".run")
     with _disk(path):
-        lock = locked(path, out)
-    journal = None
+        lock = lock_folder(path, out)
     try:
         with _disk(path):
             _settle(path, job, restart=restart)
-            journal = open_in_shared(path / "journal", os.O_APPEND)
             _sync(path)
-            folder = RunFolder(path, job, journal)
-        yield folder
+        yield RunFolder(path, job)
     except BaseException:
         if not _holds_work(path):
             remove(path)
         raise
     finally:
-        if journal is not None:
-            os.close(journal)
         os.close(lock)  # which also unlocks
 
 
@@ -208,31 +189,6 @@ def _difference(other: dict[str, Any], job: dict[str, Any]) -> str:
     return "other " + ", ".join(name.replace("_", " ") for name in differing)
 
 
-def journal_line(job: str, number: int, digest: str) -> bytes:
-    """A journal's line, with a digest of its own: a damaged number would name another chunk."""
-    entry = {"job": job, "chunk": number, "sha256": digest}
-    own = hashlib.sha256(json.dumps(entry).encode()).hexdigest()
-    return json.dumps({**entry, "line": own}).encode() + b"\n"
-
-
-def _entry(line: bytes) -> tuple[str, int, str] | None:
-    """The job, chunk and digest of a journal's line; None where it is torn or damaged."""
-    try:
-        entry = json.loads(line)
-        job, number, digest = entry["job"], entry["chunk"], entry["sha256"]
-        whole = line == journal_line(job, number, digest)
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
-    return (job, number, digest) if whole else None
-
-
-def _is_whole(path: Path, digest: str) -> bool:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest() == digest
-    except FileNotFoundError:
-        return False
-
-
 def remove(path: Path) -> None:
     """Take the folder away; the journal first, so that a crash leaves nothing half-true."""
     with suppress(OSError):  # what cannot be removed is no reason to fail: it holds no work
@@ -256,6 +212,6 @@ def _disk(path: Path) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or str(error)
         raise DiskFault(
-            f"cannot keep work in {error.filename or path}: {reason}; mend that and run the same "
-            "command again: it goes on where it was"
+            f"cannot keep work in {error.filename or path}: {reason}; fix that and run the same "
+            "command again: it continues from there"
         ) from error

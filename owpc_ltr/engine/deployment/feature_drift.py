@@ -1,4 +1,11 @@
-"""Drift: whether a model in a cluster still meets there what it met when it was uploaded."""
+"""How far the features of judged documents moved, and what that does to rankings.
+
+Statistics of an index change with every document, and with them all text scores, though nothing
+is wrong. How far a feature moved is told in standard deviations of what it was, so that one limit
+serves them all.
+
+Drift: whether a model in a cluster still meets there what it met when it was uploaded.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +13,21 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from owpc_ltr.data.external_features.columns import JoinedColumns, columns_for, refuse_unused
 from owpc_ltr.data.external_features.source import in_words, joined_features
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal
-from owpc_ltr.engine.deployment.certificates import Certificate, Certificates
-from owpc_ltr.engine.deployment.moved import Moved, moved_features, moved_rankings
-from owpc_ltr.engine.deployment.orders import Orders
-from owpc_ltr.engine.deployment.parity import PROBE_SHARE, Parity, check_parity
+from owpc_ltr.engine.deployment.deployment_record import Certificate, Certificates
+from owpc_ltr.engine.deployment.parity import (
+    PROBE_SHARE,
+    Answered,
+    Orders,
+    Parity,
+    check_parity,
+    orders_of,
+)
 from owpc_ltr.engine.feature_log.environment import Environment, observe
 from owpc_ltr.engine.stores.feature_queries import compile_featureset
 from owpc_ltr.engine.stores.store import Store
@@ -27,7 +41,82 @@ from owpc_ltr.names import base_index, check_index
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import JoinedTable
 
+MAX_DRIFT = 0.25
+"""How far a feature may move from training to upload.
+
+Two features that have nothing to do with each other are 1.13 standard deviations apart in the mean
+(2/√π, of normal values), ones of correlation ρ √(1 − ρ) times as far: this much is a feature that
+has a correlation of .95 with what it was. Documents that come and go move text scores by a few
+hundredths; BM25 between OpenSearch 2 and 3, a changed analyzer or another template by .5 and more.
+"""
 FEATURE_DRIFT = 0.1
+_MAPPING = "mapping_hash"
+
+
+@dataclass(frozen=True)
+class Moved:
+    """One feature over the samples: how far it moved, in standard deviations of what it was.
+
+    `mean_before` and `mean_now` count a missing value as 0; `newly_missing` is the share of values
+    that are missing in one of the two only.
+    """
+
+    feature: str
+    by: float
+    mean_before: float
+    mean_now: float
+    newly_missing: float
+
+
+def drift_refusal(
+    features: Sequence[Moved], rankings: Orders | None, max_drift: float
+) -> str | None:
+    """Why a model must not be used on features that moved so far, in words; None if it may."""
+    if not features or rankings is None or features[0].by <= max_drift:
+        return None
+    furthest = features[0]
+    return (
+        f"feature '{furthest.feature}' is not what it was when the model was trained: it moved by "
+        f"{furthest.by:.3g} standard deviations in the mean ({max_drift:g} is allowed), which does "
+        f"to rankings: {rankings.words}; log features again and train on them, or allow more with "
+        "--max-drift"
+    )
+
+
+def moved_features(names: tuple[str, ...], answered: Sequence[Answered]) -> tuple[Moved, ...]:
+    """How far each feature moved between what the samples remember and now, the furthest first.
+
+    `names` are those of the first columns: what stands after them was not asked for now.
+    """
+    pairs = [(one.before, one.features) for one in answered if one.before is not None]
+    if not pairs:
+        return ()
+    before, now = (
+        np.concatenate([pair[side] for pair in pairs])[:, : len(names)].astype(np.float64)
+        for side in (0, 1)
+    )
+    missing = np.isnan(before) != np.isnan(now)
+    before, now = np.nan_to_num(before), np.nan_to_num(now)
+    spread = before.std(axis=0)
+    # A feature that was constant is measured by its own size.
+    scale = np.where(spread > 0, spread, np.maximum(np.abs(before).max(axis=0), 1e-9))
+    by = np.abs(now - before).mean(axis=0) / scale
+    return tuple(
+        Moved(
+            names[column],
+            float(by[column]),
+            float(before[:, column].mean()),
+            float(now[:, column].mean()),
+            float(missing[:, column].mean()),
+        )
+        for column in np.argsort(-by, kind="stable")
+    )
+
+
+def moved_rankings(answered: Sequence[Answered]) -> Orders | None:
+    """The rankings by the features of now against those that are remembered, if any are."""
+    known = [(one.labels, one.earlier, one.local) for one in answered if one.earlier is not None]
+    return orders_of(known) if known else None
 
 
 @dataclass(frozen=True)
@@ -205,6 +294,3 @@ def _broken_features(engine: Engine, certificate: Certificate, index: str) -> li
                 f"feature '{part.name}'{reads} cannot be computed on '{index}': {refusal.reason}"
             )
     return broken
-
-
-_MAPPING = "mapping_hash"

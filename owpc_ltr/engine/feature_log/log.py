@@ -1,0 +1,307 @@
+"""The whole job of a feature log: chunk after chunk out of one snapshot, to the dataset."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from owpc_ltr.engine.client.concurrency import FIRST_LIMIT, ConcurrencyLimiter, RequestThreads
+from owpc_ltr.engine.client.engine import EngineLike, LimitableEngine
+from owpc_ltr.engine.feature_log.assembly import PartitionedOutput, assemble, publish_parts
+from owpc_ltr.engine.feature_log.chunks import (
+    Chunk,
+    LogCounts,
+    Values,
+    check_shares,
+    from_bytes,
+    to_bytes,
+)
+from owpc_ltr.engine.feature_log.environment import refuse_drift
+from owpc_ltr.engine.feature_log.job import LogJob, plan
+from owpc_ltr.engine.feature_log.options import LogOptions
+from owpc_ltr.engine.feature_log.remote import RemoteWorkers, log_remotely
+from owpc_ltr.engine.feature_log.requests import FeatureReader
+from owpc_ltr.engine.feature_log.run_folder import RunFolder, open_run, publish
+from owpc_ltr.engine.feature_log.schedule import RateLimit, wait_for
+from owpc_ltr.engine.feature_log.snapshot import (
+    Contents,
+    RateLimited,
+    SnapshotLost,
+    differing_copies,
+    open_snapshot,
+)
+from owpc_ltr.errors import EngineUnavailable, give_warnings
+from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.inspection.constant import warnings_of_log
+from owpc_ltr.inspection.quick import warnings_after_log
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.external_features.table import JoinedTable
+    from owpc_ltr.data.judgments import Judgments
+    from owpc_ltr.engine.stores.store import Store
+
+Progress = Callable[[int], None]
+"""Called with the number of judged documents that have been accounted for since the last call."""
+
+
+@dataclass(frozen=True)
+class LogReport:
+    """What a feature log did: the counts and manifest of the dataset, and how fast."""
+
+    path: Path
+    counts: LogCounts
+    manifest: dict[str, Any]
+    resumed: int
+    """Judged documents that an earlier, interrupted run had accounted for."""
+    seconds: float
+    warnings: tuple[str, ...] = ()
+    """Features that no document has a value for, or all the same; and what else looks wrong."""
+
+    @property
+    def pairs_per_second(self) -> float:
+        """Query–document pairs that this run accounted for, a second."""
+        return (self.counts.judged - self.resumed) / self.seconds
+
+
+def log_features(
+    engine: EngineLike,
+    store: Store,
+    featureset: FeatureSet,
+    judgments: Judgments,
+    index: str,
+    out: Path,
+    *,
+    source: str | None = None,
+    options: LogOptions | None = None,
+    joined: Sequence[JoinedTable] = (),
+    parted: PartitionedOutput | None = None,
+    workers: RemoteWorkers | None = None,
+    progress: Progress = lambda _: None,
+) -> LogReport:
+    """Log the features of every judged document into the dataset `out`.
+
+    `parted`: a folder of parts, and which share of the queries is logged into it. `workers`: other
+    processes, which ask the engine; what they find is kept here, to the same bytes.
+
+    `source` is the SHA-256 of the file that the judgments are from, for the manifest. The columns
+    of `joined` tables come after the features of the set.
+
+    All values are from one snapshot of the index. Work that is done is kept beside `out`; the same
+    call goes on from it, to the same bytes, or, where the index holds something else by then, does
+    it again.
+    Raises Refused, and publishes nothing, where an answer stays incomplete, too many documents
+    are absent or rejected, or the environment changed; EngineUnavailable where the engine does
+    not answer.
+    """
+    started = time.monotonic()
+    whole = judgments
+    if parted is not None:
+        parted.check(out, joined)
+        judgments = parted.own(judgments)
+    job = plan(engine, store, featureset, judgments, index, source, options or LogOptions(), joined)
+    if parted is not None:
+        job = parted.of_the_whole(job, whole)
+    # Chunks of another size are another job's, though they would give the same values.
+    kept_for = {**job.description, "chunk": job.options.chunk}
+    beside = out if parted is None else parted.beside(out)
+    restart = job.options.restart
+    with open_run(beside, kept_for, restart=restart, of_parts=parted is not None) as folder:
+        logged = log_snapshot(job, folder, progress, workers)
+        description = job.manifest(logged.contents)
+        if parted is not None:
+            refuse_drift(job.environment, job.observe())
+            manifest, columns = publish_parts(folder, job, description, out, parted)
+            doubts: list[str] = []
+        else:
+            dataset, columns = assemble(
+                folder, job.chunks, judgments, job.params, job.environment, description, job.joined
+            )
+            refuse_drift(job.environment, job.observe())
+            publish(folder, dataset, out)
+            manifest = dict(dataset.manifest or {})
+            doubts = warnings_after_log(dataset)
+    warnings = (*warnings_of_log(columns, job.feature_names), *doubts)
+    seconds = time.monotonic() - started
+    return LogReport(out, logged.counts, manifest, logged.resumed, seconds, warnings)
+
+
+@dataclass(frozen=True)
+class LoggedChunks:
+    """Chunks that are all kept, of one snapshot."""
+
+    counts: LogCounts
+    contents: Contents
+    resumed: int
+    """Judged documents of chunks that were kept before."""
+    unpinned: bool
+    """Whether a search may have been answered by another copy of a shard than the others."""
+
+
+def log_snapshot(
+    job: LogJob, folder: RunFolder, progress: Progress, workers: RemoteWorkers | None = None
+) -> LoggedChunks:
+    """Log what is not kept yet. A snapshot that the engine loses is followed by another one.
+
+    With `workers` the engine is asked from their processes. Warns where chunks are thrown away
+    because they are not of this snapshot's contents.
+    """
+    told = 0
+
+    def tell(accounted: int) -> None:
+        nonlocal told
+        if accounted > told:
+            progress(accounted - told)
+            told = accounted
+
+    in_vain = 0
+    limiter = ConcurrencyLimiter(job.options.most_in_flight)
+    rate = None if job.options.rate is None else RateLimit(job.options.rate)
+    while True:
+        kept = len(folder)
+        if job.options.hours is not None:
+            wait_for(job.options.hours, lambda line: give_warnings([line]))
+        try:
+            logged = _log(job, folder, tell, limiter, rate, workers)
+        except _ScheduleClosed:
+            in_vain = 0
+        except SnapshotLost:
+            in_vain = in_vain + 1 if len(folder) <= kept else 0
+            if in_vain == job.options.attempts:
+                raise
+            # A node that left has to be missed first.
+            time.sleep(job.options.pause * 2**in_vain)
+        else:
+            _warn_of_copies(job, logged)
+            return logged
+        limiter = ConcurrencyLimiter(job.options.most_in_flight, limiter.limit)
+
+
+class _ScheduleClosed(Exception):
+    """The hours are over in which the engine may be asked."""
+
+
+def _log(
+    job: LogJob,
+    folder: RunFolder,
+    tell: Progress,
+    limiter: ConcurrencyLimiter,
+    rate: RateLimit | None,
+    workers: RemoteWorkers | None,
+) -> LoggedChunks:
+    engine, in_flight = job.engine, job.options.in_flight or FIRST_LIMIT
+    if isinstance(job.engine, LimitableEngine):
+        engine, in_flight = job.engine.limited(limiter), job.options.most_in_flight
+    with (
+        open_snapshot(engine, job.index, job.environment, job.options) as snapshot,
+        limiter,
+        RequestThreads(in_flight) as threads,
+    ):
+        reader = job.reader(snapshot if rate is None else RateLimited(snapshot, rate))
+        _resume(job, folder, reader, threads)
+        resumed = sum(len(chunk.rows) for chunk in job.chunks if folder.has(chunk.number))
+        counts = LogCounts()
+        missing = [chunk for chunk in job.chunks if not folder.has(chunk.number)]
+        if workers is None:
+            asked = _requested_here(job, missing, reader, threads)
+        else:
+            asked = log_remotely(job, snapshot, missing, workers)
+        for chunk in job.chunks:
+            if folder.has(chunk.number):
+                values = from_bytes(folder.read(chunk.number))
+            else:
+                if job.options.hours is not None and job.options.hours.waiting(datetime.now()):
+                    asked.close()
+                    raise _ScheduleClosed
+                values = _store_next(job, chunk, asked, reader, folder)
+            counts += values.counts(len(chunk.rows))
+            check_shares(
+                counts,
+                job.chunks[-1].rows.stop,
+                job.index,
+                job.options.max_absent,
+                allow_rejected=job.options.allow_rejected,
+            )
+            tell(counts.judged)
+        return LoggedChunks(counts, snapshot.contents, resumed, snapshot.unpinned)
+
+
+def _warn_of_copies(job: LogJob, logged: LoggedChunks) -> None:
+    unlike = differing_copies(job.engine, job.index) if job.environment.replicated else ""
+    if not unlike:
+        return
+    here = (
+        "a search that failed in one was answered by another, since there was no point in time"
+        if logged.unpinned
+        else "this log asked one and the same throughout"
+    )
+    give_warnings([
+        f"{unlike}, which moves text scores; {here}, and live searches ask any, unless they "
+        "send a preference"
+    ])  # fmt: skip
+
+
+def _resume(job: LogJob, folder: RunFolder, reader: FeatureReader, threads: RequestThreads) -> None:
+    """Keep the chunks that are of this snapshot, or none."""
+    thrown_away = folder.resume(reader.snapshot.contents)
+    kept = [chunk for chunk in job.chunks if folder.has(chunk.number)]
+    # Merges, stored scripts and clocks move scores though no document is another: of each chunk
+    # one query is asked again.
+    if kept and not all(threads.map(lambda chunk: _is_unchanged(job, folder, reader, chunk), kept)):
+        thrown_away += folder.discard()
+    if thrown_away:
+        chunks = "a kept chunk is" if thrown_away == 1 else f"{thrown_away} kept chunks are"
+        give_warnings([
+            f"'{job.index}' has changed since this log was interrupted: {chunks} of another "
+            "snapshot, and logged again"
+        ])  # fmt: skip
+
+
+def _is_unchanged(job: LogJob, folder: RunFolder, reader: FeatureReader, chunk: Chunk) -> bool:
+    """Whether the query of a chunk that has most values has the same ones now."""
+    kept = from_bytes(folder.read(chunk.number))
+    sizes = [len(job.judgments.queries[query].document_ids) for query in chunk.queries]
+    starts = np.cumsum([0, *sizes])
+    values = np.add.reduceat(np.isfinite(kept.features).sum(1), starts[:-1])
+    richest = int(np.argmax(values))
+    rows = slice(int(starts[richest]), int(starts[richest + 1]))
+    now = reader.values_of(job.question(chunk.queries[richest]))
+    return bool(
+        np.array_equal(now.fates, kept.fates[rows])
+        and np.array_equal(now.features, kept.features[rows], equal_nan=True)
+    )
+
+
+def _requested_here(
+    job: LogJob, chunks: Sequence[Chunk], reader: FeatureReader, threads: RequestThreads
+) -> Generator[Values]:
+    """The values of chunks, each asked for when its turn comes."""
+    for chunk in chunks:
+        questions = [job.question(query) for query in chunk.queries]
+        yield Values.joined(threads.map(reader.values_of, questions))
+
+
+def _store_next(
+    job: LogJob, chunk: Chunk, asked: Iterator[Values], reader: FeatureReader, folder: RunFolder
+) -> Values:
+    """The values of a chunk, which come next, kept."""
+    try:
+        values = next(asked)
+        # A chunk is kept only where its values are known to be from what it is said to be from.
+        reader.snapshot.refuse_change()
+        refuse_drift(job.environment, job.observe())
+    except SnapshotLost:
+        raise
+    except EngineUnavailable as error:
+        raise EngineUnavailable(
+            f"{error}; {len(folder)} of {len(job.chunks)} chunks are kept, and the same command "
+            "goes on from there"
+        ) from error
+    values.counts(len(chunk.rows))
+    folder.keep(chunk.number, to_bytes(values))
+    return values

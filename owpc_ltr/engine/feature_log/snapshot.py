@@ -1,0 +1,427 @@
+"""Snapshots: one state of an index, from which a whole log is.
+
+Where the engine can, a snapshot is a point in time: it holds the index as it was. Elsewhere changes
+are detected: within a shard every write gets a number above all earlier ones (`_seq_no`), and a
+document has that of its last write. Between two states of a shard, either a document was written
+and the highest number rose, or documents were only deleted and there are fewer. So the number of
+documents and the highest `_seq_no` of every shard are equal only where the documents are.
+
+Each copy of a shard merges its segments at its own time. Until then deleted documents count in the
+statistics that text scores are made of, so the same search has other scores in another copy.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+from urllib.parse import quote
+
+from owpc_ltr.engine.client.engine import EngineLike
+from owpc_ltr.engine.client.refusals import EngineRefusal, NoSuchIndex, NotAllowed
+from owpc_ltr.engine.feature_log.environment import Environment
+from owpc_ltr.engine.feature_log.options import RELEASE_SECONDS, SAME_COPIES, WHOLE, LogOptions
+from owpc_ltr.engine.feature_log.schedule import RateLimit
+from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, Refused
+
+Contents = list[dict[str, Any]]
+"""Of each shard its `index`, the number of its `documents`, and of the one written last `seq_no`
+and `primary_term`."""
+ShardCopies = list[tuple[str, int, str]]
+"""Of each shard its index, its number, and the copy that is asked: `allocation_id`."""
+KEEP_ALIVE = "5m"
+"""For how long the engine keeps a point in time after its last search: longer than any outage that
+a request waits for."""
+_NODE_GONE = {
+    "no_shard_available_action_exception",
+    "node_closed_exception",
+    "node_disconnected_exception",
+    "node_not_connected_exception",
+}
+_LOST = {"search_context_missing_exception", *_NODE_GONE}
+
+
+class Incomplete(Refused):
+    """An answer that is not complete; repeated, it may be."""
+
+
+def check_whole(answer: Any) -> None:
+    """Raise Incomplete where a search was cut short, or a shard did not answer in full."""
+    if not isinstance(answer, dict):
+        raise Incomplete(f"the engine answered with {_kind(answer)} in place of an object")
+    if answer.get("timed_out") is not False or answer.get("terminated_early"):
+        raise Incomplete("the search was cut short in the engine (timed_out)")
+    _check_shards(answer.get("_shards"))
+
+
+def _check_shards(shards: Any) -> None:
+    names = ("total", "successful", "skipped", "failed")
+    counts = [shards.get(name, 0) for name in names] if isinstance(shards, dict) else []
+    if not counts or not all(type(count) is int for count in counts):
+        raise Incomplete("the answer does not tell about its shards")
+    total, successful, skipped, failed = counts
+    # Engines count a skipped shard (nothing in it can match) among the successful ones.
+    if failed != 0 or total < 1 or total not in {successful, successful + skipped}:
+        raise Incomplete(f"{successful} of {total} shards answered, {failed} failed")
+
+
+def _kind(value: Any) -> str:
+    return {str: "text", list: "a list", type(None): "nothing"}.get(type(value), "a number")
+
+
+class ConcurrentWrites(Incomplete):
+    """Shards that were counted one after the other, and do not add up to the whole index."""
+
+
+@dataclass(frozen=True)
+class ShardQuery:
+    """The documents of one shard, as search bodies name them."""
+
+    query: dict[str, Any]
+    slice: dict[str, int] | None = None
+
+
+def shard_queries(shards: Mapping[str, int], *, across: bool) -> list[ShardQuery]:
+    """The shards of indices.
+
+    A slice is a shard where there are as many slices as shards: those of each index (OpenSearch),
+    or, `across` them, of all indices of a search (Elasticsearch).
+    """
+    if across:
+        return _sliced({"match_all": {}}, sum(shards.values()))
+    return [part for name in sorted(shards) for part in _sliced(_within(name), shards[name])]
+
+
+def contents_of(search: Callable[[dict[str, Any]], Any], parts: list[ShardQuery]) -> Contents:
+    """The contents, asked for part by part. ConcurrentWrites where the parts are not the whole."""
+    contents = [_tell(search(_body(part))) for part in parts]
+    everything = _total(search({"size": 0, "track_total_hits": True}))
+    told = sum(part["documents"] for part in contents)
+    if told != everything:
+        raise ConcurrentWrites(f"the shards hold {told} documents, and all of them {everything}")
+    return contents
+
+
+def read_contents(
+    search: Callable[[dict[str, Any]], Any], parts: list[ShardQuery], options: LogOptions
+) -> Contents:
+    """The contents, asked for again where an answer is not whole."""
+    for attempt in range(options.attempts - 1):
+        try:
+            return contents_of(search, parts)
+        except Incomplete:
+            time.sleep(options.pause * 2**attempt)
+    return contents_of(search, parts)
+
+
+def _sliced(query: dict[str, Any], shards: int) -> list[ShardQuery]:
+    if shards == 1:
+        return [ShardQuery(query)]
+    return [ShardQuery(query, {"id": number, "max": shards}) for number in range(shards)]
+
+
+def _within(index: str) -> dict[str, Any]:
+    return {"term": {"_index": index}}
+
+
+def _body(part: ShardQuery) -> dict[str, Any]:
+    body = {
+        "size": 1,
+        "query": part.query,
+        "sort": [{"_seq_no": "desc"}],
+        "seq_no_primary_term": True,
+        "_source": False,
+        "track_total_hits": True,
+    }
+    if part.slice:
+        body["slice"] = part.slice
+    return body
+
+
+def _tell(answer: Any) -> dict[str, Any]:
+    documents = _total(answer)
+    hits = answer["hits"].get("hits")
+    if not isinstance(hits, list) or len(hits) != min(documents, 1):
+        raise Incomplete(f"the engine counts {documents} documents and does not show the last one")
+    told: dict[str, Any] = {"index": None, "documents": documents}
+    for hit in hits:
+        last = hit if isinstance(hit, dict) else {}
+        told["index"] = last.get("_index")
+        told |= {"seq_no": last.get("_seq_no"), "primary_term": last.get("_primary_term")}
+        if type(told["seq_no"]) is not int or type(told["primary_term"]) is not int:
+            raise Incomplete("the engine does not tell which write of a document was its last")
+    return told
+
+
+def _total(answer: Any) -> int:
+    check_whole(answer)
+    hits = answer.get("hits")
+    total = hits.get("total") if isinstance(hits, dict) else None
+    if not isinstance(total, dict) or total.get("relation") != "eq":
+        raise Incomplete("the answer does not count its hits exactly")
+    if type(total.get("value")) is not int:
+        raise Incomplete("the answer does not count its hits exactly")
+    return int(total["value"])
+
+
+def differing_copies(engine: EngineLike, index: str) -> str:
+    """In which statistics copies of a shard differ, in words; nothing where none do, or are told.
+
+    To see statistics is a right of its own, which logging does without.
+    """
+    path = f"/{quote(index, safe='')}/_stats/docs"
+    try:
+        answer = engine.request("GET", path, params={"level": "shards"})
+        shards = [
+            (name, number, sorted({int(copy["docs"]["deleted"]) for copy in copies}))
+            for name, found in sorted(answer["indices"].items())
+            for number, copies in sorted(found["shards"].items(), key=lambda each: int(each[0]))
+        ]
+    except (OwpcLtrError, LookupError, TypeError, ValueError, AttributeError):
+        return ""
+    unlike = [shard for shard in shards if len(shard[2]) > 1]
+    if not unlike:
+        return ""
+    name, number, deleted = max(unlike, key=lambda shard: shard[2][-1] - shard[2][0])
+    return (
+        f"the copies of {len(unlike)} of {len(shards)} shards of '{index}' differ: of shard "
+        f"{number} of '{name}' one still counts {deleted[-1]} deleted documents, one {deleted[0]}"
+    )
+
+
+def searched_copies(engine: EngineLike, index: str) -> ShardCopies | None:
+    """The copies that searches of our preference ask first; None where that is not told."""
+    path = f"/{quote(index, safe='')}/_search_shards"
+    try:
+        answer = engine.request("GET", path, params={"preference": SAME_COPIES})
+        return sorted(_first(answer))
+    except (OwpcLtrError, LookupError, TypeError, AttributeError):
+        return None
+
+
+def _first(answer: Any) -> Iterator[tuple[str, int, str]]:
+    for copies in answer["shards"]:
+        first = copies[0]
+        yield str(first["index"]), first["shard"] + 0, str(first["allocation_id"]["id"])
+
+
+class SnapshotLost(EngineUnavailable):
+    """A point in time is gone: with the node that held it, or unused for too long."""
+
+
+def pin_index(
+    engine: EngineLike, index: str, shards: list[ShardQuery], options: LogOptions, *, elastic: bool
+) -> tuple[PointInTime | None, str]:
+    """The index pinned, with its contents; or why it is not."""
+    name, why_not = open_point_in_time(engine, index, elastic=elastic)
+    if name is None:
+        return None, why_not
+    pinned = PointInTime(engine, index, name, elastic=elastic)
+    try:
+        pinned.contents = read_contents(lambda body: pinned.search(body, {}), shards, options)
+    except EngineRefusal as refusal:  # the first versions with points in time do not slice them
+        pinned.close()
+        return None, str(refusal)
+    except BaseException:
+        pinned.close()
+        raise
+    return pinned, ""
+
+
+class PointInTime:
+    """A point in time: the engine holds on to the index as it was, in one copy of each shard."""
+
+    unpinned = False
+
+    def __init__(self, engine: EngineLike, index: str, name: str, *, elastic: bool) -> None:
+        self.name = name
+        self.contents: Contents = []
+        self._engine = engine
+        self._index = index
+        self.elastic = elastic
+
+    def search(self, body: dict[str, Any], params: Mapping[str, str]) -> Any:
+        """The answer of a search in this snapshot, which is kept alive by it."""
+        pit = {"id": self.name, "keep_alive": KEEP_ALIVE}
+        try:
+            answer = self._engine.request(
+                "POST", "/_search", params={**params, **WHOLE}, body={**body, "pit": pit}
+            )
+        except EngineRefusal as refusal:
+            if refusal.type not in _LOST:
+                raise
+            raise SnapshotLost(
+                f"the engine no longer has '{self._index}' as it was when this run began "
+                f"({refusal.reason}): run the same command again"
+            ) from refusal
+        # The engine may move a snapshot to another copy, and then says under which name.
+        if isinstance(answer, dict) and isinstance(answer.get("pit_id"), str):
+            self.name = answer["pit_id"]
+        return answer
+
+    def refuse_change(self) -> None:
+        """Nothing: what is pinned does not change."""
+
+    def close(self) -> None:
+        """Let it go; where that fails the engine does so later."""
+        path = "/_pit" if self.elastic else "/_search/point_in_time"
+        body = {"id": self.name} if self.elastic else {"pit_id": [self.name]}
+        with suppress(EngineUnavailable, EngineRefusal):
+            self._engine.request("DELETE", path, body=body, deadline=RELEASE_SECONDS)
+
+
+def open_point_in_time(
+    engine: EngineLike, index: str, *, elastic: bool, needed: bool = False
+) -> tuple[str | None, str]:
+    """The name of a new snapshot, of all shards or none; or why there is none.
+
+    Raises NotAllowed where one is `needed`, and the credentials do not do.
+    """
+    path = f"/{quote(index, safe='')}{'/_pit' if elastic else '/_search/point_in_time'}"
+    params = {"keep_alive": KEEP_ALIVE, "preference": SAME_COPIES}
+    if not elastic:
+        params["allow_partial_pit_creation"] = "false"
+    try:
+        answer = engine.request("POST", path, params=params)
+    except NoSuchIndex:
+        raise
+    except (EngineRefusal, NotAllowed) as error:
+        if needed and isinstance(error, NotAllowed):
+            raise
+        if isinstance(error, EngineRefusal) and error.type in _NODE_GONE:
+            raise SnapshotLost(f"a node of '{index}' is going away: {error}") from error
+        return None, str(error)
+    name = answer.get("id" if elastic else "pit_id") if isinstance(answer, dict) else None
+    if not isinstance(name, str):
+        raise Refused("the engine opened a point in time without a name: is this an engine?")
+    return name, ""
+
+
+class ChangeDetection:
+    """An index whose contents are compared before and after a log."""
+
+    unpinned = True
+
+    def __init__(
+        self,
+        engine: EngineLike,
+        index: str,
+        shards: list[ShardQuery],
+        options: LogOptions,
+        why_not_pinned: str,
+        replicated: bool = False,
+    ) -> None:
+        self._engine = engine
+        self._index = index
+        self._shards = shards
+        self._options = options
+        self._why = why_not_pinned
+        self.replicated = replicated
+        self._copies = self._searched_copies()
+        self.contents = self.observe()
+
+    def search(self, body: dict[str, Any], params: Mapping[str, str]) -> Any:
+        """The answer of a search in the index as it is, from the same copies of its shards."""
+        return self._engine.request(
+            "POST",
+            f"/{quote(self._index, safe='')}/_search",
+            params={**params, **WHOLE, "preference": SAME_COPIES},
+            body=body,
+        )
+
+    def observe(self) -> Contents:
+        """The contents now. Refused where no two looks fit together."""
+        try:
+            return read_contents(self._look, self._shards, self._options)
+        except ConcurrentWrites as error:
+            raise self._written_to() from error
+
+    def _look(self, body: dict[str, Any]) -> Any:
+        # Only pinned searches can be sliced, and those that could be scrolled.
+        answer = self.search(body, {"scroll": "1m"} if "slice" in body else {})
+        if isinstance(answer, dict) and "_scroll_id" in answer:
+            with suppress(EngineUnavailable, EngineRefusal):
+                given_back = {"scroll_id": [answer["_scroll_id"]]}
+                self._engine.request(
+                    "DELETE", "/_search/scroll", body=given_back, deadline=RELEASE_SECONDS
+                )
+        return answer
+
+    def refuse_change(self) -> None:
+        """Refused where the contents are not what they were, SnapshotLost where the copies are not.
+
+        Another copy of a shard may have the same documents and other scores.
+        """
+        if self.observe() != self.contents:
+            raise self._written_to()
+        if self._searched_copies() != self._copies:
+            raise SnapshotLost(
+                f"shards of '{self._index}' moved to other copies while features were logged: run "
+                "the same command again"
+            )
+
+    def _searched_copies(self) -> ShardCopies | None:
+        return searched_copies(self._engine, self._index) if self.replicated else None
+
+    def _written_to(self) -> Refused:
+        return Refused(
+            f"'{self._index}' was written to while features were logged, and has no point in "
+            f"time ({self._why}): log it while nothing is written, or with the right to open one"
+        )
+
+
+class Snapshot(Protocol):
+    """An index whose searches all see the same documents, or are told that they do not."""
+
+    contents: Contents
+    unpinned: bool
+    """Whether a search may be answered by a copy that no other one was."""
+
+    def search(self, body: dict[str, Any], params: Mapping[str, str]) -> Any:
+        """The engine's answer; SnapshotLost where the snapshot cannot be searched any more."""
+        ...
+
+    def refuse_change(self) -> None:
+        """Refused where searches since the snapshot began may have seen other documents."""
+        ...
+
+
+@contextmanager
+def open_snapshot(
+    engine: EngineLike, index: str, environment: Environment, options: LogOptions
+) -> Iterator[Snapshot]:
+    """The index, or the indices behind the alias, as they are now; given back at the end.
+
+    Without points in time, or the right to open one, changes are detected.
+    """
+    elastic = environment.engine["distribution"] == "elasticsearch"
+    shards = shard_queries(environment.shards, across=elastic)
+    pinned, why_not = pin_index(engine, index, shards, options, elastic=elastic)
+    if pinned is None:
+        yield ChangeDetection(engine, index, shards, options, why_not, environment.replicated)
+        return
+    try:
+        yield pinned
+    finally:
+        pinned.close()
+
+
+class RateLimited:
+    """A snapshot whose searches keep within a rate."""
+
+    def __init__(self, snapshot: Snapshot, rate: RateLimit) -> None:
+        self.contents = snapshot.contents
+        self.unpinned = snapshot.unpinned
+        self._snapshot = snapshot
+        self._rate = rate
+
+    def search(self, body: dict[str, Any], params: Mapping[str, str]) -> Any:
+        """The answer of a search, when the rate allows it."""
+        self._rate.wait(max(1, int(body.get("size", 1))))
+        return self._snapshot.search(body, params)
+
+    def refuse_change(self) -> None:
+        """Refused where searches since the snapshot began may have seen other documents."""
+        self._snapshot.refuse_change()
