@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+Normalisation = Literal["scale", "none"]
+
 DEFAULT_LOSS = "owpc"
 DEFAULT_OPTIMIZER = "larank"
 DEFAULT_METRIC = "map"
 """By which validation queries choose."""
 DEFAULT_C = tuple(float(f"1e{exponent}") for exponent in range(-3, 4))
 """Candidates of `optimizer.C`, the most regularised first."""
-DEFAULT_NORMALISATION = "scale"
+DEFAULT_NORMALISATION: Normalisation = "scale"
 KNOTS = 8
 """Of each feature's curve in a piecewise-linear model, at most."""
 VALIDATION_SHARE = TEST_SHARE = 0.2

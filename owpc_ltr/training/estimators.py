@@ -11,6 +11,7 @@ from owpc_ltr.training.defaults import (
     DEFAULT_NORMALISATION,
     DEFAULT_OPTIMIZER,
     VALIDATION_SHARE,
+    Normalisation,
 )
 
 try:
@@ -49,7 +50,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         loss: Any = DEFAULT_LOSS,
         optimizer: Any = DEFAULT_OPTIMIZER,
         *,
-        normalise: str = DEFAULT_NORMALISATION,
+        normalise: Normalisation = DEFAULT_NORMALISATION,
         metric: Any = DEFAULT_METRIC,
         seed: int = 0,
         threads: int = 1,
@@ -156,7 +157,7 @@ class OwpcRanker(Ranker):
         generator: str | None = None,
         C: float | None = None,
         *,
-        normalise: str = DEFAULT_NORMALISATION,
+        normalise: Normalisation = DEFAULT_NORMALISATION,
         metric: Any = DEFAULT_METRIC,
         seed: int = 0,
         threads: int = 1,

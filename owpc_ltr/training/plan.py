@@ -157,9 +157,15 @@ def model_plan(
         registry, {"loss": loss, "optimizer": optimizer}, settings or {}, grid or {}
     )
     plan = Plan(
-        *classes, fixed, candidates, parse_metric(select, registry), normalise, missing,
-        piecewise_linear, knots,
-    )  # fmt: skip
+        **classes,
+        settings=fixed,
+        grid=candidates,
+        select=parse_metric(select, registry),
+        normalise=normalise,
+        missing=missing,
+        piecewise_linear=piecewise_linear,
+        knots=knots,
+    )
     for candidate in plan.candidates():
         plan.make(candidate)
     return plan
@@ -178,7 +184,8 @@ def reranking_plan(
     classes, fixed, candidates = _named(
         registry, {"loss": loss, "reranker": reranker}, settings or {}, grid or {}
     )
-    plan = RerankingPlan(*classes, fixed, candidates, parse_metric(select, registry))
+    select = parse_metric(select, registry)
+    plan = RerankingPlan(**classes, settings=fixed, grid=candidates, select=select)
     for candidate in plan.candidates():
         plan.make(candidate)
     return plan
@@ -224,7 +231,7 @@ def grid_values(text: str, name: str = "") -> tuple[str, ...]:
 
 def _named(
     registry: Registry, chosen: Mapping[str, Any], settings: Settings, grid: Grid
-) -> tuple[list[Any], dict[str, Any], dict[str, tuple[Any, ...]]]:
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, tuple[Any, ...]]]:
     """The classes of the plugins chosen by kind, and settings and grid by full names."""
     classes: dict[str, Any] = {}
     fixed: dict[str, Any] = {}
@@ -233,7 +240,7 @@ def _named(
         fixed |= own
     fixed |= {full_name(name, classes): value for name, value in settings.items()}
     candidates = {full_name(name, classes): _values(name, each) for name, each in grid.items()}
-    return list(classes.values()), fixed, candidates
+    return classes, fixed, candidates
 
 
 def _plugin_class(registry: Registry, kind: str, given: Any) -> tuple[Any, dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import MaxFeatures, Memory
 from owpc_ltr.errors import UsageError, give_warnings
@@ -26,6 +26,7 @@ from owpc_ltr.training.defaults import (
     DEFAULT_OPTIMIZER,
     FOLDS,
     REPORTED_METRICS,
+    Normalisation,
 )
 from owpc_ltr.training.options import Dask, Grid, Settings, run_of, workers_at
 
@@ -76,7 +77,7 @@ def select(
         ),
     ] = REPORTED_METRICS,
     normalise: Annotated[
-        Literal["scale", "none"],
+        Normalisation,
         Help("scale: features by their spread within queries; none: as they are.", panel="Model"),
     ] = DEFAULT_NORMALISATION,
     jobs: Annotated[int, Help("How many fits run side by side.", min=1, panel="Advanced")] = 1,

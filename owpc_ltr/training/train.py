@@ -31,6 +31,7 @@ from owpc_ltr.training.defaults import (
     KNOTS,
     TEST_SHARE,
     VALIDATION_SHARE,
+    Normalisation,
 )
 from owpc_ltr.training.options import (
     Dask,
@@ -106,7 +107,7 @@ def train(
         Any, Help("The metric by which validation queries choose.", cli=str, panel="Model")
     ] = DEFAULT_METRIC,
     normalise: Annotated[
-        Literal["scale", "none"],
+        Normalisation,
         Help("scale: features by their spread within queries; none: as they are.", panel="Model"),
     ] = DEFAULT_NORMALISATION,
     missing: Annotated[

@@ -154,21 +154,18 @@ def train_reranker(
     )
     if known is not None and isinstance(base, Path | str):
         known = {**known, "base": Path(base).name}
-    sides = [
-        None if side is None else in_memory(side, "a reranker")
-        for side in (splits.training, splits.optional_validation)
-    ]
-    told = warnings_before_training(sides[0])
-    if sides[1] is not None:
-        told += [f"validation: {note}" for note in unused_weights(sides[1])]
+    training = in_memory(splits.training, "a reranker")
+    chosen_on = splits.optional_validation
+    told = warnings_before_training(training)
+    if chosen_on is not None:
+        chosen_on = in_memory(chosen_on, "a reranker")
+        told += [f"validation: {note}" for note in unused_weights(chosen_on)]
     give_warnings(told)
-    ranker = read_base(str(base), sides[0]) if isinstance(base, str | Path) else base
+    ranker = read_base(str(base), training) if isinstance(base, str | Path) else base
     named = None if documents is None else Path(documents)
-    training, chosen_on = (
-        None if side is None else with_document_fields(side, plan.field_names, named, id_field)
-        for side in sides
-    )
-    assert training is not None  # noqa: S101 - told to the type checker
+    training = with_document_fields(training, plan.field_names, named, id_field)
+    if chosen_on is not None:
+        chosen_on = with_document_fields(chosen_on, plan.field_names, named, id_field)
     fitted = fit_reranker(
         training, ranker, plan, run_of(seed, threads, progress), chosen_on,
         source=known if source is None else source,

@@ -137,7 +137,9 @@ def _selected(
     with walk.narrator.working() as show:
         run = Run(seed=walk.options.seed, threads=walk.options.threads, progress=show)
         wanted = Costs(weighed, 0.0, keep_gain=KEPT, baseline=rival)
-        return train_at_cost(sides.training, plan, run, sides.validation, wanted, sides.source)
+        return train_at_cost(
+            sides.training, plan, run, sides.validation, wanted, source=sides.source
+        )
 
 
 def _added(
