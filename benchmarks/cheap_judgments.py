@@ -28,9 +28,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 import owpc_ltr as ltr
-from owpc_ltr.api.evaluation import ranker_of
 from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.evaluation.measurement import ranker_of
 from owpc_ltr.evaluation.prediction_powered import PredictionPowered, prediction_powered
 from owpc_ltr.metrics import Metric, parse_metric
 from owpc_ltr.models.reordering import dataset_scores
@@ -173,13 +173,13 @@ def resampled(
     share = np.median([n / one.n_worth for one in found])
     return (
         f"{strength:5.2f}  {covered['powered']:8.1%}  {covered['by_human']:5.1%}  "
-        f"{covered['by_cheap']:5.1%}  {covered['fitted']:6.1%}  "
+        f"{covered['by_proxy']:5.1%}  {covered['fitted']:6.1%}  "
         f"{widths['powered'] / widths['by_human']:5.2f}  "
         f"{widths['unpaired'] / widths['by_human']:8.2f}  {share:9.2f}"
     )
 
 
-_KINDS = ("powered", "by_human", "by_cheap")
+_KINDS = ("powered", "by_human", "by_proxy")
 
 
 def _ends(found: PredictionPowered, kind: str) -> tuple[float, float]:

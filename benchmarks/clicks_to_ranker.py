@@ -73,9 +73,11 @@ def main() -> None:
             models = {TRUE: true}
             for name, judged in judgments_of(behaviour).items():
                 models[name] = trained(sides, judged)
-            laptop = ltr.compare(models, ltr.read_dataset(asked.data), METRIC, baseline=TRUE)
-            live = ltr.compare(
-                {**models, SERVED: f"live:{query}"}, asked.judgments, METRIC,
+            laptop = ltr.compare(
+                models, data=ltr.read_dataset(asked.data), metrics=METRIC, baseline=TRUE
+            )
+            live = ltr.compare_live(
+                {**models, SERVED: f"live:{query}"}, data=asked.judgments, metrics=METRIC,
                 baseline=TRUE, live=search,
             )  # fmt: skip
             print_table(laptop, live)

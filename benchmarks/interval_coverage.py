@@ -147,7 +147,7 @@ def _answer(
         proxy = np.where(truth == 0.0, 0.0, truth + rng.normal(0.02, 0.05, QUERIES))
     human = np.where(np.arange(QUERIES) < n, truth, np.nan)
     both = prediction_powered(proxy, human, [f"q{number}" for number in range(QUERIES)])
-    return _Answer(both.powered.low, both.powered.high, both.verdict())
+    return _Answer(both.by_both.low, both.by_both.high, both.verdict())
 
 
 def main() -> None:

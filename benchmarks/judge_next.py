@@ -29,7 +29,7 @@ import numpy as np
 from cheap_judgments import JUDGES, parser_of, studied_of
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.evaluation.next_queries import draw_next, strata_by_size
+from owpc_ltr.evaluation.active_sampling import draw_next, strata_by_size
 from owpc_ltr.evaluation.prediction_powered import PredictionPowered, prediction_powered
 
 WAYS = ("at random", "judge next", "half and half", "strata forgotten")

@@ -17,7 +17,7 @@ import numpy as np
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.datasets import read_dataset
-from owpc_ltr.evaluation.evaluate import Measured, compare, measure
+from owpc_ltr.evaluation.measurement import Measured, compare, measure
 from owpc_ltr.evaluation.verdict import Outcome
 from owpc_ltr.host import registry as registries
 from owpc_ltr.metrics import parse_metric
@@ -60,7 +60,7 @@ def _pooled(folds: list[Fold[RankingDataset]], settings: dict[str, str]) -> Meas
         model = train_plan(fold.training, plan, Run(), fold.validation).model
         (one,) = measure(model.score(fold.test.features), fold.test, [metric])
         values.append(one.per_query)
-        baselines.append(one.zero_baseline * fold.test.n_queries)
+        baselines.append(one.all_tied_baseline * fold.test.n_queries)
     pooled = np.concatenate(values)
     return Measured(metric, float(pooled.mean()), pooled, sum(baselines) / len(pooled))
 
@@ -71,7 +71,7 @@ def _page(queries: int, documents: int, measured: list[Measured]) -> Iterator[st
     yield (
         f"{queries} queries of LETOR 3.0 NP2004, {documents} documents, one relevant document a "
         "query; five folds of three test queries, C chosen on another fold by MAP, average "
-        f"precisions pooled. Scoring everything alike gets {constant.zero_baseline:.4f}.\n"
+        f"precisions pooled. Scoring everything alike gets {constant.all_tied_baseline:.4f}.\n"
     )
     yield "Made by `benchmarks/np2004.py`.\n"
     yield "| weights | MAP | against constant | 95 % interval | p | wins, losses |"

@@ -10,10 +10,8 @@ if TYPE_CHECKING:
     from owpc_ltr_dask.use_workers import use_workers
     from owpc_ltr_papers.reproducing import reproduce
 
-    from owpc_ltr.api.comparing import compare
+    from owpc_ltr.api.comparing_live import compare_live
     from owpc_ltr.api.conventions import explain_metric
-    from owpc_ltr.api.evaluation import Evaluation, evaluate
-    from owpc_ltr.api.judging_next import judge_next
     from owpc_ltr.api.models import (
         load_model,
         risk_bounds,
@@ -29,7 +27,10 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster, connect
     from owpc_ltr.engine.upgrade_check import upgrade_check
     from owpc_ltr.errors import OwpcLtrError, OwpcLtrWarning
-    from owpc_ltr.evaluation.comparing.result import RankerComparison
+    from owpc_ltr.evaluation.active_sampling import judge_sample
+    from owpc_ltr.evaluation.compare import compare
+    from owpc_ltr.evaluation.comparison import RankerComparison
+    from owpc_ltr.evaluation.evaluate import Evaluation, evaluate
     from owpc_ltr.evaluation.run_files import write_run
     from owpc_ltr.explanations.explain import explain
     from owpc_ltr.formats.model_export import export_model
@@ -58,6 +59,7 @@ __all__ = [
     "__version__",
     "average",
     "compare",
+    "compare_live",
     "connect",
     "evaluate",
     "explain",
@@ -67,7 +69,7 @@ __all__ = [
     "hookimpl",
     "import_model",
     "inspect",
-    "judge_next",
+    "judge_sample",
     "load_model",
     "make_dataset",
     "open_dataset",
@@ -96,18 +98,19 @@ __version__ = VERSION
 
 _HOMES = {
     "Cluster": "owpc_ltr.engine.cluster",
-    "Evaluation": "owpc_ltr.api.evaluation",
+    "Evaluation": "owpc_ltr.evaluation.evaluate",
     "OwpcLtrError": "owpc_ltr.errors",
     "OwpcLtrWarning": "owpc_ltr.errors",
     "OwpcRanker": "owpc_ltr.training.estimators",
     "PartitionedDataset": "owpc_ltr.data.partitioned.dataset",
     "Ranker": "owpc_ltr.training.estimators",
-    "RankerComparison": "owpc_ltr.evaluation.comparing.result",
+    "RankerComparison": "owpc_ltr.evaluation.comparison",
     "RankingDataset": "owpc_ltr.data.dataset",
     "average": "owpc_ltr.models.average",
-    "compare": "owpc_ltr.api.comparing",
+    "compare": "owpc_ltr.evaluation.compare",
+    "compare_live": "owpc_ltr.api.comparing_live",
     "connect": "owpc_ltr.engine.cluster",
-    "evaluate": "owpc_ltr.api.evaluation",
+    "evaluate": "owpc_ltr.evaluation.evaluate",
     "explain": "owpc_ltr.explanations.explain",
     "explain_metric": "owpc_ltr.api.conventions",
     "export_model": "owpc_ltr.formats.model_export",
@@ -115,7 +118,7 @@ _HOMES = {
     "hookimpl": "owpc_ltr.host.hookspecs",
     "import_model": "owpc_ltr.formats.model_import",
     "inspect": "owpc_ltr.inspection.inspect",
-    "judge_next": "owpc_ltr.api.judging_next",
+    "judge_sample": "owpc_ltr.evaluation.active_sampling",
     "load_model": "owpc_ltr.api.models",
     "make_dataset": "owpc_ltr.data.dataset",
     "open_dataset": "owpc_ltr.data.datasets",

@@ -137,6 +137,13 @@ class Without:
     parameters: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class ConnectsWith:
+    """Marks the parameter `cluster` of a job that needs one only where another one is given."""
+
+    parameter: str
+
+
 NO_STORE = Without(("store_kind", "store"))
 
 Plugins = Annotated[

@@ -36,7 +36,7 @@ def test_the_road_of_a_notebook(tmp_path: Path) -> None:
         grid={"C": "1e-1..1e1", "generator": ["constant", "inverse"]},
         metric="map",
     )
-    result = ltr.evaluate(model, parts.test, ["ndcg@10", "map"], against="feature:2")
+    result = ltr.evaluate(model, parts.test, metrics=["ndcg@10", "map"], baseline="feature:2")
     assert [row["metric"] for row in result.table] == ["ndcg@10", "map"]
     assert result.table[0]["mean"] > 0.8
     assert all(row["mean_difference"] > 0.1 for row in result.comparison)
@@ -51,7 +51,9 @@ def test_the_road_of_a_notebook(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.score(DATA.features), model.score(DATA.features))
     with pytest.warns(OwpcLtrWarning, match="no ids"):
         ltr.write_run(model, parts.test, tmp_path / "run.trec")
-    of_run = ltr.evaluate(ltr.read_run(tmp_path / "run.trec"), parts.test, ["ndcg@10", "map"])
+    of_run = ltr.evaluate(
+        ltr.read_run(tmp_path / "run.trec"), parts.test, metrics=["ndcg@10", "map"]
+    )
     for ours, theirs in zip(result.table, of_run.table, strict=True):
         assert ours["mean"] == pytest.approx(theirs["mean"], abs=1e-12)
 
@@ -89,12 +91,14 @@ def test_what_cannot_be_trained_is_refused_in_one_line(how: dict[str, object], w
 def test_training_queries_are_not_measured_on_in_silence() -> None:
     parts = DATA.split()
     model = ltr.train(parts.training, validation=parts.validation, settings={"C": 1.0})
-    whole = ltr.evaluate(model, DATA, "map")
+    whole = ltr.evaluate(model, DATA, metrics="map")
     assert whole.side == "test"
     assert whole.data.n_queries == parts.test.n_queries
     bare = ltr.make_dataset(*arrays(1))
     other = ltr.train(bare, settings={"C": 1.0}, validation_share=0, test_share=0)
-    assert any("trained on" in message for message in ltr.evaluate(other, bare, "map").warnings)
+    assert any(
+        "trained on" in message for message in ltr.evaluate(other, bare, metrics="map").warnings
+    )
 
 
 def test_a_collapsed_optimum_is_warned_of() -> None:
@@ -141,7 +145,7 @@ def test_a_reranker_is_learned_on_a_base_and_evaluated() -> None:
     model = ltr.train_reranker(
         parts.training, base="feature:1", validation=parts.validation, settings={"penalty": 1.0}
     )
-    assert ltr.evaluate(model, parts.test, "ndcg@10").table[0]["mean"] > 0.8
+    assert ltr.evaluate(model, parts.test, metrics="ndcg@10").table[0]["mean"] > 0.8
 
 
 def test_the_package_is_imported_in_no_time_of_its_own() -> None:

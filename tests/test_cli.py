@@ -56,8 +56,8 @@ def test_the_road_of_a_researcher(run: Run) -> None:
     code, out, _ = run("evaluate", "m.json", "vali.txt", "--metric", "ndcg@3", "--json")
     assert code == 0
     (metric,) = json.loads(out)["metrics"]
-    assert metric["mean"] > metric["zero_score_baseline"]
-    code, out, _ = run("evaluate", "m.json", "vali.txt", "--against", "feature:1")
+    assert metric["mean"] > metric["all_tied_baseline"]
+    code, out, _ = run("evaluate", "m.json", "vali.txt", "--baseline", "feature:1")
     assert "95 % INTERVAL" in out
 
 
@@ -163,7 +163,7 @@ def test_bad_training_data_is_named_by_file_and_line(
         (("evaluate", "nowhere.json", "good.txt"), 3, "nowhere.json"),
         (("evaluate", "good.txt", "good.txt"), 3, "not a model file"),
         (("evaluate", "model.json", "good.txt"), 3, "lacks 'title'"),
-        (("evaluate", "model.json", "good.txt", "--queries", "some"), 2, "'some'"),
+        (("evaluate", "model.json", "good.txt", "--split", "some"), 2, "'some'"),
         (("nonsense",), 2, "nonsense"),
         (("featureset", "push", "good.txt", "--index", "i"), 3, "good.txt"),
         (("featureset", "push", "twice.json", "--index", "i"), 3, "'a'"),

@@ -92,7 +92,7 @@ def test_differences_are_those_to_the_ranker_of_the_true_grades(
     sides = data.split()
     true = benchmark.trained(sides, None)
     models = {benchmark.TRUE: true, "worse": by_one_feature(true, "b")}
-    found = ltr.compare(models, data, benchmark.METRIC, baseline=benchmark.TRUE)
+    found = ltr.compare(models, data=data, metrics=benchmark.METRIC, baseline=benchmark.TRUE)
     benchmark.print_table(found, found)
     told = capsys.readouterr().out
     by_name = {one.name: one.means[benchmark.METRIC].mean for one in found.rankers}

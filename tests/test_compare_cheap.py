@@ -17,7 +17,7 @@ from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
 from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.evaluation.comparing.result import RankerComparison
+from owpc_ltr.evaluation.comparison import RankerComparison
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import save_model
 from tests.commands import Run, commands_in
@@ -61,37 +61,39 @@ SAMPLE = np.random.default_rng(1).permutation(QUERIES)[:JUDGED]
 
 def compared(human: Any, cheap: Any = CHEAP, **how: Any) -> RankerComparison:
     options = {"metrics": "ndcg@5", "resamples": 200, **how}
-    return ltr.compare(options.pop("rankers", RANKERS), human, cheap=cheap, **options)
+    return ltr.compare(options.pop("rankers", RANKERS), data=human, proxy_labels=cheap, **options)
 
 
 def test_a_list_and_a_dataset_of_the_same_judgments_say_the_same() -> None:
     one = compared(listed(PEOPLE, SAMPLE))
     other = compared(PEOPLE.select(SAMPLE))
-    assert one.powered[0].found.powered.low == pytest.approx(other.powered[0].found.powered.low)
-    alone = ltr.compare(RANKERS, PEOPLE.select(SAMPLE), "ndcg@5", resamples=200)
+    assert one.pairs[0].prediction_powered.by_both.low == pytest.approx(
+        other.pairs[0].prediction_powered.by_both.low
+    )
+    alone = ltr.compare(RANKERS, data=PEOPLE.select(SAMPLE), metrics="ndcg@5", resamples=200)
     assert one.pairs[0].comparison.mean_difference == pytest.approx(
         alone.pairs[0].comparison.mean_difference
     )
-    assert one.powered[0].found.by_human.mean == pytest.approx(
+    assert one.pairs[0].prediction_powered.by_human.mean == pytest.approx(
         alone.pairs[0].comparison.mean_difference
     )
 
 
 def test_cheap_judgments_narrow_the_interval_and_do_not_move_it_to_themselves() -> None:
-    found = compared(listed(PEOPLE, SAMPLE)).powered[0].found
+    found = compared(listed(PEOPLE, SAMPLE)).pairs[0].prediction_powered
     assert (found.n_queries, found.n_human) == (QUERIES, JUDGED)
-    width = found.powered.high - found.powered.low
+    width = found.by_both.high - found.by_both.low
     assert width < 0.95 * (found.by_human.high - found.by_human.low)
     assert found.n_worth > JUDGED
-    truth = ltr.compare(RANKERS, PEOPLE, "ndcg@5", resamples=200).pairs[0].comparison
-    assert found.powered.low < truth.mean_difference < found.powered.high
+    truth = ltr.compare(RANKERS, data=PEOPLE, metrics="ndcg@5", resamples=200).pairs[0].comparison
+    assert found.by_both.low < truth.mean_difference < found.by_both.high
 
 
 def test_a_perfect_judge_says_what_all_queries_would() -> None:
-    found = compared(listed(PEOPLE, SAMPLE), PEOPLE).powered[0].found
+    found = compared(listed(PEOPLE, SAMPLE), PEOPLE).pairs[0].prediction_powered
     assert found.strength == pytest.approx(1.0)
-    truth = ltr.compare(RANKERS, PEOPLE, "ndcg@5", resamples=200).pairs[0].comparison
-    assert found.powered.mean == pytest.approx(truth.mean_difference, abs=1e-7)
+    truth = ltr.compare(RANKERS, data=PEOPLE, metrics="ndcg@5", resamples=200).pairs[0].comparison
+    assert found.by_both.mean == pytest.approx(truth.mean_difference, abs=1e-7)
 
 
 def test_what_is_left_out_is_told() -> None:
@@ -104,19 +106,19 @@ def test_what_is_left_out_is_told() -> None:
     )
     strange = JudgedQuery("other", {"query": "other"}, ["d1"], np.ones(1, np.float32))
     found = compared(Judgments([first, *judgments.queries[1:], strange]))
-    assert any("1 queries that people judged are not among" in note for note in found.notes)
-    assert any("1 documents that people judged are not in" in note for note in found.notes)
+    assert any("1 human-labelled queries are not among" in note for note in found.notes)
+    assert any("1 human-labelled documents are not in" in note for note in found.notes)
     assert found.n_queries == JUDGED
 
 
 def test_a_sample_that_was_chosen_is_a_doubt_and_a_random_one_is_not() -> None:
-    values = ltr.compare(RANKERS, CHEAP, "ndcg@5", resamples=100).per_query
+    values = ltr.compare(RANKERS, data=CHEAP, metrics="ndcg@5", resamples=100).per_query
     gains = np.array(values["ndcg@5 a"]) - np.array(values["ndcg@5 b"])
     best = np.argsort(-gains)[:JUDGED]
     told = compared(listed(PEOPLE, best))
-    for pair in (*told.pairs, *told.powered):
+    for pair in (*told.pairs, *told.prediction_powered):
         assert [doubt.check for doubt in pair.verdict.doubts] == ["not-random"]
-    assert "cannot tell: the human-labelled queries are not a random sample" in repr(told)
+    assert "cannot tell: the human-labelled queries are not a random sample" in str(told)
     assert compared(listed(PEOPLE, SAMPLE)).verdict("a", "b").outcome != "cannot tell"
 
 
@@ -126,8 +128,8 @@ def test_queries_that_a_ranker_was_trained_on_are_left_out_of_both() -> None:
     model = LinearModel(NAMES, np.array([1.0, 0.5]), record={"source": source})
     found = compared(listed(PEOPLE, SAMPLE), rankers={"model": model, "b": "feature:likes"})
     test = split.sides(CHEAP) == "test"
-    assert found.powered[0].found.n_queries == int(test.sum())
-    assert found.powered[0].found.n_human == int(test[SAMPLE].sum())
+    assert found.pairs[0].prediction_powered.n_queries == int(test.sum())
+    assert found.pairs[0].prediction_powered.n_human == int(test[SAMPLE].sum())
 
 
 def test_importance_of_the_cheap_queries_weighs_everything() -> None:
@@ -135,26 +137,26 @@ def test_importance_of_the_cheap_queries_weighs_everything() -> None:
     found = compared(listed(PEOPLE, SAMPLE), replace(CHEAP, query_weights=weights))
     plain = compared(listed(PEOPLE, SAMPLE))
     assert found.weighted
-    one = found.powered[0].found
+    one = found.pairs[0].prediction_powered
     assert one.by_human.mean == pytest.approx(found.pairs[0].comparison.mean_difference)
-    assert one.powered.mean != plain.powered[0].found.powered.mean
+    assert one.by_both.mean != plain.pairs[0].prediction_powered.by_both.mean
     again = compared(listed(PEOPLE, SAMPLE), replace(CHEAP, query_weights=weights), unweighted=True)
-    assert again.powered[0].found == plain.powered[0].found
+    assert again.pairs[0].prediction_powered == plain.pairs[0].prediction_powered
 
 
 def test_several_pairs_are_corrected_together() -> None:
     rankers = {**RANKERS, "c": LinearModel(NAMES, np.array([1.0, 1.0]))}
     found = compared(listed(PEOPLE, SAMPLE), rankers=rankers, metrics=["ndcg@5", "map"])
-    assert len(found.powered) == 6
-    for pair in found.powered:
-        assert pair.p_holm >= pair.found.powered.p
-    assert json.loads(json.dumps(found.as_dict()))["powered"][0]["p_holm"] is not None
+    assert len(found.prediction_powered) == 6
+    for pair in found.prediction_powered:
+        assert pair.prediction_powered.p_holm >= pair.prediction_powered.by_both.p
+    assert json.loads(json.dumps(found.as_dict()))["prediction_powered"][0]["p_holm"] is not None
 
 
 def test_what_cannot_be_is_refused() -> None:
     people = listed(PEOPLE, SAMPLE)
     with pytest.raises(UsageError, match="give --cheap"):
-        ltr.compare(RANKERS, PEOPLE, "map", strata={})
+        ltr.compare(RANKERS, data=PEOPLE, metrics="map", strata={})
     with pytest.raises(UsageError, match="leave out --cheap"):
         compared(people, rankers=["live:x@y", "live:z@y"])
     labels = CHEAP.labels.copy()
@@ -192,7 +194,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 def test_the_command_says_what_either_judge_says_and_fits_80_columns(run: Run) -> None:
     asked = ["compare", "linear.json", "feature:likes", "--data", "sample.tsv"]
-    asked += ["--cheap", "clicks.parquet", "--metrics", "ndcg@5", "--resamples", "200"]
+    asked += ["--proxy-labels", "clicks.parquet", "--metric", "ndcg@5", "--resamples", "200"]
     code, out, _ = run(*asked)
     assert code == 0
     assert max(map(len, out.splitlines())) <= 80
@@ -207,12 +209,15 @@ def test_the_command_says_what_either_judge_says_and_fits_80_columns(run: Run) -
         assert words in " ".join(out.split())
     told = json.loads(run(*asked, "--json")[1])
     found = ltr.compare(
-        ["linear.json", "feature:likes"], "sample.tsv", "ndcg@5", cheap="clicks.parquet",
+        ["linear.json", "feature:likes"], data="sample.tsv", metrics="ndcg@5",
+        proxy_labels="clicks.parquet",
         resamples=200,
     )  # fmt: skip
-    assert told["powered"] == json.loads(json.dumps(found.as_dict()["powered"]))
+    assert told["prediction_powered"] == json.loads(
+        json.dumps(found.as_dict()["prediction_powered"])
+    )
     assert told["ideal_of"] == "human-labelled documents"
-    assert "by 60 human-labelled and 240 proxy-labelled queries" in repr(found)
+    assert "by 60 human-labelled and 240 proxy-labelled queries" in " ".join(str(found).split())
     assert "human-labelled" in found._repr_html_()
 
 
@@ -220,10 +225,12 @@ def test_few_human_labels_show_nothing_whatever_they_say() -> None:
     """As in 32 of 60 worlds without a difference: two labelled queries that differ alike."""
     for few in (2, 4, 29):
         found = compared(listed(PEOPLE, SAMPLE[:few]))
-        for pair in (*found.pairs, *found.powered):
+        for pair in (*found.pairs, *found.prediction_powered):
             assert pair.verdict.outcome == "cannot tell"
             assert pair.better is None
-        one = found.powered[0].found
-        assert one.powered.high - one.powered.low >= 6 / few
+        one = found.pairs[0].prediction_powered
+        assert one.by_both.high - one.by_both.low >= 6 / few
         assert one.n_more is None or one.n_more >= 30 - few
-    assert compared(listed(PEOPLE, SAMPLE[:30])).powered[0].verdict.outcome != "cannot tell"
+    assert (
+        compared(listed(PEOPLE, SAMPLE[:30])).prediction_powered[0].verdict.outcome != "cannot tell"
+    )

@@ -11,8 +11,8 @@ import pyarrow.parquet
 import pytest
 
 import owpc_ltr as ltr
-from owpc_ltr.api.compared_rankers import split_metrics
 from owpc_ltr.data.parquet import save_dataset
+from owpc_ltr.evaluation.options import split_metrics
 from owpc_ltr.models.model_file import save_model
 from tests.commands import Run, commands_in
 from tests.compared import QUERIES, judged, linear, write_run
@@ -33,7 +33,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 
 def test_tables_and_words_fit_80_columns(run: Run) -> None:
-    code, out, err = run(*ASKED, *QUICK, "--metrics", "ndcg@10,map", "--metric", "mrr")
+    code, out, err = run(*ASKED, *QUICK, "--metric", "ndcg@10,map", "--metric", "mrr")
     assert code == 0
     assert max(map(len, out.splitlines())) <= 80
     for words in (
@@ -53,13 +53,13 @@ def test_long_names_and_many_queries_do_not_break_the_tables(run: Run) -> None:
 
 
 def test_json_has_every_figure_of_the_call(run: Run) -> None:
-    asked = [*ASKED, "--resamples", "300", "--metrics", "map,ndcg@5,gain=linear", "--seed", "4"]
+    asked = [*ASKED, "--resamples", "300", "--metric", "map,ndcg@5,gain=linear", "--seed", "4"]
     code, out, _ = run(*asked, "--json", "--baseline", "bm25.run", "--unjudged", "condensed")
     assert code == 0
     told = json.loads(out)
     found = ltr.compare(
-        ["linear.json", "feature:likes", "bm25.run"], "data.parquet",
-        ["map", "ndcg@5,gain=linear"], baseline="bm25.run", unjudged="condensed",
+        ["linear.json", "feature:likes", "bm25.run"], data="data.parquet",
+        metrics=["map", "ndcg@5,gain=linear"], baseline="bm25.run", unjudged="condensed",
         resamples=300, seed=4,
     )  # fmt: skip
     worst, data = told.pop("worst"), told.pop("data")
@@ -71,10 +71,12 @@ def test_json_has_every_figure_of_the_call(run: Run) -> None:
 
 @pytest.mark.parametrize("name", ["values.csv", "values.parquet"])
 def test_each_querys_values_are_written(run: Run, name: str) -> None:
-    code, _, _ = run(*ASKED, *QUICK, "--per-query", name, "--metrics", "map")
+    code, _, _ = run(*ASKED, *QUICK, "--per-query", name, "--metric", "map")
     assert code == 0
     read = pyarrow.csv.read_csv(name) if name.endswith("csv") else pyarrow.parquet.read_table(name)
-    found = ltr.compare(["linear.json", "feature:likes", "bm25.run"], DATA, "map", resamples=200)
+    found = ltr.compare(
+        ["linear.json", "feature:likes", "bm25.run"], data=DATA, metrics="map", resamples=200
+    )
     assert read.column_names == found.per_query.column_names
     assert read["map bm25.run"].to_pylist() == pytest.approx(
         found.per_query["map bm25.run"].to_pylist()
@@ -95,8 +97,8 @@ def test_a_folder_of_parts_is_gone_through(run: Run) -> None:
         (["linear.json", "linear.json"], 2, "'linear.json' is named twice"),
         (["linear.json", "none.json"], 3, "cannot read the ranker none.json"),
         (["linear.json", "feature:x"], 2, "no feature is called 'x'"),
-        (["linear.json", "feature:bm25", "--metrics", "ndgc"], 2, "ndgc"),
-        (["linear.json", "feature:bm25", "--queries", "test"], 5, "nothing tells the test queries"),
+        (["linear.json", "feature:bm25", "--metric", "ndgc"], 2, "ndgc"),
+        (["linear.json", "feature:bm25", "--split", "test"], 5, "nothing tells the test queries"),
         (["linear.json", "feature:bm25", "--per-query", "v.xls"], 2, ".csv or .parquet"),
         (["linear.json", "feature:bm25", "--per-query", "linear.json"], 2, "linear.json"),
         (["linear.json", "feature:bm25", "--unjudged", "no"], 2, "zero, skip, condensed"),

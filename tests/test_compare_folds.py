@@ -30,11 +30,11 @@ def trained(**how: Any) -> list[Any]:
 
 
 def test_one_ranker_in_every_fold_is_that_ranker_on_all_queries() -> None:
-    over = ltr.compare({"a": SHARP, "b": [DULL] * 4, "c": "feature:bm25"}, TESTS, **QUICK)
+    over = ltr.compare({"a": SHARP, "b": [DULL] * 4, "c": "feature:bm25"}, data=TESTS, **QUICK)
     order = [DATA.query_ids.to_pylist().index(one) for one in over.query_ids.to_pylist()]
     assert sorted(order) == list(range(DATA.n_queries))
     whole = DATA.select(np.array(order))
-    alone = ltr.compare({"a": SHARP, "b": DULL, "c": "feature:bm25"}, whole, **QUICK)
+    alone = ltr.compare({"a": SHARP, "b": DULL, "c": "feature:bm25"}, data=whole, **QUICK)
     assert over.pairs == alone.pairs
     assert [one.means for one in over.rankers] == [one.means for one in alone.rankers]
     assert over.query_texts.equals(alone.query_texts)  # type: ignore[union-attr]
@@ -42,26 +42,28 @@ def test_one_ranker_in_every_fold_is_that_ranker_on_all_queries() -> None:
 
 def test_each_query_is_measured_by_the_model_of_its_fold() -> None:
     models = trained()
-    found = ltr.compare({"owpc": models, "raw": "feature:likes"}, TESTS, **QUICK)
-    assert (found.side, found.n_queries) == ("test", DATA.n_queries)
+    found = ltr.compare({"owpc": models, "raw": "feature:likes"}, data=TESTS, **QUICK)
+    assert (found.split, found.n_queries) == ("test", DATA.n_queries)
     assert (
         found.notes[0]
         == "the test queries of 4 folds (10, 10, 10, 10) are pooled: one test over all"
     )
-    parts = [ltr.evaluate(model, test, "map") for model, test in zip(models, TESTS, strict=True)]
+    parts = [
+        ltr.evaluate(model, test, metrics="map") for model, test in zip(models, TESTS, strict=True)
+    ]
     wanted = np.concatenate([part.measured[0].per_query for part in parts])
     assert found.ranker("owpc").measured[1].per_query.tolist() == wanted.tolist()
 
 
 def test_importance_of_queries_counts_over_all_folds() -> None:
     heavy = [replace(TESTS[0], query_weights=np.full(10, 5.0)), *TESTS[1:]]
-    found = ltr.compare({"a": SHARP, "b": DULL}, heavy, **QUICK)
+    found = ltr.compare({"a": SHARP, "b": DULL}, data=heavy, **QUICK)
     values = found.ranker("a").measured[0].per_query
     weights = [5.0] * 10 + [1.0] * 30
     assert found.ranker("a").means["ndcg@5"].mean == pytest.approx(
         np.average(values, weights=weights)
     )
-    plain = ltr.compare({"a": SHARP, "b": DULL}, heavy, unweighted=True, **QUICK)
+    plain = ltr.compare({"a": SHARP, "b": DULL}, data=heavy, unweighted=True, **QUICK)
     assert plain.ranker("a").means["ndcg@5"].mean == pytest.approx(values.mean())
 
 
@@ -69,28 +71,30 @@ def test_a_model_of_another_fold_and_a_query_in_two_folds_are_refused() -> None:
     models = trained()
     wrong = [models[1], models[0], *models[2:]]
     with pytest.raises(Refused, match=r"fold 1: .*seen test queries of its own fold"):
-        ltr.compare({"owpc": wrong, "raw": "feature:likes"}, TESTS, **QUICK)
-    everything = ltr.compare({"owpc": wrong, "raw": "feature:likes"}, TESTS, queries="all", **QUICK)
-    assert everything.side == "all"
+        ltr.compare({"owpc": wrong, "raw": "feature:likes"}, data=TESTS, **QUICK)
+    everything = ltr.compare(
+        {"owpc": wrong, "raw": "feature:likes"}, data=TESTS, split="all", **QUICK
+    )
+    assert everything.split == "all"
     assert {str(pair.verdict.outcome) for pair in everything.pairs} == {"cannot tell"}
     with pytest.raises(Refused, match=r"the id of query 'q.*' of fold 2 is in fold 1 too"):
-        ltr.compare({"a": SHARP, "b": DULL}, [TESTS[0], TESTS[0]], **QUICK)
+        ltr.compare({"a": SHARP, "b": DULL}, data=[TESTS[0], TESTS[0]], **QUICK)
     renamed = replace(TESTS[0], query_ids=pa.array([f"other {n}" for n in range(10)]))
     with pytest.raises(Refused, match="the text of query 'other 0' of fold 3 is in fold 1 too"):
-        ltr.compare({"a": SHARP, "b": DULL}, [*TESTS[:2], renamed], **QUICK)
+        ltr.compare({"a": SHARP, "b": DULL}, data=[*TESTS[:2], renamed], **QUICK)
 
 
 def test_what_is_not_one_model_a_fold_is_refused() -> None:
     with pytest.raises(UsageError, match="'b' has 3 models for 4 folds: give one for each"):
-        ltr.compare({"a": SHARP, "b": [DULL] * 3}, TESTS, **QUICK)
+        ltr.compare({"a": SHARP, "b": [DULL] * 3}, data=TESTS, **QUICK)
     with pytest.raises(UsageError, match="'b' is a list of models"):
-        ltr.compare({"a": SHARP, "b": [DULL] * 4}, DATA, **QUICK)
+        ltr.compare({"a": SHARP, "b": [DULL] * 4}, data=DATA, **QUICK)
     with pytest.raises(UsageError, match="there is no side 'train'"):
-        ltr.compare({"a": SHARP, "b": DULL}, TESTS, queries="train", **QUICK)
+        ltr.compare({"a": SHARP, "b": DULL}, data=TESTS, split="train", **QUICK)
     with pytest.raises(UsageError, match="leave out live and cheap"):
-        ltr.compare({"a": SHARP, "b": DULL}, TESTS, live=True, **QUICK)
+        ltr.compare_live({"a": SHARP, "b": DULL}, data=TESTS, live=True, **QUICK)
     with pytest.raises(UsageError, match="no folds"):
-        ltr.compare({"a": SHARP, "b": DULL}, [], **QUICK)
+        ltr.compare({"a": SHARP, "b": DULL}, data=[], **QUICK)
 
 
 @pytest.mark.filterwarnings("ignore:no value, or one and the same")
@@ -106,7 +110,9 @@ def test_the_five_folds_of_ohsumed_make_one_comparison(shared_data: Path) -> Non
         for fold in range(5)
     ]
     tests = [ltr.read_dataset(files[fold + 4]) for fold in range(5)]
-    found = ltr.compare({"owpc": models, "tf": "feature:1"}, tests, "map", resamples=1000)
-    assert (found.n_queries, found.side) == (106, "test")
+    found = ltr.compare(
+        {"owpc": models, "tf": "feature:1"}, data=tests, metrics="map", resamples=1000
+    )
+    assert (found.n_queries, found.split) == (106, "test")
     assert found.ranker("owpc").means["map"].mean == pytest.approx(0.445, abs=0.005)
     assert found.pairs[0].better == "owpc"

@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from owpc_ltr.errors import Refused, UsageError
-from owpc_ltr.evaluation.comparing.figures import ComparedPair
-from owpc_ltr.evaluation.comparing.statistics import Drawing, Statistics, compare_all
-from owpc_ltr.evaluation.evaluate import Measured
-from owpc_ltr.evaluation.multiple_comparisons import holm
-from owpc_ltr.evaluation.significance import compare_paired
+from owpc_ltr.evaluation.comparison_statistics import Drawing, Statistics, compare_all
+from owpc_ltr.evaluation.measurement import Measured
+from owpc_ltr.evaluation.pairs import ComparedPair
+from owpc_ltr.evaluation.significance import compare_paired, holm
 from owpc_ltr.metrics import parse_metric
 
 Array = NDArray[Any]
@@ -126,7 +125,7 @@ def test_a_difference_needs_interval_and_corrected_test(
         if pair.better is not None:
             assert pair.p_holm < 0.05
             assert apart
-        assert pair.at_the_border == ((pair.p_holm < 0.05) != apart)
+        assert pair.tests_disagree == ((pair.p_holm < 0.05) != apart)
         other = pair.reversed()
         assert (other.better, other.reversed()) == (pair.better, pair)
 

@@ -10,8 +10,8 @@ import pytest
 
 from owpc_ltr.api.gate_judgments import gate_judgments
 from owpc_ltr.data.parquet import save_dataset
-from owpc_ltr.data.strata import read_strata, write_strata
 from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.evaluation.proxy_labels import read_strata, write_strata
 from tests.compared import QUERIES, judged
 
 DATA = judged(np.ones(QUERIES))

@@ -268,8 +268,10 @@ def test_an_imported_model_does_what_models_do(tmp_path: Path) -> None:
     assert model.feature_names == ("b", "a", "c")
     assert model.record["imported"]["notes"]
     model = ltr.import_model(tmp_path / "m.json")
-    assert ltr.evaluate(model, data, "map").measured[0].mean > 0
-    assert ltr.compare([model, "feature:a"], data, "map", resamples=100).n_queries == 10
+    assert ltr.evaluate(model, data, metrics="map").measured[0].mean > 0
+    assert (
+        ltr.compare([model, "feature:a"], data=data, metrics="map", resamples=100).n_queries == 10
+    )
     assert ltr.average([model, model]).score(data.features).tolist() == pytest.approx(
         model.score(data.features)
     )

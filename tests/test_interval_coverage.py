@@ -12,8 +12,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from owpc_ltr.evaluation.bootstrap import bca_interval
 from owpc_ltr.evaluation.prediction_powered import prediction_powered
+from owpc_ltr.evaluation.resampling import bca_interval
 from owpc_ltr.evaluation.significance import compare_paired
 
 PATH = Path(__file__).parents[1] / "benchmarks" / "interval_coverage.py"
@@ -84,7 +84,7 @@ def test_equal_differences_of_few_human_labels_claim_nothing(n: int) -> None:
     human = np.where(np.arange(300) < n, 0.2, np.nan)
     proxy = np.full(300, 0.2)
     found = prediction_powered(proxy, human, [f"q{number}" for number in range(300)])
-    assert found.powered.high - found.powered.low >= 6 / n - 1e-9
+    assert found.by_both.high - found.by_both.low >= 6 / n - 1e-9
     assert found.verdict().outcome == "cannot tell"
     assert "human-labelled queries are too few" in found.verdict().reason
 
@@ -99,5 +99,5 @@ def test_five_human_labels_that_differ_are_no_better_than_their_signs() -> None:
     """Of 5 differences two of 32 sign flips are as far: p is not below .0625."""
     human = np.where(np.arange(300) < 30, np.where(np.arange(300) < 5, 1.0, 0.0), np.nan)
     found = prediction_powered(np.zeros(300), human, [f"q{number}" for number in range(300)])
-    assert found.powered.p >= 0.0625
+    assert found.by_both.p >= 0.0625
     assert found.verdict().outcome == "no significant difference"

@@ -12,11 +12,11 @@ from owpc_ltr_clicks.relabelling import relabel_log
 
 import owpc_ltr as ltr
 from owpc_ltr import judge_clicks, read_judgments
-from owpc_ltr.api.compared_data import without_features
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.judgments.pools import read_queries
 from owpc_ltr.data.judgments.types import judges_of, share_by_clicks
 from owpc_ltr.data.parquet import load_dataset
+from owpc_ltr.evaluation.judged_data import without_features
 from tests.commands import commands_in
 
 EVENTS = simulate.clicks(simulate.example_world(20, 12), sessions=4000)

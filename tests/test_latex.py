@@ -31,7 +31,9 @@ def rows_of(table: str) -> list[list[str]]:
 
 
 def test_a_comparison_as_a_table() -> None:
-    found = ltr.compare(RANKERS, DATA, ("ndcg@5", "pairwise-error"), baseline="raw", resamples=500)
+    found = ltr.compare(
+        RANKERS, data=DATA, metrics=("ndcg@5", "pairwise-error"), baseline="raw", resamples=500
+    )
     table = found.to_latex()
     assert r"\begin{tabular}{lrr}" in table
     assert table.count(r"\toprule") == table.count(r"\bottomrule") == 1
@@ -50,7 +52,9 @@ def test_a_comparison_as_a_table() -> None:
     # Of an error, the smallest is the best.
     errors = [ranker.measured[1].mean for ranker in found.rankers]
     assert r"\textbf" in rows[int(np.argmin(errors))][2]
-    assert r"\dagger" not in ltr.compare(RANKERS, DATA, "map", resamples=500).to_latex()
+    assert (
+        r"\dagger" not in ltr.compare(RANKERS, data=DATA, metrics="map", resamples=500).to_latex()
+    )
 
 
 @given(st.text(max_size=20), st.floats(0, 1), st.floats(0, 1))
@@ -73,7 +77,7 @@ def test_the_commands_write_the_table(
     run = commands_in(tmp_path, monkeypatch, capsys)
     write_letor(DATA, tmp_path / "data.txt")
     save_model(linear(1.0, 0.1), tmp_path / "a.json")
-    words = ("--data", "data.txt", "--metrics", "map", "--resamples", "200")
+    words = ("--data", "data.txt", "--metric", "map", "--resamples", "200")
     code, _, err = run("compare", "feature:1", "feature:2", *words, "--latex", "c.tex")
     assert (code, "error" in err) == (0, False)
     assert [row[0] for row in rows_of(Path("c.tex").read_text())] == ["", "feature:1", "feature:2"]

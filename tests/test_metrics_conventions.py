@@ -15,11 +15,11 @@ from owpc_ltr_metrics.reciprocal_rank import ReciprocalRank
 
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.metrics import (
+    all_tied_baseline,
     constant_queries,
     parse_metric,
     per_query,
     tied_share,
-    zero_score_baseline,
 )
 
 Array = NDArray[Any]
@@ -209,8 +209,8 @@ def test_ties_are_counted_within_queries() -> None:
         tied_share(np.full(7, np.nan), offsets)
 
 
-def test_the_zero_score_baseline_is_the_mean_over_random_orders() -> None:
+def test_the_all_tied_baseline_is_the_mean_over_random_orders() -> None:
     labels, offsets = np.array([1, 0, 1, 0], np.float32), np.array([0, 2, 4])
-    assert zero_score_baseline(parse_metric("mrr"), labels, offsets) == 0.75
-    assert zero_score_baseline(parse_metric("pairwise-error"), labels, offsets) == 0.5
-    assert zero_score_baseline(parse_metric("mrr,ties=file-order"), labels, offsets) == 1.0
+    assert all_tied_baseline(parse_metric("mrr"), labels, offsets) == 0.75
+    assert all_tied_baseline(parse_metric("pairwise-error"), labels, offsets) == 0.5
+    assert all_tied_baseline(parse_metric("mrr,ties=file-order"), labels, offsets) == 1.0

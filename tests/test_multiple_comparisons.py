@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from owpc_ltr.evaluation.multiple_comparisons import holm
+from owpc_ltr.evaluation.significance import holm
 
 PS = st.lists(st.integers(0, 1000).map(lambda n: n / 1000), min_size=1, max_size=8)
 TIED = st.lists(st.sampled_from([0.001, 0.01, 0.02, 0.5]), min_size=1, max_size=6)

@@ -43,7 +43,7 @@ COMMANDS = {
     "average": ("average", "m.json", "m.json", "--out"),
     "import": ("import", "ranklib.txt", "--features", "names.txt", "--out"),
     "export": ("export", "m.json", "--for", "opensearch", "--version", "3.8", "--out"),
-    "evaluate": ("evaluate", "m.json", "data.txt", "--queries", "all", "--run"),
+    "evaluate": ("evaluate", "m.json", "data.txt", "--split", "all", "--run"),
     "select": ("select", "data.txt", "--folds", "3", "--grid", "C=1", "--journal"),
     "judge": ("judge", "pool", "--queries", "data.txt", "--rankers", "x", "--out"),
     "log-features": ("log-features", "--judgments", "data.txt", "--out"),

@@ -13,14 +13,14 @@ from scipy.stats import t
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.evaluation.crossfitted_slopes import crossfitted_slopes
 from owpc_ltr.evaluation.prediction_powered import (
     FEWEST,
     PredictionPowered,
+    crossfitted_slopes,
     prediction_powered,
 )
+from owpc_ltr.evaluation.resampling import mean_of, standard_error
 from owpc_ltr.evaluation.sampled_queries import sampled_queries
-from owpc_ltr.evaluation.weighted_means import mean_of, standard_error
 
 N = 300
 
@@ -58,12 +58,12 @@ def test_a_cheap_judge_who_says_what_people_say_gives_the_interval_of_all_querie
     one = found(truth, human)
     everybody = found(truth, truth)
     assert one.strength == pytest.approx(1.0)
-    assert one.powered.mean == pytest.approx(everybody.powered.mean)
-    assert dataclasses.astuple(everybody.powered) == pytest.approx(
-        dataclasses.astuple(one.by_cheap)
+    assert one.by_both.mean == pytest.approx(everybody.by_both.mean)
+    assert dataclasses.astuple(everybody.by_both) == pytest.approx(
+        dataclasses.astuple(one.by_proxy)
     )
     # But for the rule of three: of what 80 queries lack, nobody can tell what people say.
-    assert one.powered.high - one.powered.mean == pytest.approx(3 / 80)
+    assert one.by_both.high - one.by_both.mean == pytest.approx(3 / 80)
 
 
 def test_noise_is_given_no_say() -> None:
@@ -73,7 +73,7 @@ def test_noise_is_given_no_say() -> None:
         noise = np.random.default_rng(1000 + seed).normal(0.3, 0.3, N)
         one = found(noise, human)
         strengths.append(one.strength)
-        ratios.append((one.powered.high - one.powered.low) / (one.by_human.high - one.by_human.low))
+        ratios.append((one.by_both.high - one.by_both.low) / (one.by_human.high - one.by_human.low))
     assert np.median(strengths) == 0.0
     assert np.mean(strengths) < 0.05
     assert np.mean(ratios) == pytest.approx(1.0, abs=0.01)
@@ -84,7 +84,7 @@ def test_constant_and_opposite_judges_leave_what_people_say_alone() -> None:
     for judge in (np.zeros(N), np.full(N, 0.7), -cheap):
         one = found(judge, human)
         assert one.strength == 0.0
-        assert one.powered == one.by_human
+        assert one.by_both == one.by_human
 
 
 def test_people_alone_give_students_interval_where_nothing_is_skewed() -> None:
@@ -104,8 +104,8 @@ def test_the_scale_of_cheap_judgments_and_their_bias_do_not_matter(
 ) -> None:
     cheap, human = drawn(seed)
     one, other = found(cheap, human), found(scale * cheap + bias, human)
-    assert other.powered.mean == pytest.approx(one.powered.mean, abs=1e-9)
-    assert other.powered.low == pytest.approx(one.powered.low, abs=1e-9)
+    assert other.by_both.mean == pytest.approx(one.by_both.mean, abs=1e-9)
+    assert other.by_both.low == pytest.approx(one.by_both.low, abs=1e-9)
     assert other.strength * scale == pytest.approx(one.strength, rel=1e-6, abs=1e-9)
 
 
@@ -118,8 +118,8 @@ def test_the_order_of_queries_and_of_rankers_does_not_matter(seed: int) -> None:
     shuffled = prediction_powered(cheap[order], human[order], np.array(ids())[order].tolist())
     alike(one, shuffled)
     other = found(-cheap, -human)
-    assert (other.powered.low, other.powered.high) == pytest.approx(
-        (-one.powered.high, -one.powered.low)
+    assert (other.by_both.low, other.by_both.high) == pytest.approx(
+        (-one.by_both.high, -one.by_both.low)
     )
 
 
@@ -128,7 +128,7 @@ def test_the_order_of_queries_and_of_rankers_does_not_matter(seed: int) -> None:
 def test_an_interval_holds_its_mean_and_agrees_with_its_p(seed: int) -> None:
     cheap, human = drawn(seed, noise=0.3)
     one = found(cheap, human)
-    for each in (one.powered, one.by_human, one.by_cheap):
+    for each in (one.by_both, one.by_human, one.by_proxy):
         assert each.low <= each.mean <= each.high
         assert (each.p < 0.05) == (each.low > 0 or each.high < 0)
     assert (one.n_more == 0) == one.decided
@@ -159,7 +159,7 @@ def test_where_all_are_judged_nothing_is_left_to_predict() -> None:
     truth = np.random.default_rng(2).normal(0.02, 0.3, N)
     one = found(cheap, truth)
     assert one.strength == 0.0
-    assert one.powered == one.by_human
+    assert one.by_both == one.by_human
     assert one.n_more is None or one.n_more == 0
 
 
@@ -198,7 +198,7 @@ def test_further_judgments_decide_as_was_told() -> None:
             continue
         human[order[: 60 + one.n_more]] = truth[order[: 60 + one.n_more]]
         again = found(cheap, human)
-        decided.append(abs(again.powered.mean) / (again.powered.high - again.powered.mean))
+        decided.append(abs(again.by_both.mean) / (again.by_both.high - again.by_both.mean))
     assert len(decided) > 10
     assert np.median(decided) > 0.8
 
@@ -237,8 +237,8 @@ def test_one_who_does_not_pair_gains_nothing() -> None:
     unpaired[judged] = np.random.default_rng(0).permutation(unpaired[judged])
     other = found(unpaired, human)
     width = honest.by_human.high - honest.by_human.low
-    assert (honest.powered.high - honest.powered.low) / width < 0.7
-    assert (other.powered.high - other.powered.low) / width > 0.95
+    assert (honest.by_both.high - honest.by_both.low) / width < 0.7
+    assert (other.by_both.high - other.by_both.low) / width > 0.95
 
 
 def test_few_human_judgments_say_nothing_of_the_cheap_ones() -> None:
@@ -273,6 +273,6 @@ def _coverage(noise: float, weighted: bool, liar: str, resamples: int = 600) -> 
         human = np.where(np.arange(N) < 60, truth, np.nan)
         weights = rng.uniform(0.5, 3.0, N) if weighted else None
         told = prediction_powered(cheap, human, names, weights=weights)
-        one = told.by_cheap if liar == "cheap alone" else told.powered
+        one = told.by_proxy if liar == "cheap alone" else told.by_both
         held += one.low <= pool.mean() <= one.high
     return held / resamples

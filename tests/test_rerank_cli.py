@@ -47,7 +47,7 @@ def test_the_command_line_learns_measures_and_compares(run: Run) -> None:
     assert (code, unexpected(err)) == (0, [])
     assert "the base" in out
     assert "chosen: " in out
-    measure = ("evaluate", "r.json", "data.txt", "--against", "base.json", "--json")
+    measure = ("evaluate", "r.json", "data.txt", "--baseline", "base.json", "--json")
     code, out, _ = run(*measure, "--metric", "ndcg@10")
     assert code == 0
     answer = json.loads(out)

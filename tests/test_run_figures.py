@@ -25,7 +25,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.data.runs import TrecRun
-from owpc_ltr.evaluation.comparing.on_data import measure_on_data
+from owpc_ltr.evaluation.measurement import measure_on_data
 from owpc_ltr.metrics import parse_metric
 from tests.commands import commands_in
 from tests.parted_samples import in_parts
@@ -120,7 +120,7 @@ def figures(judged: Judged, metrics: list[str], unjudged: str = "zero") -> dict[
 @given(judged_runs(ties=False))
 def test_a_run_that_lacks_documents_is_measured_as_trec_eval_does(judged: Judged) -> None:
     theirs = judged.ir_measures(*THEIRS.values())
-    evaluated = ltr.evaluate(judged.run, judged.data, list(THEIRS)).per_query
+    evaluated = ltr.evaluate(judged.run, judged.data, metrics=list(THEIRS)).per_query
     for name, values in figures(judged, list(THEIRS)).items():
         wanted = [theirs[THEIRS[name]][query] for query in judged.grades]
         assert values.tolist() == pytest.approx(wanted, abs=1e-9), name
@@ -277,9 +277,11 @@ def test_what_a_run_lacks_is_told_in_python_and_on_the_command_line(
     unjudged = "1 of its documents are not judged: they count as irrelevant"
     short, whole = (ltr.read_run(tmp_path / f"{name}.run") for name in ("short", "whole"))
     assert ltr.evaluate(short, data).warnings[:3] == (absent, missing, unjudged)
-    against = ltr.evaluate(whole, data, against=short).warnings
+    against = ltr.evaluate(whole, data, baseline=short).warnings
     assert f"the run: {missing}" in against
-    compared = ltr.compare({"short": short, "whole": whole}, data, "recall@10", resamples=200)
+    compared = ltr.compare(
+        {"short": short, "whole": whole}, data=data, metrics="recall@10", resamples=200
+    )
     assert {f"short: {absent}", f"short: {missing}"} <= set(compared.warnings)
     recall = compared.ranker("short").measured[0].mean
     assert recall < compared.ranker("whole").measured[0].mean

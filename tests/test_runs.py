@@ -25,7 +25,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.runs import TrecRun, read_run, write_scores
 from owpc_ltr.errors import BadInput, OwpcLtrWarning, UsageError
-from owpc_ltr.evaluation.evaluate import model_data
+from owpc_ltr.evaluation.measurement import model_data
 from owpc_ltr.evaluation.run_files import write_run
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel

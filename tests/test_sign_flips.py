@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
-from owpc_ltr.evaluation import sign_flips as module
-from owpc_ltr.evaluation.sign_flips import sign_flips
+from owpc_ltr.evaluation import resampling as module
+from owpc_ltr.evaluation.resampling import sign_flips
 
 Array = NDArray[Any]
 FEW = hnp.arrays(np.float64, st.integers(1, 10), elements=st.integers(-4, 4).map(float))

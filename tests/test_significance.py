@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.evaluation.bootstrap import bca_interval
+from owpc_ltr.evaluation.resampling import bca_interval
 from owpc_ltr.evaluation.significance import Comparison, compare_paired, detectable_effect
 
 Array = NDArray[Any]

@@ -25,8 +25,8 @@ from owpc_ltr.data.sources import QueryDigests, digests_of, known_sides, source_
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.deployment.gate import held_out
 from owpc_ltr.errors import Refused
-from owpc_ltr.evaluation.evaluate import EvaluationQueries, model_data
 from owpc_ltr.evaluation.held_out import choose_queries
+from owpc_ltr.evaluation.measurement import EvaluationQueries, model_data
 from owpc_ltr.host.registry import load
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Run
@@ -295,7 +295,7 @@ def test_every_comparison_takes_the_same_queries() -> None:
     """`evaluate`, `compare` and the gate, on queries of which four fifths were seen."""
     model, other = trained(FIRST, SECOND), trained(SECOND)
     assert ids(ltr.evaluate(model, DATA).data) == ids(REST)
-    found = ltr.compare({"new": model, "old": other}, DATA, resamples=100)
+    found = ltr.compare({"new": model, "old": other}, data=DATA, resamples=100)
     assert found.query_ids.to_pylist() == ids(REST)
     certificate: Any = SimpleNamespace(record=other.record, model="old")
     kept, cautions = held_out(DATA, model, certificate)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import owpc_ltr as ltr
 from owpc_ltr.data.judgments import JudgedQuery, Judgments, write_judgments
 from owpc_ltr.data.judgments.pools import read_queries, write_sheet
-from owpc_ltr.data.strata import read_strata, write_strata
+from owpc_ltr.evaluation.proxy_labels import read_strata, write_strata
 from owpc_ltr.files.spreadsheets import inert_cell, marked_cell, read_cell
 
 FORMULAS = ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "'=1+1", "''-x", "x;=1+1", "'a", "-5"]

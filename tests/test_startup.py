@@ -78,7 +78,7 @@ def test_looking_at_all_plugins_imports_no_solver(folder: Path) -> None:
 
 
 def test_evaluating_a_linear_model_compiles_nothing(folder: Path) -> None:
-    told = run(folder, "evaluate", "model.json", "data.parquet", "--queries", "all")
+    told = run(folder, "evaluate", "model.json", "data.parquet", "--split", "all")
     assert told.code == 0, told.err
     assert told.heavy(allowed={"pydantic", "numpy", "pyarrow", "pluggy"}) == []
     assert "pyarrow.dataset" not in told.modules

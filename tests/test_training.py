@@ -20,7 +20,7 @@ from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.data.scaling import deviation_within_queries, with_scales
 from owpc_ltr.data.splits import HashSplit, fold_of_queries
 from owpc_ltr.errors import BadInput, PluginError, Refused, UsageError
-from owpc_ltr.evaluation.evaluate import Measured, compare, measure, model_data
+from owpc_ltr.evaluation.measurement import Measured, compare, measure, model_data
 from owpc_ltr.evaluation.ranked_lists import list_warnings, lists_of
 from owpc_ltr.host.registry import load
 from owpc_ltr.metrics import parse_metric
@@ -374,7 +374,7 @@ def test_only_queries_that_count_for_both_rankings_are_compared() -> None:
     found = compare(a, b, seed=3)
     assert (found.n_queries, found.wins, found.seed) == (3, 3, 3)
     assert found.mean_difference == pytest.approx((0.25 + 0.5 + 0.5) / 3)
-    assert (a.as_dict()["queries"], a.as_dict()["zero_score_baseline"]) == (4, 0.5)
+    assert (a.as_dict()["queries"], a.as_dict()["all_tied_baseline"]) == (4, 0.5)
     with pytest.raises(BadInput, match="cannot compare pairwise-error with map: measure both by"):
         compare(a, replace(b, metric=parse_metric("map")))
 
@@ -383,7 +383,7 @@ def test_a_ranking_equals_itself_in_a_comparison() -> None:
     data = dataset()
     (one,) = measure(data.features[:, 0].astype(float), data, [parse_metric("map")])
     assert compare(one, one).p_permutation == 1.0
-    assert one.zero_baseline < one.mean
+    assert one.all_tied_baseline < one.mean
 
 
 @pytest.mark.parametrize(

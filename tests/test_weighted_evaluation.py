@@ -37,22 +37,22 @@ def test_means_are_those_of_the_queries_repeated() -> None:
     plain = data(None)
     times = WEIGHTS.astype(int)
     parts = [plain.select(np.flatnonzero(times > round_)) for round_ in range(times.max())]
-    found = ltr.evaluate(MODEL, data(WEIGHTS), METRICS, queries="all")
+    found = ltr.evaluate(MODEL, data(WEIGHTS), metrics=METRICS, split="all")
     assert found.weighted
-    values = [ltr.evaluate(MODEL, part, METRICS, queries="all").measured for part in parts]
+    values = [ltr.evaluate(MODEL, part, metrics=METRICS, split="all").measured for part in parts]
     for number, one in enumerate(found.measured):
         repeated = np.concatenate([of_part[number].per_query for of_part in values])
         assert one.mean == pytest.approx(np.nanmean(repeated))
     zero = LinearModel(("1", "2"), np.zeros(2))
-    floor = ltr.evaluate(zero, data(WEIGHTS), METRICS, queries="all").measured
-    assert [one.zero_baseline for one in found.measured] == [one.mean for one in floor]
-    unweighted = ltr.evaluate(MODEL, plain, METRICS, queries="all").measured
+    floor = ltr.evaluate(zero, data(WEIGHTS), metrics=METRICS, split="all").measured
+    assert [one.all_tied_baseline for one in found.measured] == [one.mean for one in floor]
+    unweighted = ltr.evaluate(MODEL, plain, metrics=METRICS, split="all").measured
     assert abs(found.measured[0].mean - unweighted[0].mean) > 1e-3
 
 
 def test_importance_that_is_all_1_changes_no_bit() -> None:
     found = [
-        ltr.evaluate(MODEL, data(weights), METRICS, against=OTHER, queries="all")
+        ltr.evaluate(MODEL, data(weights), metrics=METRICS, baseline=OTHER, split="all")
         for weights in (None, np.ones(40), np.full(40, 0.3))
     ]
     assert found[0].table == found[1].table == found[2].table
@@ -62,16 +62,18 @@ def test_importance_that_is_all_1_changes_no_bit() -> None:
 
 def test_who_wants_no_weights_gets_the_figures_without() -> None:
     found = ltr.evaluate(
-        MODEL, data(WEIGHTS), METRICS, against=OTHER, queries="all", unweighted=True
+        MODEL, data(WEIGHTS), metrics=METRICS, baseline=OTHER, split="all", unweighted=True
     )
-    plain = ltr.evaluate(MODEL, data(None), METRICS, against=OTHER, queries="all")
+    plain = ltr.evaluate(MODEL, data(None), metrics=METRICS, baseline=OTHER, split="all")
     assert (found.table, found.comparison) == (plain.table, plain.comparison)
     assert (found.weighted, "weighted" in repr(found)) == (False, False)
 
 
 def test_the_comparison_is_weighted_too() -> None:
-    found = ltr.evaluate(MODEL, data(WEIGHTS), METRICS, against=OTHER, queries="all")
-    for mine, theirs, row in zip(found.measured, found.others, found.comparison, strict=True):
+    found = ltr.evaluate(MODEL, data(WEIGHTS), metrics=METRICS, baseline=OTHER, split="all")
+    for mine, theirs, row in zip(
+        found.measured, found.baseline_measured, found.comparison, strict=True
+    ):
         assert row["mean_difference"] == pytest.approx(mine.mean - theirs.mean)
         assert row["mean_a"] == pytest.approx(mine.mean)
     assert "weighted by the importance of queries" in repr(found)
@@ -82,9 +84,9 @@ def test_parts_have_the_figures_of_memory(tmp_path: Path) -> None:
     whole = data(WEIGHTS)
     parts = ltr.partition(whole, out=tmp_path / "parts", buckets=4)
     order = [whole.query_ids.to_pylist().index(one) for one in parts.query_ids.to_pylist()]
-    wanted = ltr.evaluate(MODEL, whole.select(np.array(order)), METRICS, against=OTHER,
-                          queries="all")  # fmt: skip
-    found = ltr.evaluate(MODEL, parts, METRICS, against=OTHER, queries="all")
+    wanted = ltr.evaluate(MODEL, whole.select(np.array(order)), metrics=METRICS, baseline=OTHER,
+                          split="all")  # fmt: skip
+    found = ltr.evaluate(MODEL, parts, metrics=METRICS, baseline=OTHER, split="all")
     assert found.weighted
     assert (found.table, found.comparison) == (wanted.table, wanted.comparison)
 
@@ -96,9 +98,9 @@ def test_the_command_says_that_means_are_weighted(
     for name, weights in (("weighted", WEIGHTS), ("plain", None)):
         ltr.save_dataset(data(weights), f"{name}.parquet")
     save_model(replace(MODEL, record={}), Path("m.json"))
-    words = ["evaluate", "m.json", "weighted.parquet", "--queries", "all"]
+    words = ["evaluate", "m.json", "weighted.parquet", "--split", "all"]
     assert "means are weighted by the importance of queries" in run(*words)[1]
     assert json.loads(run(*words, "--json")[1])["weighted"] is True
     unweighted = run(*words, "--unweighted")[1]
-    plain = run("evaluate", "m.json", "plain.parquet", "--queries", "all")[1]
+    plain = run("evaluate", "m.json", "plain.parquet", "--split", "all")[1]
     assert unweighted == plain.replace("plain", "weighted")

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from owpc_ltr.errors import BadInput
-from owpc_ltr.evaluation.bootstrap import bca_interval
+from owpc_ltr.evaluation.resampling import acceleration, bca_interval, mean_of, standard_error
 from owpc_ltr.evaluation.significance import compare_paired
-from owpc_ltr.evaluation.weighted_means import acceleration, mean_of, standard_error
 
 Array = NDArray[Any]
 VALUES = hnp.arrays(np.float64, 8, elements=st.floats(-1, 1))

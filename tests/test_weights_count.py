@@ -18,7 +18,7 @@ from owpc_ltr_optimizers.larank.larank import LaRank
 
 import owpc_ltr as ltr
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
-from owpc_ltr.evaluation.unused_weights import UNUSED, unused_weights
+from owpc_ltr.evaluation.judgment_checks import UNUSED, unused_weights
 from owpc_ltr.host.registry import installed
 from owpc_ltr.kernels.kernel import bind
 from owpc_ltr.kernels.linear import linear_risk
@@ -158,7 +158,7 @@ def test_who_measures_is_told_that_documents_are_not_weighed(tmp_path: Path) -> 
         parts = ltr.partition(data, out=tmp_path / str(id(data)), buckets=2)
         assert unused_weights(parts) == notes
         for given in (data, parts):
-            found = ltr.evaluate(model, given, ["ndcg@3"], queries="all")
+            found = ltr.evaluate(model, given, metrics=["ndcg@3"], split="all")
             assert [one for one in found.warnings if "weigh" in one] == notes
     with pytest.warns(ltr.OwpcLtrWarning, match="validation: metrics do not weigh documents"):
         ltr.train(plain(), validation=sure(), grid={"C": [0.1, 1.0]})

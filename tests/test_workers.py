@@ -331,7 +331,7 @@ def test_a_trained_model_and_its_figures_have_the_same_bytes(
     for optimizer in ("bundle", "gradient"):
         here, there = trained(parts, optimizer), trained(workers.parts(parts), optimizer)
         assert (there.as_dict(), there.record) == (here.as_dict(), here.record)
-    one, other = (ltr.evaluate(here, data, queries="all") for data in (parts, workers.parts(parts)))
+    one, other = (ltr.evaluate(here, data, split="all") for data in (parts, workers.parts(parts)))
     assert one.table == other.table
 
 

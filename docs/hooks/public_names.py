@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).parents[2] / "owpc_ltr"
 TOPICS = {
     "estimators": ("owpc_ltr.training.estimators",),
     "data": (
-        *("owpc_ltr.api.judging_next", "owpc_ltr.host.judgment_lists", "owpc_ltr.data"),
+        *("owpc_ltr.evaluation.active_sampling", "owpc_ltr.host.judgment_lists", "owpc_ltr.data"),
         *("owpc_ltr.inspection", "owpc_ltr_clicks", "owpc_ltr_dask"),
     ),
     "training": (
@@ -25,8 +25,7 @@ TOPICS = {
         *("owpc_ltr.models", "owpc_ltr.formats"),
     ),
     "evaluation": (
-        *("owpc_ltr.api.evaluation", "owpc_ltr.api.comparing", "owpc_ltr.api.conventions"),
-        *("owpc_ltr.evaluation", "owpc_ltr.explanations"),
+        *("owpc_ltr.api.conventions", "owpc_ltr.evaluation", "owpc_ltr.explanations"),
         *("owpc_ltr.metrics", "owpc_ltr_papers", "owpc_ltr_report"),
     ),
     "cluster": (

@@ -75,7 +75,7 @@ print(model.record["certificate"])
 # On the test queries, beside what scoring everything alike would get:
 
 # %%
-print(ltr.evaluate(model, test, ["map", "ndcg-letor@10"], queries="all"))
+print(ltr.evaluate(model, test, metrics=["map", "ndcg-letor@10"], split="all"))
 
 # %% [markdown]
 # ## Is it better than the pairwise hinge?
@@ -86,7 +86,7 @@ print(ltr.evaluate(model, test, ["map", "ndcg-letor@10"], queries="all"))
 hinge = ltr.train(
     train, validation=validation, loss="pairwise", grid={"C": "1e-3..1e3"}, normalise="none"
 )
-print(ltr.evaluate(model, test, ["map", "ndcg-letor@10"], against=hinge, queries="all"))
+print(ltr.evaluate(model, test, metrics=["map", "ndcg-letor@10"], baseline=hinge, split="all"))
 
 # %% [markdown]
 # ## All five folds
@@ -114,7 +114,7 @@ for name, (loss, settings) in SETTINGS.items():
             grid={"C": "1e-3..1e3"},
             normalise="none",
         )
-        measured = ltr.evaluate(fitted, test, METRICS, queries="all")
+        measured = ltr.evaluate(fitted, test, metrics=METRICS, split="all")
         rows.append([row["mean"] for row in measured.table])
     print(f"{name:28}" + "".join(f"{value:15.4f}" for value in np.mean(rows, axis=0)))
 

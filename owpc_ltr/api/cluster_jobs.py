@@ -156,7 +156,7 @@ def upload(
     to prove that. `plugins` are files in which the metric may be.
     With `cheap` judgments of all queries and `human` ones of a random sample of them (files, or
     what was read), the interval of the gain is people's, made sharper by the cheap ones;
-    `strata` are those that `judge_next` wrote, where it drew the sample.
+    `strata` are those that `judge_sample` wrote, where it drew the sample.
     What training warned of is given again, as OwpcLtrWarning.
     Raises Refused, with the model taken out again and the name where it was, if a score
     differs by more than `tolerance`, the gain is not shown, or a feature moved by more than

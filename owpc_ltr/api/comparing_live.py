@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from owpc_ltr.api.compared_data import Data, read_data
-from owpc_ltr.api.compared_rankers import Asked
 from owpc_ltr.api.live import judged_queries, with_params
 from owpc_ltr.api.live_rankers import LiveRanker, LiveRankers, LiveSearch
 from owpc_ltr.arrays import Vector
@@ -25,19 +23,67 @@ from owpc_ltr.data.runs import TrecRun
 from owpc_ltr.engine.cluster import connect
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import serve_all
-from owpc_ltr.evaluation.comparing.on_lists import measure_lists
-from owpc_ltr.evaluation.comparing.result import RankerComparison
-from owpc_ltr.evaluation.comparing.side_by_side import ComparedQueries, side_by_side
+from owpc_ltr.evaluation.comparison import RankerComparison
+from owpc_ltr.evaluation.comparison_statistics import (
+    ComparedQueries,
+    ComparisonPlan,
+    Drawing,
+    side_by_side,
+)
 from owpc_ltr.evaluation.held_out import choose_queries
-from owpc_ltr.evaluation.judgment_checks import list_doubts, mean_known, recall_doubts
-from owpc_ltr.evaluation.live_lists import LiveLists, live_lists, within_window
-from owpc_ltr.evaluation.unused_weights import UNUSED
-from owpc_ltr.metrics import uneven
+from owpc_ltr.evaluation.judged_data import Data, read_data
+from owpc_ltr.evaluation.judgment_checks import UNUSED, list_doubts, mean_known, recall_doubts
+from owpc_ltr.evaluation.live_lists import LiveLists, live_lists, measure_lists, within_window
+from owpc_ltr.evaluation.offline_comparison import (
+    ComparisonRequest,
+    check_baseline,
+    check_unjudged,
+    named_rankers,
+)
+from owpc_ltr.evaluation.options import METRICS, RESAMPLES
+from owpc_ltr.host.registry import load
+from owpc_ltr.metrics import Metric, parse_metric, uneven
+from owpc_ltr.signatures import Progress, silent
 
 __all__ = ["LiveSearch", "compare_live"]
 
 
-def compare_live(asked: Asked, data: Data | Path | str, search: LiveSearch) -> RankerComparison:
+def compare_live(
+    rankers: Sequence[Any] | Mapping[str, Any],
+    *,
+    data: Data | Path | str,
+    live: LiveSearch | None = None,
+    metrics: Sequence[Any] | str = METRICS,
+    baseline: str | None = None,
+    split: str = "auto",
+    unjudged: str = "zero",
+    unweighted: bool = False,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    plugins: Sequence[Path | str] = (),
+    progress: Progress = silent,
+) -> RankerComparison:
+    """Rankers compared by their live results: every one ranks the whole index.
+
+    Also `live:NAME@INDEX`, an uploaded model, and `live:QUERY.json`, an application's query; `live`
+    says where and how. Models that are not uploaded are in the cluster only meanwhile. For the
+    other parameters see `compare`.
+    """
+    named = named_rankers(rankers)
+    check_baseline(baseline, named)
+    check_unjudged(unjudged)
+    files = tuple(map(Path, plugins))
+    registry = load(files)
+    listed = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
+    parsed = tuple(dict.fromkeys(parse_metric(one, registry) for one in listed))
+    plan = ComparisonPlan(parsed, unjudged, baseline, Drawing(seed, resamples, progress))
+    request = ComparisonRequest(named, plan, split, not unweighted, files)
+    return _compare_live(request, data, live or LiveSearch())
+
+
+def _compare_live(
+    asked: ComparisonRequest, data: Data | Path | str, search: LiveSearch
+) -> RankerComparison:
     """The comparison; models that are not uploaded are in the cluster only meanwhile."""
     given = data
     if isinstance(given, Path | str):
@@ -55,7 +101,7 @@ def compare_live(asked: Asked, data: Data | Path | str, search: LiveSearch) -> R
             for name, ranker in rankers.items()
             if isinstance(ranker, LiveRanker) and ranker.record is not None
         }
-        chosen = choose_queries(records, judged, asked.queries)
+        chosen = choose_queries(records, judged, asked.split)
         left = [judged[number] for number in chosen.queries.tolist()]
         lists = _lists(rankers, left, search, asked)
     of = ComparedQueries(
@@ -82,7 +128,7 @@ def _lists(
     rankers: Mapping[str, LiveRanker | TrecRun],
     judged: Sequence[JudgedQuery],
     search: LiveSearch,
-    asked: Asked,
+    asked: ComparisonRequest,
 ) -> dict[str, LiveLists]:
     """Each ranker's lists of these queries; a query is asked of all rankers in turn."""
     serving = {name: one for name, one in rankers.items() if isinstance(one, LiveRanker)}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.runs import TrecRun
-    from owpc_ltr.evaluation.reconciling import Reconciled
+    from owpc_ltr.evaluation.reconciliation import Reconciled
     from owpc_ltr.models.reordering import ReorderingModel
     from owpc_ltr.protocols import Model
 
@@ -52,10 +52,9 @@ def explain_metric(
     against the library's own output. A run that lacks judged documents is for trec_eval and ranx
     alone: the others take a score of every document. Raises UsageError for another metric.
     """
-    from owpc_ltr.api.evaluation import ranker_of
     from owpc_ltr.data.runs import TrecRun
-    from owpc_ltr.evaluation.evaluate import model_data
-    from owpc_ltr.evaluation.reconciling import reconcile
+    from owpc_ltr.evaluation.measurement import model_data, ranker_of
+    from owpc_ltr.evaluation.reconciliation import reconcile
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import parse_metric
     from owpc_ltr.models.reordering import dataset_scores

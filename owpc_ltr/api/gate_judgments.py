@@ -40,10 +40,9 @@ def gate_judgments(
     if data is not None or live is not None:
         other = "--data" if data is not None else "--live"
         raise UsageError(f"--cheap and {other} are two ways to show a gain: leave out one")
-    from owpc_ltr.api.compared_data import read_data
-    from owpc_ltr.api.comparing_cheap import judged_data
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
-    from owpc_ltr.data.strata import read_strata
+    from owpc_ltr.evaluation.judged_data import read_data
+    from owpc_ltr.evaluation.proxy_labels import judged_data, read_strata
 
     people = read_data(human) if isinstance(human, Path | str) else human
     if isinstance(people, PartitionedDataset):

@@ -44,7 +44,7 @@ def evaluate_live(
     from owpc_ltr.engine.search.live_evaluation import evaluate_live
     from owpc_ltr.engine.search.serving import query_alone
     from owpc_ltr.evaluation.held_out import choose_queries
-    from owpc_ltr.evaluation.unused_weights import UNUSED
+    from owpc_ltr.evaluation.judgment_checks import UNUSED
     from owpc_ltr.metrics import Metric, parse_metric
 
     asked = [metrics] if isinstance(metrics, str | Metric) else list(metrics)

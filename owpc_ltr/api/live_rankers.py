@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from owpc_ltr.api.compared_rankers import LIVE, is_live
 from owpc_ltr.api.live import typed_queries
 from owpc_ltr.api.trying import trying
 from owpc_ltr.data.judgments.types import JudgedQuery
@@ -20,6 +19,7 @@ from owpc_ltr.engine.defaults import the_featureset, the_index
 from owpc_ltr.engine.search.request import SearchRequest, split_body
 from owpc_ltr.engine.search.serving import Serve, Served, query_alone
 from owpc_ltr.errors import UsageError
+from owpc_ltr.evaluation.offline_comparison import LIVE, is_live
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.models.linear import LinearModel

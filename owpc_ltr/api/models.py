@@ -76,9 +76,8 @@ def risk_bounds(
     from dataclasses import replace
 
     from owpc_ltr.errors import give_warnings
-    from owpc_ltr.evaluation.evaluate import model_data
-    from owpc_ltr.evaluation.risk_bounds import all_bounds
-    from owpc_ltr.evaluation.trained_on import trained_here
+    from owpc_ltr.evaluation.measurement import model_data
+    from owpc_ltr.evaluation.risk_bounds import all_bounds, trained_here
     from owpc_ltr.host.registry import load
     from owpc_ltr.host.settings import configure
     from owpc_ltr.models.model_file import load_model as load_linear

@@ -96,10 +96,10 @@ def read_asked(path: Path | str) -> list[JudgedQuery]:
 
     import numpy as np
 
-    from owpc_ltr.api.compared_data import read_data
     from owpc_ltr.api.live import judged_queries
     from owpc_ltr.data.judgments.pools import read_queries
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
+    from owpc_ltr.evaluation.judged_data import read_data
 
     if Path(path).is_dir() or Path(path).suffix in {".parquet", ".jsonl", ".json"}:
         data = read_data(path)

@@ -20,10 +20,11 @@ from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveMeasured
 from owpc_ltr.engine.search.profile import Profile
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.search import BeforeAndAfter, Hit
-from owpc_ltr.evaluation.comparing.result import ComparedPair, ComparedRanker, RankerComparison
-from owpc_ltr.evaluation.evaluate import Measured
+from owpc_ltr.evaluation.comparison import ComparedRanker, RankerComparison
+from owpc_ltr.evaluation.measurement import Measured
+from owpc_ltr.evaluation.pairs import ComparedPair
 from owpc_ltr.evaluation.prediction_powered import PredictionPowered
-from owpc_ltr.evaluation.reconciling import Reconciled
+from owpc_ltr.evaluation.reconciliation import Reconciled
 from owpc_ltr.evaluation.risk_bounds import Bound
 from owpc_ltr.explanations.explanation import ExplainedHit, Explanation
 from owpc_ltr.inspection.figures import Canary, DataFigures, FeatureRow, LearningCurve

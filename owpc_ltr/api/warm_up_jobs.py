@@ -17,7 +17,7 @@ Job = tuple[str, Callable[[], object]]
 
 def warm_up_jobs(registry: Registry, folder: Path, plugins: Sequence[Path | str]) -> Iterator[Job]:
     """Each kind of work, by its name."""
-    from owpc_ltr.api.evaluation import evaluate
+    from owpc_ltr.evaluation.evaluate import evaluate
     from owpc_ltr.plugin_checks.samples import sample_dataset
     from owpc_ltr.training.train import train
     from owpc_ltr.training.train_reranker import train_reranker
@@ -45,7 +45,7 @@ def warm_up_jobs(registry: Registry, folder: Path, plugins: Sequence[Path | str]
                 **common,
             ),
             validation,
-            queries="all",
+            split="all",
         )
 
     def reorder(reranker: str) -> None:
@@ -133,7 +133,7 @@ def _read_large() -> None:
 def _rank_large() -> None:
     import numpy as np
 
-    from owpc_ltr.evaluation.reconciling.values import sort_as_numba_does
+    from owpc_ltr.evaluation.reconciliation import sort_as_numba_does
     from owpc_ltr.metrics.ranking import ordered_down
 
     ordered_down(np.arange(2.0), np.array([0, 2]))

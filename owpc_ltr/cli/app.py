@@ -15,8 +15,6 @@ from owpc_ltr_papers.reproduce_command import reproduce
 from typer.core import TyperGroup
 
 from owpc_ltr.cli import judge, models
-from owpc_ltr.cli.compare import compare
-from owpc_ltr.cli.evaluate import evaluate
 from owpc_ltr.cli.generator import HELP_OPTIONS, LazyCommand
 from owpc_ltr.cli.log_features import log_features
 from owpc_ltr.cli.metrics import metrics
@@ -37,6 +35,21 @@ COMMANDS = (
         "inspect",
         "owpc_ltr.inspection.inspect:inspect",
         "Look for faults in data before anything is learned of them.",
+    ),
+    Command(
+        "evaluate",
+        "owpc_ltr.evaluation.evaluate:evaluate",
+        "Measure a ranker on judged queries, the held-out ones.",
+    ),
+    Command(
+        "compare",
+        "owpc_ltr.evaluation.compare:compare",
+        "Compare rankers on the same judged queries.",
+    ),
+    Command(
+        "judge sample",
+        "owpc_ltr.evaluation.active_sampling:judge_sample",
+        "Draw the queries whose human labels tell most about two rankers.",
     ),
     Command(
         "average",
@@ -273,7 +286,7 @@ _PANELS = {
 }
 """The parts of the help, and the order of commands in it; others follow in their own panels."""
 for command in (
-    demo, log_features, evaluate, compare,
+    demo, log_features,
     upload, verify, search, rescore_body, profile, metrics,
     bounds, reproduce, warm_up,
 ):  # fmt: skip

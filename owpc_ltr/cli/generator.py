@@ -27,6 +27,7 @@ from owpc_ltr.files.output import is_standard_output
 from owpc_ltr.host.commands import function_of, missing_package
 from owpc_ltr.signatures import (
     Command,
+    ConnectsWith,
     Help,
     Without,
     Writes,
@@ -326,6 +327,20 @@ def _options(function: Callable[..., Any]) -> tuple[list[Option], list[Option]]:
     return [one for one in map(option_of, parameters.values()) if one is not None], connection
 
 
+def _connects(
+    cluster: inspect.Parameter, given: Mapping[str, Any], to_cluster: Mapping[str, Any]
+) -> bool:
+    """Whether a job connects: always, or where the parameter that needs a cluster is given.
+
+    Without such a parameter a cluster that has a default is connected to where an option names it.
+    """
+    marks = getattr(cluster.annotation, "__metadata__", ())
+    needed = [one.parameter for one in marks if isinstance(one, ConnectsWith)]
+    if needed:
+        return any(name in given for name in needed)
+    return cluster.default is cluster.empty or any(to_cluster.values())
+
+
 def _connect() -> Callable[..., Any]:
     import owpc_ltr
 
@@ -354,9 +369,8 @@ def _run(
         if path.is_symlink():
             print(f"{path} is a link: {os.path.realpath(path)} is written", file=sys.stderr)
     parameters = described(bare).parameters
-    # A cluster that has a default is connected to only where an option names it.
     cluster = parameters.get("cluster")
-    if cluster is not None and (cluster.default is cluster.empty or any(to_cluster.values())):
+    if cluster is not None and _connects(cluster, given, to_cluster):
         connect = _connect()
         check(connect, to_cluster)
         given["cluster"] = connect(**to_cluster)

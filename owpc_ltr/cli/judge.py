@@ -10,7 +10,6 @@ import typer
 from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.files import Reads, Writes
 from owpc_ltr.cli.groups import grouped
-from owpc_ltr.cli.judge_next import judge_next
 from owpc_ltr.cli.live import LiveQuery, LiveWindow
 from owpc_ltr.cli.options import Index, Join, Json, Params, Report, Seed
 from owpc_ltr.cli.output import print_json, progress
@@ -22,9 +21,6 @@ app = typer.Typer(help="What to judge next; judgments from clicks, in other form
 @app.callback()
 def judge() -> None:
     """What to judge next; judgments from clicks, in other formats."""
-
-
-app.command("next")(judge_next)
 
 
 @app.command("pool")

@@ -18,15 +18,17 @@ def print_live(model: str, found: LiveEvaluation, *, as_json: bool) -> None:
     if as_json:
         print_json({"model": model, **found.as_dict()})
         return
-    from owpc_ltr.api.evaluation import WEIGHTED, side_in_words
+    from owpc_ltr.evaluation.options import split_in_words
 
     question = found.question
     typer.echo(
-        f"{model} on {found.n_queries} queries ({side_in_words(found.side)}), the whole of "
+        f"{model} on {found.n_queries} queries ({split_in_words(found.side)}), the whole of "
         f"'{question.index}', the best {question.window} of each rescored"
     )
     if found.weighted:
-        typer.echo(f"means are {WEIGHTED} (--unweighted: all count the same)")
+        typer.echo(
+            "means are weighted by the importance of queries (--unweighted: all count the same)"
+        )
     _print_measured(found.measured)
     _print_verdicts(found)
     _print_bounds(found.measured)

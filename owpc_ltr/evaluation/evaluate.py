@@ -1,170 +1,453 @@
-"""Metrics of a model on a dataset, per query, with the baseline and the warnings they need."""
+"""`evaluate`: how good a ranker is on judged queries, and whether a difference can be chance."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
+from owpc_ltr.data.options import MaxFeatures, Memory
+from owpc_ltr.errors import UsageError
+from owpc_ltr.evaluation.options import (
+    METRICS,
+    Dask,
+    Documents,
+    EngineOfJudgments,
+    IdField,
+    IndexToCheck,
+    Metrics,
+    QueryTemplate,
+    Split,
+    Unweighted,
+    by_workers,
+    engine_doubts,
+    split_in_words,
+    workers_at,
+)
+from owpc_ltr.signatures import Plugins, Reads, Seed, Writes, job, spelled
 
-from owpc_ltr.arrays import Vector
-from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-from owpc_ltr.data.runs import TrecRun
-from owpc_ltr.errors import BadInput
-from owpc_ltr.evaluation.held_out import NothingHeldOut, check_side, choose_queries
-from owpc_ltr.evaluation.significance import Comparison, compare_paired
-from owpc_ltr.metrics import Metric, RankedQueries, uneven, zero_score_baseline
-from owpc_ltr.protocols import Ranker
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-Data = RankingDataset | PartitionedDataset
-D = TypeVar("D", bound=Data)
-_NAME = "the model"
+    from owpc_ltr.arrays import Vector
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.data.runs import TrecRun
+    from owpc_ltr.evaluation.measurement import Measured, RankerValues
+    from owpc_ltr.evaluation.pairs import ComparedPair
+    from owpc_ltr.evaluation.ranked_lists import Ranking
+    from owpc_ltr.evaluation.verdict import Verdict
+    from owpc_ltr.metrics import Metric
+    from owpc_ltr.models.reordering import ReorderingModel
+    from owpc_ltr.protocols import Model
+
+    Data = RankingDataset | PartitionedDataset
+
+_REPR_LINES = 15
+
+
+@dataclass(frozen=True, repr=False)
+class Evaluation:
+    """The figures of a ranker on some queries, and of a baseline beside it.
+
+    `evaluation["map"]` has those of one metric. `split` says which queries of the data they are:
+    `test` (held out), `all` … `scores` has one score a document of `data`, NaN where a run did not
+    retrieve it; None where these are a folder of parts. `baseline` is the other ranker's name,
+    `pairs` are the comparison with it by metric. Where it is `weighted`, means and tests weigh each
+    query by its importance.
+    """
+
+    ranker: str
+    data: Data = field(repr=False)
+    split: str
+    scores: Vector | None
+    measured: tuple[Measured, ...]
+    baseline: str | None
+    baseline_measured: tuple[Measured, ...]
+    pairs: tuple[ComparedPair, ...]
+    warnings: tuple[str, ...]
+    weighted: bool = False
+    data_name: str = ""
+
+    def __getitem__(self, metric: Metric | str) -> Measured:
+        """The figures of a metric: its mean, and each query's value."""
+        for one in self.measured:
+            if str(one.metric) == str(metric):
+                return one
+        known = ", ".join(str(one.metric) for one in self.measured)
+        raise KeyError(f"{metric} was not measured: there are {known}")
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The verdict on the ranker against the baseline; None where it was measured alone."""
+        from owpc_ltr.evaluation.verdict import over_metrics
+
+        return over_metrics({one.metric: one.verdict for one in self.pairs}) if self.pairs else None
+
+    @property
+    def table(self) -> list[dict[str, Any]]:
+        """One row a metric: its value, all-tied baseline, convention, and how many queries."""
+        return [one.as_dict() for one in self.measured]
+
+    @property
+    def comparison(self) -> list[dict[str, Any]]:
+        """One row a metric: both means, their difference with its interval, p and the verdict."""
+        return [one.as_dict() for one in self.pairs]
+
+    @cached_property
+    def per_query(self) -> pa.Table:
+        """One row a query: its id, each metric's value, and the baseline's (`… baseline`)."""
+        import pyarrow as pa
+
+        columns: dict[str, Any] = {"query_id": self.data.query_ids}
+        columns |= {str(one.metric): one.per_query for one in self.measured}
+        columns |= {f"{one.metric} baseline": one.per_query for one in self.baseline_measured}
+        return pa.table(columns)
+
+    def to_frame(self, per_query: bool = False) -> Any:
+        """The table, or the figures of each query, as a pandas DataFrame."""
+        import pandas as pd
+
+        return self.per_query.to_pandas() if per_query else pd.DataFrame(self.table)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Every figure but those of single queries, as JSON."""
+        return {
+            "model": self.ranker,
+            "data": self.data_name,
+            "split": self.split,
+            "n_queries": self.data.n_queries,
+            "metrics": self.table,
+            **({"weighted": True} if self.weighted else {}),
+            "baseline": self.baseline,
+            "comparisons": self.comparison,
+            **({} if self.verdict is None else {"verdict": self.verdict.as_dict()}),
+            "warnings": list(self.warnings),
+        }
+
+    def __str__(self) -> str:
+        """The verdict first, then each figure with its convention."""
+        return "\n".join(_text_lines(self))
+
+    def __repr__(self) -> str:
+        from owpc_ltr.evaluation.pairs import difference_of
+
+        lines = [*_verdict_lines(self), _title(self)]
+        lines += [
+            f"{one.metric!s:<12} {one.mean:.4f}  (all-tied baseline {one.all_tied_baseline:.4f})"
+            for one in self.measured
+        ]
+        lines += [
+            f"{pair.metric:<12} {difference_of(pair)} against {self.baseline}, "
+            f"p = {pair.p_holm:.2g}: {pair.verdict.outcome}"
+            for pair in self.pairs
+        ]
+        lines += [f"warning: {message}" for message in self.warnings]
+        if len(lines) > _REPR_LINES:
+            left = len(lines) - _REPR_LINES + 1
+            lines = [*lines[: _REPR_LINES - 1], f"and {left} more: print the evaluation"]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Values as bars, the comparison as a table, warnings below."""
+        from owpc_ltr.data.html import bars, block, line, table
+
+        parts = [bars([(str(one.metric), one.mean) for one in self.measured], "{:.4f}")]
+        if self.pairs:
+            headers = [
+                "metric", f"difference from {self.baseline}", "95 % interval", "p", "verdict"
+            ]  # fmt: skip
+            parts.append(table(headers, [_html_row(pair) for pair in self.pairs]))
+        warnings = (line(f"warning: {message}") for message in self.warnings)
+        return block(_title(self), *map(line, _verdict_lines(self)), *parts, *warnings)
+
+
+@job
+def evaluate(
+    model: Annotated[
+        Model | ReorderingModel | TrecRun | Path | str,
+        Reads(
+            "A file of a model, reranker or TREC run, or feature:NAME.", cli=str, unless="feature:"
+        ),
+    ],
+    data: Annotated[
+        Data | Path | str, Reads("Judged queries: Parquet, LETOR text, or a folder of parts.")
+    ],
+    *,
+    metrics: Metrics = METRICS,
+    baseline: Annotated[
+        Any,
+        Reads(
+            "Compare with another model, TREC run, or with one feature: feature:NAME.",
+            cli=str,
+            unless="feature:",
+        ),
+    ] = None,
+    split: Split = "auto",
+    unweighted: Unweighted = False,
+    documents: Documents = None,
+    id_field: IdField = None,
+    run: Annotated[
+        Path | str | None,
+        Writes("Also write the ranking as a TREC run, to this file.", needs_folder=False),
+    ] = None,
+    max_features: MaxFeatures = None,
+    memory: Memory = None,
+    index: IndexToCheck = None,
+    query_template: QueryTemplate = None,
+    cluster: EngineOfJudgments = None,
+    dask: Dask = None,
+    seed: Seed = 0,
+    plugins: Plugins = (),
+) -> Evaluation:
+    """Measure a ranker on judged queries, the held-out ones.
+
+    Those are the queries that it has not seen in training, by their ids and texts; where its
+    record does not tell, all queries, with a warning. Every figure comes with its convention, the
+    number of queries, and what scoring all documents the same would get. Ties count their expected
+    value unless a metric says otherwise. With --index the engine is asked whether it returns what
+    was judged.
+
+    Runs are measured as by `trec_eval -c`: judged documents that a run lacks are not retrieved,
+    queries that it lacks count 0, and its documents that are not judged are irrelevant.
+
+    Python: `model` and `baseline` are also models and runs, `data` what was read before; data of
+    `open_dataset` are gone through part by part. `seed` is the permutation test's.
+    Raises UsageError for a metric that there is not, BadInput for data with other features.
+    """
+    from owpc_ltr.evaluation.measurement import model_data, ranker_of
+    from owpc_ltr.host.registry import load
+    from owpc_ltr.metrics import Metric, parse_metric
+
+    files = [Path(plugin) for plugin in plugins]
+    listed = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
+    registry = load(files)
+    parsed = [parse_metric(one, registry) for one in listed]
+    judged = _judged(data, documents, memory, max_features)
+    doubts = engine_doubts(cluster, judged, index, query_template)
+    if run is not None and _in_parts(judged):
+        raise UsageError(
+            f"{spelled('run')} lists documents of a dataset in memory: give a file, not a folder"
+        )
+    ranker = ranker_of(model, judged, files)
+    with workers_at(dask, [data], files) as workers:
+        chosen = model_data(ranker, by_workers(judged, workers), split)
+        part = _with_fields(chosen.data, ranker, documents, id_field)
+        other = None if baseline is None else ranker_of(baseline, part, files)
+        names = _names(model, baseline)
+        found = _measured(ranker, other, part, parsed, names, seed, weighted=not unweighted)
+    if run is not None:
+        _write_run(found.own.scores, part, run)
+    return Evaluation(
+        ranker=names[0],
+        data=part,
+        split=chosen.side,
+        scores=found.own.scores,
+        measured=found.measured,
+        baseline=None if baseline is None else names[1],
+        baseline_measured=found.baseline,
+        pairs=found.pairs,
+        warnings=(*doubts, *chosen.warnings, *found.warnings),
+        weighted=found.weighted,
+        data_name=str(data) if isinstance(data, Path | str) else "",
+    )
+
+
+def _write_run(scores: Any, data: Any, path: Path | str) -> None:
+    """The ranking as a TREC run; a document that a run did not retrieve has no score."""
+    import numpy as np
+
+    from owpc_ltr.data.runs import write_scores
+
+    lacking = np.isnan(scores)
+    write_scores(scores, data, path, retrieved=~lacking if lacking.any() else None)
 
 
 @dataclass(frozen=True)
-class Measured:
-    """One metric of one ranking: its mean, each query's value, and what no ranker gets."""
+class _Found:
+    """What was measured, of the ranker and of its baseline."""
 
-    metric: Metric
-    mean: float
-    per_query: Vector
-    zero_baseline: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """The mean and what is needed to read it, as JSON."""
-        return {
-            "metric": str(self.metric),
-            "mean": self.mean,
-            "zero_score_baseline": self.zero_baseline,
-            "convention": self.metric.convention,
-            "queries": int((~np.isnan(self.per_query)).sum()),
-        }
-
-
-def measure(
-    scores: Vector,
-    data: RankingDataset,
-    metrics: Sequence[Metric],
-    weights: Vector | None = None,
-) -> tuple[Measured, ...]:
-    """Each metric of these scores; the documents are sorted once for all.
-
-    With `weights`, one a query, means are weighted.
-    """
-    return measure_queries(RankedQueries(scores, data.labels, data.offsets), data, metrics, weights)
-
-
-def measure_queries(
-    queries: RankedQueries,
-    data: RankingDataset,
-    metrics: Sequence[Metric],
-    weights: Vector | None = None,
-) -> tuple[Measured, ...]:
-    """Each metric of lists that may lack documents of the data, and have others."""
-    measured = []
-    for metric in metrics:
-        values = metric.of(queries)
-        if weights is None:
-            baseline = zero_score_baseline(metric, data.labels, data.offsets)
-        else:
-            of_zero = metric.per_query(np.zeros(data.n_documents), data.labels, data.offsets)
-            baseline = metric.average(of_zero, weights)
-        measured.append(Measured(metric, metric.average(values, weights), values, baseline))
-    return tuple(measured)
-
-
-def importance_of(data: RankingDataset) -> Vector | None:
-    """The importance of queries, as weights; None where all are of one."""
-    return uneven(data.query_weights)
-
-
-def compare(a: Measured, b: Measured, seed: int = 0, weights: Vector | None = None) -> Comparison:
-    """Paired comparison of two rankings of the same queries by one metric."""
-    if a.metric != b.metric:
-        raise BadInput(f"cannot compare {a.metric} with {b.metric}: measure both by one metric")
-    counted = ~(np.isnan(a.per_query) | np.isnan(b.per_query))
-    own = None if weights is None else weights[counted]
-    one, other = a.per_query[counted], b.per_query[counted]
-    return compare_paired(one, other, seed=seed, weights=own, span=a.metric.span)
-
-
-class EvaluationQueries(tuple[D, str]):
-    """The queries to measure on and which side they are, with what makes them doubtful."""
-
+    own: RankerValues
+    measured: tuple[Measured, ...]
+    baseline: tuple[Measured, ...]
+    pairs: tuple[ComparedPair, ...]
     warnings: tuple[str, ...]
-
-    def __new__(cls, data: D, side: str, warnings: tuple[str, ...] = ()) -> EvaluationQueries[D]:
-        """The pair, and its warnings beside it."""
-        pair = super().__new__(cls, (data, side))
-        pair.warnings = warnings
-        return pair
-
-    @property
-    def data(self) -> D:
-        """The queries."""
-        return self[0]
-
-    @property
-    def side(self) -> str:
-        """`all`, or the side that they were on when the model was trained."""
-        return self[1]
+    weighted: bool
 
 
-def model_data(model: Ranker | TrecRun, data: D, side: str = "auto") -> EvaluationQueries[D]:
-    """The queries to evaluate a model on, with the columns it expects, and which side they are.
+def _measured(
+    ranker: Ranking,
+    other: Ranking | None,
+    data: Data,
+    metrics: Sequence[Metric],
+    names: tuple[str, str],
+    seed: int,
+    *,
+    weighted: bool,
+) -> _Found:
+    from owpc_ltr.data.partitioned.dataset import head_of
+    from owpc_ltr.data.runs import TrecRun
+    from owpc_ltr.evaluation.judgment_checks import judgment_findings, unused_weights
+    from owpc_ltr.evaluation.measurement import measure_on_data, measured_means, model_data
 
-    `auto`: the held-out ones (see `choose_queries`); where the model saw them all, all, with a
-    warning. Raises BadInput where the features are others, and Refused where a side is asked for
-    that the model does not know.
-    """
-    check_side(side)
-    records: dict[str, Mapping[str, Any]] = {}
-    if not isinstance(model, TrecRun):
-        _check_features(model, data)
-        records = {_NAME: model.record}
-    try:
-        chosen = choose_queries(records, data, side)
-    except NothingHeldOut as nothing:
-        if side != "auto":
-            raise
-        what = "was trained on" if (nothing.sides[_NAME] == "train").any() else "was chosen on"
-        said = (
-            f"these are the queries that it {what}: the figures flatter it; measure on others, or "
-            "keep some out (data.split())"
-        )
-        return EvaluationQueries(data, "all", (said,))
-    part = data
-    if len(chosen.queries) < data.n_queries:
-        # A selection is of the kind that it is from.
-        part = cast(D, data.select(chosen.queries))
-    # Of its own data, everybody knows that some are not held out.
-    source = {} if not records else records[_NAME].get("source") or {}
-    own = source.get("split") is not None and source.get("fingerprint") == data.fingerprint
-    notes = () if own or side != "auto" else chosen.notes
-    return EvaluationQueries(part, chosen.side, (*notes, *chosen.warnings))
-
-
-def _check_features(model: Ranker, data: Data) -> None:
-    if data.feature_names != model.feature_names:
-        raise BadInput(_difference(model, data))
-    trained_hash = model.record.get("featureset_hash")
-    if trained_hash and data.featureset_hash and trained_hash != data.featureset_hash:
-        raise BadInput(
-            "the data was logged with another version of the feature set than the model was "
-            f"trained on (hash {data.featureset_hash[:12]} against {trained_hash[:12]}): log again"
-        )
-
-
-def _difference(model: Ranker, data: Data) -> str:
-    missing = [name for name in model.feature_names if name not in data.feature_names]
-    extra = [name for name in data.feature_names if name not in model.feature_names]
-    if not missing and not extra:
-        return "the data has the model's features in another order: log again with its feature set"
-    named = [f"lacks '{missing[0]}'" if missing else "", f"has '{extra[0]}'" if extra else ""]
-    return (
-        f"the model was trained on other features than the data has: the data "
-        f"{' and '.join(filter(None, named))} ({len(model.feature_names)} features against "
-        f"{len(data.feature_names)})"
+    rankers = {"ranker": ranker}
+    if other is not None:
+        model_data(other, data, "all")
+        rankers["baseline"] = other
+    of_data = measure_on_data(rankers, data, metrics, tell_unjudged=True)
+    weights = of_data.weights if weighted else None
+    measured = {
+        name: measured_means(metrics, one.values, of_data.baselines, weights)
+        for name, one in of_data.rankers.items()
+    }
+    own, theirs = measured["ranker"], measured.get("baseline", ())
+    pairs: tuple[ComparedPair, ...] = ()
+    warnings = [*of_data.rankers["ranker"].warnings]
+    if other is not None:
+        pairs = _pairs(names, (ranker, other), data, (own, theirs), weights, seed)
+        if isinstance(other, TrecRun):
+            warnings += [f"{names[1]}: {told}" for told in of_data.rankers["baseline"].warnings]
+    warnings += unused_weights(data)
+    warnings += [] if pairs else judgment_findings(head_of(data))
+    return _Found(
+        of_data.rankers["ranker"], own, theirs, pairs, tuple(warnings), weights is not None
     )
+
+
+def _pairs(
+    names: tuple[str, str],
+    rankers: tuple[Ranking, Ranking],
+    data: Data,
+    measured: tuple[tuple[Measured, ...], tuple[Measured, ...]],
+    weights: Vector | None,
+    seed: int,
+) -> tuple[ComparedPair, ...]:
+    """The ranker against the baseline, with the doubts about what they have seen and the labels.
+
+    p is corrected over the metrics (Holm).
+    """
+    import numpy as np
+
+    from owpc_ltr.data.partitioned.dataset import head_of
+    from owpc_ltr.data.sources import known_sides
+    from owpc_ltr.evaluation.held_out import seen_doubts
+    from owpc_ltr.evaluation.judgment_checks import judgment_doubts
+    from owpc_ltr.evaluation.measurement import compare
+    from owpc_ltr.evaluation.pairs import ComparedPair
+    from owpc_ltr.evaluation.significance import holm
+
+    doubts = [
+        doubt
+        for name, ranker in zip(names, rankers, strict=True)
+        for record in [getattr(ranker, "record", None)]
+        if record
+        for doubt in seen_doubts(name, known_sides(record, data))
+    ]
+    doubts += judgment_doubts(head_of(data))
+    found = [compare(one, other, seed, weights) for one, other in zip(*measured, strict=True)]
+    corrected = holm(np.array([one.p_permutation for one in found])).tolist()
+    return tuple(
+        ComparedPair(*names, str(one.metric), of, p, one.metric.higher_is_better, tuple(doubts))
+        for one, of, p in zip(measured[0], found, corrected, strict=True)
+    )
+
+
+def _judged(data: Any, documents: Any, memory: Any, max_features: int | None) -> Data:
+    """The data, read; in memory where documents are joined to it."""
+    from owpc_ltr.data.datasets import open_or_read
+    from owpc_ltr.data.partitioned.dataset import in_memory
+
+    if isinstance(data, Path | str):
+        data = open_or_read(data, memory=memory, max_features=max_features)
+    if documents is not None and _in_parts(data):
+        data = in_memory(data, spelled("documents"))
+    return data  # type: ignore[no-any-return]
+
+
+def _in_parts(data: Data) -> bool:
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+
+    return isinstance(data, PartitionedDataset)
+
+
+def _with_fields(data: Any, ranker: Ranking, documents: Any, id_field: str | None) -> Data:
+    """The data with the document fields that a reranker needs; a model needs none."""
+    from owpc_ltr.data.document_fields import with_document_fields
+    from owpc_ltr.models.reordering import ReorderingModel
+
+    if _in_parts(data):
+        return data  # type: ignore[no-any-return]
+    fields = ranker.field_names if isinstance(ranker, ReorderingModel) else ()
+    return with_document_fields(
+        data, fields, None if documents is None else Path(documents), id_field
+    )
+
+
+def _names(model: Any, baseline: Any) -> tuple[str, str]:
+    one, other = _name(model), _name(baseline)
+    return one, f"{other} 2" if other == one else other
+
+
+def _name(given: Any) -> str:
+    if isinstance(given, Path | str):
+        return str(given)
+    return f"the {given.kind} model" if hasattr(given, "kind") else "the run"
+
+
+def _text_lines(found: Evaluation) -> Iterator[str]:
+    from owpc_ltr.evaluation.pairs import (
+        disagreements,
+        pair_table,
+        ranker_letters,
+        verdict_lines,
+    )
+    from owpc_ltr.plain_text import text_table, wrapped_text
+    from owpc_ltr.shown import printable
+
+    yield from map(wrapped_text, _verdict_lines(found))
+    yield wrapped_text(_title(found))
+    headers = ["METRIC", "VALUE", *(["OTHER"] if found.baseline_measured else []), "ALL TIED"]
+    others = found.baseline_measured or (None,) * len(found.measured)
+    rows = [
+        (str(one.metric), one.mean, *([] if other is None else [other.mean]), one.all_tied_baseline)
+        for one, other in zip(found.measured, others, strict=True)
+    ]
+    yield text_table(headers, rows)
+    notes = [
+        "all tied: the baseline of scoring all documents the same",
+        *(one.metric.convention for one in found.measured),
+    ]
+    yield from (wrapped_text(note, "  ", "    ") for note in notes)
+    if found.pairs:
+        compared = found.pairs[0].comparison.n_queries
+        names = found.pairs[0].a, found.pairs[0].b
+        yield ""
+        yield wrapped_text(f"A {names[0]} against B {names[1]}, on the same {compared:,} queries:")
+        yield pair_table(found.pairs, ranker_letters(names))
+        yield from map(wrapped_text, (*verdict_lines(found.pairs), *disagreements(found.pairs)))
+    yield from (printable(f"warning: {message}") for message in found.warnings)
+
+
+def _verdict_lines(found: Evaluation) -> list[str]:
+    from owpc_ltr.evaluation.pairs import verdict_line
+
+    verdict = found.verdict
+    if verdict is None:
+        return []
+    return [verdict_line(verdict, found.ranker, str(found.baseline), found.pairs[0].metric)]
+
+
+def _title(found: Evaluation) -> str:
+    of = f" of {found.data_name}" if found.data_name else ""
+    said = f"{found.ranker} on {found.data.n_queries:,} queries{of} ({split_in_words(found.split)})"
+    weighted = f"; means are weighted by importance ({spelled('unweighted')}: all count the same)"
+    return f"{said}{weighted}" if found.weighted else said
+
+
+def _html_row(pair: ComparedPair) -> tuple[str, ...]:
+    one = pair.comparison
+    interval = f"[{one.low:+.4f}, {one.high:+.4f}]"
+    figures = f"{one.mean_difference:+.4f}", interval, f"{pair.p_holm:.2g}"
+    return pair.metric, *figures, str(pair.verdict.outcome)

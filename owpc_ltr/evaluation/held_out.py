@@ -19,6 +19,7 @@ from owpc_ltr.data.sources import (
     tells_queries,
 )
 from owpc_ltr.errors import Refused, UsageError
+from owpc_ltr.evaluation.verdict import Doubt
 from owpc_ltr.models.reordering import FEATURE
 
 SIDES = ("auto", "all", "train", "validation", "test")
@@ -65,7 +66,7 @@ def choose_queries(records: Records, queries: Queries, side: str = "auto") -> Ch
     if not known:
         raise Refused(
             f"nothing tells the {side} queries of this data: no record has the queries that "
-            f"{' and '.join(trained) or 'any of the rankers'} was trained on; use --queries all"
+            f"{' and '.join(trained) or 'any of the rankers'} was trained on; use split 'all'"
         )
     wanted = "test" if side == "auto" else side
     left = np.flatnonzero(np.all([on == wanted for on in known.values()], axis=0))
@@ -73,7 +74,7 @@ def choose_queries(records: Records, queries: Queries, side: str = "auto") -> Ch
     if not len(left):
         raise NothingHeldOut(
             f"no query is {_IN_WORDS[wanted]} {_all_of(known)}: {why}; give other judged queries, "
-            "or use --queries all, which flatters whoever was trained on them",
+            "or use split 'all', which flatters rankers that were trained on them",
             known,
         )
     if len(left) == n_queries:
@@ -92,7 +93,7 @@ _IN_WORDS = {
 def check_side(side: str) -> None:
     """Refuse what is no side."""
     if side not in SIDES:
-        raise UsageError(f"no side is called '{side}': choose among {', '.join(SIDES)}")
+        raise UsageError(f"unknown split '{side}': choose among {', '.join(SIDES)}")
 
 
 def _is_trained(record: Mapping[str, Any]) -> bool:
@@ -143,3 +144,21 @@ def _doubts(
                 f"the record of {name}, of an earlier version, has a split and not its queries: "
                 "which are held out is told by the hashes of their ids alone; train it again"
             )
+
+
+def seen_doubts(name: str, sides: NDArray[np.str_] | None) -> tuple[Doubt, ...]:
+    """The doubt about a ranker that was trained or chosen on some of the compared queries.
+
+    `sides` says on which side each of these was at its training; None where that is not known.
+    """
+    seen = 0 if sides is None else int((sides != "test").sum())
+    if sides is None or not seen:
+        return ()
+    return (
+        Doubt(
+            "seen-queries",
+            f"{name} was trained or chosen on {seen:,} of these {len(sides):,} queries, which "
+            "shows nothing of others",
+            "compare on queries that it has not seen",
+        ),
+    )

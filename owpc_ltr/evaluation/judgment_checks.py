@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.frames import numbers_in
+from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.evaluation.live_lists import LiveLists
 from owpc_ltr.evaluation.verdict import Doubt
 
@@ -361,3 +362,19 @@ def _sampled_alike(data: RankingDataset) -> Iterator[Doubt]:
             "and are not what a query brings",
             "judge what it brings (owpc-ltr judge pool)",
         )
+
+
+UNUSED = "metrics do not weigh documents: the weights of judgments count in training alone"
+
+
+def unused_weights(data: RankingDataset | PartitionedDataset) -> list[str]:
+    """A sentence where documents have weights other than 1."""
+    if isinstance(data, RankingDataset):
+        return [UNUSED] if _weighed(data) else []
+    if "document_weights" not in data.columns:
+        return []
+    return [UNUSED] if any(data.each(_weighed)) else []
+
+
+def _weighed(part: RankingDataset) -> bool:
+    return part.document_weights is not None and bool((part.document_weights != 1).any())

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.errors import UsageError
+from owpc_ltr.evaluation.measurement import RankerValues, top_of
 from owpc_ltr.metrics import Metric, RankedQueries
 
 Grades = NDArray[np.float32]
@@ -158,7 +159,7 @@ def within_window(metric: Metric, window: int) -> Metric:
     if metric.cutoff is not None:
         if metric.cutoff > window:
             raise UsageError(
-                f"{metric} looks further than the window of {window}: give --window "
+                f"{metric} looks further than the window of {window}: give a window of "
                 f"{metric.cutoff}, or a smaller cutoff"
             )
         return metric
@@ -195,3 +196,19 @@ def _share(part: NDArray[np.int64], whole: NDArray[np.int64]) -> Vector:
     shares: Vector = np.full(len(whole), np.nan)
     np.divide(part, whole, out=shares, where=whole > 0)
     return shares
+
+
+def measure_lists(lists: LiveLists, metrics: Sequence[Metric], unjudged: str) -> RankerValues:
+    """Each metric of the lists, as far as they go. Raises UsageError for one that looks further."""
+    values, shares = [], []
+    for metric in metrics:
+        seen = within_window(metric, lists.depth)
+        share = 1.0 - lists.judged_at(top_of(seen) or lists.depth)
+        of_metric = (
+            lists.condensed(seen) if unjudged == "condensed" else lists.unjudged_irrelevant(seen)
+        )
+        if unjudged == "skip":
+            of_metric = np.where(share > 0, np.nan, of_metric)
+        values.append(of_metric)
+        shares.append(share)
+    return RankerValues(values, shares)

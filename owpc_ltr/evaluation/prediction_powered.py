@@ -1,10 +1,13 @@
-"""Prediction-powered intervals: cheap judgments of all queries, human ones of a sample of them.
+"""Prediction-powered intervals: proxy labels of all queries, human labels of a sample of them.
 
-The mean of what people would say of all queries is the mean of what they say of the sample, moved
-by λ times how far the sample lies from all queries in the cheap judgments (PPI++: Angelopoulos,
-Duchi & Zrnic 2023; in surveys, the difference estimator of double sampling: Cochran 1977, ch. 12).
-It is right for people's judgments whatever the cheap ones are worth: these decide only how wide it
-is. Each query's λ comes from the others (cross-fitting), so that none speaks for itself.
+The mean by human labels of all queries is the mean by those of the sample, moved by λ times how far
+the sample lies from all queries by the proxy labels (PPI++: Angelopoulos, Duchi & Zrnic 2023; in
+surveys, the difference estimator of double sampling: Cochran 1977, ch. 12). It is right for human
+labels even if the proxy labels are useless: these decide only how wide it is.
+
+The best λ is the slope of human on proxy differences. One that is fitted on the very queries that
+it moves makes intervals too narrow; here each tenth of the sample gets the slope of the others
+(cross-fitting).
 """
 
 from __future__ import annotations
@@ -15,15 +18,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.evaluation.crossfitted_slopes import crossfitted_slopes
-from owpc_ltr.evaluation.judge_agreement import Agreement, agreement_of
-from owpc_ltr.evaluation.sample_randomness import p_of_random
-from owpc_ltr.evaluation.sampled_queries import SampledQueries, sampled_queries
-from owpc_ltr.evaluation.small_samples import FEWEST_DIFFERENCES, floor_of, reaches
+from owpc_ltr.evaluation.resampling import Matrix, mean_of, standard_error
+from owpc_ltr.evaluation.sampled_queries import SampledQueries, p_of_random, sampled_queries
+from owpc_ltr.evaluation.significance import FEWEST_DIFFERENCES, floor_of, reaches
 from owpc_ltr.evaluation.verdict import Doubt, Outcome, Verdict, decide
-from owpc_ltr.evaluation.weighted_means import mean_of, standard_error
 
 FEWEST = 30
 """With fewer human-labelled queries nothing is claimed, and proxy labels are not used: λ is 0.
@@ -51,57 +52,53 @@ class Estimate:
 class PredictionPowered:
     """The mean difference by human labels of a sample, made sharper by proxy labels of all queries.
 
-    `by_human` is what the human labels say alone. `by_cheap` is what the proxy labels say alone,
+    `by_human` is what the human labels say alone. `by_proxy` is what the proxy labels say alone,
     and biased. `strength` is λ; 0 where the proxy labels do not help. `n_worth` human-labelled
     queries alone would have had as narrow an interval. `n_more` further ones are needed for a
     difference, if the mean and the spread stay as they are: 0 where there is one, None where not
     even all queries are enough. `p_random` is how often a random sample lies as far from all
-    queries by the proxy labels. `agreement` is that of human and proxy labels on the queries of the
-    sample. `doubts` are the sample's own.
+    queries by the proxy labels. `p_holm` is p by both, corrected over all pairs of a result
+    (Holm 1979); by itself a pair is not corrected. `agreement` is that of human and proxy labels on
+    the queries of the sample. `doubts` are the sample's own.
     """
 
     n_queries: int
     n_human: int
-    powered: Estimate
+    by_both: Estimate
     by_human: Estimate
-    by_cheap: Estimate
+    by_proxy: Estimate
     strength: float
     n_worth: float
     n_more: int | None
     p_random: float
     agreement: Agreement
+    p_holm: float
     doubts: tuple[Doubt, ...] = ()
 
     @property
     def decided(self) -> bool:
         """Whether there is a difference by this pair alone, without correction."""
-        return self.verdict().outcome in {Outcome.BETTER, Outcome.WORSE}
+        alone = replace(self, p_holm=self.by_both.p)
+        return alone.verdict().outcome in {Outcome.BETTER, Outcome.WORSE}
 
-    def verdict(
-        self,
-        p: float | None = None,
-        doubts: Sequence[Doubt] = (),
-        *,
-        higher_is_better: bool = True,
-    ) -> Verdict:
+    def verdict(self, doubts: Sequence[Doubt] = (), *, higher_is_better: bool = True) -> Verdict:
         """The verdict on the first ranker, with the corrected p and doubts about the judgments."""
-        one, p = self.powered, self.powered.p if p is None else p
-        every = (*doubts, *self.doubts)
-        return decide(one.low, one.high, p, every, higher_is_better=higher_is_better)
+        low, high, every = self.by_both.low, self.by_both.high, (*doubts, *self.doubts)
+        return decide(low, high, self.p_holm, every, higher_is_better=higher_is_better)
 
     def reversed(self) -> PredictionPowered:
         """The same figures with the other ranker first."""
         return replace(
             self,
-            powered=self.powered.reversed(),
+            by_both=self.by_both.reversed(),
             by_human=self.by_human.reversed(),
-            by_cheap=self.by_cheap.reversed(),
+            by_proxy=self.by_proxy.reversed(),
         )
 
     def as_dict(self) -> dict[str, Any]:
         """Every figure as JSON; doubts stand with the verdict."""
         figures = asdict(self)
-        del figures["doubts"]
+        del figures["doubts"], figures["p_holm"]
         return {**figures, "decided": self.decided}
 
 
@@ -144,7 +141,7 @@ class _Variance:
 
 
 def prediction_powered(
-    cheap: Vector,
+    proxy: Vector,
     human: Vector,
     query_ids: Sequence[str],
     weights: Vector | None = None,
@@ -153,33 +150,35 @@ def prediction_powered(
 ) -> PredictionPowered:
     """The interval of two rankers' mean difference, from each query's difference by either judge.
 
-    `human` is NaN where no person judged the query; those that people judged are a random sample of
+    `human` is NaN where the query has no human labels; those that have are a random sample of
     all, or of each of the `strata`. With `weights`, means are weighted. `span` is the largest
     difference that the metric allows. The same queries give the same numbers, in whatever order.
     Raises BadInput for what cannot be, Refused for too few.
     """
-    sample = sampled_queries(cheap, human, query_ids, weights, strata)
-    n, n_all = len(sample.human), len(sample.cheap)
+    sample = sampled_queries(proxy, human, query_ids, weights, strata)
+    n, n_all = len(sample.human), len(sample.proxy)
     slopes = crossfitted_slopes(sample) if n >= FEWEST else np.zeros(n)
     mean, variance = _mean(sample, slopes)
     alone, alone_variance = _mean(sample, np.zeros(n))
-    error = standard_error(sample.cheap, sample.weights)
+    error = standard_error(sample.proxy, sample.weights)
     skewness = sample.third_of_all / error**3 if error else 0.0
-    of_cheap = _Variance(0.0, error**2, n_all - 1, skewness)
+    of_proxy = _Variance(0.0, error**2, n_all - 1, skewness)
     floor = floor_of(sample.human, sample.worth, span)
     # With so many differences, no permutation of their signs has a smaller p.
     least = min(1.0, 2.0 ** (1 - np.count_nonzero(sample.human)))
+    by_both = variance.of(mean, floor, least)
     return PredictionPowered(
         n_queries=n_all,
         n_human=n,
-        powered=variance.of(mean, floor, least),
+        by_both=by_both,
         by_human=alone_variance.of(alone, floor, least),
-        by_cheap=of_cheap.of(mean_of(sample.cheap, sample.weights)),
+        by_proxy=of_proxy.of(mean_of(sample.proxy, sample.weights)),
         strength=sample.mean(slopes),
         n_worth=n * alone_variance.total / variance.total if variance.total else float(n_all),
         n_more=_more(sample, mean, variance, floor),
         p_random=p_of_random(sample),
         agreement=agreement_of(sample),
+        p_holm=by_both.p,
         doubts=few_human_labels(n),
     )
 
@@ -205,8 +204,8 @@ def _mean(sample: SampledQueries, slopes: Vector) -> tuple[float, _Variance]:
     Double sampling: the variance of the sample's residuals given the queries, plus that of what
     people would say of all queries, which are themselves a sample of those to come.
     """
-    n, n_all = len(sample.human), len(sample.cheap)
-    centred = sample.centred_cheap
+    n, n_all = len(sample.human), len(sample.proxy)
+    centred = sample.centred_proxy
     residuals = sample.human - slopes * centred[sample.judged]
     mean = sample.mean(residuals)
     errors = sample.scaled(residuals - mean)
@@ -216,12 +215,12 @@ def _mean(sample: SampledQueries, slopes: Vector) -> tuple[float, _Variance]:
     spread = n / (n - 1) * float(sample.expansion @ errors**2) / n_all
     shared = n / (n - 1) * float(sample.expansion @ (errors * whole[sample.judged])) / n_all
     # A shared part below 0 would make the interval narrower by chance.
-    by_people = judging + (spread + 2.0 * strength * max(shared, 0.0)) / n_all
-    by_cheap = strength**2 * float(whole @ whole) / (n_all - 1) / n_all
-    total = by_people + by_cheap
+    by_human = judging + (spread + 2.0 * strength * max(shared, 0.0)) / n_all
+    by_proxy = strength**2 * float(whole @ whole) / (n_all - 1) / n_all
+    total = by_human + by_proxy
     if total == 0.0:
         return mean, _Variance(0.0, 0.0, n - 1)
-    inverse = (by_people / total) ** 2 / degrees + (by_cheap / total) ** 2 / (n_all - 1)
+    inverse = (by_human / total) ** 2 / degrees + (by_proxy / total) ** 2 / (n_all - 1)
     third = sample.third_of_mean(errors) + strength**3 * sample.third_of_all
     return mean, _Variance(judging, total - judging, 1.0 / inverse, third / total**1.5)
 
@@ -234,14 +233,14 @@ def few_human_labels(n: int) -> tuple[Doubt, ...]:
         Doubt(
             "few-human-labels",
             f"{n} human-labelled queries are too few: at least {FEWEST} are needed",
-            "label more (owpc-ltr judge next)",
+            "label more (owpc-ltr judge sample)",
         ),
     )
 
 
 def _more(sample: SampledQueries, mean: float, variance: _Variance, floor: float) -> int | None:
     """How many more queries need human labels, if these are as all others are."""
-    n, n_all, differ = len(sample.human), len(sample.cheap), np.count_nonzero(sample.human)
+    n, n_all, differ = len(sample.human), len(sample.proxy), np.count_nonzero(sample.human)
     by_variance = _enough(n, n_all, mean, variance)
     if by_variance is None or mean == 0.0 or not differ:
         return None
@@ -265,3 +264,93 @@ def _enough(n: int, n_all: int, mean: float, variance: _Variance) -> int | None:
     of_one = variance.judging / (1.0 / n - 1.0 / n_all)
     wanted = 1.0 / (1.0 / n_all + (allowed - variance.queries) / of_one)
     return min(n_all, math.floor(wanted) + 1)
+
+
+FOLDS = 10
+
+
+def crossfitted_slopes(sample: SampledQueries, folds: int = FOLDS) -> Vector:
+    """One slope for each judged query, from the judged ones of other folds.
+
+    Within strata, and weighed by what these add to the variance. A slope is taken back by as much
+    as it may be chance (the positive part of 1 − 1/t²; James & Stein 1961): proxy labels that
+    tell nothing get 0, and so do those that say the opposite.
+    """
+    deviations = [
+        sample.scaled(values - sample.mean(values))
+        for values in (sample.human, sample.proxy[sample.judged])
+    ]
+    fold = sample.turn % folds
+    human, proxy = deviations
+    counts = _of_others(sample, fold, folds, np.ones(len(human)))
+
+    def within(one: Vector, other: Vector) -> Matrix:
+        """By fold and stratum, the sum of products of what deviates within the stratum."""
+        products = _of_others(sample, fold, folds, one * other)
+        first, second = (_of_others(sample, fold, folds, x) for x in (one, other))
+        return products - np.divide(first * second, counts, where=counts > 0, out=counts * 0.0)
+
+    part = sample.shares / np.maximum(sample.counts - 1, 1)
+    part /= part.max() if part.max() > 0 else 1.0
+    both, of_proxy, of_human = (
+        within(*pair) @ part for pair in ((human, proxy), (proxy, proxy), (human, human))
+    )
+    flat = of_proxy <= 1e-12 * (part[sample.stratum] @ proxy**2)
+    slopes = np.divide(both, of_proxy, where=~flat, out=np.zeros(folds))
+    free = counts.sum(axis=1) - (counts > 0).sum(axis=1) - 1
+    explained = slopes * both
+    chance = np.maximum(of_human - explained, 0.0) / np.maximum(free, 1)
+    kept = 1.0 - np.divide(chance, explained, where=explained > 0, out=np.ones(folds))
+    slopes = np.maximum(slopes, 0.0) * np.maximum(kept, 0.0) * (free > 0)
+    found: Vector = slopes[fold]
+    return found
+
+
+def _of_others(
+    sample: SampledQueries, fold: NDArray[np.int64], folds: int, values: Vector
+) -> Matrix:
+    """By fold and stratum, the sum of the values of the stratum's queries in other folds."""
+    width = len(sample.sizes)
+    places = fold * width + sample.stratum
+    sums = np.bincount(places, values, folds * width).reshape(folds, width)
+    others: Matrix = sums.sum(axis=0) - sums
+    return others
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Of the human-labelled queries, what proxy labels says of the two rankers.
+
+    `correlation` is that of the two judges' differences, each query weighed as in means; None where
+    one of them sees no difference, or the same in all. People prefer a ranker in `differ` queries;
+    in `same` of these proxy labels prefers the same one, in `opposite` the other.
+    """
+
+    correlation: float | None
+    differ: int
+    same: int
+    opposite: int
+
+
+def agreement_of(sample: SampledQueries) -> Agreement:
+    """The agreement on a sample."""
+    proxy = sample.proxy[sample.judged]
+    human = sample.human
+    signs = np.sign(proxy) * np.sign(human)
+    return Agreement(
+        _correlation(sample), int((human != 0).sum()), int((signs > 0).sum()),
+        int((signs < 0).sum()),
+    )  # fmt: skip
+
+
+def _correlation(sample: SampledQueries) -> float | None:
+    proxy = sample.proxy[sample.judged]
+    of_proxy = proxy - sample.mean(proxy)
+    of_sample = sample.human - sample.mean(sample.human)
+    spread = sample.mean(of_proxy**2) * sample.mean(of_sample**2)
+    # Equal values less their mean may be next to nothing.
+    least = 1e-24 * sample.mean(proxy**2) * sample.mean(sample.human**2)
+    if spread <= least:
+        return None
+    found = sample.mean(of_proxy * of_sample) / math.sqrt(spread)
+    return min(1.0, max(-1.0, found))

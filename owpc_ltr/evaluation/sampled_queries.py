@@ -6,6 +6,7 @@ as its stratum has queries to a sampled one; means are ratios of such sums (Háj
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,21 +17,21 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.splits import hashes_of
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.evaluation.sign_flips import ROUNDING
-from owpc_ltr.evaluation.weighted_means import mean_of
+from owpc_ltr.evaluation.resampling import ROUNDING, mean_of
+from owpc_ltr.evaluation.verdict import Doubt
 
 _SALT = "prediction-powered"
 
 
 @dataclass(frozen=True, eq=False)
 class SampledQueries:
-    """Every query's `cheap` value, and the `human` one of those `judged` (their numbers).
+    """Every query's `proxy` value, and the `human` one of those `judged` (their numbers).
 
     `stratum` is a number for each judged query, whose strata have `sizes` queries, of which
     `counts` are judged. `turn` is a random place among the judged queries, by their ids.
     """
 
-    cheap: Vector
+    proxy: Vector
     human: Vector
     judged: NDArray[np.int64]
     weights: Vector | None
@@ -56,23 +57,23 @@ class SampledQueries:
         return np.ones(len(self.human)) if self.weights is None else self.weights[self.judged]
 
     @cached_property
-    def centred_cheap(self) -> Vector:
-        """The cheap values less their mean over all queries."""
-        centred: Vector = self.cheap - mean_of(self.cheap, self.weights)
+    def centred_proxy(self) -> Vector:
+        """The proxy values less their mean over all queries."""
+        centred: Vector = self.proxy - mean_of(self.proxy, self.weights)
         return centred
 
     @cached_property
     def whole(self) -> Vector:
-        """What each query's cheap value adds to the error of their mean over all."""
+        """What each query's proxy value adds to the error of their mean over all."""
         if self.weights is None:
-            return self.centred_cheap
-        terms: Vector = self.weights * self.centred_cheap / self.weights.mean()
+            return self.centred_proxy
+        terms: Vector = self.weights * self.centred_proxy / self.weights.mean()
         return terms
 
     @property
     def third_of_all(self) -> float:
-        """The third moment of the cheap values' mean over all."""
-        n = len(self.cheap)
+        """The third moment of the proxy values' mean over all."""
+        n = len(self.proxy)
         return float((self.whole**3).sum()) / (n * max((n - 1.0) * (n - 2.0), 1.0))
 
     @property
@@ -90,7 +91,7 @@ class SampledQueries:
         """Deviations from a mean as they add up to its error."""
         if self.weights is None:
             return deviations
-        terms: Vector = self.own_weights * deviations * (len(self.cheap) / self.worth.sum())
+        terms: Vector = self.own_weights * deviations * (len(self.proxy) / self.worth.sum())
         return terms
 
     def variance_of_mean(self, deviations: Vector) -> tuple[float, float]:
@@ -115,28 +116,28 @@ class SampledQueries:
         within = deviations - (sums / self.counts)[self.stratum]
         # As the variance of few is too small, so is the third moment (Joanes & Gill 1998).
         unbiased = counts**2 / np.maximum((counts - 1.0) * (counts - 2.0), 1.0)
-        return float((((self.expansion / len(self.cheap)) * within) ** 3) @ unbiased)
+        return float((((self.expansion / len(self.proxy)) * within) ** 3) @ unbiased)
 
 
 def sampled_queries(
-    cheap: Vector,
+    proxy: Vector,
     human: Vector,
     query_ids: Sequence[str],
     weights: Vector | None = None,
     strata: Sequence[str] | None = None,
 ) -> SampledQueries:
     """The queries, those of weight 0 left out. Raises BadInput, or Refused for too few."""
-    cheap, human = np.asarray(cheap, np.float64), np.asarray(human, np.float64)
-    _check(cheap, human, query_ids, weights, strata)
+    proxy, human = np.asarray(proxy, np.float64), np.asarray(human, np.float64)
+    _check(proxy, human, query_ids, weights, strata)
     ids = np.asarray(query_ids, dtype=np.str_)
-    of = np.zeros(len(cheap), np.str_) if strata is None else np.asarray(strata, dtype=np.str_)
+    of = np.zeros(len(proxy), np.str_) if strata is None else np.asarray(strata, dtype=np.str_)
     if weights is not None:
         counted = weights > 0
-        cheap, human, ids, of = cheap[counted], human[counted], ids[counted], of[counted]
+        proxy, human, ids, of = proxy[counted], human[counted], ids[counted], of[counted]
         weights = weights[counted]
         weights = None if (weights == weights[:1]).all() else weights
     # Equal rankings summed in another order are equal.
-    cheap = np.where(np.abs(cheap) <= ROUNDING, 0.0, cheap)
+    proxy = np.where(np.abs(proxy) <= ROUNDING, 0.0, proxy)
     human = np.where(np.abs(human) <= ROUNDING, 0.0, human)
     judged = np.flatnonzero(~np.isnan(human))
     names, codes = np.unique(of, return_inverse=True)
@@ -144,11 +145,11 @@ def sampled_queries(
     counts = np.bincount(codes[judged], minlength=len(names))
     _check_counts(names, sizes, counts)
     turn = np.argsort(np.argsort(hashes_of(ids[judged].tolist(), _SALT), kind="stable"))
-    return SampledQueries(cheap, human[judged], judged, weights, codes[judged], sizes, counts, turn)
+    return SampledQueries(proxy, human[judged], judged, weights, codes[judged], sizes, counts, turn)
 
 
 def _check(
-    cheap: Vector,
+    proxy: Vector,
     human: Vector,
     query_ids: Sequence[str],
     weights: Vector | None,
@@ -157,15 +158,15 @@ def _check(
     for what, values in (
         ("human values", human), ("ids", query_ids), ("weights", weights), ("strata", strata)
     ):  # fmt: skip
-        if values is not None and len(values) != len(cheap):
+        if values is not None and len(values) != len(proxy):
             raise BadInput(
-                f"there are {len(values)} {what} for {len(cheap)} queries: give one a query"
+                f"there are {len(values)} {what} for {len(proxy)} queries: give one a query"
             )
-    strange = ~np.isfinite(cheap) | np.isinf(human)
+    strange = ~np.isfinite(proxy) | np.isinf(human)
     if strange.any():
         place = int(strange.argmax())
         raise BadInput(
-            f"query {query_ids[place]} has the differences {cheap[place]} (cheap) and "
+            f"query {query_ids[place]} has the differences {proxy[place]} (proxy) and "
             f"{human[place]} (human): both are numbers, the human one NaN where nobody judged"
         )
     if weights is not None and not (np.isfinite(weights) & (weights >= 0)).all():
@@ -177,12 +178,49 @@ def _check_counts(
 ) -> None:
     if counts.sum() < 2:
         raise Refused(
-            f"people judged {int(counts.sum())} of the queries that are compared, and an interval "
-            "needs 2 at least: judge more (owpc-ltr judge next)"
+            f"{int(counts.sum())} of the compared queries have human labels, and an interval needs "
+            "2 at least: label more (owpc-ltr judge sample)"
         )
     few = np.flatnonzero(counts < np.minimum(sizes, 2))
     if len(few):
         raise Refused(
-            f"people judged {counts[few[0]]} of the {sizes[few[0]]} queries of the stratum "
-            f"'{names[few[0]]}', which speak for it: judge 2 of it at least"
+            f"{counts[few[0]]} of the {sizes[few[0]]} queries of the stratum '{names[few[0]]}' "
+            "have human labels: label 2 of it at least"
         )
+
+
+UNLIKELY = 0.01
+"""Samples that are random look so strange once in a hundred."""
+
+
+def p_of_random(sample: SampledQueries) -> float:
+    """How often a random sample (of each stratum) has means so far from those of all queries.
+
+    Of the proxy differences and of their sizes, twice the smaller p (Bonferroni).
+    """
+    from scipy.special import stdtr
+
+    p = 1.0
+    for values in (sample.proxy, np.abs(sample.proxy)):
+        own = values[sample.judged]
+        centre = own.mean()
+        # Importance says nothing of who was drawn: each query counts once.
+        apart = float(sample.expansion @ own) / len(values) - float(values.mean())
+        variance, degrees = sample.variance_of_mean(own - centre)
+        if variance > 0.0 and math.isfinite(apart):
+            p = min(p, 2.0 * float(stdtr(degrees, -abs(apart) / math.sqrt(variance))))
+    return min(1.0, 2.0 * p)
+
+
+def random_sample_doubts(p: float) -> tuple[Doubt, ...]:
+    """The doubt about a sample that is visibly not random."""
+    if p >= UNLIKELY:
+        return ()
+    return (
+        Doubt(
+            "not-random",
+            "the human-labelled queries are not a random sample of the proxy-labelled ones: by "
+            f"proxy labels, the rankers differ otherwise on them (p = {p:.2g})",
+            "draw them at random (owpc-ltr judge sample)",
+        ),
+    )

@@ -14,7 +14,7 @@ from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.compiling import compiled
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.evaluation.evaluate import measure
+from owpc_ltr.evaluation.measurement import measure
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.features.score_kinds import ScoreKind, score_kind
 from owpc_ltr.features.value_bounds import always_matches

@@ -8,11 +8,11 @@ sort. Each metric is a plugin, which extends `Metric`.
 from owpc_ltr.metrics.metric import (
     Metric,
     RankSum,
+    all_tied_baseline,
     constant_queries,
     per_query,
     tied_share,
     uneven,
-    zero_score_baseline,
 )
 from owpc_ltr.metrics.parsing import parse_metric
 from owpc_ltr.metrics.ranking import RankedQueries
@@ -21,10 +21,10 @@ __all__ = [
     "Metric",
     "RankSum",
     "RankedQueries",
+    "all_tied_baseline",
     "constant_queries",
     "parse_metric",
     "per_query",
     "tied_share",
     "uneven",
-    "zero_score_baseline",
 ]

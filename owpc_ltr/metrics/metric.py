@@ -297,7 +297,7 @@ def constant_queries(scores: NDArray[Any], offsets: NDArray[Any]) -> IntVector:
     return np.flatnonzero((counts_by_query(different, offsets) == 0) & (lengths > 1))
 
 
-def zero_score_baseline(metric: Metric, labels: NDArray[Any], offsets: NDArray[Any]) -> float:
+def all_tied_baseline(metric: Metric, labels: NDArray[Any], offsets: NDArray[Any]) -> float:
     """What a ranker that scores every document 0 is given: the floor of any comparison.
 
     Under `ties=file-order` it shows how much the order of the file alone is worth.

@@ -15,7 +15,7 @@ from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.scaling import Facts, facts_of, scales_of, with_scales
 from owpc_ltr.data.sources import source_of
 from owpc_ltr.errors import Refused, UsageError
-from owpc_ltr.evaluation.unused_weights import unused_weights
+from owpc_ltr.evaluation.judgment_checks import unused_weights
 from owpc_ltr.host.settings import values_of
 from owpc_ltr.kernels.linear import one_blas_thread
 from owpc_ltr.metrics import Metric, parse_metric

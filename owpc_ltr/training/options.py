@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from owpc_ltr.errors import UsageError
 from owpc_ltr.host.settings import named_grids, named_settings
-from owpc_ltr.signatures import Help, Progress, Reads, spelled
+from owpc_ltr.signatures import Help, Progress, Reads
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -57,14 +55,6 @@ TestShare = Annotated[float, Help("Share of DATA's queries kept out for `evaluat
 Threads = Annotated[
     int, Help("Threads; more than free cores only slow down.", min=1, panel="Advanced")
 ]
-Dask = Annotated[
-    str | None,
-    Help(
-        "Dask workers for a folder of parts: local:4 (processes here), tcp://HOST:8786.",
-        metavar="PLACE",
-        panel="Advanced",
-    ),
-]
 
 
 def training_splits(
@@ -101,42 +91,6 @@ def training_splits(
     cut = split_queries if isinstance(known, RankingDataset) else split_parts
     splits = cut(known, HashSplit(*shares), name, ("train", "validation"))
     return splits, None if name is None else splits.source
-
-
-@contextmanager
-def workers_at(
-    place: str | None, data: Sequence[Any], plugins: Sequence[Path | str] = ()
-) -> Iterator[Any]:
-    """Workers of the plugin that offers some, while the block lasts; None where no place is given.
-
-    Raises UsageError, before any is started, for a file among the `data`: workers go through
-    folders of parts.
-    """
-    if place is None:
-        yield None
-        return
-    from owpc_ltr.data.partitioned.manifest import is_partitioned
-    from owpc_ltr.host.commands import plugin_function
-
-    for one in data:
-        if isinstance(one, Path | str) and not is_partitioned(Path(one)):
-            raise UsageError(
-                f"workers go through a folder of parts, and {one} is none: make one with owpc-ltr "
-                f"partition {one} --out FOLDER"
-            )
-    use_workers = plugin_function("ltr_workers")
-    if use_workers is None:
-        raise UsageError(f"no plugin offers workers: leave out {spelled('dask')}")
-    with use_workers(place, plugins=plugins) as workers:
-        yield workers
-
-
-def by_workers(data: Any, workers: Any) -> Any:
-    """The data, gone through by the workers where there are any and the data have parts."""
-    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-
-    parted = workers is not None and isinstance(data, PartitionedDataset)
-    return workers.parts(data) if parted else data
 
 
 def run_of(seed: int, threads: int, progress: Progress) -> Run:

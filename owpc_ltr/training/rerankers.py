@@ -10,7 +10,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.external_features.source import as_joined, sources_in
 from owpc_ltr.data.sources import source_of
 from owpc_ltr.errors import UsageError
-from owpc_ltr.evaluation.evaluate import model_data
+from owpc_ltr.evaluation.measurement import model_data
 from owpc_ltr.host.settings import values_of
 from owpc_ltr.metrics import Metric, parse_metric, uneven
 from owpc_ltr.models.parity_samples import parity_samples_of

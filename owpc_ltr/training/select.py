@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import MaxFeatures, Memory
 from owpc_ltr.errors import UsageError, give_warnings
+from owpc_ltr.evaluation.options import Dask, workers_at
 from owpc_ltr.host.report import ReportPage, write_report
 from owpc_ltr.signatures import (
     Help,
@@ -28,7 +29,7 @@ from owpc_ltr.training.defaults import (
     REPORTED_METRICS,
     Normalisation,
 )
-from owpc_ltr.training.options import Dask, Grid, Settings, run_of, workers_at
+from owpc_ltr.training.options import Grid, Settings, run_of
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -112,7 +113,7 @@ def select(
     """
     from itertools import product
 
-    from owpc_ltr.evaluation.unused_weights import unused_weights
+    from owpc_ltr.evaluation.judgment_checks import unused_weights
     from owpc_ltr.files.output import write_output
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import parse_metric

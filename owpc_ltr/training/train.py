@@ -9,6 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from owpc_ltr.data.options import MaxFeatures, Memory
 from owpc_ltr.errors import UsageError, give_warnings
+from owpc_ltr.evaluation.options import (
+    Dask,
+    by_workers,
+    workers_at,
+)
 from owpc_ltr.host.report import ReportPage, write_report
 from owpc_ltr.plain_text import text_table, wrapped_text
 from owpc_ltr.signatures import (
@@ -34,7 +39,6 @@ from owpc_ltr.training.defaults import (
     Normalisation,
 )
 from owpc_ltr.training.options import (
-    Dask,
     Grid,
     LossChoice,
     Settings,
@@ -43,10 +47,8 @@ from owpc_ltr.training.options import (
     TrainingData,
     Validation,
     ValidationShare,
-    by_workers,
     run_of,
     training_splits,
-    workers_at,
 )
 
 if TYPE_CHECKING:

@@ -133,7 +133,7 @@ def train_reranker(
     """
     from owpc_ltr.data.document_fields import with_document_fields
     from owpc_ltr.data.partitioned.dataset import in_memory
-    from owpc_ltr.evaluation.unused_weights import unused_weights
+    from owpc_ltr.evaluation.judgment_checks import unused_weights
     from owpc_ltr.host.registry import load
     from owpc_ltr.inspection.quick import warnings_before_training
     from owpc_ltr.models.model_file import save_model, with_warnings

@@ -32,7 +32,7 @@ def relabel_log(data: RankingDataset, judged: pa.Table, keep_case: bool = False)
     left out, and so are weights of queries, comments and document fields. Raises BadInput where the
     documents of `data` have no ids or a pair is judged twice, Refused where no row is left.
     """
-    from owpc_ltr.api.compared_data import texts_of
+    from owpc_ltr.evaluation.judged_data import texts_of
 
     texts = texts_of(data)
     texts = data.query_ids if texts is None else texts

@@ -10,7 +10,7 @@ import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.evaluation.evaluate import Measured, compare, measure
+from owpc_ltr.evaluation.measurement import Measured, compare, measure
 from owpc_ltr.evaluation.significance import Comparison
 from owpc_ltr.evaluation.verdict import Outcome
 from owpc_ltr.metrics import Metric, parse_metric

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.data.splits import DatasetSplits
-    from owpc_ltr.evaluation.comparing.result import RankerComparison
+    from owpc_ltr.evaluation.comparison import RankerComparison
     from owpc_ltr.protocols import Model
 
 FROM_CLICKS, FROM_RAW = "OWPC, from clicks", "OWPC, from raw clicks"
@@ -120,7 +120,7 @@ def compare_live(
     baseline: MultiMatch,
 ) -> None:
     """Held-out queries on the whole corpus, by their true grades; models rerank the candidates."""
-    from owpc_ltr.api.comparing import compare
+    from owpc_ltr.api.comparing_live import compare_live
     from owpc_ltr.api.live_rankers import LiveSearch
     from owpc_ltr.engine.cluster import connect
 
@@ -135,8 +135,8 @@ def compare_live(
                 connect(cluster.engine.settings.url), INDEX, query, POOL_SIZE,
                 featureset=cluster.featureset.name,
             )  # fmt: skip
-            compared = compare(
-                rankers, judgments, SELECT,
+            compared = compare_live(
+                rankers, data=judgments, metrics=SELECT,
                 baseline=FROM_CLICKS, live=search, seed=walk.options.seed, progress=show,
             )  # fmt: skip
         _tell(walk, compared)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from owpc_ltr.errors import Refused
-from owpc_ltr.evaluation.evaluate import compare
+from owpc_ltr.evaluation.measurement import compare
 from owpc_ltr.files.output import write_output
 from owpc_ltr.inspection.constant import silent_in_training
 from owpc_ltr.training.defaults import DEFAULT_C

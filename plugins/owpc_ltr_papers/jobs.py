@@ -10,7 +10,7 @@ import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.evaluation.evaluate import measure
+from owpc_ltr.evaluation.measurement import measure
 from owpc_ltr.host.registry import Registry
 from owpc_ltr.metrics import Metric
 from owpc_ltr.protocols import Model, Run

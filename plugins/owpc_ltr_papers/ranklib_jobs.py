@@ -14,7 +14,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.errors import EngineUnavailable, Refused
-from owpc_ltr.evaluation.evaluate import measure
+from owpc_ltr.evaluation.measurement import measure
 from owpc_ltr.formats.import_model import Columns, import_with
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Model

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import numpy as np
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.evaluation.bootstrap import bca_interval
-from owpc_ltr.evaluation.comparing.figures import ComparedPair, PoweredPair
-from owpc_ltr.evaluation.comparing.result import RankerComparison
-from owpc_ltr.evaluation.comparing.shown import SYMMETRY, at_the_border, outcomes_of
-from owpc_ltr.evaluation.judge_agreement import Agreement
-from owpc_ltr.evaluation.prediction_powered import Estimate
+from owpc_ltr.evaluation.comparison import RankerComparison
+from owpc_ltr.evaluation.pairs import SYMMETRY, ComparedPair, disagreements, outcomes_of
+from owpc_ltr.evaluation.prediction_powered import Agreement, Estimate, PredictionPowered
+from owpc_ltr.evaluation.resampling import bca_interval
 from owpc_ltr.evaluation.verdict import LEVEL, Outcome, decide
 from owpc_ltr.metrics import Metric
 from owpc_ltr_report.blocks import (
@@ -33,7 +30,6 @@ from owpc_ltr_report.blocks import (
 )
 from owpc_ltr_report.charts import OUTCOME_LEGEND, DifferenceRow, forest
 
-_P = TypeVar("_P", ComparedPair, PoweredPair)
 _PREFIXES = ("feature:", "live:")
 
 
@@ -66,7 +62,7 @@ class ReportComparison:
     weighted: bool = False
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    powered: tuple[PoweredPair, ...] = ()
+    powered: tuple[ComparedPair, ...] = ()
 
     @property
     def new(self) -> RankerFigures:
@@ -79,7 +75,7 @@ class ReportComparison:
         return tuple(one for one in self.pairs if (one.a, one.b) == (self.new.name, self.baseline))
 
     @property
-    def main_powered(self) -> tuple[PoweredPair, ...]:
+    def main_powered(self) -> tuple[ComparedPair, ...]:
         """The same with human and proxy labels."""
         names = self.new.name, self.baseline
         return tuple(one for one in self.powered if (one.a, one.b) == names)
@@ -111,19 +107,19 @@ def comparison_of(
             )
             for one in rankers
         ),
-        pairs=tuple(_ordered(pair, order, names) for pair in found.pairs),
+        pairs=tuple(_ordered(pair.by_human_labels, order, names) for pair in found.pairs),
         baseline=names[baseline],
         query_ids=tuple(found.query_ids.to_pylist()),
         query_texts=() if found.query_texts is None else tuple(found.query_texts.to_pylist()),
-        query_selection=f"{found.n_queries:,} queries ({in_words(found.side)})",
+        query_selection=f"{found.n_queries:,} queries ({in_words(found.split)})",
         weighted=found.weighted,
         warnings=tuple(found.warnings),
         notes=tuple(found.notes),
-        powered=tuple(_ordered(pair, order, names) for pair in found.powered),
+        powered=tuple(_ordered(pair, order, names) for pair in found.prediction_powered),
     )
 
 
-def _ordered(pair: _P, order: Sequence[str], names: Mapping[str, str]) -> _P:
+def _ordered(pair: ComparedPair, order: Sequence[str], names: Mapping[str, str]) -> ComparedPair:
     """The pair with the ranker as `a` that comes first in the order, and with short names."""
     if order.index(pair.a) > order.index(pair.b):
         pair = pair.reversed()
@@ -172,7 +168,7 @@ def comparison_section(comparison: ReportComparison) -> Section:
         blocks.append(_unjudged(comparison))
     if comparison.pairs:
         blocks.append(_pairs(comparison))
-        blocks += [Text(f"{capital(line)}.") for line in at_the_border(comparison.pairs)]
+        blocks += [Text(f"{capital(line)}.") for line in disagreements(comparison.pairs)]
         blocks.append(Text(f"{capital(SYMMETRY)}."))
     blocks.append(_conventions(comparison))
     lead = (
@@ -318,21 +314,21 @@ def proxy_labels_section(comparison: ReportComparison) -> Section | None:
     return Section("proxy-labels", "Proxy labels", "What do proxy labels add?", lead, blocks)
 
 
-def _proxy_forest(pairs: Sequence[PoweredPair], count: int) -> Chart:
+def _proxy_forest(pairs: Sequence[ComparedPair], count: int) -> Chart:
     """The differences by both kinds of labels and by either, for the pairs of two rankers."""
     rows = []
     for pair in pairs:
         metric = f"{pair.metric}, " if len(pairs) > 1 else ""
-        found = pair.found
+        found = _labels_of(pair)
         by_human = decide(
             found.by_human.low, found.by_human.high, min(1.0, count * found.by_human.p),
             pair.verdict.doubts, higher_is_better=pair.higher_is_better,
         )  # fmt: skip
         rows += [
-            _estimate_row(f"{metric}human and proxy", found.powered, pair.verdict.outcome),
+            _estimate_row(f"{metric}human and proxy", found.by_both, pair.verdict.outcome),
             _estimate_row(f"{metric}human alone", found.by_human, by_human.outcome),
             # Proxy labels alone are biased: no difference follows from them.
-            _estimate_row(f"{metric}proxy alone (biased)", found.by_cheap, Outcome.CANNOT_TELL),
+            _estimate_row(f"{metric}proxy alone (biased)", found.by_proxy, Outcome.CANNOT_TELL),
         ]
     first = pairs[0]
     return Chart(
@@ -345,12 +341,19 @@ def _proxy_forest(pairs: Sequence[PoweredPair], count: int) -> Chart:
     )
 
 
+def _labels_of(pair: ComparedPair) -> PredictionPowered:
+    """The figures by human and proxy labels, which all pairs of this section have."""
+    assert pair.prediction_powered is not None  # noqa: S101 - told to the type checker
+    return pair.prediction_powered
+
+
 def _estimate_row(label: str, one: Estimate, outcome: Outcome) -> DifferenceRow:
     return DifferenceRow(label, one.mean, one.low, one.high, outcome)
 
 
-def _proxy_facts(pair: PoweredPair) -> tuple[tuple[str, str], ...]:
-    found, agreement = pair.found, pair.found.agreement
+def _proxy_facts(pair: ComparedPair) -> tuple[tuple[str, str], ...]:
+    found = _labels_of(pair)
+    agreement = found.agreement
     weight = f"{found.strength:.2f}" if found.strength else "0: the proxy labels do not help"
     return (
         ("human-labelled", f"{found.n_human:,} of {found.n_queries:,} queries"),
@@ -379,19 +382,20 @@ def _correlation(agreement: Agreement) -> str:
     return signed(agreement.correlation, 2).removeprefix("+")
 
 
-def _proxy_table(pairs: Sequence[PoweredPair]) -> Table:
+def _proxy_table(pairs: Sequence[ComparedPair]) -> Table:
     headers = (
         "ranker", "against", "metric", "by both", "95 % interval", "p corrected", "human alone",
         "λ", "worth", "to label", "verdict",
     )  # fmt: skip
     rows = tuple(
         (
-            pair.a, pair.b, pair.metric, signed(pair.found.powered.mean),
-            interval(pair.found.powered.low, pair.found.powered.high), p_cell(pair.p_holm),
-            interval(pair.found.by_human.low, pair.found.by_human.high),
-            round(pair.found.strength, 2), round(pair.found.n_worth), pair.found.n_more, outcome,
+            pair.a, pair.b, pair.metric, signed(found.by_both.mean),
+            interval(found.by_both.low, found.by_both.high), p_cell(found.p_holm),
+            interval(found.by_human.low, found.by_human.high),
+            round(found.strength, 2), round(found.n_worth), found.n_more, outcome,
         )
         for pair, outcome in zip(pairs, outcomes_of(pairs), strict=True)
+        for found in [_labels_of(pair)]
     )  # fmt: skip
     caption = (
         "Pairs of rankers with human and proxy labels; worth is how many human-labelled queries "

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from owpc_ltr.api.evaluation import Evaluation, side_in_words
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.topics import query_text
@@ -17,7 +16,9 @@ from owpc_ltr.engine.deployment.feature_drift import Verified
 from owpc_ltr.engine.search.judgment_pool import Pooled
 from owpc_ltr.engine.search.profile import Profile
 from owpc_ltr.errors import OwpcLtrError, UsageError
-from owpc_ltr.evaluation.comparing.result import RankerComparison
+from owpc_ltr.evaluation.comparison import RankerComparison
+from owpc_ltr.evaluation.evaluate import Evaluation
+from owpc_ltr.evaluation.options import split_in_words
 from owpc_ltr.evaluation.risk_bounds import Bound
 from owpc_ltr.explanations.explanation import Explanation
 from owpc_ltr.inspection.result import Inspection
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from owpc_ltr_clicks.grading import EffectiveSample
     from owpc_ltr_clicks.judgments import ClickJudgments
 
-    from owpc_ltr.evaluation.evaluate import Measured
+    from owpc_ltr.evaluation.measurement import Measured
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +149,7 @@ def _with_evaluation(found: Material, result: Evaluation) -> Material:
 
 
 def _with_comparison(found: Material, result: RankerComparison) -> Material:
-    return replace(found, comparison=comparison_of(result, side_in_words))
+    return replace(found, comparison=comparison_of(result, split_in_words))
 
 
 def _with_costs(found: Material, result: Costs) -> Material:
@@ -223,23 +224,23 @@ def _rank_weights(record: Mapping[str, Any], plugins: Sequence[Path | str]) -> l
 
 def evaluation_figures(evaluation: Evaluation) -> ReportComparison:
     """An evaluation as a comparison of its ranker with the baseline."""
-    names = short_names([evaluation.ranker, evaluation.against or ""])
-    new, baseline = names[evaluation.ranker], names[evaluation.against or ""]
+    names = short_names([evaluation.ranker, evaluation.baseline or ""])
+    new, baseline = names[evaluation.ranker], names[evaluation.baseline or ""]
     weights = None
     data = evaluation.data
     if evaluation.weighted and isinstance(data, RankingDataset):
         weights = data.query_importance
     rankers = [_figures(new, evaluation.measured, weights)]
-    if evaluation.against is not None:
-        rankers.append(_figures(baseline, evaluation.others, weights))
+    if evaluation.baseline is not None:
+        rankers.append(_figures(baseline, evaluation.baseline_measured, weights))
     return ReportComparison(
         metrics=tuple(one.metric for one in evaluation.measured),
         rankers=tuple(rankers),
         pairs=tuple(replace(pair, a=new, b=baseline) for pair in evaluation.pairs),
-        baseline=None if evaluation.against is None else baseline,
+        baseline=None if evaluation.baseline is None else baseline,
         query_ids=tuple(data.query_ids.to_pylist()),
         query_texts=_query_texts(data),
-        query_selection=f"{data.n_queries:,} queries ({side_in_words(evaluation.side)})",
+        query_selection=f"{data.n_queries:,} queries ({split_in_words(evaluation.split)})",
         weighted=evaluation.weighted,
         warnings=evaluation.warnings,
     )

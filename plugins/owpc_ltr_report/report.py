@@ -11,6 +11,7 @@ import jinja2  # noqa: F401
 import vl_convert  # noqa: F401
 
 from owpc_ltr.data.options import MaxFeatures, Memory
+from owpc_ltr.evaluation.options import Split
 from owpc_ltr.signatures import (
     NO_MODEL,
     Help,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from owpc_ltr.arrays import Vector
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-    from owpc_ltr.evaluation.comparing.result import RankerComparison
+    from owpc_ltr.evaluation.comparison import RankerComparison
     from owpc_ltr.evaluation.risk_bounds import Bound
     from owpc_ltr.inspection.result import Inspection
     from owpc_ltr_report.material import Material
@@ -77,9 +78,7 @@ def report(
         Sequence[Any] | str | None,
         Help("As ndcg@10, map, mrr, precision@5; may be repeated.", cli=list[str]),
     ] = None,
-    queries: Annotated[
-        str, Help("auto (held-out ones if the model knows them), all, train, …")
-    ] = "auto",
+    split: Split = "auto",
     examples: Annotated[
         int, Help("Queries to show of those with the largest losses, and gains.", min=0)
     ] = 3,
@@ -124,7 +123,7 @@ def report(
 
             data = open_or_read(data, memory=memory, max_features=max_features)
         how: dict[str, Any] = {
-            "metrics": metric or None, "queries": queries, "documents": documents,
+            "metrics": metric or None, "split": split, "documents": documents,
             "id_field": id_field, "seed": seed, "plugins": plugins,
         }  # fmt: skip
         found = _measured(found, data, baseline, examples, progress, how)
@@ -177,7 +176,9 @@ def _measured(
     Several rankers are compared; one without a baseline is evaluated. `how` are the parameters that
     `compare` and `evaluate` share.
     """
-    from owpc_ltr.api.evaluation import METRICS, evaluate, ranker_of
+    from owpc_ltr.evaluation.evaluate import evaluate
+    from owpc_ltr.evaluation.measurement import ranker_of
+    from owpc_ltr.evaluation.options import METRICS
     from owpc_ltr_report.comparison import short_names
 
     how = {**how, "metrics": how["metrics"] or METRICS}
@@ -234,18 +235,18 @@ def _compared(rankers: dict[str, Any], data: Data, examples: int, how: dict[str,
     """The comparison, its queries, the models, and examples."""
     from dataclasses import replace
 
-    from owpc_ltr.api.comparing import compare
-    from owpc_ltr.api.evaluation import side_in_words
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.document_fields import with_document_fields
+    from owpc_ltr.evaluation.compare import compare
+    from owpc_ltr.evaluation.options import split_in_words
     from owpc_ltr.models.model_file import warnings_of
     from owpc_ltr.models.reordering import ReorderingModel, dataset_scores
     from owpc_ltr_report.comparison import comparison_of
 
-    found = compare(rankers, data, **how)
+    found = compare(rankers, data=data, **how)
     baseline = how["baseline"]
     new = next(name for name in rankers if name != baseline)
-    figures = comparison_of(found, side_in_words, new)
+    figures = comparison_of(found, split_in_words, new)
     warnings = [f"in training: {one}" for one in warnings_of(getattr(rankers[new], "record", {}))]
     figures = replace(figures, warnings=(*warnings, *figures.warnings))
     chosen = _queries_of(found, data)
@@ -323,8 +324,8 @@ def _contribute(ranker: Any) -> Contribute | None:
 
 def _checked(found: Sequence[Any]) -> list[Inspection]:
     """The data checks of the queries that rankers are measured on, without training."""
-    from owpc_ltr.api.evaluation import Evaluation
     from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.evaluation.evaluate import Evaluation
     from owpc_ltr.inspection.inspect import inspect
 
     for one in found:
@@ -339,7 +340,7 @@ def _bounds(ranker: Any, data: Data, plugins: Sequence[Path | str]) -> list[Boun
     from owpc_ltr.api.models import risk_bounds
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.errors import OwpcLtrError
-    from owpc_ltr.evaluation.evaluate import model_data
+    from owpc_ltr.evaluation.measurement import model_data
     from owpc_ltr.models.linear import LinearModel
 
     if not isinstance(ranker, LinearModel) or not ranker.record.get("loss"):

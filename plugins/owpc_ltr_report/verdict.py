@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from owpc_ltr.evaluation.comparing.figures import ComparedPair, PoweredPair
-from owpc_ltr.evaluation.comparing.shown import at_the_border
+from owpc_ltr.evaluation.pairs import ComparedPair, disagreements
 from owpc_ltr.evaluation.prediction_powered import Estimate, strength_in_words
 from owpc_ltr.evaluation.verdict import Outcome, Verdict, over_metrics
 from owpc_ltr_report.blocks import PageVerdict, Tile, amount, capital, interval, p_words, signed
@@ -37,38 +36,39 @@ def _compared(comparison: ReportComparison, pairs: tuple[ComparedPair, ...]) -> 
         f"{comparison.query_selection}.",
         *_not_significant(first, decision),
         *_others(pairs),
-        *(f"{capital(line)}." for line in at_the_border(pairs)),
+        *(f"{capital(line)}." for line in disagreements(pairs)),
         *_corrected(len(comparison.pairs)),
     )
     return _verdict(first, decision, numbers, details, _tiles(comparison, first))
 
 
-def _with_both_labels(comparison: ReportComparison, pairs: tuple[PoweredPair, ...]) -> PageVerdict:
+def _with_both_labels(comparison: ReportComparison, pairs: tuple[ComparedPair, ...]) -> PageVerdict:
     """The verdict by both kinds of labels; proxy labels alone have no influence on it."""
     first = pairs[0]
-    found = first.found
+    found = first.prediction_powered
+    assert found is not None  # noqa: S101 - told to the type checker
     decision = over_metrics({one.metric: one.verdict for one in pairs})
     numbers = (
-        f"{first.metric} differs by {_estimate(found.powered)}, {p_words(first.p_holm)}, by "
+        f"{first.metric} differs by {_estimate(found.by_both)}, {p_words(found.p_holm)}, by "
         f"{found.n_human:,} human-labelled of {found.n_queries:,} proxy-labelled queries"
     )
     details = (
         f"Human labels alone say {_estimate(found.by_human)}; proxy labels alone, which are biased "
-        f"and decide nothing, {_estimate(found.by_cheap)}.",
+        f"and decide nothing, {_estimate(found.by_proxy)}.",
         f"{capital(strength_in_words(found))}.",
         *_others(pairs),
         *_corrected(len(comparison.powered)),
     )
     tiles = (
-        Tile("human and proxy labels", signed(found.powered.mean), _ends(found.powered)),
+        Tile("human and proxy labels", signed(found.by_both.mean), _ends(found.by_both)),
         Tile("human labels alone", signed(found.by_human.mean), _ends(found.by_human)),
-        Tile("proxy labels alone, biased", signed(found.by_cheap.mean), _ends(found.by_cheap)),
+        Tile("proxy labels alone, biased", signed(found.by_proxy.mean), _ends(found.by_proxy)),
     )
     return _verdict(first, decision, numbers, details, tiles)
 
 
 def _verdict(
-    pair: ComparedPair | PoweredPair,
+    pair: ComparedPair,
     decision: Verdict,
     numbers: str,
     details: Sequence[str],
@@ -96,7 +96,7 @@ def _not_significant(first: ComparedPair, decision: Verdict) -> Iterator[str]:
         )
 
 
-def _others(pairs: Sequence[ComparedPair | PoweredPair]) -> Iterator[str]:
+def _others(pairs: Sequence[ComparedPair]) -> Iterator[str]:
     """Metrics with another outcome than the first."""
     first, *others = pairs
     for one in others:

@@ -86,16 +86,18 @@ def test_two_rankers_are_what_evaluate_live_says_of_them(
                                    index=small.index)  # fmt: skip
     asked = {"new": model, "old": f"live:{tmp_path / 'body.json'}"}
     for unjudged in ("zero", "condensed"):
-        found = ltr.compare(asked, data, ["ndcg@10", "map"], live=search, unjudged=unjudged)
+        found = ltr.compare_live(
+            asked, data=data, metrics=["ndcg@10", "map"], live=search, unjudged=unjudged
+        )
         assert (found.side, found.n_queries) == (wanted.side, wanted.n_queries)
         for pair, one in zip(found.pairs, wanted.measured, strict=True):
             theirs = one.comparison if unjudged == "zero" else one.condensed
             assert pair.comparison.as_dict() == pytest.approx(theirs.as_dict(), abs=1e-4)
-    plain = ltr.compare(asked, data, ["ndcg@10", "map"], live=search)
+    plain = ltr.compare_live(asked, data=data, metrics=["ndcg@10", "map"], live=search)
     outcomes = [pair.verdict.outcome for pair in plain.pairs]
     assert outcomes == [wanted.verdict(number).outcome for number in range(2)]
     assert {"unjudged"} <= {doubt.check for doubt in plain.pairs[0].verdict.doubts}
-    whole = ltr.compare(asked, judgments, ["ndcg@10", "map"], live=search)
+    whole = ltr.compare_live(asked, data=judgments, metrics=["ndcg@10", "map"], live=search)
     assert whole.pairs[0].verdict.doubts == ()
     share = found.ranker("new").unjudged
     assert share is not None
@@ -122,7 +124,9 @@ def test_uploaded_tried_feature_query_and_run_stand_side_by_side(
         f"live:{name}@{small.index}", str(tmp_path / "model.json"), "feature:title",
         f"live:{tmp_path / 'body.json'}@{small.index}", str(tmp_path / "ideal.run"),
     ]  # fmt: skip
-    found = ltr.compare(asked, judgments, "ndcg@10", live=search, baseline=asked[3], **QUICK)
+    found = ltr.compare_live(
+        asked, data=judgments, metrics="ndcg@10", live=search, baseline=asked[3], **QUICK
+    )
     values = [ranker.measured[0].per_query for ranker in found.rankers]
     assert values[0].tolist() == values[1].tolist() == values[2].tolist()
     assert values[4].tolist() == pytest.approx([1.0] * 24)
@@ -132,7 +136,7 @@ def test_uploaded_tried_feature_query_and_run_stand_side_by_side(
     assert any("nothing tells which queries" in told for told in found.warnings)
     assert small.store.list_models() == models
     # One live ranker makes all of them live; the name is found without --live too.
-    same = ltr.compare(asked[:2], judgments, "ndcg@10", live=search, **QUICK)
+    same = ltr.compare_live(asked[:2], data=judgments, metrics="ndcg@10", live=search, **QUICK)
     assert same.pairs[0].comparison.ties == 24
 
 
@@ -143,7 +147,7 @@ def test_queries_are_left_that_neither_model_was_trained_on(
     salts = ("owpc-ltr", "x")
     tests = [replace(SPLIT, salt=salt).sides_of(ids) == "test" for salt in salts]
     asked = {salt: trained(BY_TITLE, salt) for salt in salts}
-    found = ltr.compare(asked, judgments, "ndcg@10", live=search, **QUICK)
+    found = ltr.compare_live(asked, data=judgments, metrics="ndcg@10", live=search, **QUICK)
     left = np.flatnonzero(tests[0] & tests[1])
     assert found.query_ids.to_pylist() == [ids[n] for n in left]
     assert found.side == "test"
@@ -156,10 +160,12 @@ def test_queries_with_unjudged_documents_are_skipped_for_all(
     gap = replace(judgments.queries[3], document_ids=[], grades=np.empty(0, np.float32))
     data = Judgments([*judgments.queries[:3], gap, *judgments.queries[4:]])
     asked = {"title": linear(BY_TITLE), "size": linear(BY_SIZE)}
-    found = ltr.compare(asked, data, "ndcg@10", live=search, unjudged="skip", **QUICK)
+    found = ltr.compare_live(
+        asked, data=data, metrics="ndcg@10", live=search, unjudged="skip", **QUICK
+    )
     assert found.pairs[0].comparison.n_queries == 23
     with pytest.raises(Refused, match="queries count in ndcg@10"):
-        ltr.compare(asked, half(data), "ndcg@10", live=search, unjudged="skip")
+        ltr.compare_live(asked, data=half(data), metrics="ndcg@10", live=search, unjudged="skip")
 
 
 @pytest.mark.parametrize(
@@ -176,7 +182,9 @@ def test_what_no_engine_can_serve_is_refused(
     judgments: Judgments, search: LiveSearch, ranker: str, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        ltr.compare([linear(BY_TITLE), ranker], judgments, "ndcg@10", live=search, **QUICK)
+        ltr.compare_live(
+            [linear(BY_TITLE), ranker], data=judgments, metrics="ndcg@10", live=search, **QUICK
+        )
 
 
 def test_a_metric_that_looks_beyond_the_window_is_refused(
@@ -184,7 +192,7 @@ def test_a_metric_that_looks_beyond_the_window_is_refused(
 ) -> None:
     asked = [linear(BY_TITLE), linear(BY_SIZE)]
     with pytest.raises(UsageError, match="further than the window of 5"):
-        ltr.compare(asked, judgments, "ndcg@10", live=replace(search, window=5))
+        ltr.compare_live(asked, data=judgments, metrics="ndcg@10", live=replace(search, window=5))
 
 
 def test_the_command_asks_the_cluster_that_it_is_told(

@@ -290,7 +290,7 @@ def test_people_and_a_cheap_judge_together_let_a_better_model_in(small: Small) -
     assert done is not None
     assert done.powered is not None
     assert (done.powered.n_queries, done.powered.n_human) == (80, 40)
-    assert done.powered.powered.low > 0
+    assert done.powered.by_both.low > 0
     assert done.passed
     assert done.comparison.n_queries == 40
     assert done.powered.by_human.mean == pytest.approx(done.comparison.mean_difference)
@@ -307,8 +307,8 @@ def test_a_cheap_judge_whom_people_contradict_lets_nobody_in(small: Small) -> No
         put(small, unknowing(BAD), data=flattering, human=people)
     found = no.value.result.powered
     assert found is not None
-    assert found.by_cheap.low > 0
-    assert found.powered.high < 0
+    assert found.by_proxy.low > 0
+    assert found.by_both.high < 0
 
 
 def test_an_error_must_fall_by_both_judges_too(small: Small) -> None:
@@ -318,7 +318,7 @@ def test_an_error_must_fall_by_both_judges_too(small: Small) -> None:
     done = put(small, unknowing(GOOD), data=cheap, human=people, metric=metric).gate
     assert done is not None
     assert done.powered is not None
-    assert done.powered.powered.low > 0
+    assert done.powered.by_both.low > 0
 
 
 def test_people_may_judge_a_dataset_of_their_own_and_held_out_queries_count_alone(

@@ -18,7 +18,7 @@ from owpc_ltr.data.judgments.types import share_by_clicks
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.evaluation.unused_weights import UNUSED
+from owpc_ltr.evaluation.judgment_checks import UNUSED
 from tests.commands import Run, commands_in
 from tests.engine.ubi_indices import drop
 

@@ -30,7 +30,7 @@ LOCAL_STAGES = [
     _learning("export", "export", "learnt-a.json", "--for", "opensearch", "--version", "3.8",
               "--out", "exported.json", out="exported.json"),
     _learning("compare", "compare", "learnt-a.json", "feature:1", "--data", "learn.letor",
-              "--queries", "all", "--per-query", "each.csv", "--json", out="each.csv"),
+              "--split", "all", "--per-query", "each.csv", "--json", out="each.csv"),
     _learning("explain", "explain", "learnt-a.json", "learn.letor", "--query-id", "3",
               "--json"),
     _learning("report", "report", "learnt-a.json", "feature:1", "--data", "learn.letor",

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from owpc_ltr.api.evaluation import Evaluation, evaluate
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.evaluation.evaluate import Evaluation, evaluate
 from owpc_ltr.models.additive import AdditiveModel, Curve
 from owpc_ltr.models.linear import LinearModel
 
@@ -81,4 +81,4 @@ def curves() -> AdditiveModel:
 def against(good: float, other: float, n_queries: int = 40) -> Evaluation:
     """A ranker by the good feature and noise, against `feature:bm25`."""
     data = dataset(n_queries)
-    return evaluate(linear(good, other, 0.0), data.without_missing(), against="feature:bm25")
+    return evaluate(linear(good, other, 0.0), data.without_missing(), baseline="feature:bm25")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import owpc_ltr
-from owpc_ltr.api.evaluation import evaluate
+from owpc_ltr.evaluation.evaluate import evaluate
 from tests.report.click_samples import hostile_clicked
 from tests.report.samples import HOSTILE, against, curves, dataset, linear
 from tests.report.test_cheap_page import comparison
@@ -68,7 +68,7 @@ def report() -> str:
     texts = (*HOSTILE, *(f"ordinary words {n}" for n in range(60)))
     data = dataset(len(texts), texts=texts)
     model = linear(1.0, 0.1, -0.2)
-    evaluation = evaluate(model, data, against="feature:bm25")
+    evaluation = evaluate(model, data, baseline="feature:bm25")
     return str(owpc_ltr.report([evaluation, model, curves()], heading="A <small> report").html())
 
 

@@ -13,9 +13,8 @@ from owpc_ltr_report.page import Page
 
 import owpc_ltr
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.evaluation.comparing.result import RankerComparison
-from owpc_ltr.evaluation.judge_agreement import Agreement
-from owpc_ltr.evaluation.prediction_powered import prediction_powered
+from owpc_ltr.evaluation.comparison import RankerComparison
+from owpc_ltr.evaluation.prediction_powered import Agreement, prediction_powered
 from owpc_ltr.models.linear import LinearModel
 from tests.commands import Run
 from tests.report.test_charts import check
@@ -112,7 +111,7 @@ def test_a_cheap_judge_who_is_sure_shows_nothing_that_people_contradict() -> Non
 def test_a_sample_that_was_chosen_shows_nothing() -> None:
     cheap = replace(CLEAR, labels=CHEAP.labels)
     gains = owpc_ltr.compare(
-        {"a": "feature:bm25", "b": "feature:likes"}, cheap, "ndcg@5", resamples=100
+        {"a": "feature:bm25", "b": "feature:likes"}, data=cheap, metrics="ndcg@5", resamples=100
     ).per_query
     apart = gains["ndcg@5 a"].to_numpy() - gains["ndcg@5 b"].to_numpy()
     found = owpc_ltr.report(comparison(sample=np.argsort(-apart)[:60], cheap=cheap))

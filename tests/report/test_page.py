@@ -17,8 +17,8 @@ from owpc_ltr_report.page import safe_json, script_json
 from owpc_ltr_report.queries import Example, ExampleDocument
 
 import owpc_ltr
-from owpc_ltr.api.evaluation import evaluate
 from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.evaluation.evaluate import evaluate
 from tests.report.samples import HOSTILE, against, curves, dataset, linear
 
 _ADDRESS = re.compile(r"""(?:src|href|action|srcset|data)\s*=\s*["']?(?!#)[^"'>\s]""")
@@ -71,7 +71,7 @@ def check_harmless(page: str) -> Elements:
 @pytest.fixture(scope="module")
 def hostile() -> str:
     data = dataset(len(HOSTILE), texts=HOSTILE).without_missing()
-    evaluation = evaluate(linear(1.0, 0.0, 0.0), data, against="feature:bm25")
+    evaluation = evaluate(linear(1.0, 0.0, 0.0), data, baseline="feature:bm25")
     named = {**vars(evaluation), "ranker": HOSTILE[0], "warnings": (HOSTILE[1],)}
     page = owpc_ltr.report(type(evaluation)(**named), heading=HOSTILE[2])
     return str(page.html())
@@ -128,7 +128,7 @@ def test_the_policy_allows_just_the_scripts_of_the_page_and_no_network() -> None
 def test_ten_thousand_queries_fit_on_a_page() -> None:
     texts = tuple(f"a query of several words, number {n}" for n in range(12_000))
     data = dataset(12_000, texts=texts).without_missing()
-    evaluation = evaluate(linear(1.0, 0.0, 0.0), data, "mrr", against="feature:bm25")
+    evaluation = evaluate(linear(1.0, 0.0, 0.0), data, metrics="mrr", baseline="feature:bm25")
     page = owpc_ltr.report(evaluation).html()
     assert len(page.encode()) < MOST
     assert "holds the 10,000 of 12,000 queries that changed most" in page
@@ -145,7 +145,7 @@ def test_no_folder_of_this_machine_is_on_a_page(tmp_path: Path) -> None:
     model = tmp_path / "secret-folder" / "new.json"
     model.parent.mkdir()
     linear(1.0, 0.1, 0.0).save(model)
-    found = evaluate(model, dataset().without_missing(), against="feature:bm25")
+    found = evaluate(model, dataset().without_missing(), baseline="feature:bm25")
     page = owpc_ltr.report([found, model])
     assert page.title == "new.json against feature:bm25"
     assert "secret-folder" not in page.html()

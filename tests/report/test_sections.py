@@ -31,7 +31,7 @@ from owpc_ltr.engine.deployment.feature_drift import Verified
 from owpc_ltr.engine.deployment.parity import Orders
 from owpc_ltr.engine.search.judgment_pool import Pooled
 from owpc_ltr.errors import BadInput
-from owpc_ltr.evaluation.comparing.result import RankerComparison
+from owpc_ltr.evaluation.comparison import RankerComparison
 from owpc_ltr.host.registry import load
 from owpc_ltr.inspection.figures import CurvePoint, Gain, LearningCurve
 from owpc_ltr.inspection.finding import Finding
@@ -300,7 +300,9 @@ def compared(**how: Any) -> RankerComparison:
         "noise": linear(0.0, 1.0, 0.0),
         "old": linear(0.0, 0.0, 1.0),
     }
-    return owpc_ltr.compare(rankers, data, ["map", "pairwise-error"], resamples=500, **how)
+    return owpc_ltr.compare(
+        rankers, data=data, metrics=["map", "pairwise-error"], resamples=500, **how
+    )
 
 
 @pytest.mark.parametrize("baseline", [None, "old", "new"])

@@ -12,7 +12,7 @@ from owpc_ltr_report.comparison import RankerFigures, ReportComparison
 from owpc_ltr_report.material import evaluation_figures
 from owpc_ltr_report.verdict import verdict_of
 
-from owpc_ltr.evaluation.comparing.figures import ComparedPair
+from owpc_ltr.evaluation.pairs import ComparedPair
 from owpc_ltr.evaluation.significance import Comparison, compare_paired
 from owpc_ltr.evaluation.verdict import Doubt
 from owpc_ltr.metrics import Metric, parse_metric

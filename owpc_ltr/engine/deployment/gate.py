@@ -27,9 +27,11 @@ from owpc_ltr.engine.deployment.live_gate import (
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveQuestion
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.evaluation.evaluate import Measured, compare, importance_of, measure
 from owpc_ltr.evaluation.held_out import choose_queries
-from owpc_ltr.evaluation.human_sample import (
+from owpc_ltr.evaluation.judgment_checks import judgment_doubts, unused_weights
+from owpc_ltr.evaluation.measurement import Measured, compare, importance_of, measure
+from owpc_ltr.evaluation.prediction_powered import prediction_powered
+from owpc_ltr.evaluation.proxy_labels import (
     HumanSample,
     check_counted,
     human_sample,
@@ -37,10 +39,7 @@ from owpc_ltr.evaluation.human_sample import (
     sample_weights,
     strata_of,
 )
-from owpc_ltr.evaluation.judgment_checks import judgment_doubts
-from owpc_ltr.evaluation.prediction_powered import prediction_powered
-from owpc_ltr.evaluation.sample_randomness import random_sample_doubts
-from owpc_ltr.evaluation.unused_weights import unused_weights
+from owpc_ltr.evaluation.sampled_queries import random_sample_doubts
 from owpc_ltr.evaluation.verdict import Doubt
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.score_kinds import text_scores

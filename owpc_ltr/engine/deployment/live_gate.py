@@ -93,7 +93,7 @@ class GateResult:
         found, both = self.comparison, self.powered
         by = ", weighted by their importance" if self.weighted else ""
         if both is not None:
-            one, alone, proxy = both.powered, both.by_human, both.by_cheap
+            one, alone, proxy = both.by_both, both.by_human, both.by_proxy
             return (
                 f"{self._of}: {one.mean:+.4f} [{one.low:+.4f}, {one.high:+.4f}] on {both.n_human} "
                 f"human-judged of {both.n_queries} held-out queries{by}, p = {one.p:.3g}; human "
@@ -168,7 +168,7 @@ class GateResult:
 
     def _decide(self, doubts: Sequence[Doubt]) -> Verdict:
         if self.powered is not None:
-            both = self.powered.powered
+            both = self.powered.by_both
             return decide(both.low, both.high, both.p, doubts)
         found = self.comparison
         return decide(found.low, found.high, found.p_permutation, doubts)

@@ -23,8 +23,7 @@ from owpc_ltr.engine.search.serving import Serve, Served, serve_all
 from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.judgment_checks import TOP, list_doubts, mean_known, recall_doubts
 from owpc_ltr.evaluation.live_lists import LiveLists, live_lists, within_window
-from owpc_ltr.evaluation.multiple_comparisons import holm
-from owpc_ltr.evaluation.significance import Comparison, compare_paired
+from owpc_ltr.evaluation.significance import Comparison, compare_paired, holm
 from owpc_ltr.evaluation.verdict import Doubt, Verdict
 from owpc_ltr.metrics import Metric, uneven
 

@@ -1,4 +1,4 @@
-"""What rankers are compared on: a dataset, a folder of parts, or judgments, told by content."""
+"""Judged queries as they are given: a dataset, a folder of parts, or judgments, told by content."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from owpc_ltr.data.options import Room
+
 
 Data = RankingDataset | PartitionedDataset | Judgments
 _FEATURES = re.compile(r"\s*[-+.\deE]+\s+qid:\S+\s+\d+:")

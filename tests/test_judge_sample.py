@@ -14,12 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from owpc_ltr.api.judging_next import judge_next
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.click_counts import Codes
 from owpc_ltr.data.judgments.types import Judgments
 from owpc_ltr.errors import BadInput, UsageError
-from owpc_ltr.evaluation.next_queries import allocated, draw_next, strata_by_size
+from owpc_ltr.evaluation.active_sampling import allocated, draw_next, judge_sample, strata_by_size
 from owpc_ltr.evaluation.prediction_powered import prediction_powered
 from tests.commands import Run
 from tests.test_compare_cheap import CHEAP, PEOPLE, RANKERS, SAMPLE, listed, run  # noqa: F401
@@ -128,8 +127,8 @@ def _mean_of_all() -> float:
 def coverage(told: bool) -> tuple[float, float]:
     held, widths = [], []
     for one, plain, mean in rounds(400, 60, told=told):
-        held.append(one.powered.low <= mean <= one.powered.high)
-        widths.append((one.powered.high - one.powered.low, plain.powered.high - plain.powered.low))
+        held.append(one.by_both.low <= mean <= one.by_both.high)
+        widths.append((one.by_both.high - one.by_both.low, plain.by_both.high - plain.by_both.low))
     first, second = np.mean(widths, axis=0)
     return float(np.mean(held)), float(first / second)
 
@@ -200,7 +199,12 @@ def rows_of(name: str) -> list[dict[str, str]]:
 def asked(**how: Any) -> Any:
     options = {"metric": "ndcg@5", "n": 30, "depth": 3, **how}
     human = options.pop("human", listed(PEOPLE, SAMPLE))
-    return judge_next(options.pop("rankers", list(RANKERS.values())), CHEAP, human, **options)
+    return judge_sample(
+        options.pop("rankers", list(RANKERS.values())),
+        proxy_labels=CHEAP,
+        human_labels=human,
+        **options,
+    )
 
 
 def test_the_documents_are_the_first_of_either_ranker() -> None:
@@ -238,17 +242,17 @@ def test_more_are_drawn_where_the_rankers_differ() -> None:
 
 def test_cheap_judgments_may_be_a_list_beside_the_data() -> None:
     names = range(CHEAP.n_queries)
-    one = judge_next(list(RANKERS.values()), listed(CHEAP, names), data=PEOPLE, n=20)
-    other = judge_next(list(RANKERS.values()), CHEAP, n=20)
+    one = judge_sample(list(RANKERS.values()), proxy_labels=listed(CHEAP, names), data=PEOPLE, n=20)
+    other = judge_sample(list(RANKERS.values()), proxy_labels=CHEAP, n=20)
     assert [q.query_id for q in one.queries] == [q.query_id for q in other.queries]
 
 
 def test_what_was_judged_is_measured_with_its_strata_and_drawn_from_again(
     run: Run,  # noqa: F811
 ) -> None:
-    asked = ["judge", "next", "linear.json", "feature:likes", "--cheap", "clicks.parquet"]
+    asked = ["judge", "sample", "linear.json", "feature:likes", "--proxy-labels", "clicks.parquet"]
     asked += ["--metric", "ndcg@5", "--n", "40"]
-    code, out, _ = run(*asked, "--human", "sample.tsv", "--out", "next.csv")
+    code, out, _ = run(*asked, "--human-labels", "sample.tsv", "--out", "next.csv")
     assert code == 0
     assert "of 40 queries to grade; strata: next.strata.csv" in " ".join(out.split())
     grades = {
@@ -262,14 +266,22 @@ def test_what_was_judged_is_measured_with_its_strata_and_drawn_from_again(
         for row in sheet:
             grade = grades[row["query_id"], row["doc_id"]]
             file.write(f"{row['query_id']}\t{row['query']}\t{row['doc_id']}\t{grade}\n")
-    compare = ["compare", "linear.json", "feature:likes", "--data", "sample.tsv", "--cheap"]
-    compare += ["clicks.parquet", "--metrics", "ndcg@5", "--resamples", "100", "--json"]
+    compare = ["compare", "linear.json", "feature:likes", "--data", "sample.tsv", "--proxy-labels"]
+    compare += ["clicks.parquet", "--metric", "ndcg@5", "--resamples", "100", "--json"]
     told = json.loads(run(*compare, "--strata", "next.strata.csv")[1])
-    (pair,) = told["powered"]
+    (pair,) = told["prediction_powered"]
     assert pair["n_human"] == len(SAMPLE) + 40
     # People's own means stand for all queries, too.
     assert told["pairs"][0]["mean_difference"] == pytest.approx(pair["by_human"]["mean"], rel=1e-6)
-    again = [*asked, "--human", "sample.tsv", "--strata", "next.strata.csv", "--out", "more.csv"]
+    again = [
+        *asked,
+        "--human-labels",
+        "sample.tsv",
+        "--strata",
+        "next.strata.csv",
+        "--out",
+        "more.csv",
+    ]
     code, out, _ = run(*again, "--json")
     found = json.loads(out)
     assert (code, found["queries"], found["strata_file"]) == (0, 40, "next.strata.csv")
@@ -286,10 +298,10 @@ def test_what_cannot_be_is_refused(run: Run) -> None:  # noqa: F811
     with pytest.raises(UsageError, match="live rankers"):
         asked(rankers=["live:a@b", "feature:likes"])
     with pytest.raises(BadInput, match="do not know their documents"):
-        judge_next(list(RANKERS.values()), replace(CHEAP, document_ids=None))
+        judge_sample(list(RANKERS.values()), proxy_labels=replace(CHEAP, document_ids=None))
     with pytest.raises(UsageError, match="nothing to judge"):
         asked(n=0)
-    words = ["judge", "next", "linear.json", "feature:likes", "--cheap", "clicks.parquet"]
+    words = ["judge", "sample", "linear.json", "feature:likes", "--proxy-labels", "clicks.parquet"]
     assert run(*words, "--out", "clicks.parquet")[0] == 2
     assert run(*words, "--out", "-")[0] == 2
 

@@ -1,0 +1,398 @@
+"""`judge sample`: the queries whose human labels narrow the interval of a difference most.
+
+Queries are cut into strata by how far two rankers differ in them by the proxy labels. The number
+that is drawn of each is Neyman's (1934): in proportion to its queries and to the spread of what
+proxy labels do not predict; in whole numbers by Wright (2012). Within a stratum every query is as
+likely as any other, so that what is labelled in the end is a random sample of each stratum.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from owpc_ltr.arrays import Vector
+from owpc_ltr.data.splits import hashes_of
+from owpc_ltr.errors import BadInput, UsageError
+from owpc_ltr.evaluation.options import METRIC, Split, Strata, Unweighted
+from owpc_ltr.files.output import output_file
+from owpc_ltr.plain_text import text_table
+from owpc_ltr.signatures import Help, Plugins, Reads, Seed, Writes, job
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.judgments.types import JudgedQuery
+    from owpc_ltr.evaluation.offline_comparison import ChosenData, ComparisonRequest
+    from owpc_ltr.metrics import Metric
+
+SAMPLED_QUERIES = 50
+"""How many queries are drawn."""
+SHEET_DEPTH = 10
+"""How many of each ranker's documents are to be judged."""
+
+
+@dataclass(frozen=True)
+class HumanLabelSample:
+    """The queries to judge with their documents, and the strata that they were drawn from.
+
+    `stratum_of` has the stratum of every query: the sample is one of each stratum, and a
+    comparison on it needs them. `strata_file` is where they were written, or read.
+    """
+
+    queries: tuple[JudgedQuery, ...]
+    strata: tuple[Stratum, ...]
+    stratum_of: Mapping[str, str]
+    sheet: str = ""
+    strata_file: str = ""
+
+    @property
+    def n_documents(self) -> int:
+        """How many pairs of query and document there are to judge."""
+        return sum(len(query.document_ids) for query in self.queries)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The counts as JSON."""
+        return {
+            "sheet": self.sheet,
+            "strata_file": self.strata_file,
+            "queries": len(self.queries),
+            "documents": self.n_documents,
+            "strata": [
+                {
+                    "name": one.name,
+                    "largest": one.largest,
+                    "queries": one.queries,
+                    "judged": one.judged,
+                    "to_judge": one.to_judge,
+                    "probability": one.probability,
+                }
+                for one in self.strata
+            ],
+        }
+
+    def __str__(self) -> str:
+        rows = [
+            (one.name, one.largest, one.queries, one.judged, one.to_judge) for one in self.strata
+        ]
+        headers = ("STRATUM", "DIFFERENCE UP TO", "QUERIES", "JUDGED", "TO JUDGE")
+        told = f"{self.n_documents:,} documents of {len(self.queries):,} queries to grade"
+        beside = f"; strata: {self.strata_file}" if self.strata_file else ""
+        return f"{text_table(headers, rows)}\n{told}{beside}"
+
+    def __repr__(self) -> str:
+        return f"{self.n_documents:,} documents of {len(self.queries):,} queries to grade"
+
+
+@job
+def judge_sample(
+    rankers: Annotated[
+        Sequence[Any],
+        Reads(
+            "The two rankers: files of models or TREC runs, feature:NAME.",
+            cli=list[str],
+            absent=None,
+        ),
+    ],
+    *,
+    proxy_labels: Annotated[
+        Any, Reads("Proxy labels (clicks, a language model) of all queries.", cli=Path)
+    ],
+    human_labels: Annotated[
+        Any, Reads("The human labels so far, of a random sample of them.", cli=Path)
+    ] = None,
+    data: Annotated[
+        Any, Reads("The documents with their features, where proxy labels are a list.", cli=Path)
+    ] = None,
+    out: Annotated[
+        Path | str | None,
+        Writes(
+            "The sheet to fill in (CSV).",
+            required=True,
+            standard_output="the sheet has its strata beside it: name a file, not -",
+        ),
+    ] = None,
+    strata: Strata = None,
+    strata_out: Path | str | None = None,
+    n: Annotated[int, Help("How many queries.", min=1)] = SAMPLED_QUERIES,
+    depth: Annotated[int, Help("How many of each ranker's documents.", min=1)] = SHEET_DEPTH,
+    metric: Annotated[Any, Help("The metric whose difference is estimated.", cli=str)] = METRIC,
+    split: Split = "auto",
+    unweighted: Unweighted = False,
+    seed: Seed = 0,
+    plugins: Plugins = (),
+) -> HumanLabelSample:
+    """Draw the queries whose human labels tell most about two rankers.
+
+    More are drawn of those in which the rankers differ much by the proxy labels, and all by chance:
+    what is labelled in the end is a random sample of each stratum. Queries that have human labels
+    are not drawn again. The strata stand beside the sheet (OUT.strata.csv): give them with --strata
+    to compare and upload, and to the next round. Judge the whole sheet, or its first queries.
+
+    Python: labels and data are also judgments and datasets, and `strata_out` is another file for
+    the strata.
+    Raises UsageError, BadInput, or Refused where no query is left.
+    """
+    from owpc_ltr.data.judgments.pools import write_sheet
+    from owpc_ltr.evaluation.comparison_statistics import ComparisonPlan
+    from owpc_ltr.evaluation.offline_comparison import ComparisonRequest, named_rankers
+    from owpc_ltr.evaluation.proxy_labels import read_strata, write_strata
+    from owpc_ltr.host.registry import load
+    from owpc_ltr.metrics import parse_metric
+
+    if len(rankers) != 2:
+        raise UsageError(f"an interval is of 2 rankers' difference, and there are {len(rankers)}")
+    if n < 1 or depth < 1:
+        raise UsageError("there is nothing to judge: draw 1 query and 1 document at least")
+    beside = _strata_file(out, strata, strata_out, [proxy_labels, human_labels, data, *rankers])
+    files = tuple(map(Path, plugins))
+    plan = ComparisonPlan((parse_metric(metric, load(files)),))
+    request = ComparisonRequest(named_rankers(rankers), plan, split, not unweighted, files)
+    candidates, everything = _candidates(proxy_labels, data)
+    drawing = _Sampling(request, candidates, everything, human_labels, read_strata(strata))
+    found = drawing.draw(n, depth, seed)
+    if out is None:
+        return found
+    write_sheet(found.queries, (), {}, Path(out))
+    if strata is None:
+        write_strata(list(found.stratum_of), list(found.stratum_of.values()), beside)
+    return replace(found, sheet=str(out), strata_file=str(beside if strata is None else strata))
+
+
+def _strata_file(out: Any, strata: Any, strata_out: Any, inputs: Sequence[Any]) -> Path:
+    """Where new strata are written, which can be written there."""
+    if out is None:
+        return Path()
+    beside = Path(strata_out or Path(out).with_suffix(".strata.csv"))
+    if strata is None:
+        output_file(beside, [*(one for one in inputs if isinstance(one, Path | str)), out])
+    return beside
+
+
+def _candidates(proxy_labels: Any, data: Any) -> tuple[RankingDataset, RankingDataset]:
+    """The documents with their features, and those with proxy labels."""
+    from owpc_ltr.evaluation.proxy_labels import human_labels, human_sample, judged_data
+
+    candidates = judged_data(proxy_labels if data is None else data)
+    everything = candidates
+    if data is not None:
+        everything = human_sample(candidates, human_labels(proxy_labels, candidates)).data
+    if candidates.document_ids is None:
+        raise BadInput("the data do not know their documents, so that none can be named to judge")
+    return candidates, everything
+
+
+@dataclass(frozen=True)
+class _Sampling:
+    """What is drawn from: all queries, those with human labels, and strata of an earlier round."""
+
+    request: ComparisonRequest
+    candidates: RankingDataset
+    everything: RankingDataset
+    human: Any
+    strata: Mapping[str, str] | None
+
+    def draw(self, n: int, depth: int, seed: int) -> HumanLabelSample:
+        """The sample: so many queries, and so many documents of each ranker."""
+        import pyarrow.compute as pc
+
+        from owpc_ltr.evaluation.measurement import importance_of
+        from owpc_ltr.evaluation.offline_comparison import chosen_data
+        from owpc_ltr.evaluation.proxy_labels import (
+            human_labels,
+            human_sample,
+            judged_data,
+            strata_of,
+        )
+
+        chosen = chosen_data(self.request, self.everything)
+        part = judged_data(chosen.part)
+        gains = _differences(self.request.how.metrics[0], chosen, part)
+        weights = importance_of(part) if self.request.weighted else None
+        scale = np.ones(part.n_queries) if weights is None else weights / weights.mean()
+        judged = np.zeros(part.n_queries, np.bool_)
+        if self.human is not None:
+            labels = human_labels(self.human, self.everything)
+            known = human_sample(self.everything, labels).data.query_ids
+            judged = np.array(pc.is_in(part.query_ids, value_set=known))
+        names = strata_of(part.query_ids, self.strata)
+        if names is None:
+            names = [str(code) for code in strata_by_size(scale * gains)]
+        ids = part.query_ids.to_pylist()
+        drawn = draw_next(scale * gains, np.array(names), judged, ids, n, seed)
+        if not len(drawn.queries):
+            raise UsageError("all of these queries have human labels: none is left to draw")
+        wanted = [ids[number] for number in drawn.queries.tolist()]
+        tops = _tops(chosen, self.candidates, wanted, depth, seed)
+        return HumanLabelSample(tops, drawn.strata, dict(zip(ids, names, strict=True)))
+
+
+def _differences(metric: Metric, chosen: ChosenData, data: RankingDataset) -> Vector:
+    from owpc_ltr.evaluation.measurement import measure_on_data
+    from owpc_ltr.evaluation.proxy_labels import check_counted
+
+    found = measure_on_data(chosen.rankers, data, (metric,), "zero")
+    one, other = (values.values[0] for values in found.rankers.values())
+    gains: Vector = one - other
+    check_counted(metric, gains, gains)
+    return gains
+
+
+def _tops(
+    chosen: ChosenData, candidates: RankingDataset, names: list[str], depth: int, seed: int
+) -> tuple[JudgedQuery, ...]:
+    """The first documents of either ranker, in an order that tells nothing."""
+    import pyarrow as pa
+
+    from owpc_ltr.data.judgments.types import JudgedQuery
+    from owpc_ltr.data.runs import TrecRun
+    from owpc_ltr.data.splits import hashes_of
+    from owpc_ltr.models.reordering import dataset_scores
+
+    numbers = np.array([candidates.query_ids.index(name).as_py() for name in names], np.int64)
+    asked = candidates.select(numbers)
+    tops: list[set[str]] = [set() for _ in names]
+    for ranker in chosen.rankers.values():
+        if isinstance(ranker, TrecRun):
+            listed = ranker.lists()
+            for top, name in zip(tops, names, strict=True):
+                top.update(listed.get(name, ())[:depth])
+            continue
+        rows = _first_rows(dataset_scores(ranker, asked), asked, depth)
+        of = np.searchsorted(asked.offsets, rows, side="right") - 1
+        assert asked.document_ids is not None  # noqa: S101 - told to the type checker
+        documents = asked.document_ids.take(pa.array(rows)).to_pylist()
+        for query, document in zip(of.tolist(), documents, strict=True):
+            tops[query].add(document)
+    found = []
+    for number, (name, top) in enumerate(zip(names, tops, strict=True)):
+        listed_top = sorted(top)
+        order = np.argsort(hashes_of(listed_top, f"{seed} {name}"), kind="stable")
+        ids = [listed_top[place] for place in order.tolist()]
+        grades = np.zeros(len(ids), np.float32)
+        found.append(JudgedQuery(name, _params(asked, number, name), ids, grades))
+    return tuple(found)
+
+
+def _first_rows(scores: Vector, data: RankingDataset, depth: int) -> NDArray[np.int64]:
+    """The rows of the best documents of each query."""
+    of = np.repeat(np.arange(data.n_queries), np.diff(data.offsets))
+    order = np.lexsort((-scores, of))
+    within = np.arange(len(of)) - data.offsets[of]
+    rows: NDArray[np.int64] = order[within < depth]
+    return rows
+
+
+def _params(data: RankingDataset, number: int, name: str) -> dict[str, Any]:
+    if data.query_params is None:
+        return {"query": name, "keywords": name}
+    params: dict[str, Any] = json.loads(data.query_params[number].as_py())
+    said = str(params.get("query", params.get("keywords", name)))
+    return {**params, "query": said}
+
+
+STRATA = 4
+"""How many strata there are of queries in which the rankers differ."""
+_EVEN = 2.0
+"""What proxy labels do not tell spreads much more evenly than what they do: strata are thought
+to spread by the mean square of their own differences, and so many times that of all."""
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """Queries that are drawn alike: how many there are, were judged, and are to be."""
+
+    name: str
+    largest: float
+    queries: int
+    judged: int
+    to_judge: int
+
+    @property
+    def probability(self) -> float:
+        """How likely a query of it is judged in the end."""
+        return (self.judged + self.to_judge) / self.queries
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """The queries to judge, by number in the order in which they were drawn, and the strata."""
+
+    queries: NDArray[np.int64]
+    strata: tuple[Stratum, ...]
+
+
+def strata_by_size(differences: Vector, strata: int = STRATA) -> NDArray[np.int64]:
+    """The stratum of each query: 0 without a difference, then as many queries in each other.
+
+    Differences of one size are in one stratum.
+    """
+    sizes = np.abs(differences)
+    apart = sizes > 0
+    found = np.zeros(len(sizes), np.int64)
+    if apart.any():
+        cuts = np.unique(np.quantile(sizes[apart], np.arange(1, strata) / strata))
+        found[apart] = 1 + np.searchsorted(cuts, sizes[apart], side="left")
+    # Strata that nobody is in have no number.
+    return np.unique(found, return_inverse=True)[1].astype(np.int64)
+
+
+def draw_next(
+    differences: Vector,
+    strata: NDArray[np.str_],
+    judged: NDArray[np.bool_],
+    query_ids: list[str],
+    n: int,
+    seed: int = 0,
+) -> Drawn:
+    """So many queries more, or all that are left.
+
+    `differences` are the proxy labels, times the queries' weights; `judged` says which queries
+    have human labels. The same seed draws the same.
+    """
+    names, codes = np.unique(strata, return_inverse=True)
+    sizes = np.bincount(codes)
+    counts = np.bincount(codes[judged], minlength=len(names))
+    spread = _spread(differences, codes, len(names))
+    wanted = allocated(sizes, counts, spread, n) - counts
+    order = np.argsort(hashes_of(query_ids, f"judge next {seed}"), kind="stable")
+    order = order[~judged[order]]
+    # The place of each query among the unjudged ones of its stratum.
+    by_stratum = np.argsort(codes[order], kind="stable")
+    of = codes[order][by_stratum]
+    place = np.arange(len(of)) - np.searchsorted(of, of)
+    chosen = np.sort(by_stratum[place < wanted[of]])
+    largest = np.zeros(len(names))
+    np.maximum.at(largest, codes, np.abs(differences))
+    told = zip(names.tolist(), largest, sizes, counts, wanted, strict=True)
+    return Drawn(
+        order[chosen],
+        tuple(Stratum(a, float(b), int(c), int(d), int(e)) for a, b, c, d, e in told),
+    )
+
+
+def allocated(
+    sizes: NDArray[np.int64], counts: NDArray[np.int64], spread: Vector, n: int
+) -> NDArray[np.int64]:
+    """How many of each stratum are judged in the end, n of them newly: the least variance there is.
+
+    Each has 2 where it can, for what spreads unseen cannot be told.
+    """
+    found = np.maximum(counts, np.minimum(sizes, 2))
+    left = max(0, counts.sum() + n - int(found.sum()))
+    for _ in range(min(left, int((sizes - found).sum()))):
+        gain = np.where(found < sizes, (sizes * spread) ** 2 / (found * (found + 1.0)), -1.0)
+        found[int(gain.argmax())] += 1
+    return found
+
+
+def _spread(differences: Vector, codes: NDArray[np.int64], width: int) -> Vector:
+    """How far human differences of each stratum are expected to spread about proxy ones."""
+    squares = np.bincount(codes, differences**2, width) / np.bincount(codes, minlength=width)
+    found: Vector = np.sqrt(squares + _EVEN * (float((differences**2).mean()) or 1.0))
+    return found

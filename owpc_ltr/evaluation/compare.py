@@ -1,0 +1,219 @@
+"""`compare`: any rankers side by side on the same queries, and whether chance explains it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from owpc_ltr.data.options import MaxFeatures, Memory
+from owpc_ltr.errors import UsageError
+from owpc_ltr.evaluation.options import (
+    METRICS,
+    RESAMPLES,
+    WORST_QUERIES,
+    Documents,
+    IdField,
+    Metrics,
+    Split,
+    Strata,
+    Unweighted,
+)
+from owpc_ltr.host.report import ReportPage, write_report
+from owpc_ltr.signatures import Help, Plugins, Progress, Reads, Seed, Writes, job, silent, spelled
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.judgments.types import Judgments
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.evaluation.comparison import RankerComparison
+
+    OneData = RankingDataset | PartitionedDataset | Judgments | Path | str
+
+_TABLES = (".csv", ".parquet")
+
+
+@job
+def compare(
+    rankers: Annotated[
+        Sequence[Any] | Mapping[str, Any],
+        Reads(
+            "Files of models, rerankers or TREC runs, or feature:NAME.",
+            cli=list[str],
+            absent=None,
+        ),
+    ],
+    *,
+    data: Annotated[
+        OneData | Sequence[OneData],
+        Reads("Judged queries: a dataset; for runs also judgments (TSV, qrels …).", cli=Path),
+    ],
+    metrics: Metrics = METRICS,
+    baseline: Annotated[
+        str | None, Help("Compare each ranker with this one alone; default: all pairs.")
+    ] = None,
+    split: Split = "auto",
+    unjudged: Annotated[
+        Literal["zero", "skip", "condensed"],
+        Help(
+            "Unjudged documents of runs: zero (irrelevant), skip (their queries left out), "
+            "condensed (taken out)."
+        ),
+    ] = "zero",
+    unweighted: Unweighted = False,
+    proxy_labels: Annotated[
+        OneData | None,
+        Reads(
+            "Proxy labels (clicks, a language model) of all queries, where DATA has human labels "
+            "of a random sample of them.",
+            cli=Path,
+        ),
+    ] = None,
+    strata: Strata = None,
+    documents: Documents = None,
+    id_field: IdField = None,
+    worst: Annotated[
+        int, Help("How many of the queries that lose most are shown.", min=0)
+    ] = WORST_QUERIES,
+    per_query: Annotated[
+        Path | str | None,
+        Writes(
+            "Also write the values of every query, as .csv or .parquet.",
+            standard_output="the values of queries go to a file: name one, not -",
+        ),
+    ] = None,
+    report: ReportPage = None,
+    latex: Annotated[
+        Path | str | None, Writes("Also write the means as a LaTeX table (booktabs).")
+    ] = None,
+    max_features: MaxFeatures = None,
+    memory: Memory = None,
+    resamples: Annotated[
+        int, Help("Permutations and bootstrap samples.", min=100, panel="Advanced")
+    ] = RESAMPLES,
+    seed: Seed = 0,
+    plugins: Plugins = (),
+    progress: Progress = silent,
+) -> RankerComparison:
+    """Compare rankers on the same judged queries.
+
+    Each mean has its 95 % interval. Each pair has its difference with an interval, p of a
+    permutation test and of a t-test, p corrected over all pairs and metrics (Holm), and how many
+    queries are won, drawn and lost. Queries that a ranker was trained on are left out. Means and
+    tests weigh queries by their importance.
+
+    With proxy labels, each pair also has a prediction-powered interval: right for human labels even
+    if the proxy labels are useless, and narrower where these agree with them.
+
+    Python: `rankers` and `data` are also models, runs (`read_run`) and what was read before; a
+    mapping gives rankers names of one's own. `data` may be a list of test data, one for each fold:
+    a ranker is then a list of one model for each fold, or one that ranks in all of them (a feature,
+    a run); their test queries are pooled, with one test over all. A query in two folds is refused,
+    and so is a model that has seen a query of its own fold.
+    Raises UsageError for what there is not, Refused where too few queries are left, BadInput for
+    data of other features or queries.
+    """
+    from owpc_ltr.evaluation.comparison_statistics import ComparisonPlan, Drawing
+    from owpc_ltr.evaluation.judged_data import Data, read_data
+    from owpc_ltr.evaluation.offline_comparison import (
+        ComparisonRequest,
+        check_baseline,
+        check_unjudged,
+        named_rankers,
+    )
+    from owpc_ltr.host.registry import load
+    from owpc_ltr.metrics import Metric, parse_metric
+
+    if per_query is not None:
+        _check_table(per_query)
+    named = named_rankers(rankers)
+    check_baseline(baseline, named)
+    check_unjudged(unjudged)
+    files = [Path(plugin) for plugin in plugins]
+    registry = load(files)
+    listed = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
+    parsed = tuple(dict.fromkeys(parse_metric(one, registry) for one in listed))
+    how = ComparisonPlan(parsed, unjudged, baseline, Drawing(seed, resamples, progress))
+    request = ComparisonRequest(
+        named, how, split, not unweighted, tuple(files), documents, id_field
+    )
+    judged: Any = data
+    if isinstance(data, Path | str):
+        judged = read_data(data, memory=memory, max_features=max_features)
+    folds = not isinstance(judged, Data)
+    _check_folds(named, folds=folds, labels=proxy_labels is not None, strata=strata is not None)
+    if folds:
+        from owpc_ltr.evaluation.offline_comparison import compare_over_folds
+
+        found = compare_over_folds(request, judged)
+    elif proxy_labels is not None:
+        from owpc_ltr.evaluation.proxy_labels import compare_with_proxy_labels
+
+        found = compare_with_proxy_labels(request, judged, proxy_labels, strata)
+    else:
+        from owpc_ltr.evaluation.offline_comparison import compare_on_data
+
+        found = compare_on_data(request, judged)
+    found = replace(found, data=str(data) if isinstance(data, Path | str) else "", n_worst=worst)
+    _write(found, per_query, latex)
+    write_report(found, report, plugins)
+    return found
+
+
+def _check_folds(named: Mapping[str, Any], *, folds: bool, labels: bool, strata: bool) -> None:
+    """Refuse what does not go together."""
+    if folds and (labels or strata):
+        raise UsageError("folds are compared by their own labels: leave out proxy labels")
+    lists = [name for name, ranker in named.items() if isinstance(ranker, list | tuple)]
+    if lists and not folds:
+        raise UsageError(
+            f"'{lists[0]}' is a list of models, which is compared over folds: give a list of test "
+            "data, too"
+        )
+    if strata and not labels:
+        raise UsageError(
+            f"strata are of a sample of proxy-labelled queries: give {spelled('proxy_labels')}, too"
+        )
+
+
+def _write(found: RankerComparison, per_query: Any, latex: Any) -> None:
+    from owpc_ltr.files.output import write_output
+
+    if per_query is not None:
+        write_output(per_query, _table_bytes(found, Path(per_query)))
+    if latex is not None:
+        write_output(latex, found.to_latex().encode())
+
+
+def _check_table(path: Path | str) -> None:
+    """Refuse a file of neither kind, before the work."""
+    if Path(path).suffix.lower() not in _TABLES:
+        raise UsageError(
+            f"cannot write {path}: the values of queries are written as {' or '.join(_TABLES)}"
+        )
+
+
+def _table_bytes(found: RankerComparison, path: Path) -> bytes:
+    """A row a query, as CSV or Parquet: its id, text, importance, and each value."""
+    import io
+
+    from owpc_ltr.files.spreadsheets import sheet_bytes
+
+    if path.suffix.lower() == ".csv":
+        columns = found.per_query.to_pydict()
+        cells = [map(_cell, [name, *values]) for name, values in columns.items()]
+        return sheet_bytes(zip(*cells, strict=True))
+    from pyarrow import parquet
+
+    buffer = io.BytesIO()
+    parquet.write_table(found.per_query, buffer)
+    return buffer.getvalue()
+
+
+def _cell(value: object) -> object:
+    from owpc_ltr.shown import printable
+
+    if isinstance(value, str):
+        return printable(value)
+    return "" if value is None else value

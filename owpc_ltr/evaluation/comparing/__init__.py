@@ -1,1 +1,0 @@
-"""Rankers side by side on the same queries: who is measured on what, and what differs."""

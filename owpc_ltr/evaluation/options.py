@@ -1,0 +1,170 @@
+"""Parameters of jobs that measure rankers, each described once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
+
+from owpc_ltr.errors import UsageError
+from owpc_ltr.signatures import NO_STORE, ConnectsWith, Help, Reads, spelled
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+
+    Data = RankingDataset | PartitionedDataset
+
+METRICS = ("ndcg@10", "map", "mrr")
+"""What is measured unless metrics are named; the first one decides."""
+METRIC = METRICS[0]
+RESAMPLES = 10_000
+"""Permutations of a test, and bootstrap samples of an interval."""
+WORST_QUERIES = 5
+"""How many of the queries that lose most a comparison's text shows."""
+
+
+def split_in_words(split: str) -> str:
+    """Which queries a figure is of."""
+    return {"test": "held out", "all": "all of them"}.get(split, f"{split} split")
+
+
+def split_metrics(texts: Sequence[str] | None) -> list[str]:
+    """Metrics of texts between commas; an option (`NAME=VALUE`) belongs to the one before it.
+
+    >>> split_metrics(["ndcg@10,gain=linear,map", "mrr"])
+    ['ndcg@10,gain=linear', 'map', 'mrr']
+    """
+    found: list[str] = []
+    for text in texts or ():
+        for number, piece in enumerate(text.split(",")):
+            if number and "=" in piece:
+                found[-1] += f",{piece}"
+            else:
+                found.append(piece)
+    return found
+
+
+Metrics = Annotated[
+    Sequence[Any] | str,
+    Help(
+        "As ndcg@10,map, between commas; may be repeated; default: ndcg@10, map, mrr.",
+        flag="--metric",
+        metavar="METRIC",
+        cli=list[str],
+        parse=split_metrics,
+    ),
+]
+Split = Annotated[
+    str,
+    Help("auto (queries that no ranker was trained on), all, test, validation, train."),
+]
+Unweighted = Annotated[bool, Help("Let every query count the same.")]
+Documents = Annotated[
+    Path | str | None,
+    Reads("The file that was indexed, for rerankers that read fields of documents.", panel="Data"),
+]
+IdField = Annotated[
+    str | None,
+    Help("The field of --documents with their ids; default: line numbers.", panel="Data"),
+]
+Strata = Annotated[
+    Any,
+    Reads(
+        "The strata that judge sample wrote, where it drew the human-labelled queries.", cli=Path
+    ),
+]
+IndexToCheck = Annotated[
+    str | None,
+    Help(
+        "Ask this index for some queries, and warn if it does not return what was judged.",
+        metavar="NAME",
+        panel="Engine",
+    ),
+]
+QueryTemplate = Annotated[
+    Path | str | None,
+    Reads(
+        "Your application's query (JSON), with {{keywords}}; default: all text fields.",
+        panel="Engine",
+    ),
+]
+
+
+class JudgmentChecker(Protocol):
+    """What a job that trains asks of a cluster."""
+
+    def check_judgments(
+        self, judgments: RankingDataset, *, index: str, query: Path | str | None
+    ) -> list[str]:
+        """What looks harmful in judgments when the engine is asked some of their queries."""
+        ...
+
+
+EngineOfJudgments = Annotated["JudgmentChecker | None", NO_STORE, ConnectsWith("index")]
+Dask = Annotated[
+    str | None,
+    Help(
+        "Dask workers for a folder of parts: local:4 (processes here), tcp://HOST:8786.",
+        metavar="PLACE",
+        panel="Advanced",
+    ),
+]
+
+
+@contextmanager
+def workers_at(
+    place: str | None, data: Sequence[Any], plugins: Sequence[Path | str] = ()
+) -> Iterator[Any]:
+    """Workers of the plugin that offers some, while the block lasts; None where no place is given.
+
+    Raises UsageError, before any is started, for a file among the `data`: workers go through
+    folders of parts.
+    """
+    if place is None:
+        yield None
+        return
+    from owpc_ltr.data.partitioned.manifest import is_partitioned
+    from owpc_ltr.host.commands import plugin_function
+
+    for one in data:
+        if isinstance(one, Path | str) and not is_partitioned(Path(one)):
+            raise UsageError(
+                f"workers go through a folder of parts, and {one} is none: make one with owpc-ltr "
+                f"partition {one} --out FOLDER"
+            )
+    use_workers = plugin_function("ltr_workers")
+    if use_workers is None:
+        raise UsageError(f"no plugin offers workers: leave out {spelled('dask')}")
+    with use_workers(place, plugins=plugins) as workers:
+        yield workers
+
+
+def by_workers(data: Any, workers: Any) -> Any:
+    """The data, gone through by the workers where there are any and the data have parts."""
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+
+    parted = workers is not None and isinstance(data, PartitionedDataset)
+    return workers.parts(data) if parted else data
+
+
+def engine_doubts(
+    cluster: JudgmentChecker | None,
+    data: Data,
+    index: str | None,
+    query_template: Path | str | None,
+) -> list[str]:
+    """What looks harmful in the judgments of the data, when the engine is asked their queries."""
+    if index is None:
+        if query_template is not None:
+            raise UsageError(
+                f"{spelled('query_template')} is asked of an index: name it with {spelled('index')}"
+            )
+        return []
+    if cluster is None:
+        raise UsageError(f"{spelled('index')} is an index of a cluster: give {spelled('cluster')}")
+    from owpc_ltr.data.partitioned.dataset import head_of
+
+    doubts: list[str] = cluster.check_judgments(head_of(data), index=index, query=query_template)
+    return doubts

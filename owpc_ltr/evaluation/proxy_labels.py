@@ -1,0 +1,317 @@
+"""Rankers compared by human labels of a sample of queries, and proxy labels of all of them.
+
+Human labels are a dataset of their own, or a list: then its documents have the features of the same
+documents in the proxy-labelled dataset, and a ranker is shown those that have human labels.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from owpc_ltr.arrays import Vector
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.judgments.types import Judgments
+from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
+from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.evaluation.comparison import RankerComparison
+from owpc_ltr.evaluation.judged_data import Data, read_data, without_features
+from owpc_ltr.evaluation.measurement import importance_of, measure_on_data
+from owpc_ltr.evaluation.offline_comparison import ComparisonRequest, chosen_data, compare_on_data
+from owpc_ltr.evaluation.pairs import ComparedPair
+from owpc_ltr.evaluation.prediction_powered import PredictionPowered, prediction_powered
+from owpc_ltr.evaluation.sampled_queries import random_sample_doubts
+from owpc_ltr.evaluation.significance import holm
+from owpc_ltr.files.output import write_output
+from owpc_ltr.files.spreadsheets import read_cell, sheet_bytes
+from owpc_ltr.files.text import read_text
+from owpc_ltr.metrics import Metric
+from owpc_ltr.signatures import spelled
+
+IDEAL = (
+    "the target is the metric over the human-labelled documents: a query's ideal ranking (NDCG) "
+    "and its number of relevant documents are those of its labelled documents, not of all"
+)
+
+
+def compare_with_proxy_labels(
+    request: ComparisonRequest,
+    data: Data | Path | str,
+    proxy: Data | Path | str,
+    strata: Mapping[str, str] | Path | str | None,
+) -> RankerComparison:
+    """The comparison by human labels, whose pairs have prediction-powered figures, too."""
+    everything = judged_data(proxy)
+    people = human_labels(data, everything)
+    sample = human_sample(everything, people)
+    of_data = chosen_data(request, everything)
+    rankers, part, chosen, _ = of_data
+    assert isinstance(part, RankingDataset)  # noqa: S101 - told to the type checker
+    of_sample, places = sample.among(part.query_ids)
+    seen: tuple[str, ...] = ()
+    if isinstance(people, RankingDataset):
+        # A model that was trained on the human labels has seen them, too. Splits are by the hash
+        # of ids, so that what is left of a random sample is one.
+        unseen = chosen_data(replace(request, documents=None, id_field=None), of_sample)
+        seen = unseen.chosen.notes
+        of_sample, places = HumanSample(in_memory(unseen.part, spelled("proxy_labels"))).among(
+            part.query_ids
+        )
+    named = strata_of(part.query_ids, read_strata(strata))
+    weights = importance_of(part) if request.weighted else None
+    of_sample = replace(of_sample, query_weights=sample_weights(weights, places, named))
+    own = replace(request, split="all", weighted=True)
+    found = compare_on_data(own, of_sample)
+    of_all = measure_on_data(rankers, part, request.how.metrics, request.how.unjudged)
+    by_human = {name: [one.per_query for one in found.ranker(name).measured] for name in rankers}
+    by_proxy = {name: one.values for name, one in of_all.rankers.items()}
+    pairs = _pairs(found, part, by_proxy, by_human, places, weights, named)
+    # Of the least of so many, Bonferroni's.
+    least = min(1.0, len(pairs) * min(both.p_random for _, both in pairs))
+    found = replace(
+        found,
+        pairs=tuple(replace(pair, prediction_powered=both) for pair, both in pairs),
+        split=chosen.side,
+        notes=(
+            *chosen.notes,
+            *seen,
+            *sample.notes,
+            *found.notes,
+            *_how(found, part, strata is not None),
+        ),
+    )
+    return of_data.doubted(found).with_doubts(random_sample_doubts(least))
+
+
+def judged_data(given: Data | Path | str) -> RankingDataset:
+    """Proxy labels as a dataset, without features where they are a list."""
+    data = read_data(given) if isinstance(given, Path | str) else given
+    if isinstance(data, Judgments):
+        return without_features(data)
+    return (
+        in_memory(data, spelled("proxy_labels")) if isinstance(data, PartitionedDataset) else data
+    )
+
+
+def human_labels(given: Data | Path | str, proxy: RankingDataset) -> Judgments | RankingDataset:
+    """Human labels; a list as a dataset where there are no features to join."""
+    people = read_data(given) if isinstance(given, Path | str) else given
+    if isinstance(people, PartitionedDataset):
+        people = in_memory(people, spelled("human_labels"))
+    if isinstance(people, Judgments) and not proxy.n_features:
+        return without_features(people)
+    return people
+
+
+def _pairs(
+    found: RankerComparison,
+    part: RankingDataset,
+    proxy: Mapping[str, list[Vector]],
+    human: Mapping[str, list[Vector]],
+    places: NDArray[np.int64],
+    weights: Vector | None,
+    strata: list[str] | None,
+) -> list[tuple[ComparedPair, PredictionPowered]]:
+    """Each pair that human labels compare, with its figures by human and proxy labels."""
+    ids = part.query_ids.to_pylist()
+    numbers = {str(metric): number for number, metric in enumerate(found.metrics)}
+    told = []
+    for pair in found.pairs:
+        number = numbers[pair.metric]
+        by_proxy, by_human = (
+            values[pair.a][number] - values[pair.b][number] for values in (proxy, human)
+        )
+        check_counted(found.metrics[number], by_proxy, by_human)
+        spread = in_all(by_human, places, part.n_queries)
+        span = found.metrics[number].span
+        told.append(prediction_powered(by_proxy, spread, ids, weights, strata, span))
+    corrected = holm(np.array([one.by_both.p for one in told])).tolist()
+    return [
+        (pair, replace(both, p_holm=p))
+        for pair, both, p in zip(found.pairs, told, corrected, strict=True)
+    ]
+
+
+def _how(found: RankerComparison, part: RankingDataset, stratified: bool) -> Iterator[str]:
+    drawn = "of each stratum" if stratified else "of all"
+    yield (
+        f"human labels for {found.n_queries:,} of {part.n_queries:,} proxy-labelled queries; "
+        f"figures by both hold if these are a random sample {drawn}"
+    )
+    yield IDEAL
+    if stratified:
+        yield "means by human labels weigh each query by how many of its stratum it stands for"
+
+
+_BETWEEN = "\n"
+"""Stands between query and document in a key."""
+
+
+@dataclass(frozen=True, eq=False)
+class HumanSample:
+    """Human labels of queries of the proxy-labelled data, and what was left out of them."""
+
+    data: RankingDataset
+    notes: tuple[str, ...] = ()
+
+    def among(self, query_ids: pa.StringArray) -> tuple[RankingDataset, NDArray[np.int64]]:
+        """Those of these queries, and where each stands. Raises Refused for fewer than two."""
+        places = pc.fill_null(pc.index_in(self.data.query_ids, value_set=query_ids), -1)
+        there = np.array(places).astype(np.int64)
+        kept = np.flatnonzero(there >= 0)
+        if len(kept) < 2:
+            raise Refused(
+                f"{len(kept)} of the {len(query_ids)} queries that are compared have human labels, "
+                "and an interval needs 2 at least: label more (owpc-ltr judge sample)"
+            )
+        if len(kept) == self.data.n_queries:
+            return self.data, there
+        return self.data.select(kept), there[kept]
+
+
+def human_sample(proxy: RankingDataset, human: Judgments | RankingDataset) -> HumanSample:
+    """The sample. Raises BadInput for human labels of nothing in the proxy-labelled data."""
+    if isinstance(human, Judgments):
+        data, unknown, alone = _judged_rows(proxy, human)
+    else:
+        data, unknown = human, 0
+        shared = pc.sum(pc.is_in(human.query_ids, value_set=proxy.query_ids)).as_py()
+        alone = human.n_queries - shared
+        if not shared:
+            raise _other("queries", "among the proxy labels")
+    return HumanSample(data, tuple(_notes(alone, unknown)))
+
+
+def check_counted(metric: Metric, proxy: Vector, human: Vector) -> None:
+    """Refuse differences of a metric that leaves out queries."""
+    if np.isnan(proxy).any() or np.isnan(human).any():
+        raise UsageError(
+            f"{metric} leaves out queries, and what is left of a random sample then is none: "
+            "choose a metric that counts all (empty=zero), and zero or condensed for unjudged "
+            "documents"
+        )
+
+
+def in_all(values: Vector, places: NDArray[np.int64], n_queries: int) -> Vector:
+    """A sample's values where their queries stand, NaN elsewhere."""
+    spread: Vector = np.full(n_queries, np.nan)
+    spread[places] = values
+    return spread
+
+
+def strata_of(query_ids: pa.StringArray, strata: Mapping[str, str] | None) -> list[str] | None:
+    """The stratum of each query. Raises BadInput for a query that is in none."""
+    if strata is None:
+        return None
+    names = query_ids.to_pylist()
+    for name in names:
+        if name not in strata:
+            raise BadInput(
+                f"query '{name}' is in no stratum: give the strata that judge sample wrote for "
+                "these proxy labels"
+            )
+    return [strata[name] for name in names]
+
+
+def sample_weights(
+    weights: Vector | None, places: NDArray[np.int64], strata: list[str] | None
+) -> Vector | None:
+    """How much each sampled query counts alone: its importance, and how many it stands for."""
+    own = None if weights is None else weights[places]
+    if strata is None:
+        return own
+    _, codes = np.unique(strata, return_inverse=True)
+    sizes = np.bincount(codes)
+    counts = np.bincount(codes[places], minlength=len(sizes))
+    stands: Vector = (sizes / np.maximum(counts, 1))[codes[places]]
+    return stands if own is None else own * stands
+
+
+def _other(what: str, where: str) -> BadInput:
+    return BadInput(
+        f"none of the human-labelled {what} is {where}: are these other {what}, or other ids?"
+    )
+
+
+def _notes(alone: int, unknown: int) -> Iterator[str]:
+    if alone:
+        yield (
+            f"{alone:,} human-labelled queries are not among the proxy labels: they are left out"
+        )
+    if unknown:
+        yield (
+            f"{unknown:,} human-labelled documents are not in the proxy-labelled data, so "
+            "that their features are not known: they are left out"
+        )
+
+
+def _judged_rows(proxy: RankingDataset, human: Judgments) -> tuple[RankingDataset, int, int]:
+    """The rows of human-labelled documents, with these grades; how many are not there."""
+    if proxy.document_ids is None:
+        raise BadInput(
+            "the proxy-labelled data do not know their documents, so that human labels cannot be "
+            "joined: give data that log-features wrote, or human labels as a dataset"
+        )
+    of = np.repeat(np.arange(proxy.n_queries), np.diff(proxy.offsets))
+    known = {name: number for number, name in enumerate(proxy.query_ids.to_pylist())}
+    shared = [query for query in human.queries if query.query_id in known]
+    if not shared:
+        raise _other("queries", "among the proxy labels")
+    names = [f"{query.query_id}{_BETWEEN}{one}" for query in shared for one in query.document_ids]
+    keys = pa.array(names, pa.string())
+    ids = proxy.query_ids.take(pa.array(of))
+    own = pc.binary_join_element_wise(ids, proxy.document_ids, _BETWEEN)
+    places = pc.index_in(own, value_set=keys)
+    rows = np.flatnonzero(np.array(pc.is_valid(places)))
+    alone = len(human.queries) - len(shared)
+    if not len(rows):
+        raise _other("documents", "in the proxy-labelled data")
+    grades = np.concatenate([np.asarray(query.grades, np.float32) for query in shared])
+    queries, sizes = np.unique(of[rows], return_counts=True)
+    whole = proxy.select(queries)
+    data = replace(
+        whole,
+        features=proxy.features[rows],
+        labels=grades[places.take(pa.array(rows)).to_numpy()],
+        offsets=np.append(0, np.cumsum(sizes)).astype(np.int64),
+        document_ids=proxy.document_ids.take(pa.array(rows)),
+        document_weights=None,
+        comments=None,
+        document_fields=(
+            None if proxy.document_fields is None
+            else {name: part.take(pa.array(rows)) for name, part in proxy.document_fields.items()}
+        ),
+        manifest=None,
+    )  # fmt: skip
+    return data, len(keys) - len(rows), alone
+
+
+STRATA_HEADER = ["query_id", "stratum"]
+
+
+def read_strata(given: Mapping[str, str] | Path | str | None) -> Mapping[str, str] | None:
+    """Each query's stratum by its id. Raises BadInput for a file that is not one of strata."""
+    if given is None or isinstance(given, Mapping):
+        return given
+    rows = list(csv.reader(io.StringIO(read_text(Path(given)))))
+    if not rows or rows[0] != STRATA_HEADER:
+        raise BadInput(f"cannot read {given}: its first line is not {','.join(STRATA_HEADER)}")
+    found: dict[str, str] = {}
+    for number, row in enumerate(rows[1:], 2):
+        if len(row) != len(STRATA_HEADER) or read_cell(row[0]) in found:
+            raise BadInput(f"cannot read {given}, line {number}: one query and its stratum a line")
+        found[read_cell(row[0])] = read_cell(row[1])
+    return found
+
+
+def write_strata(query_ids: Sequence[str], strata: Sequence[str], path: Path) -> None:
+    """Write the stratum of each query."""
+    write_output(path, sheet_bytes([STRATA_HEADER, *zip(query_ids, strata, strict=True)]))
