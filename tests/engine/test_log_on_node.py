@@ -367,7 +367,7 @@ def test_workers_get_their_share_of_what_is_allowed_and_no_secrets(
         assert str(knowing.settings.credentials.authorization).encode() not in sent
         asking = loads(sent).args[0]
         assert (asking.options.in_flight, asking.options.rate) == (2, 5e5)
-        assert asking.congestion().limit == 2
+        assert asking.limit == 2
     with pytest.raises(UsageError, match="less than one search for each of 6 workers"):
         log(engine, tmp_path / "few.parquet", lenient(in_flight=5), workers=Written(6))
 
