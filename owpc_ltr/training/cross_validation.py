@@ -120,7 +120,7 @@ class Selection:
             rows.append([name, choice.validation, *choice.test.values(), ", ".join(cs)])
         table = text_table(["SETTINGS", "VALIDATION", *self.choices[0].test, "C"], rows)
         how = f"chosen by {self.select} on validation queries; means over folds"
-        return f"{' '.join(shared)}; {how}\n{table}"
+        return "\n".join(["; ".join([*([" ".join(shared)] if shared else []), how]), table])
 
     def to_latex(self) -> str:
         """The choices' test means as a LaTeX table (booktabs), the best of each metric bold."""
