@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from owpc_ltr.api.warm_up import warm_up
 from owpc_ltr.compiling import Compiled, named_by
 from owpc_ltr.kernels.kernel import Kernel
+from owpc_ltr.warm_up import warm_up
 
 PACKAGES = ("owpc_ltr", *(f"owpc_ltr_{kind}" for kind in ("losses", "optimizers", "rerankers")))
 

@@ -1,40 +1,164 @@
-"""`explain_metric`: why other libraries print another NDCG or MAP for the same ranking."""
+"""`metrics`: what each metric means; why other libraries print another NDCG or MAP."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from owpc_ltr.data.options import MaxFeatures
+from owpc_ltr.errors import UsageError
+from owpc_ltr.plain_text import text_table, wrapped_text
+from owpc_ltr.signatures import NO_MODEL, Help, Plugins, Reads, job, spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.runs import TrecRun
     from owpc_ltr.evaluation.reconciliation import Reconciled
+    from owpc_ltr.metrics import Metric
     from owpc_ltr.models.reordering import ReorderingModel
     from owpc_ltr.protocols import Model
 
 
+_NOTHING = 5e-7
+"""A step that changes the figure by less is told as the same."""
+
+
 @dataclass(frozen=True)
-class MetricOffered:
-    """A metric that is installed: its name, and its convention in words."""
+class MetricConventions:
+    """The metrics that are installed: the text of each, and its convention in words."""
 
-    name: str
-    convention: str
+    conventions: dict[str, str]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Names and conventions as JSON."""
+        rows = [{"name": name, "convention": told} for name, told in self.conventions.items()]
+        return {"metrics": rows}
+
+    def __str__(self) -> str:
+        rows = [(name, told.partition(": ")[2]) for name, told in self.conventions.items()]
+        return text_table(["METRIC", "MEANS"], rows)
 
 
-def offered_metrics(plugins: Sequence[Path | str] = ()) -> tuple[MetricOffered, ...]:
+@dataclass(frozen=True)
+class MetricExplanation:
+    """The figures of other libraries, for the terminal."""
+
+    found: Reconciled
+
+    @classmethod
+    def of(cls, found: Reconciled | MetricConventions) -> MetricExplanation | MetricConventions:
+        """What the command line prints of a result of `metrics`."""
+        return found if isinstance(found, MetricConventions) else cls(found)
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it as JSON."""
+        return self.found.as_dict()
+
+    def __str__(self) -> str:
+        found = self.found
+        ours = ("owpc-ltr", found.metric, found.value, "")
+        others = [
+            (other.library, other.call, other.value, f"{other.value - found.value:+.4f}")
+            for other in found.elsewhere
+        ]
+        table = text_table(["LIBRARY", "CALLED AS", "PRINTS", "FROM OURS"], [ours, *others])
+        return "\n".join(
+            [
+                *map(wrapped_text, self._counts()),
+                wrapped_text(f"ours: {found.convention}"),
+                "",
+                table,
+                "\nfrom ours, one step on top of the other:",
+                *self._steps(),
+            ]
+        )
+
+    def _counts(self) -> Iterator[str]:
+        found = self.found
+        yield (
+            f"{found.n_queries} queries: {found.empty} without relevant documents, {found.tied} "
+            f"with tied scores, {found.lone} of one document"
+        )
+        if found.absent or found.missing or found.unjudged:
+            yield (
+                f"the run lacks {found.absent} queries and {found.missing} judged documents, which "
+                f"are not retrieved; {found.unjudged} of its documents are not judged: irrelevant"
+            )
+        if found.missing:
+            yield "only libraries that take such runs are listed"
+
+    def _steps(self) -> Iterator[str]:
+        for other in self.found.elsewhere:
+            yield f"{other.library}, {other.call}{'' if other.steps else ': as ours'}"
+            for step in other.steps:
+                change = f"{step.change:+.4f}" if abs(step.change) > _NOTHING else "same"
+                yield f"  {change:>7}  {step.what}"
+
+
+@job(shows=MetricExplanation.of)
+def metrics(
+    data: Annotated[
+        RankingDataset | Path | str | None, Reads("Judged queries: Parquet, or LETOR text.")
+    ] = None,
+    model: Annotated[
+        Model | ReorderingModel | TrecRun | str | Path | None,
+        Reads(
+            "What ranked them: MODEL.json, feature:NAME, or a TREC run.",
+            cli=str,
+            absent=NO_MODEL,
+            unless="feature:",
+        ),
+    ] = None,
+    *,
+    explain: Annotated[
+        bool, Help("What XGBoost, trec_eval and others would print for this ranking.")
+    ] = False,
+    metric: Annotated[
+        Metric | str, Help("ndcg, ndcg@10, map or map@10.", metavar="METRIC")
+    ] = "ndcg@10",
+    split: Annotated[
+        str,
+        Help("auto (held-out ones if the model knows them), all, train, …", metavar="SPLIT"),
+    ] = "auto",
+    max_features: MaxFeatures = None,
+    plugins: Plugins = (),
+) -> MetricConventions | Reconciled:
+    """Say what metrics mean; --explain: why others' differ.
+
+    The same ranking has another NDCG or MAP in XGBoost, LightGBM, trec_eval, scikit-learn, ranx,
+    RankLib and LETOR's scripts. Each convention is applied to it, and every difference told.
+    """
+    if not explain:
+        if data is not None:
+            raise UsageError(
+                f"DATA and MODEL are for {spelled('explain')}: add it, or use owpc-ltr evaluate"
+            )
+        return _installed(plugins)
+    if data is None or model is None:
+        raise UsageError(
+            f"{spelled('explain')} is of one ranking: owpc-ltr metrics --explain DATA MODEL"
+        )
+    if isinstance(data, Path | str):
+        import owpc_ltr
+
+        data = owpc_ltr.read_dataset(data, max_features=max_features)
+    return explain_metric(model, data, metric, queries=split, plugins=plugins)
+
+
+def _installed(plugins: Sequence[Path | str]) -> MetricConventions:
     """The metrics that there are, each as it is without options."""
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import parse_metric
 
     registry = load([Path(plugin) for plugin in plugins])
-    found = []
+    found = {}
     for plugin in registry.all("metric"):
         needed = getattr(plugin.cls, "cutoff_use", "optional") == "needed"
         metric = parse_metric(f"{plugin.name}@10" if needed else plugin.name, registry)
-        found.append(MetricOffered(str(metric), metric.convention))
-    return tuple(found)
+        found[str(metric)] = metric.convention
+    return MetricConventions(found)
 
 
 def explain_metric(

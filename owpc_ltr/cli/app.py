@@ -17,14 +17,12 @@ from typer.core import TyperGroup
 from owpc_ltr.cli import judge, models
 from owpc_ltr.cli.generator import HELP_OPTIONS, LazyCommand
 from owpc_ltr.cli.log_features import log_features
-from owpc_ltr.cli.metrics import metrics
 from owpc_ltr.cli.profile import profile
 from owpc_ltr.cli.rescore_body import rescore_body
 from owpc_ltr.cli.search import search
 from owpc_ltr.cli.stops import Interrupted
 from owpc_ltr.cli.upload import upload
 from owpc_ltr.cli.verify import verify
-from owpc_ltr.cli.warm_up import warm_up
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.signatures import Command
 from owpc_ltr.version import VERSION
@@ -143,6 +141,12 @@ COMMANDS = (
         "owpc_ltr.engine.workbench:judgments",
         "Fetch a judgment list of OpenSearch's Search Relevance Workbench.",
     ),
+    Command(
+        "metrics",
+        "owpc_ltr.api.conventions:metrics",
+        "Say what metrics mean; --explain: why others' differ.",
+    ),
+    Command("warm-up", "owpc_ltr.warm_up:warm_up", "Compile everything ahead of its first use."),
 )
 """The commands of the core; a test compares each summary with its function's docstring."""
 
@@ -287,8 +291,8 @@ _PANELS = {
 """The parts of the help, and the order of commands in it; others follow in their own panels."""
 for command in (
     demo, log_features,
-    upload, verify, search, rescore_body, profile, metrics,
-    bounds, reproduce, warm_up,
+    upload, verify, search, rescore_body, profile,
+    bounds, reproduce,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(engine, name="engine", cls=_Group, context_settings=HELP_OPTIONS)

@@ -1,26 +1,103 @@
-"""Small jobs of every kind of work that compiles, so small that compiling is all of it."""
+"""`warm_up`: everything compiled ahead of time, by small jobs of every kind of work.
+
+The jobs are so small that compiling is all of their time.
+"""
 
 from __future__ import annotations
 
+import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from owpc_ltr.errors import OwpcLtrWarning, give_warnings
+from owpc_ltr.signatures import Plugins, Progress, job, silent
+
 if TYPE_CHECKING:
+    from owpc_ltr.compiling import Made
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.host.registry import Registry
+
+
+@dataclass(frozen=True)
+class WarmedUp:
+    """What was compiled, for which kinds of work (`jobs`), for how long, and where it is kept.
+
+    What was there already is not made again.
+    `failures` are of plugins that could not do a small job; whatever they need is compiled when
+    they can.
+    """
+
+    made: tuple[Made, ...]
+    jobs: tuple[str, ...]
+    seconds: float
+    folder: str
+    failures: tuple[str, ...]
+
+    @property
+    def kept(self) -> bool:
+        """Whether all of it is there for the next process."""
+        return all(one.folder for one in self.made)
+
+    def as_dict(self) -> dict[str, Any]:
+        """What was compiled, as JSON."""
+        return {
+            "compiled": [one._asdict() for one in self.made],
+            "jobs": self.jobs,
+            "folder": self.folder,
+            "failures": self.failures,
+            "seconds": self.seconds,
+            "kept": self.kept,
+        }
+
+    def __str__(self) -> str:
+        work = f"for {len(self.jobs)} kinds of work"
+        if not self.made:
+            return f"everything is compiled already, {work}"
+        first = f"compiled {len(self.made)} functions in {self.seconds:.0f} s, {work}"
+        return f"{first}\nkept in {self.folder}" if self.folder else first
+
+
+@job
+def warm_up(*, plugins: Plugins = (), progress: Progress = silent) -> WarmedUp:
+    """Compile everything ahead of its first use.
+
+    What reading, training, evaluating and every installed plugin need is compiled once, and kept in
+    the user's cache, or in the folder that NUMBA_CACHE_DIR names, if nobody else can write there.
+    What is there already is not made again.
+    """
+    from owpc_ltr.compiling import WORK
+    from owpc_ltr.host.registry import load
+
+    failures: list[str] = []
+    before = len(WORK.made)
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore", OwpcLtrWarning)
+        jobs = list(warm_up_jobs(load(map(Path, plugins)), Path(folder), plugins))
+        for number, (name, work) in enumerate(jobs):
+            progress(f"compiling: {name}", number / len(jobs))
+            try:
+                work()
+            except Exception as error:  # noqa: BLE001 - third-party code; the failure is told
+                failures.append(f"{name}: {type(error).__name__}: {error}")
+    give_warnings(failures)
+    made = tuple(WORK.made[before:])
+    kept = next((str(Path(one.folder).parent) for one in made if one.folder), "")
+    seconds = sum(one.seconds for one in made)
+    return WarmedUp(made, tuple(name for name, _ in jobs), seconds, kept, tuple(failures))
+
 
 Job = tuple[str, Callable[[], object]]
 
 
 def warm_up_jobs(registry: Registry, folder: Path, plugins: Sequence[Path | str]) -> Iterator[Job]:
     """Each kind of work, by its name."""
-    from owpc_ltr.evaluation.evaluate import evaluate
+    import owpc_ltr
     from owpc_ltr.plugin_checks.samples import sample_dataset
-    from owpc_ltr.training.train import train
-    from owpc_ltr.training.train_reranker import train_reranker
 
     data, validation = sample_dataset(grades=2), sample_dataset(grades=2, seed=1)
     common: dict[str, Any] = {"validation": validation, "plugins": plugins}
@@ -38,22 +115,12 @@ def warm_up_jobs(registry: Registry, folder: Path, plugins: Sequence[Path | str]
         yield f"click model {model.name}", partial(_judge_clicks, model.cls)
 
     def fit(optimizer: str) -> None:
-        evaluate(
-            train(
-                data,
-                optimizer=optimizer,
-                **common,
-            ),
-            validation,
-            split="all",
-        )
+        model = owpc_ltr.train(data, optimizer=optimizer, **common)
+        owpc_ltr.evaluate(model, validation, split="all")
 
     def reorder(reranker: str) -> None:
-        train_reranker(
-            data,
-            base=f"feature:{data.feature_names[0]}",
-            reranker=reranker,
-            **common,
+        owpc_ltr.train_reranker(
+            data, base=f"feature:{data.feature_names[0]}", reranker=reranker, **common
         )
 
     for optimizer in registry.all("optimizer"):
