@@ -32,7 +32,7 @@ TOPICS = {
         *("owpc_ltr.engine.cluster", "owpc_ltr.api.uploaded_models"),
         *("owpc_ltr.features", "owpc_ltr.engine"),
     ),
-    "plugins": ("owpc_ltr.api.plugins", "owpc_ltr.host", "owpc_ltr.protocols", "owpc_ltr.arrays"),
+    "plugins": ("owpc_ltr.host", "owpc_ltr.protocols", "owpc_ltr.arrays"),
     "errors": ("owpc_ltr.errors",),
     "checks": ("owpc_ltr.plugin_checks",),
 }
