@@ -11,6 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import numpy as np
 import pytest
 
 import owpc_ltr as ltr
@@ -217,8 +218,8 @@ def test_what_the_command_line_demands_python_may_leave_out(call: Call) -> None:
 
 
 def test_python_gives_objects_where_the_shell_gives_files() -> None:
-    data = object()
-    assert everything(data).values["data"] is data
+    for data in (object(), np.zeros(3)):
+        assert everything(data).values["data"] is data
 
 
 @pytest.mark.parametrize(
