@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     )
     from owpc_ltr.data.dataset import RankingDataset, make_dataset
     from owpc_ltr.data.datasets import open_dataset, partition, read_dataset
-    from owpc_ltr.data.external_features.reading import read_joined_tables
+    from owpc_ltr.data.external_features.reading import read_external_features
     from owpc_ltr.data.frame_dataset import from_frame
     from owpc_ltr.data.parquet import save_dataset
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
@@ -77,8 +77,8 @@ __all__ = [
     "plugins",
     "read_costs",
     "read_dataset",
+    "read_external_features",
     "read_folds",
-    "read_joined_tables",
     "read_judgments",
     "read_run",
     "reproduce",
@@ -127,7 +127,7 @@ _HOMES = {
     "read_costs": "owpc_ltr.training.train",
     "read_dataset": "owpc_ltr.data.datasets",
     "read_folds": "owpc_ltr.training.cross_validation",
-    "read_joined_tables": "owpc_ltr.data.external_features.reading",
+    "read_external_features": "owpc_ltr.data.external_features.reading",
     "read_judgments": "owpc_ltr.host.judgment_lists",
     "read_run": "owpc_ltr.data.runs",
     "reproduce": "owpc_ltr_papers.reproducing",

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from owpc_ltr.data.external_features.reading import read_joined_tables
-from owpc_ltr.data.external_features.table import JoinedTable
+from owpc_ltr.data.external_features.reading import read_external_features
+from owpc_ltr.data.external_features.table import ExternalTable
 
 
 def frame(columns: Mapping[str, Any]) -> pa.Table:
@@ -23,6 +23,6 @@ def written(path: Path, columns: Mapping[str, Any] | pa.Table, **how: Any) -> Pa
     return path
 
 
-def table_of(columns: Mapping[str, Any]) -> JoinedTable:
-    (table,) = read_joined_tables(frame(columns))
+def table_of(columns: Mapping[str, Any]) -> ExternalTable:
+    (table,) = read_external_features(frame(columns))
     return table

@@ -22,7 +22,7 @@ from owpc_ltr.cli.app import app
 from owpc_ltr.cli.files import Reads
 from owpc_ltr.cli.generator import callback_of
 from owpc_ltr.data.datasets import read_dataset
-from owpc_ltr.data.external_features.reading import read_joined_tables
+from owpc_ltr.data.external_features.reading import read_external_features
 from owpc_ltr.errors import BadInput, OwpcLtrError
 from owpc_ltr.features.loading import load_featureset
 from owpc_ltr.files.json_lines import read_json_lines
@@ -63,10 +63,9 @@ READERS: dict[str, Callable[[Path], object]] = {
     "strata": read_text,
     "query": read_json_object,
     "query_template": read_json_object,
-    "extra_features": read_joined_tables,
+    "extra_features": read_external_features,
     "settings": read_json_object,
     "feature_cost": read_json_object,
-    "join": read_joined_tables,
     "events": lambda path: next(read_events(path, {})),
     "documents": lambda path: next(read_json_lines(path)),
     "plugin": lambda path: registry.load([path]),

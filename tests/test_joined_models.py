@@ -12,7 +12,7 @@ import pytest
 
 from owpc_ltr.api.models import describe
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
-from owpc_ltr.data.external_features.source import JoinedSource, as_joined, sources_in
+from owpc_ltr.data.external_features.source import ExternalSource, external_entry, sources_in
 from owpc_ltr.engine.deployment.serving_mode import served_model
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import BadInput, Refused
@@ -41,7 +41,7 @@ from owpc_ltr.protocols import Model
 from owpc_ltr.training.train import train
 from owpc_ltr.training.train_reranker import train_reranker
 
-SOURCE = JoinedSource("ctr.parquet", "ab" * 32, ("query", "document_id"), ("ctr", "views"))
+SOURCE = ExternalSource("ctr.parquet", "ab" * 32, ("query", "document_id"), ("ctr", "views"))
 NAMES = ("title", "body", *SOURCE.features)
 SET = FeatureSet(
     "small",
@@ -57,7 +57,7 @@ def matrix(rows: int = 8, columns: int = 4) -> Any:
 def record() -> dict[str, Any]:
     probe = {"query_id": "q", "params": {}, "document_ids": ["a", "b"], "labels": [0.0, 1.0]}
     return {
-        **as_joined([SOURCE]),
+        **external_entry([SOURCE]),
         "featureset_hash": SET.hash,
         "feature_ranges": [[0.0] * 4, [1.0] * 4],
         "probes": [{**probe, "features": packed(matrix(2))}],
@@ -161,7 +161,7 @@ def test_what_the_client_scores_is_stored_with_where_its_columns_are_from(model:
 
 def test_a_record_whose_columns_are_not_the_last_is_damaged() -> None:
     model = models(None)[0]
-    lying = with_record(model, as_joined([replace(SOURCE, features=("title", "ctr"))]))
+    lying = with_record(model, external_entry([replace(SOURCE, features=("title", "ctr"))]))
     with pytest.raises(BadInput, match="its joined features are not its last ones"):
         for_engine(lying)
     with pytest.raises(BadInput, match="the model's record is damaged"):
@@ -170,7 +170,7 @@ def test_a_record_whose_columns_are_not_the_last_is_damaged() -> None:
 
 def test_an_average_knows_the_tables_of_all_its_models() -> None:
     later = replace(SOURCE, sha256="cd" * 32)
-    one, other = models(2)[0], with_record(models(2)[0], {**record(), **as_joined([later])})
+    one, other = models(2)[0], with_record(models(2)[0], {**record(), **external_entry([later])})
     mean = average([one, other])
     assert sources_in(mean.record) == (SOURCE, later)
     assert joined_used(mean) == ("ctr",)
@@ -192,11 +192,11 @@ def judged(queries: int = 60) -> RankingDataset:
     rng = np.random.default_rng(2)
     rows = rng.normal(size=(20 * queries, 3)).astype(np.float32)
     labels = (rows[:, 1] + 0.5 * rows[:, 0] + 0.5 * rng.normal(size=len(rows)) > 1).astype(float)
-    source = JoinedSource("ctr.parquet", "ab" * 32, ("document_id",), ("ctr",))
+    source = ExternalSource("ctr.parquet", "ab" * 32, ("document_id",), ("ctr",))
     return make_dataset(
         rows[:, [0, 2, 1]], labels, np.repeat(np.arange(queries), 20),
         feature_names=("title", "body", "ctr"), featureset_hash=SET.hash,
-        manifest=as_joined([source]),
+        manifest=external_entry([source]),
     )  # fmt: skip
 
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from owpc_ltr.data.dataset import make_dataset
 from owpc_ltr.data.external_features import table as table_module
-from owpc_ltr.data.external_features.columns import columns_for, join_judged, refuse_unused
-from owpc_ltr.data.external_features.pairs import AskedPairs, pairs_of
-from owpc_ltr.data.external_features.reading import read_joined_tables
-from owpc_ltr.data.external_features.source import JoinedSource, as_joined, sources_in
+from owpc_ltr.data.external_features.columns import columns_for, external_values, refuse_unused
+from owpc_ltr.data.external_features.pairs import DocumentPairs, pairs_of
+from owpc_ltr.data.external_features.reading import read_external_features
+from owpc_ltr.data.external_features.source import ExternalSource, external_entry, sources_in
 from owpc_ltr.data.external_features.table import Texts, hashed
 from owpc_ltr.data.joining import join_datasets
 from owpc_ltr.data.judgments import JudgedQuery
@@ -31,11 +31,11 @@ KEYS = st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=40)
 NUMBERS = st.floats(width=32, allow_infinity=False)
 
 
-def judged(pairs: list[tuple[str, str]]) -> AskedPairs:
+def judged(pairs: list[tuple[str, str]]) -> DocumentPairs:
     """A query of one document for each pair."""
     queries = [query for query, _ in pairs]
     documents = pa.array([document for _, document in pairs], pa.string())
-    return AskedPairs(queries, queries, np.ones(len(pairs), np.int64), documents)
+    return DocumentPairs(queries, queries, np.ones(len(pairs), np.int64), documents)
 
 
 @given(rows=st.dictionaries(st.tuples(WORDS, WORDS), NUMBERS, min_size=1), asked=KEYS)
@@ -113,7 +113,10 @@ def test_a_file_of_many_row_groups_is_as_the_frame_that_it_was_written_from(tmp_
         "rate": rng.normal(size=1000),
     }
     path = written(tmp_path / "ctr.parquet", columns, row_group_size=64)
-    (from_file,), (from_frame,) = read_joined_tables(path), read_joined_tables([frame(columns)])
+    (from_file,), (from_frame,) = (
+        read_external_features(path),
+        read_external_features([frame(columns)]),
+    )
     assert from_file.source.keys == ("query", "document_id")
     assert from_file.feature_names == ("clicks", "fresh", "rate")
     assert (from_file.source.file, from_frame.source.file) == ("ctr.parquet", "frame 1")
@@ -124,15 +127,15 @@ def test_a_file_of_many_row_groups_is_as_the_frame_that_it_was_written_from(tmp_
     np.testing.assert_array_equal(np.isnan(values[:, 0]), np.arange(0, 1000, 3) % 7 == 0)
     np.testing.assert_array_equal(values[:, 1], columns["fresh"][::3])
     other = pd.DataFrame({"document_id": ["1", "2"], "rate": [0.5, math.nan]})
-    (popular,) = read_joined_tables(other)
+    (popular,) = read_external_features(other)
     assert popular.source.keys == ("document_id",)
 
 
 def test_tables_that_were_read_are_not_read_again() -> None:
-    tables = read_joined_tables([frame({"doc_id": ["a"], "x": [1]})])
-    again = read_joined_tables([*tables, frame({"doc_id": ["a"], "y": [1]})])
+    tables = read_external_features([frame({"doc_id": ["a"], "x": [1]})])
+    again = read_external_features([*tables, frame({"doc_id": ["a"], "y": [1]})])
     assert again[0] is tables[0]
-    assert read_joined_tables(tables[0]) == tables
+    assert read_external_features(tables[0]) == tables
     assert [table.source.file for table in again] == ["frame 1", "frame 2"]
 
 
@@ -140,7 +143,7 @@ def test_the_digest_of_a_frame_is_of_what_it_says_however_it_is_cut() -> None:
     columns = {"doc_id": [str(n) for n in range(10)], "x": np.arange(10.0)}
     whole = frame(columns)
     cut = pa.concat_tables([whole.slice(0, 3), whole.slice(3)])
-    digests = [read_joined_tables(one)[0].source.sha256 for one in (whole, cut, whole.slice(1))]
+    digests = [read_external_features(one)[0].source.sha256 for one in (whole, cut, whole.slice(1))]
     assert digests[0] == digests[1] != digests[2]
 
 
@@ -173,7 +176,7 @@ def test_what_cannot_be_joined_is_named_in_one_line(name: str, tmp_path: Path) -
     path = written(tmp_path / "ctr.parquet", columns)
     for given_table, file in ((path, "ctr.parquet"), (frame(columns), "frame 1")):
         with pytest.raises(BadInput) as caught:
-            read_joined_tables(given_table)
+            read_external_features(given_table)
         text = str(caught.value)
         assert text.startswith(f"cannot join {file}")
         assert message in text
@@ -191,22 +194,22 @@ def test_a_row_is_named_by_its_place_in_the_whole_file(
     ):
         path = written(tmp_path / "far.parquet", {"doc_id": ids, "x": column})
         with pytest.raises(BadInput, match=message):
-            read_joined_tables(path)
+            read_external_features(path)
     path = written(tmp_path / "far.parquet", {"doc_id": [*ids[:34], "d21"], "x": range(35)})
     with pytest.raises(BadInput, match="'d21' stands in row 22 and again in row 35"):
-        read_joined_tables(path)
+        read_external_features(path)
 
 
 def test_a_file_that_is_no_table_is_named(tmp_path: Path) -> None:
     path = tmp_path / "ctr.parquet"
     path.write_bytes(b"PAR1 and so on")
     with pytest.raises(BadInput, match=r"cannot read .*ctr\.parquet: it is no whole Parquet file"):
-        read_joined_tables(path)
+        read_external_features(path)
     with pytest.raises(BadInput, match=r"cannot read .*: no such file"):
-        read_joined_tables(tmp_path / "absent.parquet")
+        read_external_features(tmp_path / "absent.parquet")
     save_dataset(make_dataset([[1.0]], [1], ["a"]), path)
     with pytest.raises(BadInput, match="it is a dataset of owpc-ltr, with labels"):
-        read_joined_tables(path)
+        read_external_features(path)
 
 
 def queries() -> list[JudgedQuery]:
@@ -223,7 +226,7 @@ def test_an_account_of_a_table_counts_pairs_and_rows() -> None:
     ctr = table_of({"query": ["words 0", "words 0", "x"], "doc_id": ["d1", "d9", "d1"], "ctr": [
         0.5, 1, 1]})  # fmt: skip
     popular = table_of({"doc_id": ["d1", "d2", "d7"], "views": [10, 20, 70], "age": [1, 2, 3]})
-    found = join_judged([ctr, popular], queries(), ["title"])
+    found = external_values([ctr, popular], queries(), ["title"])
     assert found.feature_names == ("ctr", "views", "age")
     expected = [[np.nan] * 3, [0.5, 10, 1], [np.nan, 20, 2]]
     expected += [[np.nan, 10, 1], [np.nan, 20, 2], [np.nan] * 3]
@@ -251,16 +254,16 @@ def test_a_table_of_other_ids_is_refused_with_both_sides(
     columns: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(BadInput) as caught:
-        join_judged([table_of(columns)], queries(), [])
+        external_values([table_of(columns)], queries(), [])
     assert message in str(caught.value)
 
 
 def test_a_name_belongs_to_one_feature() -> None:
     one = frame({"doc_id": ["d0"], "views": [1]})
     with pytest.raises(BadInput, match="the feature set has a feature 'views' too"):
-        join_judged(read_joined_tables(one), queries(), ["title", "views"])
+        external_values(read_external_features(one), queries(), ["title", "views"])
     with pytest.raises(BadInput, match="cannot join frame 2: frame 1 has a feature 'views' too"):
-        read_joined_tables([one, one])
+        read_external_features([one, one])
 
 
 def test_a_query_without_what_a_table_asks_for_is_named() -> None:
@@ -273,7 +276,7 @@ def test_a_query_without_what_a_table_asks_for_is_named() -> None:
 
 
 def test_a_model_takes_its_columns_from_whatever_tables_have_them_in_its_own_order() -> None:
-    sources = [JoinedSource("old.parquet", "00", ("document_id",), ("views", "age"))]
+    sources = [ExternalSource("old.parquet", "00", ("document_id",), ("views", "age"))]
     one = table_of({"doc_id": ["a", "b"], "age": [1, 2], "other": [7, 8]})
     two = table_of({"query": ["x", "y"], "views": [10, 20]})
     columns = columns_for(sources, [one, two], "the model")
@@ -284,33 +287,35 @@ def test_a_model_takes_its_columns_from_whatever_tables_have_them_in_its_own_ord
     assert columns_for([], [one], "the model") is None
     with pytest.raises(UsageError, match=r"'views' \(joined from old.parquet\).*no table given"):
         columns_for(sources, [one], "the model")
-    with pytest.raises(UsageError, match=r"and 'age'|'views'.*give the table with --join FILE"):
+    with pytest.raises(
+        UsageError, match=r"and 'age'|'views'.*give the table with --extra-features FILE"
+    ):
         columns_for(sources, [], "the model 'shop'")
     with pytest.raises(UsageError, match="reads nothing that is joined: leave frame 1 out"):
         refuse_unused([], [one], "the model 'shop'")
     with pytest.raises(UsageError, match="has no id"):
         columns_for(
-            [JoinedSource("f", "0", ("query_id",), ("x",))],
+            [ExternalSource("f", "0", ("query_id",), ("x",))],
             [table_of({"query_id": ["a"], "x": [1]})], "the model",
         ).of_query(None, {})  # type: ignore[union-attr]  # fmt: skip
 
 
-SOURCE = JoinedSource("ctr.parquet", "ab" * 32, ("document_id",), ("ctr",))
+SOURCE = ExternalSource("ctr.parquet", "ab" * 32, ("document_id",), ("ctr",))
 
 
 def test_where_columns_are_from_survives_a_file_a_split_and_joining(tmp_path: Path) -> None:
-    def part(query: str, source: JoinedSource) -> Any:
+    def part(query: str, source: ExternalSource) -> Any:
         features = [[1.0, 2.0], [3.0, 4.0]]
         return make_dataset(
             features, [0, 1], [query, query], ["title", "ctr"],
-            manifest={"judged": 2, **as_joined([source])},
+            manifest={"judged": 2, **external_entry([source])},
         )  # fmt: skip
 
     save_dataset(part("a", SOURCE), tmp_path / "a.parquet")
     one = load_dataset(tmp_path / "a.parquet")
     assert sources_in(one.manifest) == (SOURCE,)
     assert sources_in(one.select(np.array([0])).manifest) == (SOURCE,)
-    later = JoinedSource("may.parquet", "cd" * 32, ("document_id",), ("ctr",))
+    later = ExternalSource("may.parquet", "cd" * 32, ("document_id",), ("ctr",))
     whole = join_datasets([one, part("b", later), part("c", SOURCE)], ["a", "b", "c"])
     assert sources_in(whole.manifest) == (SOURCE, later)
     plain = make_dataset([[1.0, 2.0]], [0], ["d"], ["title", "ctr"])

@@ -47,7 +47,7 @@ def log_features(
     topics: Path | str | None = None,
     duplicates: Duplicates = "refuse",
     skip_unjudged: bool = False,
-    join: Any = None,
+    extra_features: Any = None,
     buckets: int | None = None,
     part: str | None = None,
     workers: Workers | None = None,
@@ -61,9 +61,9 @@ def log_features(
 
     `judgments` are `read_judgments`' or a file, read with `topics`, `duplicates` and
     `skip_unjudged` as there.
-    `join` is a table of features from outside the index, or a list of them: Parquet files or
-    data frames with `query_id` (or `query`, the text), `document_id`, or both, and columns of
-    numbers, which come after the features of the set; NaN where a table has no row.
+    `extra_features` is a table of features from outside the index, or a list of them: Parquet
+    files or data frames with `query_id` (or `query`, the text), `document_id`, or both, and
+    columns of numbers, which come after the features of the set; NaN where a table has no row.
     Every one is logged, absent or rejected, and all are counted. Half-done work stays beside
     `out`: the same call goes on, to the same bytes. `workers` (see `use_workers`) ask the
     engine each for some of the queries, in one moment of the index, with credentials that each
@@ -79,7 +79,7 @@ def log_features(
     from owpc_ltr.files.output import output_file
     from owpc_ltr.host.judgment_lists import read_judgments
 
-    tables = join if isinstance(join, list | tuple) else [join]
+    tables = extra_features if isinstance(extra_features, list | tuple) else [extra_features]
     given = [one for one in (judgments, topics, *tables) if isinstance(one, Path | str)]
     parted = parted_of(buckets, part)
     target = Path(out) if parted else output_file(out, given)
@@ -100,7 +100,8 @@ def log_features(
     counted = _counted(progress or silent, own.n_judgments)
     report = log_features(
         cluster.engine, store, known, judged, where, target,
-        source=source, options=logging, joined=tables_of(join), parted=parted, workers=workers,
+        source=source, options=logging, joined=tables_of(extra_features), parted=parted,
+        workers=workers,
         progress=counted,
     )  # fmt: skip
     give_warnings(report.warnings)
@@ -132,7 +133,7 @@ def upload(
     probe_share: float = 0.5,
     budget: float | None = None,
     client_scored: bool = False,
-    join: Any = None,
+    extra_features: Any = None,
     plugins: Sequence[Path | str] = (),
     progress: Progress | None = None,
 ) -> Uploaded:
@@ -152,8 +153,8 @@ def upload(
     queries and tables; with a `budget`, where they add no more than so many milliseconds to a
     search, measured on the index now. Else the client scores them. With
     `client_scored` the client scores whatever it is: also a model of features that are in no
-    index, which searches then look up in tables; `join` has such tables, as for `log_features`,
-    to prove that. `plugins` are files in which the metric may be.
+    index, which searches then look up in tables; `extra_features` has such tables, as for
+    `log_features`, to prove that. `plugins` are files in which the metric may be.
     With `cheap` judgments of all queries and `human` ones of a random sample of them (files, or
     what was read), the interval of the gain is people's, made sharper by the cheap ones;
     `strata` are those that `judge_sample` wrote, where it drew the sample.
@@ -180,7 +181,7 @@ def upload(
     judged = gate_judgments(metric, data, cheap, human, strata, live)
     data = judged.data
     check_gain(metric, data, live, accept_unproven)
-    tables = tables_of(join)
+    tables = tables_of(extra_features)
     gate: Gate | LiveGate | None = None
     samples = None if data is None else parity_samples_of(data)
     path = Path(model) if isinstance(model, Path | str) else None
@@ -230,19 +231,19 @@ def verify(
     tolerance: float = 1e-5,
     feature_drift: float = 0.1,
     probe_share: float = 0.5,
-    join: Any = None,
+    extra_features: Any = None,
 ) -> Verified:
     """Prove an uploaded model again, from what the cluster remembers of it; `drift` is said.
 
-    What the model reads from outside the index is looked up in the tables of `join`; without
-    them it is as at the upload, of which is warned.
+    What the model reads from outside the index is looked up in the tables of `extra_features`;
+    without them it is as at the upload, of which is warned.
     Raises Refused where less than `probe_share` of its documents or queries are in the index.
     """
     from owpc_ltr.engine.deployment.feature_drift import verify
 
     called = the_name(cluster.engine, cluster.stores, name)
     store, model = cluster.holding(called).store, cluster.models.resolve(called)
-    tables = tables_of(join)
+    tables = tables_of(extra_features)
     limits = {
         "tolerance": tolerance, "feature_drift": feature_drift, "probe_share": probe_share
     }  # fmt: skip

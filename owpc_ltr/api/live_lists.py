@@ -27,15 +27,15 @@ def evaluate_live(
     *,
     index: str | None = None,
     featureset: str | None = None,
-    join: Any = None,
+    extra_features: Any = None,
     seed: int = 0,
 ) -> LiveEvaluation:
     """What users get from the whole index with a model, against the query alone.
 
     `model` is an uploaded name, or a model or its file, which is in the cluster only meanwhile.
     Unless `proof` says otherwise, the queries that it was trained with are left out, as far as
-    its record knows them. `join` has the tables, as for `log_features`, of features that are in
-    no index. Raises UsageError for a metric that cannot be measured live.
+    its record knows them. `extra_features` has the tables, as for `log_features`, of features that
+    are in no index. Raises UsageError for a metric that cannot be measured live.
     """
     from dataclasses import replace
 
@@ -49,7 +49,7 @@ def evaluate_live(
 
     asked = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
     parsed = [one if isinstance(one, Metric) else parse_metric(one) for one in asked]
-    with trying(cluster, model, index, featureset, join) as tried:
+    with trying(cluster, model, index, featureset, extra_features) as tried:
         where, query = tried.index, cluster.template(tried.index, proof.query)[0]
         question = proof.question(where, query, parsed, tried.featureset, seed)
         chosen = choose_queries({"the model": tried.record}, question.queries, proof.queries)
@@ -96,7 +96,7 @@ def pool(
     window: int = 100,
     in_flight: int = 4,
     seed: int = 0,
-    join: Any = None,
+    extra_features: Any = None,
     progress: Progress | None = None,
 ) -> Pooled:
     """The documents to judge next: what rankers bring to the top, in a drawn order.
@@ -107,8 +107,8 @@ def pool(
     out. `sample` draws so many of the queries, of those that no model was trained with, as far
     as their records tell. With `out` they are written as a CSV whose `grade` column is to be
     filled, with `fields` of each document. What `judged` has already is left out, and counted.
-    `join` has the tables, as for `log_features`, of features that are in no index. `params` are
-    those of queries that have none of their own.
+    `extra_features` has the tables, as for `log_features`, of features that are in no index.
+    `params` are those of queries that have none of their own.
     """
     from contextlib import ExitStack
 
@@ -129,7 +129,9 @@ def pool(
     where = the_index(cluster.engine, index)
     template = cluster.template(where, query)[0]
     with ExitStack() as kept:
-        at_work = PoolRankers.of(cluster, rankers, template, featureset, tables_of(join), kept)
+        at_work = PoolRankers.of(
+            cluster, rankers, template, featureset, tables_of(extra_features), kept
+        )
         if sample is not None:
             asked = at_work.sampled(asked, sample, seed)
         plan = PoolPlan(where, at_work.ways, at_work.runs, depth, window, fields, seed, in_flight)

@@ -33,8 +33,9 @@ class LiveSearch:
     `query` has `{{keywords}}` where the user's words go, and may be a file; left out, all text
     fields are searched. Models rescore its best `window` documents, and so deep is every list.
     `index` is that of rankers that name none, `featureset` that of model files (found by its hash
-    where it is left out), `params` those of queries that have none of their own, `join` the tables
-    of features that are in no index. `topics` has the texts of queries of a judgment file.
+    where it is left out), `params` those of queries that have none of their own, `extra_features`
+    the tables of features that are in no index. `topics` has the texts of queries of a judgment
+    file.
     """
 
     cluster: Cluster | None = None
@@ -44,7 +45,7 @@ class LiveSearch:
     in_flight: int = 4
     params: Mapping[str, Any] | None = None
     featureset: str | None = None
-    join: Any = None
+    extra_features: Any = None
     topics: Path | str | None = None
 
 
@@ -93,7 +94,7 @@ class LiveRankers:
         # An uploaded name is text; a file of another ending is read.
         given = str(model) if isinstance(model, Path) and not model.is_file() else model
         tried = self.kept.enter_context(
-            trying(self.cluster, given, index, search.featureset, search.join)
+            trying(self.cluster, given, index, search.featureset, search.extra_features)
         )
         query = self.cluster.template(tried.index, search.query)[0]
         typed = self._typed(tried.featureset)

@@ -12,7 +12,7 @@ from owpc_ltr.engine.defaults import the_featureset
 from owpc_ltr.errors import BadInput, UsageError
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.external_features.table import JoinedTable
+    from owpc_ltr.data.external_features.table import ExternalTable
     from owpc_ltr.data.judgments.types import JudgedQuery
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.search.serving import Serve
@@ -38,7 +38,7 @@ class PoolRankers:
         rankers: Sequence[Any],
         template: dict[str, Any],
         featureset: str | None,
-        tables: Sequence[JoinedTable],
+        tables: Sequence[ExternalTable],
         kept: ExitStack,
     ) -> PoolRankers:
         """The rankers that are named; models rescore the `template`.
@@ -128,7 +128,7 @@ def _read(ranker: Any) -> Any:
 
 
 def _on_trial(
-    cluster: Cluster, model: Any, featureset: str | None, tables: Sequence[JoinedTable]
+    cluster: Cluster, model: Any, featureset: str | None, tables: Sequence[ExternalTable]
 ) -> Any:
     from owpc_ltr.engine.deployment.serving_mode import on_trial
 

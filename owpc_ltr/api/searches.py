@@ -62,13 +62,13 @@ def search(
     index: str | None = None,
     title: str | None = None,
     deadline: float = 1.0,
-    join: Any = None,
+    extra_features: Any = None,
     **asked: Any,
 ) -> BeforeAndAfter:
     """A search without and with an uploaded model, or with a reordering that the client does.
 
     `asked` is as for `request`: query, params, size, window. `title` is the field to show.
-    `join` has the tables, as for `log_features`, of features that are in no index.
+    `extra_features` has the tables, as for `log_features`, of features that are in no index.
     `deadline` (seconds) is the reordering's; past it, the engine's order stays.
     """
     from dataclasses import replace
@@ -85,14 +85,14 @@ def search(
         request = cluster.request(keywords, index=the_index(cluster.engine, index), **asked)
         found = search_reordered(
             cluster.engine, cluster.store, request, reranker,
-            title=title, deadline=deadline, tables=tables_of(join),
+            title=title, deadline=deadline, tables=tables_of(extra_features),
         )  # fmt: skip
         return replace(found, index=request.index)
     called = the_name(cluster.engine, cluster.stores, model)
     here, name = cluster.holding(called), cluster.models.resolve(called)
     where = cluster.index_of(name, index)
     stored = here.store.get_model(name)
-    tables = tables_of(join)
+    tables = tables_of(extra_features)
     request = cluster.request(keywords, index=where, **asked)
     found = search(cluster.engine, here.store, request, stored, title=title, tables=tables)
     return replace(found, index=where, model=name)

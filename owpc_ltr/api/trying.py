@@ -27,7 +27,7 @@ def trying(
     model: Model | ReorderingModel | Path | str,
     index: str | None,
     featureset: str | None,
-    join: Any,
+    extra_features: Any,
 ) -> Iterator[Tried]:
     """A model that serves searches: one of the cluster by its name, or another on trial."""
     if isinstance(model, str) and not Path(model).is_file():
@@ -35,7 +35,7 @@ def trying(
         name = cluster.models.resolve(model)
         stored, certificate = cluster.store.get_model(name), cluster.models.certificate(name)
         known = (certificate.record, certificate.interval) if certificate else ({}, None)
-        tables = tables_of(join)
+        tables = tables_of(extra_features)
         refuse_unused(joined_in(stored), tables, f"the model '{name}'")
         serve = with_stored(cluster.engine, cluster.store, stored, known[1], tables)
         yield Tried(serve, cluster.index_of(name, index), stored.featureset, known[0])
@@ -45,7 +45,7 @@ def trying(
     if featureset is not None or not isinstance(ranker, ReorderingModel):
         wanted = ranker.record.get("featureset_hash")
         own = cluster.store.get_featureset(the_featureset(cluster.store, featureset, wanted))
-    tables = tables_of(join)
+    tables = tables_of(extra_features)
     refuse_unused(joined_sources(ranker), tables, "the model")
     with on_trial(cluster.engine, cluster.store, ranker, own, tables) as serve:
         yield Tried(serve, the_index(cluster.engine, index), own, ranker.record)

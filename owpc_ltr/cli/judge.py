@@ -11,7 +11,7 @@ from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.files import Reads, Writes
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.live import LiveQuery, LiveWindow
-from owpc_ltr.cli.options import Index, Join, Json, Params, Report, Seed
+from owpc_ltr.cli.options import ExtraFeatures, Index, Json, Params, Report, Seed
 from owpc_ltr.cli.output import print_json, progress
 from owpc_ltr.host.report import write_report
 
@@ -60,7 +60,7 @@ def pool(
     window: LiveWindow = 100,
     param: Params = None,
     in_flight: Annotated[int, typer.Option(help="Searches under way at the same time.")] = 4,
-    join: Join = None,
+    extra_features: ExtraFeatures = None,
     featureset: Annotated[
         str | None, typer.Option(help="A model file's feature set; default: found by hash.")
     ] = None,
@@ -83,7 +83,8 @@ def pool(
         found = place.connect().pool(
             queries, _listed(rankers), out, index=index, depth=depth, fields=_listed(fields),
             judged=judged, query=query, params=named_params(param or ()), window=window,
-            in_flight=in_flight, seed=seed, join=join, sample=sample, featureset=featureset,
+            in_flight=in_flight, seed=seed, extra_features=extra_features, sample=sample,
+            featureset=featureset,
             progress=show,
         )  # fmt: skip
     write_report(found, report)

@@ -12,7 +12,7 @@ from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.files import Reads, Writes
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.judgment_files import Reading
-from owpc_ltr.cli.options import Index, Join, Json
+from owpc_ltr.cli.options import ExtraFeatures, Index, Json
 from owpc_ltr.cli.output import print_json, progress
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def log_features(
     judgments: Annotated[
         Path, Reads(), typer.Option(help="Judged queries: TSV, CSV, qrels …; also .gz or .xz.")
     ],
-    join: Join = None,
+    extra_features: ExtraFeatures = None,
     out: Annotated[
         Path,
         Writes(False, "half-done work is kept beside --out: name a file, not -", or_folder=True),
@@ -108,7 +108,7 @@ def log_features(
             out,
             featureset=featureset,
             index=index,
-            join=join,
+            extra_features=extra_features,
             workers=workers,
             progress=show,
             **asdict(folder),

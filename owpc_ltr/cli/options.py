@@ -36,7 +36,7 @@ Index = Annotated[
     str | None,
     typer.Option(help="The index (or alias) to search; default: what the model or cluster knows."),
 ]
-Join = Annotated[
+ExtraFeatures = Annotated[
     list[Path] | None,
     Reads(),
     typer.Option(

@@ -11,7 +11,7 @@ import typer
 from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.files import Writes
 from owpc_ltr.cli.groups import grouped
-from owpc_ltr.cli.options import Index, Join, Json, PluginFiles, Reordering, UploadedModel
+from owpc_ltr.cli.options import ExtraFeatures, Index, Json, PluginFiles, Reordering, UploadedModel
 from owpc_ltr.cli.output import print_json, print_table, warn
 from owpc_ltr.cli.queries import Question
 from owpc_ltr.errors import UsageError
@@ -53,7 +53,7 @@ def search(
     index: Index = None,
     ranking: Ranking,
     question: Question,
-    join: Join = None,
+    extra_features: ExtraFeatures = None,
     title: Annotated[str | None, typer.Option(help="The field to show.")] = None,
     run: Annotated[
         Path | None,
@@ -72,7 +72,12 @@ def search(
 ) -> None:
     """Search without and with a model, both rankings side by side."""
     cluster, chosen = place.connect(), ranking.chosen()
-    asked: dict[str, Any] = {"index": index, "title": title, "join": join, "query_id": query_id}
+    asked: dict[str, Any] = {
+        "index": index,
+        "title": title,
+        "extra_features": extra_features,
+        "query_id": query_id,
+    }
     asked |= question.asked()
     both = cluster.search(keywords, **chosen, **asked)
     if run is not None:
@@ -84,7 +89,7 @@ def search(
     if explained:
         ranked = {key: part for key, part in chosen.items() if key != "deadline"}
         explanation = cluster.explain(
-            keywords, **ranked, index=index, title_field=title, extra_features=join or (),
+            keywords, **ranked, index=index, title_field=title, extra_features=extra_features or (),
             query_id=query_id, query_template=asked["query"], params=asked["params"],
             size=asked["size"], window=asked["window"],
         )  # fmt: skip

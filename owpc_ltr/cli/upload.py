@@ -15,7 +15,7 @@ from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.files import A_MODEL, Reads
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.live import LiveOptions
-from owpc_ltr.cli.options import Index, Join, Json, PluginFiles, ProbeShare, Tolerance
+from owpc_ltr.cli.options import ExtraFeatures, Index, Json, PluginFiles, ProbeShare, Tolerance
 from owpc_ltr.cli.output import Progress, print_json, print_table, print_wrapped, progress
 from owpc_ltr.cli.proofs import drift_as_dict, print_drift, print_proof
 from owpc_ltr.errors import UsageError
@@ -137,7 +137,7 @@ class Keeping:
         typer.Option(
             "--client-scored",
             help="The client scores it, whatever the engine can run; what is in no index it looks "
-            "up in --join.",
+            "up in --extra-features.",
         ),
     ] = False
 
@@ -178,7 +178,7 @@ def upload(
             "--as", help="champion: NAME points to it; challenger: it is tried beside NAME."
         ),
     ] = "champion",
-    join: Join = None,
+    extra_features: ExtraFeatures = None,
     proof: Proof,
     keeping: Keeping,
     place: StoreOptions,
@@ -219,7 +219,7 @@ def upload(
                 probe_share=probe_share,
                 budget=budget,
                 client_scored=keeping.client_scored,
-                join=join,
+                extra_features=extra_features,
                 **proof.asked(show),
             )
     except NotBetter as refusal:
@@ -227,7 +227,7 @@ def upload(
             print_json({"model": None, "gate": refusal.result.as_dict()})
         else:
             _print_found(refusal.result)
-        settled = _settling(refusal.result, model, index, featureset, join, proof, place)
+        settled = _settling(refusal.result, model, index, featureset, extra_features, proof, place)
         raise type(refusal)(refusal.result, settled) from None
     called = uploaded.alias.name
     if as_json:
@@ -287,7 +287,7 @@ def _settling(
     model: Path,
     index: str | None,
     featureset: str | None,
-    join: Sequence[Path] | None,
+    extra_features: Sequence[Path] | None,
     proof: Proof,
     place: StoreOptions,
 ) -> str:
@@ -304,7 +304,7 @@ def _settling(
     }  # fmt: skip
     words = [word for name, value in given.items() if value is not None for word in (name, value)]
     words += [word for one in proof.live.param or () for word in ("--param", one)]
-    words += [word for one in join or () for word in ("--join", one)]
+    words += [word for one in extra_features or () for word in ("--extra-features", one)]
     words += ["--insecure"] if place.cluster.insecure else []
     return "owpc-ltr judge pool " + " ".join(shlex.quote(str(word)) for word in words)
 

@@ -8,7 +8,7 @@ import typer
 
 from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.groups import grouped
-from owpc_ltr.cli.options import Join, Json, ProbeShare, Report, Tolerance
+from owpc_ltr.cli.options import ExtraFeatures, Json, ProbeShare, Report, Tolerance
 from owpc_ltr.cli.output import print_json, print_table
 from owpc_ltr.cli.proofs import print_drift, print_proof
 from owpc_ltr.host.report import write_report
@@ -32,7 +32,7 @@ def verify(
         typer.Option(help="How far a feature may move in the mean, in standard deviations."),
     ] = 0.1,
     probe_share: ProbeShare = 0.5,
-    join: Join = None,
+    extra_features: ExtraFeatures = None,
     report: Report = None,
     place: StoreOptions,
     as_json: Json = False,
@@ -52,7 +52,7 @@ def verify(
         tolerance=tolerance,
         feature_drift=drift,
         probe_share=probe_share,
-        join=join,
+        extra_features=extra_features,
     )
     write_report(found, report)
     if as_json:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.external_features.source import as_joined, joined_features, sources_in
+from owpc_ltr.data.external_features.source import external_entry, external_names, sources_in
 from owpc_ltr.data.judgments.types import joined_judges
 from owpc_ltr.errors import BadInput
 
@@ -66,7 +66,7 @@ def check_alike(one: RankingDataset, name: str, other: RankingDataset, other_nam
             f"{name} and {other_name} were logged with other versions of the feature set "
             f"({str(hashes[0])[:12]} and {str(hashes[1])[:12]}): log one of them again"
         )
-    joined = [joined_features(sources_in(part.manifest)) for part in (one, other)]
+    joined = [external_names(sources_in(part.manifest)) for part in (one, other)]
     if joined[0] != joined[1]:
         differing = next(iter(set(joined[0]) ^ set(joined[1])), joined[0][0])
         raise BadInput(
@@ -110,7 +110,7 @@ def joined_manifest(parts: Iterable[RankingDataset]) -> dict[str, Any] | None:
     """Where joined columns are from, and who judged; the rest of a manifest is of one log."""
     manifests = [part.manifest for part in parts]
     sources = dict.fromkeys(one for manifest in manifests for one in sources_in(manifest))
-    return {**as_joined(tuple(sources)), **joined_judges(manifests)} or None
+    return {**external_entry(tuple(sources)), **joined_judges(manifests)} or None
 
 
 def _strings(parts: Sequence[RankingDataset], name: str) -> pa.StringArray | None:

@@ -11,7 +11,7 @@ from owpc_ltr.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from owpc_ltr.data.external_features.table import JoinedTable
+    from owpc_ltr.data.external_features.table import ExternalTable
     from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.stores.store import Store
 
@@ -89,13 +89,13 @@ def _only(names: Sequence[str], what: str, option: str, where: str) -> str:
     raise UsageError(f"say which {what} is meant, with {option}: in {where} {found}")
 
 
-def tables_of(join: Any) -> tuple[JoinedTable, ...]:
-    """The tables of `join`; where there are none, what reads them is not imported."""
-    if join is None:
+def tables_of(extra_features: Any) -> tuple[ExternalTable, ...]:
+    """The tables of `extra_features`; where there are none, what reads them is not imported."""
+    if extra_features is None:
         return ()
-    from owpc_ltr.data.external_features.reading import read_joined_tables
+    from owpc_ltr.data.external_features.reading import read_external_features
 
-    return read_joined_tables(join)
+    return read_external_features(extra_features)
 
 
 def silent(_message: str, _done: float | None = None) -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import elasticsearch
     import opensearchpy
 
-    from owpc_ltr.data.external_features.table import JoinedTable
+    from owpc_ltr.data.external_features.table import ExternalTable
     from owpc_ltr.models.reordering import ReorderingModel
 
 PANEL = "Engine"
@@ -82,7 +82,7 @@ Window = Annotated[int, Help("How many of the best documents are rescored.", min
 Size = Annotated[int | None, Help("How many results; default: the query's, or 10.", min=1)]
 TitleField = Annotated[str | None, Help("The field to show.", metavar="FIELD")]
 ExtraFeatures = Annotated[
-    "Sequence[JoinedTable | Path | str]",
+    "Sequence[ExternalTable | Path | str]",
     Reads(
         "Features from outside the index (Parquet), by query_id or query, document_id, or both; "
         "may be repeated.",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from owpc_ltr.arrays import Fields
-from owpc_ltr.data.external_features.columns import JoinedColumns, columns_for, refuse_unused
+from owpc_ltr.data.external_features.columns import ExternalColumns, columns_for, refuse_unused
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.deployment_record import Certificates
 from owpc_ltr.engine.deployment.parity import logged
@@ -38,7 +38,7 @@ from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Model
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.external_features.table import JoinedTable
+    from owpc_ltr.data.external_features.table import ExternalTable
 
 _PATIENCE = 30.0
 
@@ -56,7 +56,7 @@ class ExplainRequest:
     document: str | None = None
     above: str | None = None
     title: str | None = None
-    tables: Sequence[JoinedTable] = field(default=(), repr=False)
+    tables: Sequence[ExternalTable] = field(default=(), repr=False)
 
 
 def explain_stored(
@@ -156,7 +156,7 @@ def _by_client(
     request: SearchRequest,
     ranker: ReorderingModel,
     featureset: FeatureSet,
-    joined: JoinedColumns | None,
+    joined: ExternalColumns | None,
     asked: ExplainRequest,
 ) -> _Window:
     found = live_search(
@@ -182,7 +182,7 @@ def _explained(
     ranker: Model | ReorderingModel,
     name: str,
     featureset: FeatureSet,
-    joined: JoinedColumns | None,
+    joined: ExternalColumns | None,
     window: _Window,
     asked: ExplainRequest,
 ) -> Explanation:

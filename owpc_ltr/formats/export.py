@@ -11,9 +11,9 @@ import numpy as np
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.external_features.source import (
-    JoinedSource,
-    as_joined,
-    joined_features,
+    ExternalSource,
+    external_entry,
+    external_names,
     sources_in,
 )
 from owpc_ltr.errors import BadInput, Refused
@@ -44,7 +44,7 @@ def store_for_client(model: Model, featureset: FeatureSet, name: str) -> StoredM
     Where it reads joined features, that is said beside: who scores it must have their values.
     """
     definition = {key: part for key, part in content_of(model).items() if key != "record"}
-    definition |= as_joined(joined_sources(model))
+    definition |= external_entry(joined_sources(model))
     return StoredModel(name, _TYPE + model.kind, definition, featureset)
 
 
@@ -53,13 +53,13 @@ def client_model(stored: StoredModel) -> Model:
     if not isinstance(stored.definition, dict):
         raise BadInput(f"the stored model '{stored.name}' is damaged: it is no object")
     model = model_of(stored.definition, Path(f"the stored model '{stored.name}'"))
-    joined = joined_features(joined_in(stored))
+    joined = external_names(joined_in(stored))
     if model.feature_names != stored.featureset.feature_names + joined:
         raise BadInput(f"the stored model '{stored.name}' is damaged: it reads other features")
     return model
 
 
-def joined_in(stored: StoredModel) -> tuple[JoinedSource, ...]:
+def joined_in(stored: StoredModel) -> tuple[ExternalSource, ...]:
     """Where the joined features of a stored model are from; nothing of one that an engine runs."""
     if not is_client_scored(stored) or not isinstance(stored.definition, dict):
         return ()

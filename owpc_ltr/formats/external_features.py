@@ -7,9 +7,9 @@ from typing import Any
 
 from owpc_ltr.data.external_features.source import (
     KEY,
-    JoinedSource,
+    ExternalSource,
+    external_names,
     in_words,
-    joined_features,
     sources_in,
 )
 from owpc_ltr.errors import BadInput, Refused
@@ -21,10 +21,10 @@ LEFT_OUT = "joined_left_out"
 """Where a record names the joined features that a model had, and made nothing of."""
 
 
-def joined_sources(model: Ranker) -> tuple[JoinedSource, ...]:
+def joined_sources(model: Ranker) -> tuple[ExternalSource, ...]:
     """Where the model's joined features are from. Raises BadInput where its record is damaged."""
     sources = sources_in(model.record, "the model's record")
-    names = joined_features(sources)
+    names = external_names(sources)
     if names and model.feature_names[-len(names) :] != names:
         raise BadInput("the model's record is damaged: its joined features are not its last ones")
     return sources
@@ -32,14 +32,14 @@ def joined_sources(model: Ranker) -> tuple[JoinedSource, ...]:
 
 def index_features(model: Ranker) -> tuple[str, ...]:
     """The features that an index has: all but the joined ones, which are the last."""
-    joined = len(joined_features(joined_sources(model)))
+    joined = len(external_names(joined_sources(model)))
     return model.feature_names[: len(model.feature_names) - joined]
 
 
 def joined_used(model: Model) -> tuple[str, ...]:
     """The joined features that can change a score of the model."""
     used = features_used(model)
-    return tuple(name for name in joined_features(joined_sources(model)) if name in used)
+    return tuple(name for name in external_names(joined_sources(model)) if name in used)
 
 
 def for_engine(model: Model) -> Model:
@@ -48,7 +48,7 @@ def for_engine(model: Model) -> Model:
     Raises Refused, naming them, where it reads some: no engine has their values.
     """
     sources = joined_sources(model)
-    names = joined_features(sources)
+    names = external_names(sources)
     used = joined_used(model)
     if used:
         raise Refused(

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.external_features.source import as_joined, sources_in
+from owpc_ltr.data.external_features.source import external_entry, sources_in
 from owpc_ltr.data.sources import source_of
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.regular import read_regular
@@ -213,7 +213,7 @@ def columns_of(data: RankingDataset, source: str) -> Columns:
     """The columns of the dataset that a model was trained on; `source` is what it is called."""
     known = source_of(data, None, {"data": source, "fingerprint": data.fingerprint})
     record = {"featureset_hash": data.featureset_hash, "probes": parity_samples_of(data)}
-    record |= as_joined(sources_in(data.manifest, "the dataset's manifest"))
+    record |= external_entry(sources_in(data.manifest, "the dataset's manifest"))
     return Columns(data.feature_names, {**record, "source": known})
 
 

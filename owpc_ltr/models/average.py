@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.external_features.source import as_joined, sources_in
+from owpc_ltr.data.external_features.source import external_entry, sources_in
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.strict_json import take_numbers
 from owpc_ltr.models.linear import LinearModel
@@ -161,7 +161,7 @@ def _common_record(models: Sequence[Model]) -> dict[str, Any]:
     if seen:
         kept["source"] = {**(kept.get("source") or {}), **seen}
     # Each may have been trained with a newer table than the one before.
-    kept |= as_joined(tuple(dict.fromkeys(s for m in models for s in sources_in(m.record))))
+    kept |= external_entry(tuple(dict.fromkeys(s for m in models for s in sources_in(m.record))))
     told = list(dict.fromkeys(one for m in models for one in warnings_of(m.record)))
     return {**kept, "average_of": len(models), **({"warnings": told} if told else {})}
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from owpc_ltr.data.columns import column_facts, silent_features
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.external_features.source import as_joined, sources_in
+from owpc_ltr.data.external_features.source import external_entry, sources_in
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.scaling import Facts, facts_of, scales_of, with_scales
 from owpc_ltr.data.sources import source_of
@@ -209,7 +209,7 @@ def _from_what(data: Data) -> dict[str, Any]:
         "documents": data.n_documents,
         "fingerprint": data.fingerprint,
         "featureset_hash": data.featureset_hash,
-        **as_joined(sources_in(data.manifest, "the dataset's manifest")),
+        **external_entry(sources_in(data.manifest, "the dataset's manifest")),
     }
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.data.external_features.source import as_joined, sources_in
+from owpc_ltr.data.external_features.source import external_entry, sources_in
 from owpc_ltr.data.sources import source_of
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.measurement import model_data
@@ -110,5 +110,5 @@ def _record(
         "documents": data.n_documents,
         "fingerprint": data.fingerprint,
         "featureset_hash": data.featureset_hash,
-        **as_joined(sources_in(data.manifest, "the dataset's manifest")),
+        **external_entry(sources_in(data.manifest, "the dataset's manifest")),
     }

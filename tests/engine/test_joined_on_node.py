@@ -88,7 +88,7 @@ def made(small: Small, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with cluster_of(small) as cluster:
         cluster.log_features(
             folder / "judged.csv", folder / "data.parquet", index=small.index,
-            join=folder / "ctr.parquet",
+            extra_features=folder / "ctr.parquet",
         )  # fmt: skip
     split = load_dataset(folder / "data.parquet").split()
     train(split.training, settings={"C": 10.0}).save(folder / "model.json")
@@ -116,7 +116,7 @@ def place(made: Path, small: Small, tmp_path: Path) -> list[str]:
 
 def test_a_log_counts_what_a_table_met(run: Run, small: Small, place: list[str]) -> None:
     log = ["log-features", "--index", small.index, "--judgments", "judged.csv", *place]
-    code, out, _ = run(*log, "--join", "ctr.parquet", "--out", "again.parquet")
+    code, out, _ = run(*log, "--extra-features", "ctr.parquet", "--out", "again.parquet")
     assert code == 0
     met = sum((text, f"d{d}") in rates() for text in texts()
               for d in range(1, DOCUMENTS))  # fmt: skip
@@ -125,10 +125,10 @@ def test_a_log_counts_what_a_table_met(run: Run, small: Small, place: list[str])
         f"{4760 - met:,} have none; {len(rates()) - met:,} of {len(rates()):,} rows met no pair"
     ) in out
     assert Path("again.parquet").read_bytes() == Path("data.parquet").read_bytes()
-    code, out, _ = run(*log, "--join", "ctr.parquet", "--out", "again.parquet", "--json")
+    code, out, _ = run(*log, "--extra-features", "ctr.parquet", "--out", "again.parquet", "--json")
     (told,) = json.loads(out)["joined_tables"]
     assert (told["file"], told["matched"]) == ("ctr.parquet", met)
-    code, _, err = run(*log, "--join", "absent.parquet", "--out", "again.parquet")
+    code, _, err = run(*log, "--extra-features", "absent.parquet", "--out", "again.parquet")
     assert (code, "cannot read absent.parquet: no such file" in err) == (3, True)
 
 
@@ -160,7 +160,7 @@ def test_a_search_ranks_by_the_laptops_scores_with_values_looked_up_for_each_hit
     assert "train without it" in line
     assert "--client-scored" in line
     assert small.store.list_models() == []
-    code, out, err = upload(run, small, place, "--client-scored", "--join", "ctr.parquet")
+    code, out, err = upload(run, small, place, "--client-scored", "--extra-features", "ctr.parquet")
     assert (code, err) == (0, "")
     assert "the client scores it: it was asked for" in out
     (stored,) = small.store.list_models()
@@ -170,8 +170,8 @@ def test_a_search_ranks_by_the_laptops_scores_with_values_looked_up_for_each_hit
     code, _, err = run(*search)
     assert code == 2
     assert "reads 'ctr' (joined from ctr.parquet)" in err
-    assert "--join FILE" in err
-    code, out, _ = run(*search, "--join", "ctr.parquet")
+    assert "--extra-features FILE" in err
+    code, out, _ = run(*search, "--extra-features", "ctr.parquet")
     assert code == 0
     found, here = json.loads(out), scores_here(small, "model.json", text, rates())
     assert (found["scored_by"], found["reason"]) == ("client", None)
@@ -181,7 +181,7 @@ def test_a_search_ranks_by_the_laptops_scores_with_values_looked_up_for_each_hit
     assert after != [(hit["document_id"], hit["score"]) for hit in found["before"]]
     # A newer table is what a search looks up in, and none of it what the model was trained with.
     newer = {pair: 1 - rate for pair, rate in rates().items()}
-    code, out, _ = run(*search, "--join", "newer.parquet")
+    code, out, _ = run(*search, "--extra-features", "newer.parquet")
     there = scores_here(small, "model.json", text, newer)
     assert all(hit["score"] == there[hit["document_id"]] for hit in json.loads(out)["after"])
     code, _, err = run("rescore-body", text, "--model", small.name, *place)
@@ -199,15 +199,15 @@ def test_verify_looks_values_up_or_says_that_it_did_not(
     assert "taken as at the upload" in err
     told = [line.split()[0] for line in out.splitlines()[1:4]]
     assert sorted(told) == ["body", "size", "title"]
-    code, out, err = run("verify", small.name, "--join", "ctr.parquet", "--json", *place)
+    code, out, err = run("verify", small.name, "--extra-features", "ctr.parquet", "--json", *place)
     assert (code, err) == (0, "")
     assert {one["feature"]: one["by"] for one in json.loads(out)["features"]} == dict.fromkeys(
         ["title", "body", "size", "ctr"], 0.0
     )
-    code, _, err = run("verify", small.name, "--join", "newer.parquet", *place)
+    code, _, err = run("verify", small.name, "--extra-features", "newer.parquet", *place)
     assert (code, "feature 'ctr' moved by" in err) == (5, True)
     other = written(Path("other.parquet"), {"document_id": ["d1"], "views": [3]})
-    code, _, err = run("verify", small.name, "--join", str(other), *place)
+    code, _, err = run("verify", small.name, "--extra-features", str(other), *place)
     assert (code, "no table given has it" in err) == (2, True)
 
 
@@ -215,7 +215,7 @@ def test_a_table_of_other_values_does_not_pass_an_upload(
     run: Run, small: Small, place: list[str]
 ) -> None:
     before = small.store.list_models()
-    flags = ["--client-scored", "--join", "newer.parquet"]
+    flags = ["--client-scored", "--extra-features", "newer.parquet"]
     code, _, err = upload(run, small, place, *flags)
     assert (code, "feature 'ctr' is not what it was" in err) == (5, True)
     assert small.store.list_models() == before
@@ -228,23 +228,31 @@ def test_what_users_get_is_measured_with_the_table_by_name_by_file_and_at_the_ga
 ) -> None:
     live = ["--live", "--judgments", "judged.csv", "--query", "query.json", "--window", "120"]
     live += ["--index", small.index]
-    flags = ["--client-scored", "--join", "ctr.parquet"]
+    flags = ["--client-scored", "--extra-features", "ctr.parquet"]
     code, out, err = upload(run, small, place, *flags, *live[:-2], "--queries", "all", *GATE)
     assert (code, "gain in ndcg@10" in out) == (0, True), err
     ask = ["--metric", "ndcg@10", "--queries", "all", "--json", *live, *place]
     figures = []
     for ranker in (small.name, "model.json"):
         code, _, err = run("evaluate", ranker, *ask)
-        assert (code, "--join FILE" in err) == (2, True)
-        code, out, _ = run("evaluate", ranker, *ask, "--join", "ctr.parquet")
+        assert (code, "--extra-features FILE" in err) == (2, True)
+        code, out, _ = run("evaluate", ranker, *ask, "--extra-features", "ctr.parquet")
         assert code == 0
         figures.append(json.loads(out)["metrics"][0]["unjudged_irrelevant"])
     assert figures[0] == figures[1]
     assert figures[0]["mean_difference"] > 0.1
     # By query id too: of judged queries it is known.
-    code, out, _ = run("evaluate", small.name, *ask, "--join", "by_id.parquet")
+    code, out, _ = run("evaluate", small.name, *ask, "--extra-features", "by_id.parquet")
     assert json.loads(out)["metrics"][0]["unjudged_irrelevant"] == figures[0]
-    search = ["search", texts()[3], "--model", small.name, "--join", "by_id.parquet", "--json"]
+    search = [
+        "search",
+        texts()[3],
+        "--model",
+        small.name,
+        "--extra-features",
+        "by_id.parquet",
+        "--json",
+    ]
     code, _, err = run(*search, "--query", "query.json", *place)
     assert (code, "this query has no id" in err) == (2, True)
     code, out, _ = run(*search, "--query", "query.json", "--query-id", "q3", *place)
@@ -253,8 +261,8 @@ def test_what_users_get_is_measured_with_the_table_by_name_by_file_and_at_the_ga
     sheet = ["judge", "pool", "--queries", "judged.csv", "--rankers", small.name, "--depth", "3"]
     sheet += ["--query", "query.json", "--index", small.index, "--out", "sheet.csv", *place]
     assert run(*sheet)[0] == 2
-    assert run(*sheet, "--join", "ctr.parquet")[0] == 0
-    code, _, err = run("evaluate", "model.json", "data.parquet", "--join", "ctr.parquet")
+    assert run(*sheet, "--extra-features", "ctr.parquet")[0] == 0
+    code, _, err = run("evaluate", "model.json", "data.parquet", "--extra-features", "ctr.parquet")
     assert (code, "leave it out" in err) == (2, True)
     assert run("evaluate", "model.json", "data.parquet", "--split", "all")[0] == 0
 
@@ -286,7 +294,9 @@ def test_a_joined_feature_that_is_worth_nothing_leaves_the_model_to_the_engine(
     assert [hit["score"] for hit in found["after"]] == pytest.approx(
         [here[hit["document_id"]] for hit in found["after"]], rel=1e-5
     )
-    code, _, err = run("search", text, "--model", small.name, "--join", "ctr.parquet", *place)
+    code, _, err = run(
+        "search", text, "--model", small.name, "--extra-features", "ctr.parquet", *place
+    )
     assert (code, "reads nothing that is joined: leave ctr.parquet out" in err) == (2, True)
     certificate = Certificates(small.engine, small.store).get(told["model"])
     assert certificate.record["joined_left_out"] == ["ctr"]
@@ -298,10 +308,10 @@ def test_trees_that_split_on_it_are_the_clients_too_and_gates_compare_them(
 ) -> None:
     code, _, err = upload(run, small, place, model="trees.json")
     assert (code, "reads 'ctr'" in err) == (5, True)
-    flags = ["--client-scored", "--join", "ctr.parquet"]
+    flags = ["--client-scored", "--extra-features", "ctr.parquet"]
     assert upload(run, small, place, *flags, model="trees.json")[0] == 0
     code, out, _ = run("search", texts()[2], "--model", small.name, "--query", "query.json",
-                       "--join", "ctr.parquet", "--json", *place)  # fmt: skip
+                       "--extra-features", "ctr.parquet", "--json", *place)  # fmt: skip
     here = scores_here(small, "trees.json", texts()[2], rates())
     assert all(hit["score"] == here[hit["document_id"]] for hit in json.loads(out)["after"])
     gate = ["--require-gain", "ndcg@10", "--data", "data.parquet"]
@@ -314,7 +324,7 @@ def test_trees_that_split_on_it_are_the_clients_too_and_gates_compare_them(
 
 def test_a_log_may_be_a_folder_of_parts(run: Run, small: Small, place: list[str]) -> None:
     log = ["log-features", "--index", small.index, "--judgments", "judged.csv", *place]
-    code, _, err = run(*log, "--join", "ctr.parquet", "--out", "parts", "--buckets", "20")
+    code, _, err = run(*log, "--extra-features", "ctr.parquet", "--out", "parts", "--buckets", "20")
     assert code == 0, err
     assert by_query(open_dataset("parts").load()) == by_query(load_dataset(Path("data.parquet")))
     for number in (2, 1):
@@ -341,7 +351,7 @@ def test_a_reranker_of_joined_features_finds_its_values_in_a_search(
               "--query", "query.json", "--deadline", "30", "--json", *place]  # fmt: skip
     code, _, err = run(*search)
     assert (code, "the reranker reads 'ctr'" in err) == (2, True)
-    code, out, _ = run(*search, "--join", "ctr.parquet")
+    code, out, _ = run(*search, "--extra-features", "ctr.parquet")
     found, here = json.loads(out), scores_here(small, "model.json", text, rates())
     assert (code, found["reason"]) == (0, None)
     assert all(hit["score"] == here[hit["document_id"]] for hit in found["after"])
@@ -356,7 +366,7 @@ def test_a_reranker_of_joined_features_finds_its_values_in_a_search(
         assert amounts["ctr"] or hit["features"][-1]["value"] is None
         assert told["baseline"] + sum(amounts.values()) == pytest.approx(here[hit["document_id"]])
     request = SearchRequest(small.index, QUERY, {"keywords": text})
-    with pytest.raises(UsageError, match="--join FILE"):
+    with pytest.raises(UsageError, match="--extra-features FILE"):
         live_search(small.engine, PluginFreeStore(small.engine), request, ranker)
 
 
@@ -368,7 +378,7 @@ def test_from_python_a_frame_does_as_well_as_a_file(
     with cluster_of(small) as cluster:
         report = cluster.log_features(
             made / "judged.csv", tmp_path / "frames.parquet", index=small.index,
-            join=[table.to_pandas(), popular],
+            extra_features=[table.to_pandas(), popular],
         )  # fmt: skip
     files = [one["file"] for one in report.manifest["joined_tables"]]
     assert files == ["frame 1", "frame 2"]

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from owpc_ltr.data.external_features.reading import read_joined_tables
+from owpc_ltr.data.external_features.reading import read_external_features
 from owpc_ltr.data.letor import read_letor, write_letor
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.client.engine import Engine
@@ -21,12 +21,15 @@ from tests.engine.memory_engine import NAMES, MemoryEngine, small_judgments
 from tests.joined_samples import frame, written
 
 
-def log(out: Path, join: Any, engine: MemoryEngine | None = None, **options: Any) -> LogReport:
+def log(
+    out: Path, extra_features: Any, engine: MemoryEngine | None = None, **options: Any
+) -> LogReport:
     engine = engine or MemoryEngine()
     client = cast(Engine, engine)
     return log_features(
         engine, PluginFreeStore(client), engine.featureset, small_judgments(), engine.index, out,
-        options=LogOptions(**{**vars(QUICK), **options}), joined=read_joined_tables(join),
+        options=LogOptions(**{**vars(QUICK), **options}),
+        joined=read_external_features(extra_features),
     )  # fmt: skip
 
 

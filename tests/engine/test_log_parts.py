@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from owpc_ltr.api.parted import parted_of
-from owpc_ltr.data.external_features.reading import read_joined_tables
+from owpc_ltr.data.external_features.reading import read_external_features
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.data.partitioned.dataset import open_partitioned
 from owpc_ltr.data.partitioned.manifest import Share
@@ -55,7 +55,7 @@ def test_joined_columns_are_in_the_folder_too(tmp_path: Path) -> None:
 
     engine = MemoryEngine()
     store = PluginFreeStore(cast(Engine, engine))
-    tables = read_joined_tables(ctr_file(tmp_path))
+    tables = read_external_features(ctr_file(tmp_path))
     found = []
     for name, parted in (("a.parquet", None), ("parts", WHOLE)):
         log_features(
@@ -66,7 +66,7 @@ def test_joined_columns_are_in_the_folder_too(tmp_path: Path) -> None:
         found.append(load_dataset(path) if parted is None else open_partitioned(path).load())
     assert by_query(found[0]) == by_query(found[1])
     assert found[0].manifest == found[1].manifest
-    with pytest.raises(UsageError, match="--join accounts for a table's rows once"):
+    with pytest.raises(UsageError, match="--extra-features accounts for a table's rows once"):
         part(1, 2).check(tmp_path / "other", tables)
 
 

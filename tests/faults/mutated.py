@@ -131,7 +131,7 @@ def readers() -> Mapping[str, Callable[[Path], Any]]:
     """What reads a kind of file, by the first part of its name, as commands call it."""
     from owpc_ltr_clicks.judge_clicks import count_clicks
 
-    from owpc_ltr.data.external_features.reading import read_joined_tables
+    from owpc_ltr.data.external_features.reading import read_external_features
     from owpc_ltr.data.judgments.pools import read_queries
     from owpc_ltr.data.judgments.topics import read_topics
     from owpc_ltr.host.judgment_lists import read_judgments
@@ -140,7 +140,7 @@ def readers() -> Mapping[str, Callable[[Path], Any]]:
     return {
         "clicks": lambda path: count_clicks(path, min_people=1),
         "judgments": read_judgments,
-        "joined": read_joined_tables,
+        "joined": read_external_features,
         "qrels": lambda path: read_judgments(path, topics=topics),
         "queries": read_queries,
         "topics": read_topics,

@@ -22,7 +22,7 @@ def readers() -> dict[str, Callable[[Path], Any]]:
 
     from owpc_ltr.api.models import load_model
     from owpc_ltr.data.datasets import read_dataset
-    from owpc_ltr.data.external_features.reading import read_joined_tables
+    from owpc_ltr.data.external_features.reading import read_external_features
     from owpc_ltr.data.judgments.pools import read_queries
     from owpc_ltr.data.runs import read_run
     from owpc_ltr.features.loading import load_featureset
@@ -32,7 +32,7 @@ def readers() -> dict[str, Callable[[Path], Any]]:
 
     return {
         "clicks": lambda path: count_clicks(path, min_people=1),
-        "joined": read_joined_tables,
+        "joined": read_external_features,
         "letor": read_dataset,
         "judgments": read_judgments,
         "model": load_model,

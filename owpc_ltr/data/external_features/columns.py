@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix
-from owpc_ltr.data.external_features.pairs import AskedPairs, judged_pairs, pairs_of
+from owpc_ltr.data.external_features.pairs import DocumentPairs, judged_pairs, pairs_of
 from owpc_ltr.data.external_features.source import (
-    JoinedSource,
+    ExternalSource,
+    external_names,
     in_words,
-    joined_features,
     refuse_taken,
 )
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.files.text import shown
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.external_features.table import JoinedTable
+    from owpc_ltr.data.external_features.table import ExternalTable
     from owpc_ltr.data.judgments.types import JudgedQuery
 
 
@@ -30,11 +30,11 @@ ValuesOf = Callable[[Sequence[str]], Matrix]
 
 
 @dataclass(frozen=True, eq=False)
-class JoinedColumns:
+class ExternalColumns:
     """Joined features in a model's order, and the table that each is found in."""
 
     feature_names: tuple[str, ...]
-    tables: tuple[JoinedTable, ...]
+    tables: tuple[ExternalTable, ...]
 
     def of_query(self, query_id: str | None, params: Mapping[str, Any]) -> ValuesOf:
         """The way to the values of one query's documents; NaN where a table has no row.
@@ -48,7 +48,7 @@ class JoinedColumns:
 
         return values
 
-    def values(self, pairs: AskedPairs) -> Matrix:
+    def values(self, pairs: DocumentPairs) -> Matrix:
         """One row a pair, one column a feature."""
         found = {
             name: column
@@ -57,20 +57,20 @@ class JoinedColumns:
         }
         return np.stack([found[name] for name in self.feature_names], axis=1)
 
-    def _check(self, pairs: AskedPairs) -> None:
+    def _check(self, pairs: DocumentPairs) -> None:
         for table in self.tables:
             for name in table.source.keys:
                 pairs.key(name, table.source.file)
 
 
 def columns_for(
-    sources: Sequence[JoinedSource], tables: Sequence[JoinedTable], whose: str
-) -> JoinedColumns | None:
+    sources: Sequence[ExternalSource], tables: Sequence[ExternalTable], whose: str
+) -> ExternalColumns | None:
     """The columns of these sources out of tables that may be newer; None where there are none.
 
     `whose` begins the error, as in "the model 'shop'". Raises UsageError where no table has one.
     """
-    names = joined_features(sources)
+    names = external_names(sources)
     if not names:
         return None
     holder = {name: table for table in tables for name in table.feature_names}
@@ -79,24 +79,25 @@ def columns_for(
         given = " and no table given has it" if tables else ""
         raise UsageError(
             f"{whose} reads {in_words(lacking, sources)}, which is not in the index{given}: give "
-            "the table with --join FILE"
+            "the table with --extra-features FILE"
         )
     needed = {id(holder[name]) for name in names}
-    return JoinedColumns(names, tuple(table for table in tables if id(table) in needed))
+    return ExternalColumns(names, tuple(table for table in tables if id(table) in needed))
 
 
 def refuse_unused(
-    sources: Sequence[JoinedSource], tables: Sequence[JoinedTable], whose: str
+    sources: Sequence[ExternalSource], tables: Sequence[ExternalTable], whose: str
 ) -> None:
     """Refuse tables for what reads nothing that is joined. Raises UsageError."""
     if tables and not sources:
         raise UsageError(
-            f"{whose} reads nothing that is joined: leave {tables[0].source.file} out (--join)"
+            f"{whose} reads nothing that is joined: leave {tables[0].source.file} out "
+            f"(--extra-features)"
         )
 
 
 @dataclass(frozen=True, eq=False)
-class JoinedValues:
+class ExternalValues:
     """One row a judged pair and one column a joined feature, NaN where no table has a row.
 
     `accounts` say of each table, beside what its source is: its `rows`; judged pairs that are
@@ -108,9 +109,9 @@ class JoinedValues:
     accounts: list[dict[str, Any]]
 
 
-def join_judged(
-    tables: Sequence[JoinedTable], queries: Sequence[JudgedQuery], taken: Sequence[str]
-) -> JoinedValues:
+def external_values(
+    tables: Sequence[ExternalTable], queries: Sequence[JudgedQuery], taken: Sequence[str]
+) -> ExternalValues:
     """The joined columns of judged pairs, the tables in order; `taken` are other features' names.
 
     Raises BadInput for a name that is taken, and for a table none of whose rows meets a pair: its
@@ -128,10 +129,10 @@ def join_judged(
         parts.append(table.at(rows))
         accounts.append({**table.source.as_dict(), **_account(table, rows)})
     names = tuple(name for table in tables for name in table.feature_names)
-    return JoinedValues(names, np.hstack(parts), accounts)
+    return ExternalValues(names, np.hstack(parts), accounts)
 
 
-def _account(table: JoinedTable, rows: NDArray[np.int64]) -> dict[str, int]:
+def _account(table: ExternalTable, rows: NDArray[np.int64]) -> dict[str, int]:
     from owpc_ltr.data.external_features.table import NOWHERE
 
     met = rows[rows != NOWHERE]
@@ -145,7 +146,7 @@ def _account(table: JoinedTable, rows: NDArray[np.int64]) -> dict[str, int]:
     }
 
 
-def _strange(table: JoinedTable, pairs: AskedPairs) -> BadInput:
+def _strange(table: ExternalTable, pairs: DocumentPairs) -> BadInput:
     """The error for a table of other ids, with an example of both sides."""
     from owpc_ltr.data.external_features.table import keys_in_words
 

@@ -22,7 +22,7 @@ QUERY_ID, QUERY, DOCUMENT_ID = "query_id", "query", "document_id"
 
 
 @dataclass(frozen=True, eq=False)
-class AskedPairs:
+class DocumentPairs:
     """The documents of some queries, one after the other, `sizes` of each query.
 
     A query has an id, or None where nobody gave it one, and its text, or None where its
@@ -58,11 +58,11 @@ class AskedPairs:
         return pa.array(np.repeat(np.arange(len(self.sizes)), self.sizes))
 
 
-def judged_pairs(queries: Sequence[JudgedQuery]) -> AskedPairs:
+def judged_pairs(queries: Sequence[JudgedQuery]) -> DocumentPairs:
     """All judged pairs, in order."""
     import pyarrow as pa
 
-    return AskedPairs(
+    return DocumentPairs(
         [query.query_id for query in queries],
         [text_of(query.params) for query in queries],
         np.array([len(query.document_ids) for query in queries], np.int64),
@@ -72,11 +72,11 @@ def judged_pairs(queries: Sequence[JudgedQuery]) -> AskedPairs:
 
 def pairs_of(
     query_id: str | None, params: Mapping[str, Any], documents: Sequence[str]
-) -> AskedPairs:
+) -> DocumentPairs:
     """The pairs of one query."""
     import pyarrow as pa
 
-    return AskedPairs(
+    return DocumentPairs(
         [query_id],
         [text_of(params)],
         np.array([len(documents)], np.int64),

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from owpc_ltr.arrays import Matrix, is_frame
 from owpc_ltr.data.external_features.pairs import DOCUMENT_ID, QUERY, QUERY_ID
-from owpc_ltr.data.external_features.source import JoinedSource, refuse_taken
-from owpc_ltr.data.external_features.table import JoinedTable, Texts, make_table, row_hashes
+from owpc_ltr.data.external_features.source import ExternalSource, refuse_taken
+from owpc_ltr.data.external_features.table import ExternalTable, Texts, make_table, row_hashes
 from owpc_ltr.data.frames import table_of, text_ids
 from owpc_ltr.data.judgments.tables import ROLES
 from owpc_ltr.errors import BadInput
@@ -92,7 +92,7 @@ _ROWS = 1 << 17
 _DATASET = b"owpc_ltr"  # in the metadata of what `save_dataset` writes
 
 
-def read_joined_tables(given: Any) -> tuple[JoinedTable, ...]:
+def read_external_features(given: Any) -> tuple[ExternalTable, ...]:
     """The tables of Parquet files and data frames: one, or a list of them; None for none.
 
     Tables that were read already stay as they are, so that who searches often reads them once.
@@ -101,10 +101,10 @@ def read_joined_tables(given: Any) -> tuple[JoinedTable, ...]:
     """
     if given is None:
         return ()
-    one = isinstance(given, str | Path | JoinedTable) or is_frame(given)
-    tables: list[JoinedTable] = []
+    one = isinstance(given, str | Path | ExternalTable) or is_frame(given)
+    tables: list[ExternalTable] = []
     for number, source in enumerate([given] if one else given, 1):
-        table = source if isinstance(source, JoinedTable) else _read(source, number)
+        table = source if isinstance(source, ExternalTable) else _read(source, number)
         for other in tables:
             names = other.feature_names
             refuse_taken(table.feature_names, table.source.file, names, other.source.file)
@@ -112,7 +112,7 @@ def read_joined_tables(given: Any) -> tuple[JoinedTable, ...]:
     return tuple(tables)
 
 
-def _read(source: Any, number: int) -> JoinedTable:
+def _read(source: Any, number: int) -> ExternalTable:
     if isinstance(source, str | Path):
         return _from_file(Path(source))
     table = table_of(source)
@@ -121,7 +121,7 @@ def _read(source: Any, number: int) -> JoinedTable:
     )
 
 
-def _from_file(path: Path) -> JoinedTable:
+def _from_file(path: Path) -> ExternalTable:
     with open_regular(path) as file, reading_columns(path, "Parquet file"):
         digest = _file_digest(file)
         # What was digested is what is read, should another file take the name meanwhile.
@@ -138,7 +138,7 @@ def _from_file(path: Path) -> JoinedTable:
 
 def _from_batches(
     file: str, digest: str | None, schema: pa.Schema, rows: int, batches: Iterable[pa.RecordBatch]
-) -> JoinedTable:
+) -> ExternalTable:
     """The table; of a frame the digest is that of its keys and values."""
     columns = columns_of(schema.names, file)
     if not rows:
@@ -156,7 +156,7 @@ def _from_batches(
     if row < rows:
         raise BadInput(f"cannot join {file}: it has fewer rows than it says: write it again")
     texts = tuple(map(Texts, pieces))
-    source = JoinedSource(
+    source = ExternalSource(
         file, digest or _digest(columns, texts, values), tuple(columns.keys), columns.features
     )
     return make_table(source, texts, values)

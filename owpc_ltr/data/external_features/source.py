@@ -14,7 +14,7 @@ KEY = "joined_tables"
 
 
 @dataclass(frozen=True)
-class JoinedSource:
+class ExternalSource:
     """A table whose columns are features: its file's name, the digest of it, and its columns.
 
     `keys` are `query_id` or `query`, and `document_id`: those that its rows are found by.
@@ -35,14 +35,14 @@ class JoinedSource:
         }
 
 
-def sources_in(content: Mapping[str, Any] | None, place: str = "it") -> tuple[JoinedSource, ...]:
+def sources_in(content: Mapping[str, Any] | None, place: str = "it") -> tuple[ExternalSource, ...]:
     """The sources that a manifest, record or definition names. Raises BadInput for what is none."""
     told = (content or {}).get(KEY) or ()
     try:
         if not isinstance(told, list | tuple):
             raise TypeError("no list")
         return tuple(
-            JoinedSource(
+            ExternalSource(
                 _text(one["file"]), _text(one["sha256"]), _texts(one["keys"]),
                 _texts(one["features"]),
             )
@@ -52,17 +52,17 @@ def sources_in(content: Mapping[str, Any] | None, place: str = "it") -> tuple[Jo
         raise BadInput(f"{place} is damaged: its '{KEY}' are no sources of columns") from error
 
 
-def joined_features(sources: Sequence[JoinedSource]) -> tuple[str, ...]:
+def external_names(sources: Sequence[ExternalSource]) -> tuple[str, ...]:
     """The names of all joined columns, in order, each once."""
     return tuple(dict.fromkeys(name for source in sources for name in source.features))
 
 
-def as_joined(sources: Sequence[JoinedSource]) -> dict[str, Any]:
+def external_entry(sources: Sequence[ExternalSource]) -> dict[str, Any]:
     """The entry of a record; nothing where no column is joined."""
     return {KEY: [source.as_dict() for source in sources]} if sources else {}
 
 
-def in_words(names: Sequence[str], sources: Sequence[JoinedSource]) -> str:
+def in_words(names: Sequence[str], sources: Sequence[ExternalSource]) -> str:
     """Some joined features, and what each is from: `'ctr' (joined from ctr.parquet)`."""
     files = {name: source.file for source in sources for name in source.features}
     told = [f"'{name}' (joined from {files[name]})" for name in names[:3]]

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.compiling import compiled
-from owpc_ltr.data.external_features.pairs import AskedPairs
-from owpc_ltr.data.external_features.source import JoinedSource
+from owpc_ltr.data.external_features.pairs import DocumentPairs
+from owpc_ltr.data.external_features.source import ExternalSource
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.text import shown
 
@@ -93,14 +93,14 @@ NOWHERE = -1
 
 
 @dataclass(frozen=True, eq=False)
-class JoinedTable:
+class ExternalTable:
     """The rows of a table, sorted by 64 bits of their keys; `texts` are the keys themselves.
 
     `values` is float32, one row a row and one column a feature, NaN where there is no value.
     Beside keys and values a row takes 12 bytes.
     """
 
-    source: JoinedSource
+    source: ExternalSource
     texts: tuple[Texts, ...]
     values: Matrix
     seed: int
@@ -117,8 +117,8 @@ class JoinedTable:
         """The columns that become features."""
         return self.source.features
 
-    def find(self, pairs: AskedPairs) -> NDArray[np.int64]:
-        """The row of each pair; −1 where there is none. Raises UsageError (see `AskedPairs`)."""
+    def find(self, pairs: DocumentPairs) -> NDArray[np.int64]:
+        """The row of each pair; −1 where there is none. Raises UsageError (see `DocumentPairs`)."""
         keys = [pairs.key(name, self.source.file) for name in self.source.keys]
         hashes = hashed(keys, self.seed)
         places = np.minimum(_places(self.hashes, hashes), len(self) - 1)
@@ -139,8 +139,8 @@ class JoinedTable:
 
 
 def make_table(
-    source: JoinedSource, texts: tuple[Texts, ...], values: Matrix, seed: int = 1
-) -> JoinedTable:
+    source: ExternalSource, texts: tuple[Texts, ...], values: Matrix, seed: int = 1
+) -> ExternalTable:
     """The table, ready to be asked. Raises BadInput, naming both rows, where a key comes back."""
     while True:
         hashes = row_hashes(texts, seed)
@@ -149,7 +149,7 @@ def make_table(
         twice = np.flatnonzero(hashes[1:] == hashes[:-1])
         if not len(twice):
             kind = np.int32 if len(rows) < 1 << 31 else np.int64
-            return JoinedTable(source, texts, values, seed, hashes, rows.astype(kind))
+            return ExternalTable(source, texts, values, seed, hashes, rows.astype(kind))
         first, second = rows[twice], rows[twice + 1]
         same = np.flatnonzero(_equal(texts, first, [column.at(second) for column in texts]))
         if len(same):
@@ -169,7 +169,7 @@ def row_hashes(texts: tuple[Texts, ...], seed: int) -> Hashes:
 
 
 def _refuse_repeated(
-    source: JoinedSource, texts: tuple[Texts, ...], first: int, second: int
+    source: ExternalSource, texts: tuple[Texts, ...], first: int, second: int
 ) -> None:
     told = keys_in_words(source, texts, first)
     raise BadInput(
@@ -178,7 +178,7 @@ def _refuse_repeated(
     )
 
 
-def keys_in_words(source: JoinedSource, texts: tuple[Texts, ...], row: int) -> str:
+def keys_in_words(source: ExternalSource, texts: tuple[Texts, ...], row: int) -> str:
     """The keys of a row: `query_id 'q1', document_id 'd7'`."""
     return ", ".join(
         f"{name} {shown(column.at(np.array([row]))[0].as_py())}"

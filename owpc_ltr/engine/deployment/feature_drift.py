@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from owpc_ltr.data.external_features.columns import JoinedColumns, columns_for, refuse_unused
-from owpc_ltr.data.external_features.source import in_words, joined_features
+from owpc_ltr.data.external_features.columns import ExternalColumns, columns_for, refuse_unused
+from owpc_ltr.data.external_features.source import external_names, in_words
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.deployment.deployment_record import Certificate, Certificates
@@ -39,7 +39,7 @@ from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.names import base_index, check_index
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.external_features.table import JoinedTable
+    from owpc_ltr.data.external_features.table import ExternalTable
 
 MAX_DRIFT = 0.25
 """How far a feature may move from training to upload.
@@ -151,7 +151,7 @@ def verify(
     tolerance: float,
     feature_drift: float = FEATURE_DRIFT,
     probe_share: float = PROBE_SHARE,
-    tables: Sequence[JoinedTable] = (),
+    tables: Sequence[ExternalTable] = (),
 ) -> Verified:
     """Repeat the proof of an uploaded model, from what the cluster itself remembers of it.
 
@@ -201,13 +201,14 @@ def verify(
     return Verified(model, index, tuple(drift), parity, features, rankings, notes)
 
 
-def _joined(stored: StoredModel, tables: Sequence[JoinedTable]) -> JoinedColumns | None:
+def _joined(stored: StoredModel, tables: Sequence[ExternalTable]) -> ExternalColumns | None:
     sources, whose = joined_in(stored), f"the model '{stored.name}'"
     refuse_unused(sources, tables, whose)
     if sources and not tables:
         give_warnings([
-            f"{in_words(joined_features(sources), sources)}: values of no index, which were taken "
-            "as at the upload; to prove that they are found, give the table with --join FILE"
+            f"{in_words(external_names(sources), sources)}: values of no index, which were taken "
+            "as at the upload; to prove that they are found, give the table with --extra-features "
+            "FILE"
         ])  # fmt: skip
         return None
     return columns_for(sources, tables, whose)

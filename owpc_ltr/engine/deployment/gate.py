@@ -47,7 +47,7 @@ from owpc_ltr.metrics import Metric
 from owpc_ltr.protocols import Model
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.external_features.table import JoinedTable
+    from owpc_ltr.data.external_features.table import ExternalTable
 
 __all__ = ["Gate", "GateResult", "NotBetter", "held_out", "pass_gate"]
 
@@ -75,7 +75,7 @@ class Gate:
     human: Judgments | RankingDataset | None = None
     strata: Mapping[str, str] | None = None
     progress: Callable[[str, float | None], None] | None = None
-    tables: Sequence[JoinedTable] = ()
+    tables: Sequence[ExternalTable] = ()
     accepted: str | None = None
     cautions: tuple[str, ...] = ()
 
@@ -291,7 +291,7 @@ def _scores(other: Certificate, featureset: FeatureSet, data: RankingDataset) ->
     if lacking:
         raise Refused(
             f"'{other.model}' reads the feature '{lacking[0]}', which is joined from a table, and "
-            "not in the data: log the data with that table too (--join)"
+            "not in the data: log the data with that table too (--extra-features)"
         )
     columns = [data.feature_names.index(name) for name in ranker.feature_names]
     return ranker.score(data.features[:, columns])

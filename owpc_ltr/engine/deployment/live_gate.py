@@ -41,7 +41,7 @@ from owpc_ltr.features.score_kinds import text_scores
 from owpc_ltr.protocols import Model
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.external_features.table import JoinedTable
+    from owpc_ltr.data.external_features.table import ExternalTable
 
 TO_JUDGE = 100
 """How many queries a gate asks to have judged: they show a gain of .28 standard deviations of the
@@ -215,7 +215,7 @@ class LiveGate:
     over: str = "champion"
     side: str = "auto"
     progress: Callable[[str, float | None], None] | None = None
-    tables: Sequence[JoinedTable] = ()
+    tables: Sequence[ExternalTable] = ()
     accepted: str | None = None
     cautions: tuple[str, ...] = ()
 
@@ -257,7 +257,7 @@ def live_evidence(
     model: Model,
     featureset: FeatureSet,
     other: Certificate | None,
-    tables: Sequence[JoinedTable],
+    tables: Sequence[ExternalTable],
     progress: Callable[[str, float | None], None] | None,
 ) -> LiveEvaluation:
     """What users get with the other model, or the query alone, and with the new one."""

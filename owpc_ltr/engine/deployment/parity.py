@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from owpc_ltr.arrays import Matrix, Vector
-from owpc_ltr.data.external_features.columns import JoinedColumns
-from owpc_ltr.data.external_features.source import in_words, joined_features
+from owpc_ltr.data.external_features.columns import ExternalColumns
+from owpc_ltr.data.external_features.source import external_names, in_words
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import hits_of
 from owpc_ltr.engine.search.request import rescore_clauses
@@ -208,7 +208,7 @@ def check_parity(
     samples: list[dict[str, Any]],
     *,
     share: float = PROBE_SHARE,
-    joined: JoinedColumns | None = None,
+    joined: ExternalColumns | None = None,
 ) -> tuple[Parity, list[Answered]]:
     """Score the samples' documents as a search does and here, from features asked for just now.
 
@@ -326,18 +326,18 @@ def features_before(sample: dict[str, Any], ids: list[str], width: int) -> Matri
 
 
 def _from_outside(
-    stored: StoredModel, sample: dict[str, Any], ids: list[str], joined: JoinedColumns | None
+    stored: StoredModel, sample: dict[str, Any], ids: list[str], joined: ExternalColumns | None
 ) -> Matrix:
     """The values of these documents that no index has; no column where the model reads none."""
     sources = joined_in(stored)
-    names, own = joined_features(sources), len(stored.featureset.features)
+    names, own = external_names(sources), len(stored.featureset.features)
     if names and joined is not None:
         return joined.of_query(sample["query_id"], sample["params"])(ids)
     before = features_before(sample, ids, own + len(names)) if names else None
     if names and before is None:
         raise Refused(
             f"the model remembers no values of {in_words(names, sources)}: give the table with "
-            "--join FILE"
+            "--extra-features FILE"
         )
     return np.empty((len(ids), 0), np.float32) if before is None else before[:, own:]
 

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from owpc_ltr.data.external_features.columns import JoinedColumns, columns_for, refuse_unused
-from owpc_ltr.data.external_features.source import in_words, joined_features
+from owpc_ltr.data.external_features.columns import ExternalColumns, columns_for, refuse_unused
+from owpc_ltr.data.external_features.source import external_names, in_words
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import immutable_name
 from owpc_ltr.engine.search.latency import Subject, added_milliseconds, ask_with
@@ -50,7 +50,7 @@ from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import Model
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.external_features.table import JoinedTable
+    from owpc_ltr.data.external_features.table import ExternalTable
 
 _QUERIES = 20
 MOST_QUERIES, MOST_TABLES = 64, 64
@@ -256,7 +256,7 @@ class ServedModel:
 
     model: Model
     samples: list[dict[str, Any]]
-    joined: JoinedColumns | None = None
+    joined: ExternalColumns | None = None
     cautions: tuple[str, ...] = ()
 
 
@@ -266,7 +266,7 @@ def served_model(
     samples: Sequence[dict[str, Any]],
     *,
     client_scored: bool,
-    tables: Sequence[JoinedTable],
+    tables: Sequence[ExternalTable],
 ) -> ServedModel:
     """The model without joined features, unless it reads them and the client is to score it.
 
@@ -280,7 +280,7 @@ def served_model(
         )
     sources = joined_sources(model)
     refuse_unused(sources, tables, "the model")
-    names, used = joined_features(sources), joined_used(model)
+    names, used = external_names(sources), joined_used(model)
     if not (client_scored and used):
         small = for_engine(model)
         kept = without_joined(samples, len(model.feature_names), len(names))
@@ -291,7 +291,7 @@ def served_model(
         return ServedModel(model, list(samples), joined)
     unseen = (
         f"{in_words(names, sources)}: values of no index, which the proof took as the model "
-        "remembers them; to prove that they are found, give the table with --join FILE"
+        "remembers them; to prove that they are found, give the table with --extra-features FILE"
     )
     return ServedModel(model, list(samples), cautions=(unseen,))
 
@@ -342,7 +342,7 @@ def on_trial(
     store: Store,
     model: Model | ReorderingModel,
     featureset: FeatureSet | None,
-    tables: Sequence[JoinedTable] = (),
+    tables: Sequence[ExternalTable] = (),
 ) -> Iterator[Serve]:
     """How users would be served with a model that is not uploaded; nothing stays behind.
 

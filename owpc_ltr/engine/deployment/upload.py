@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from owpc_ltr.arrays import Matrix
-from owpc_ltr.data.external_features.columns import JoinedColumns
+from owpc_ltr.data.external_features.columns import ExternalColumns
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import (
     CHALLENGER,
@@ -54,7 +54,7 @@ from owpc_ltr.names import check_alias, check_index, check_name, is_model_of, sp
 from owpc_ltr.protocols import Model
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.external_features.table import JoinedTable
+    from owpc_ltr.data.external_features.table import ExternalTable
     from owpc_ltr.engine.client.engine import Engine
 
 TOLERANCE = 1e-5
@@ -102,7 +102,7 @@ def upload(
     probe_share: float = PROBE_SHARE,
     budget: Budget = Budget(),  # noqa: B008 - it is frozen
     client_scored: bool = False,
-    tables: Sequence[JoinedTable] = (),
+    tables: Sequence[ExternalTable] = (),
 ) -> Uploaded:
     """Store the model as `name-hash`, check its scores on real documents, then move the alias.
 
@@ -205,7 +205,7 @@ class _Deploying:
     max_drift: float
     probe_share: float
     form: Form
-    joined: JoinedColumns | None = None
+    joined: ExternalColumns | None = None
 
     @property
     def asked_features(self) -> tuple[str, ...]:

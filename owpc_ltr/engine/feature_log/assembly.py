@@ -32,8 +32,8 @@ from owpc_ltr.engine.feature_log.run_folder import RunFolder, remove
 from owpc_ltr.errors import BadInput, Refused, UsageError
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.external_features.columns import JoinedValues
-    from owpc_ltr.data.external_features.table import JoinedTable
+    from owpc_ltr.data.external_features.columns import ExternalValues
+    from owpc_ltr.data.external_features.table import ExternalTable
     from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.data.judgments.types import JudgedQuery
     from owpc_ltr.engine.feature_log.job import LogJob
@@ -46,7 +46,7 @@ def assemble(
     params: Sequence[dict[str, Any]],
     environment: Environment,
     job: dict[str, Any],
-    joined: JoinedValues | None = None,
+    joined: ExternalValues | None = None,
 ) -> tuple[RankingDataset, ColumnFacts]:
     """The dataset of all logged documents, and its columns; queries without one are left out.
 
@@ -128,7 +128,7 @@ class PartitionedOutput:
     buckets: int = DEFAULT_BUCKETS
     share: Share = field(default_factory=Share)
 
-    def check(self, out: Path, joined: Sequence[JoinedTable]) -> None:
+    def check(self, out: Path, joined: Sequence[ExternalTable]) -> None:
         """Refuse what could not be written in the end. Raises UsageError."""
         check_buckets(self.buckets)
         if self.share.of > self.buckets:
@@ -138,7 +138,8 @@ class PartitionedOutput:
             )
         if self.share.of > 1 and joined:
             raise UsageError(
-                "--join accounts for a table's rows once for all queries: log without --part"
+                "--extra-features accounts for a table's rows once for all queries: log without "
+                "--part"
             )
         check_folder(out, self.share)
 

@@ -30,8 +30,8 @@ from owpc_ltr.files.text import shown
 from owpc_ltr.names import check_index
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.external_features.columns import JoinedValues
-    from owpc_ltr.data.external_features.table import JoinedTable
+    from owpc_ltr.data.external_features.columns import ExternalValues
+    from owpc_ltr.data.external_features.table import ExternalTable
     from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.engine.stores.store import Store
 
@@ -54,7 +54,7 @@ class LogJob:
     description: dict[str, Any]
     """What makes this job another one than others."""
     weighed: Weighed
-    joined: JoinedValues | None = None
+    joined: ExternalValues | None = None
     """The columns from outside the index, one row a judged pair."""
 
     @property
@@ -90,7 +90,7 @@ def plan(
     index: str,
     source: str | None,
     options: LogOptions,
-    tables: Sequence[JoinedTable] = (),
+    tables: Sequence[ExternalTable] = (),
 ) -> LogJob:
     """The job, checked: nothing that would only fail after hours. BadInput where it cannot be."""
     check_index(index)
@@ -130,13 +130,13 @@ def plan(
 
 
 def _joined(
-    tables: Sequence[JoinedTable], judgments: Judgments, featureset: FeatureSet
-) -> JoinedValues | None:
+    tables: Sequence[ExternalTable], judgments: Judgments, featureset: FeatureSet
+) -> ExternalValues | None:
     if not tables:
         return None
-    from owpc_ltr.data.external_features.columns import join_judged
+    from owpc_ltr.data.external_features.columns import external_values
 
-    return join_judged(tables, judgments.queries, featureset.feature_names)
+    return external_values(tables, judgments.queries, featureset.feature_names)
 
 
 def _check_judgments(judgments: Judgments) -> None:

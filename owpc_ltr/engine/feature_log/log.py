@@ -42,7 +42,7 @@ from owpc_ltr.inspection.constant import warnings_of_log
 from owpc_ltr.inspection.quick import warnings_after_log
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.external_features.table import JoinedTable
+    from owpc_ltr.data.external_features.table import ExternalTable
     from owpc_ltr.data.judgments import Judgments
     from owpc_ltr.engine.stores.store import Store
 
@@ -79,7 +79,7 @@ def log_features(
     *,
     source: str | None = None,
     options: LogOptions | None = None,
-    joined: Sequence[JoinedTable] = (),
+    joined: Sequence[ExternalTable] = (),
     parted: PartitionedOutput | None = None,
     workers: RemoteWorkers | None = None,
     progress: Progress = lambda _: None,

@@ -19,7 +19,7 @@ import numpy as np
 
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.document_fields import IDS, value_at
-from owpc_ltr.data.external_features.columns import JoinedColumns, ValuesOf, columns_for
+from owpc_ltr.data.external_features.columns import ExternalColumns, ValuesOf, columns_for
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import check_hits
 from owpc_ltr.engine.search.request import SearchRequest
@@ -65,7 +65,7 @@ def live_search(
     ranker: ReorderingModel,
     *,
     featureset: FeatureSet | None = None,
-    joined: JoinedColumns | None = None,
+    joined: ExternalColumns | None = None,
     deadline: float = 1.0,
     source: bool | Sequence[str] = True,
 ) -> LiveResult:
@@ -129,7 +129,7 @@ def find_featureset(store: Store, ranker: ReorderingModel) -> FeatureSet:
 
 
 def check_featureset(
-    ranker: ReorderingModel, featureset: FeatureSet, joined: JoinedColumns | None = None
+    ranker: ReorderingModel, featureset: FeatureSet, joined: ExternalColumns | None = None
 ) -> None:
     """Refuse a feature set that is another than the ranker was trained on."""
     wanted = ranker.record.get("featureset_hash")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from owpc_ltr.data.external_features.columns import JoinedColumns, columns_for, refuse_unused
+from owpc_ltr.data.external_features.columns import ExternalColumns, columns_for, refuse_unused
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import search_hits, strange
 from owpc_ltr.engine.search.client_rerank import live_search, prepare
@@ -21,7 +21,7 @@ from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.names import check_index
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.external_features.table import JoinedTable
+    from owpc_ltr.data.external_features.table import ExternalTable
 
 _PATIENCE = 10.0
 _TITLES = ("title", "name", "qualified_name", "label", "headline", "subject")
@@ -64,7 +64,7 @@ def search(
     model: StoredModel | None,
     *,
     title: str | None = None,
-    tables: Sequence[JoinedTable] = (),
+    tables: Sequence[ExternalTable] = (),
 ) -> BeforeAndAfter:
     """Both rankings of a query; without a model they are the same.
 
@@ -103,7 +103,7 @@ def search_reordered(
     *,
     title: str | None = None,
     deadline: float = 1.0,
-    tables: Sequence[JoinedTable] = (),
+    tables: Sequence[ExternalTable] = (),
 ) -> BeforeAndAfter:
     """The engine's ranking of a query, and its window reordered by the client in time."""
     refuse_unused(joined_sources(ranker), tables, "the reranker")
@@ -130,7 +130,7 @@ def _by_client(
     store: Store,
     request: SearchRequest,
     model: StoredModel,
-    joined: JoinedColumns | None,
+    joined: ExternalColumns | None,
     title: str | None,
     plain: _Found,
 ) -> BeforeAndAfter:

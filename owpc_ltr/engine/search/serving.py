@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from owpc_ltr.data.external_features.columns import JoinedColumns, columns_for
+from owpc_ltr.data.external_features.columns import ExternalColumns, columns_for
 from owpc_ltr.engine.client.concurrency import RequestThreads
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import search_hits, strange
@@ -25,7 +25,7 @@ from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.models.score_range import ScoreInterval
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.external_features.table import JoinedTable
+    from owpc_ltr.data.external_features.table import ExternalTable
 
 _PATIENCE = 30.0
 
@@ -55,7 +55,7 @@ def with_stored(
     store: Store,
     model: StoredModel,
     interval: ScoreInterval | None = None,
-    tables: Sequence[JoinedTable] = (),
+    tables: Sequence[ExternalTable] = (),
 ) -> Serve:
     """The order with a model in the store, as `rescore-body` asks for it; or by the client.
 
@@ -78,7 +78,7 @@ def with_reordering(
     store: Store,
     ranker: ReorderingModel,
     featureset: FeatureSet | None = None,
-    tables: Sequence[JoinedTable] = (),
+    tables: Sequence[ExternalTable] = (),
 ) -> Serve:
     """The window as the client reorders it. A search that it could not reorder is Refused."""
     own = featureset or find_featureset(store, ranker)
@@ -91,7 +91,7 @@ def _reordered(
     store: Store,
     ranker: ReorderingModel,
     featureset: FeatureSet,
-    joined: JoinedColumns | None,
+    joined: ExternalColumns | None,
 ) -> Serve:
     prepare(ranker)
 
