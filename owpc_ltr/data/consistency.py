@@ -90,7 +90,7 @@ def infinite_value(data: Any) -> str:
             row, column = int(found[0][0]) + start, int(found[0][1])
             return (
                 f"feature '{data.feature_names[column]}' of row {row + 1} is "
-                f"{data.features[row, column]}: mend the feature; a missing value is NaN"
+                f"{data.features[row, column]}: fix the feature; a missing value is NaN"
             )
     raise ValueError("no feature is infinite")
 

@@ -266,7 +266,7 @@ def _checked(scores: Vector, data: RankingDataset, retrieved: NDArray[np.bool_] 
     strange = np.flatnonzero(~np.isfinite(scores) & (True if retrieved is None else retrieved))
     if len(strange):
         raise BadInput(
-            f"scores[{strange[0]}] is {scores[strange[0]]}, which has no place in a run: mend the "
+            f"scores[{strange[0]}] is {scores[strange[0]]}, which has no place in a run: fix the "
             "model or its features"
         )
     # One zero: a reader may order −0 and 0, which are equal here.

@@ -117,10 +117,10 @@ def disk_faults(path: Path | str) -> Iterator[None]:
         why = error.strerror or str(error)
         if is_standard_output(path):
             raise DiskFault(
-                f"standard output could not be written: {why.lower()}; mend that, and run it again"
+                f"standard output could not be written: {why.lower()}; fix that, and run it again"
             ) from error
         raise DiskFault(
-            f"cannot write {path}: {why}; mend that, or name another place, and run it again: what "
+            f"cannot write {path}: {why}; fix that, or name another place, and run it again: what "
             "was there before is as it was"
         ) from error
 

@@ -56,7 +56,7 @@ def _unreadable(path: Path, cannot: str, error: OSError | ValueError) -> BadInpu
     why = getattr(error, "strerror", None) or str(error)
     name = str(path) if isinstance(error, OSError) else repr(str(path))
     if getattr(error, "errno", None) == errno.EIO:
-        return DiskFault(f"{cannot} {name}: {why}; mend the disk and run it again")
+        return DiskFault(f"{cannot} {name}: {why}; fix the disk and run it again")
     if cannot != READ:
         return BadInput(f"{cannot} {name}: {why}")
     return BadInput(f"{cannot} {name}: {why.lower()}; check the name")

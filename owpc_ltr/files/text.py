@@ -64,7 +64,7 @@ class ByteSource:
         except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
             if getattr(error, "errno", None) == errno.EIO:
                 why = f"cannot read {self.path}: {os.strerror(errno.EIO)}"
-                raise DiskFault(f"{why}; mend the disk and run it again") from error
+                raise DiskFault(f"{why}; fix the disk and run it again") from error
             why = str(error).splitlines()[0] if str(error) else type(error).__name__
             what = "the compressed file is cut or damaged" if self.compressed else "a disk error"
             raise BadInput(f"cannot read {self.path}: {what} ({why}): fetch it again") from error

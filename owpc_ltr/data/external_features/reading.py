@@ -187,7 +187,7 @@ def _fill(rows: Matrix, batch: pa.RecordBatch, columns: Columns, file: str, firs
             why = "infinite" if np.isinf(numbers[row]) else "beyond float32"
             raise BadInput(
                 f"cannot join {file}, row {first + row + 1}: {shown(name)} is {numbers[row]}, "
-                f"{why}: mend it; a missing value is null or NaN"
+                f"{why}: fix it; a missing value is null or NaN"
             )
 
 

@@ -152,7 +152,7 @@ def bad_line(path: Path, place: str, number: int, what: str) -> BadInput:
 def no_number(name: str, number: float) -> str:
     """What is wrong with a parameter that holds NaN or infinity."""
     return (
-        f"the parameter {shown(name)} holds {number}, which is no finite number: mend it, or leave "
+        f"the parameter {shown(name)} holds {number}, which is no finite number: fix it, or leave "
         "it empty"
     )
 

@@ -104,7 +104,7 @@ def _refuse_infinite(dataset: RankingDataset) -> None:
         row, column = np.argwhere(infinite)[0]
         raise BadInput(
             f"cannot write LETOR text: feature '{dataset.feature_names[column]}' of row {row + 1} "
-            "is infinite, which it does not hold: mend the feature"
+            "is infinite, which it does not hold: fix the feature"
         )
 
 
