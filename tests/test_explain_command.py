@@ -89,7 +89,7 @@ def test_documents_without_ids_are_called_by_their_rows(tmp_path: Path) -> None:
     assert [hit.rank_before for hit in found.hits] == [None] * 3
     # The same of a folder of parts, of which one query is read.
     folder = tmp_path / "parts"
-    ltr.partition(data, folder, buckets=2)
+    ltr.partition(data, out=folder, buckets=2)
     parted = ltr.explain(model, ltr.open_dataset(folder), query_id="q")
     assert [hit.score for hit in parted.hits] == [3.0, 2.0, 1.0]
 
