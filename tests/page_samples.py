@@ -62,13 +62,13 @@ def movies(folder: Path) -> None:
 
 def demo_files(folder: Path) -> None:
     """`road/`: what `demo --files road` writes, with fewer queries; it asks the cluster."""
-    from owpc_ltr_demo.files import write_files
-    from owpc_ltr_demo.narration import Silent
+    from owpc_ltr_demo.preparation import write_files
+    from owpc_ltr_demo.session import Narrator
 
     from owpc_ltr.engine.client.engine import open_engine
 
     (folder / "road").mkdir()
-    write_files(open_engine(), folder / "road", 300, Silent())
+    write_files(open_engine(), folder / "road", 300, Narrator())
 
 
 def letor(folder: Path) -> None:

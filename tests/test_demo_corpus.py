@@ -12,18 +12,23 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from owpc_ltr_demo import sources
-from owpc_ltr_demo.compiled import MODULES
-from owpc_ltr_demo.corpus import Document, index_body, read_corpus, words_of
-from owpc_ltr_demo.docstrings import split_docstring
-from owpc_ltr_demo.judged import (
+from owpc_ltr_demo import corpus as corpus_module
+from owpc_ltr_demo.corpus import (
+    MODULES,
+    Document,
+    index_body,
+    read_corpus,
+    split_docstring,
+    words_of,
+)
+from owpc_ltr_demo.queries import (
     MODULE,
+    CandidatePool,
     DemoQuery,
-    Pool,
+    candidate_pools,
+    candidate_recall,
+    candidates_of,
     make_queries,
-    pool,
-    pool_recall,
-    pools,
 )
 
 from owpc_ltr.engine.client.engine import Engine
@@ -87,14 +92,14 @@ def test_nothing_private_and_no_module_that_acts_is_described(corpus: tuple[Docu
     for document in corpus:
         names = document.id.split(".")
         assert not any(name.startswith("_") for name in names)
-        assert names[0] not in sources.LEFT_OUT
+        assert names[0] not in corpus_module.LEFT_OUT
         assert "test" not in names[:-1]
 
 
 def test_the_corpus_is_the_same_in_another_process(corpus: tuple[Document, ...]) -> None:
     script = (
         "import json; from owpc_ltr_demo.corpus import read_corpus;"
-        "from owpc_ltr_demo.judged import make_queries; c = read_corpus();"
+        "from owpc_ltr_demo.queries import make_queries; c = read_corpus();"
         "print(json.dumps([[vars(d) for d in c], [q.query_id for q in make_queries(c, 200)]]))"
     )
     answer = subprocess.run(
@@ -126,10 +131,10 @@ def test_a_python_without_its_source_is_refused_in_one_line(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     monkeypatch.setattr(
-        sources, "sysconfig", types.SimpleNamespace(get_path=lambda _: str(tmp_path))
+        corpus_module, "sysconfig", types.SimpleNamespace(get_path=lambda _: str(tmp_path))
     )
     with pytest.raises(Refused, match="does not hold its source"):
-        list(sources.read_sources())
+        list(corpus_module.read_sources())
 
 
 def test_no_query_stands_in_the_document_that_it_asks_for(
@@ -216,30 +221,32 @@ def test_docstrings_are_cut_where_their_summary_ends(
 
 def test_a_pool_holds_what_was_found_and_nothing_that_was_not() -> None:
     query = DemoQuery("q", "some words", MODULE, {"b": 2, "z": 1})
-    found = pool(answering(["c", "b", "a"]), "docs", query)
-    assert found == Pool(query, ("a", "b", "c"))
+    found = candidates_of(answering(["c", "b", "a"]), "docs", query)
+    assert found == CandidatePool(query, ("a", "b", "c"))
     assert found.labels == (0, 2, 0)
     assert found.recall == 0.5
-    assert pool_recall([found, Pool(query, ("b", "z"))]) == 0.75
+    assert candidate_recall([found, CandidatePool(query, ("b", "z"))]) == 0.75
 
 
 def test_the_order_of_a_pool_is_not_the_ranking() -> None:
     query = DemoQuery("q", "some words", MODULE, {"b": 1})
     orders = (["c", "b", "a"], ["a", "b", "c"])
-    assert pool(answering(orders[0]), "docs", query) == pool(answering(orders[1]), "docs", query)
+    assert candidates_of(answering(orders[0]), "docs", query) == candidates_of(
+        answering(orders[1]), "docs", query
+    )
 
 
 def test_half_an_answer_is_not_taken_for_a_pool() -> None:
     query = DemoQuery("q", "some words", MODULE, {"b": 1})
     with pytest.raises(Refused, match="whole index"):
-        pool(answering(["b"], timed_out=True), "docs", query)
+        candidates_of(answering(["b"], timed_out=True), "docs", query)
 
 
 def test_pools_come_in_the_order_of_their_queries() -> None:
     asked = [DemoQuery(str(n), "some words", MODULE, {str(n): 1}) for n in range(20)]
     shares: list[float | None] = []
-    found = pools(answering([]), "docs", asked, lambda _, share: shares.append(share))
-    assert [pool.query for pool in found] == asked
+    found = candidate_pools(answering([]), "docs", asked, lambda _, share: shares.append(share))
+    assert [candidates_of.query for candidates_of in found] == asked
     assert shares[-1] == 1.0
 
 

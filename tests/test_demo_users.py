@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from owpc_ltr_clicks.simulation import Users, clicks
-from owpc_ltr_demo.judged import DemoQuery
-from owpc_ltr_demo.main_job import next_after_clicks
-from owpc_ltr_demo.users import rankers, world_of
-from owpc_ltr_demo.walk import DemoOptions
+from owpc_ltr_demo.clicks import rankers, world_of
+from owpc_ltr_demo.demo import next_commands_after_clicks
+from owpc_ltr_demo.queries import DemoQuery
+from owpc_ltr_demo.session import DemoOptions
 
 from owpc_ltr.engine.search.serving import Served
 from tests.commands import commands_in
@@ -65,12 +65,14 @@ def test_files_are_for_walking_alone(
     run = commands_in(tmp_path, monkeypatch, capsys)
     code, _, err = run("demo", "--files", "here", "--clicks")
     assert code == 2
-    assert "leave --clicks out" in err
+    assert "leave out --clicks" in err
     assert not list(tmp_path.glob("here"))
 
 
 def test_the_commands_that_go_on_name_the_files_that_are_there() -> None:
-    told = "\n".join(next_after_clicks(DemoOptions(port=9999, folder=Path("d")), "http://u"))
+    told = "\n".join(
+        next_commands_after_clicks(DemoOptions(port=9999, folder=Path("d")), "http://u")
+    )
     for name in ("-events.parquet", "-clicks.parquet", "-clicks.json", "-query.json", ".parquet"):
         assert f"d/python-docs{name}" in told
     assert "engine stop --port 9999" in told

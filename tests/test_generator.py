@@ -109,6 +109,23 @@ def greet(*, name: Annotated[str, Help("Whom to greet.")] = "all") -> None:
     print(f"hello {name}")
 
 
+@dataclass(frozen=True)
+class Steps:
+    """A result."""
+
+    count: int
+
+    def as_dict(self) -> dict[str, int]:
+        return {"count": self.count}
+
+
+@job
+def printing() -> Steps:
+    """Print while it works."""
+    print("step 1")
+    return Steps(1)
+
+
 @job
 def untyped(*, data: Annotated[Unknown, Help("What?")] = None) -> None:
     """Have no type."""
@@ -161,6 +178,11 @@ def test_a_result_that_is_none_prints_nothing(call: Call) -> None:
     assert call(greet, "--name x") == "hello x\n"
     with pytest.raises(Exception, match="No such option: --json"):
         call(greet, "--json")
+
+
+def test_with_json_standard_output_has_the_object_alone(call: Call) -> None:
+    assert call(printing, "") == "step 1\nSteps(count=1)\n"
+    assert json.loads(call(printing, "--json")) == {"count": 1}
 
 
 def test_standard_output_has_the_file_alone(call: Call) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-from owpc_ltr_demo.command import demo
 from owpc_ltr_node.command import app as engine
 from owpc_ltr_papers.bounds_command import bounds
 from owpc_ltr_papers.reproduce_command import reproduce
@@ -290,7 +289,7 @@ _PANELS = {
 }
 """The parts of the help, and the order of commands in it; others follow in their own panels."""
 for command in (
-    demo, log_features,
+    log_features,
     upload, verify, search, rescore_body, profile,
     bounds, reproduce,
 ):  # fmt: skip

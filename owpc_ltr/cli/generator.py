@@ -258,12 +258,10 @@ def callback_of(about: Command) -> Callable[..., None]:
         }
         outputs = _outputs(function, given)
         alone = any(map(is_standard_output, outputs))
-        with (
-            spelled_as(flags),
-            contextlib.redirect_stdout(sys.stderr) if alone else contextlib.nullcontext(),
-        ):
+        with spelled_as(flags), _printing_to_stderr(alone):
             try:
-                result = _run(about, function, given, {option.name for option in connection})
+                with _printing_to_stderr(as_json):
+                    result = _run(about, function, given, {option.name for option in connection})
             except OwpcLtrError as error:
                 _show(error.result, [], as_json=as_json)
                 raise
@@ -279,6 +277,11 @@ def callback_of(about: Command) -> Callable[..., None]:
     vars(run)["__signature__"] = inspect.Signature(parameters)
     run.__annotations__ = {one.name: one.annotation for one in parameters}
     return run
+
+
+def _printing_to_stderr(needed: bool) -> contextlib.AbstractContextManager[Any]:
+    """What is printed in this block goes to standard error, if that is needed."""
+    return contextlib.redirect_stdout(sys.stderr) if needed else contextlib.nullcontext()
 
 
 _JSON = inspect.Parameter(

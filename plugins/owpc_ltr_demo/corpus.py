@@ -1,21 +1,331 @@
-"""The demo's corpus: one document for each documented object of the standard library.
+"""The corpus: one document for each documented object of the running Python's standard library.
 
-The summary line of each docstring is held back: it is what people will ask for.
+Modules with source are parsed, not imported: importing some opens a browser or starts tests. The
+summary line of each docstring is held back, since it is the query.
 """
 
 from __future__ import annotations
 
+import ast
+import importlib
+import inspect
 import json
 import re
+import sys
+import sysconfig
+import warnings
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib import resources
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from owpc_ltr_demo.compiled import read_compiled
-from owpc_ltr_demo.docstrings import Docstring, split_docstring
-from owpc_ltr_demo.sources import Described, read_sources
+from owpc_ltr.errors import Refused
+
+LONGEST_SUMMARY = 40
+"""Words; a longer first paragraph without a full stop is no sentence."""
+
+_SENTENCE = re.compile(
+    r"(?s:.+?)(?<!\be\.g)(?<!\bi\.e)(?<!\betc)(?<!\bvs)[.!?](?=\s+[A-Z0-9`'\"(*:]|\s*$)"
+)
+_BLANK_LINE = re.compile(r"\n\s*\n")
+_RESULT = re.compile(r"\)\s*(?:->|--?|=>)\s*")
+
+
+@dataclass(frozen=True)
+class Docstring:
+    """The parts of a docstring; each may be empty."""
+
+    signature: str
+    summary: str
+    rest: str
+
+
+def split_docstring(name: str, text: str) -> Docstring:
+    """The parts of the docstring of the object called `name`.
+
+    Compiled objects often begin with `name(…) -> result`. Where that is all they say, the result
+    is the summary.
+
+    >>> split_docstring("f", "Add one.  Never two.")
+    Docstring(signature='', summary='Add one.', rest='Never two.')
+    >>> split_docstring("keys", "D.keys() -> a view on the keys of D")
+    Docstring(signature='D.keys()', summary='a view on the keys of D', rest='')
+    """
+    signature, body = _cut_signature(name, inspect.cleandoc(text).strip())
+    paragraph = _BLANK_LINE.split(body, maxsplit=1)[0]
+    sentence = _SENTENCE.match(paragraph)
+    summary = sentence[0] if sentence else paragraph
+    if len(summary.split()) > LONGEST_SUMMARY:
+        summary = body.partition("\n")[0]
+    return Docstring(signature, " ".join(summary.split()), body[len(summary) :].strip())
+
+
+def _cut_signature(name: str, text: str) -> tuple[str, str]:
+    """The leading `name(…)` lines, and what follows them."""
+    call = re.compile(rf"(?:\w+\.)*{re.escape(name)}\(")
+    lines = text.split("\n")
+    count = next((i for i, line in enumerate(lines) if not call.match(line)), len(lines))
+    if count == 0:
+        return "", text
+    shown = "\n".join(lines[:count])
+    body = "\n".join(lines[count:]).strip()
+    first, _, result = _cut_result(lines[count - 1])
+    if body and lines[count].strip():
+        # The description goes on from the line of the signature.
+        return first, f"{result}\n{body}".strip()
+    return (shown, body) if body else (first, result)
+
+
+def _cut_result(line: str) -> tuple[str, str, str]:
+    found = _RESULT.search(line)
+    return (line[: found.start() + 1], found[0], line[found.end() :]) if found else (line, "", "")
+
+
+LEFT_OUT = frozenset(
+    {
+        *("antigravity", "this"),
+        *("idlelib", "turtledemo", "ensurepip", "distutils", "lib2to3"),
+        *("encodings", "pydoc_data"),
+        "test",
+    }
+)
+"""Jokes, applications, tables and tests: no documentation that anybody looks for."""
+
+Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class DocumentedObject:
+    """An object as its author describes it; `path` holds the names of the classes around it."""
+
+    module: str
+    path: tuple[str, ...]
+    kind: str
+    signature: str
+    parameters: int
+    docstring: str
+
+    @property
+    def qualified_name(self) -> str:
+        """What to type to get at it."""
+        return ".".join((self.module, *self.path))
+
+
+def read_sources() -> Iterator[DocumentedObject]:
+    """Every documented public object that has Python source, module by module.
+
+    Raises Refused where this Python comes without the source of its library.
+    """
+    root = Path(sysconfig.get_path("stdlib"))
+    if not (root / "json" / "decoder.py").is_file():
+        raise Refused(
+            f"the demo reads the documentation of the standard library, and {root} does not hold "
+            "its source: use a Python that was installed with it"
+        )
+    for name in sorted(sys.stdlib_module_names - LEFT_OUT):
+        if not name.startswith("_"):
+            for file in _files(root, name):
+                yield from _source_objects(root, file)
+
+
+def _files(root: Path, name: str) -> list[Path]:
+    single = root / f"{name}.py"
+    found = [single] if single.is_file() else (root / name).rglob("*.py")
+    return sorted(file for file in found if _is_public(file.relative_to(root).parts))
+
+
+def _is_public(parts: tuple[str, ...]) -> bool:
+    names = [part.removesuffix(".py") for part in parts]
+    return not any(
+        name in ("test", "tests") or (name.startswith("_") and name != "__init__") for name in names
+    )
+
+
+def _source_objects(root: Path, file: Path) -> Iterator[DocumentedObject]:
+    parts = file.relative_to(root).with_suffix("").parts
+    module = ".".join(part for part in parts if part != "__init__")
+    trees = [_parse(file)]
+    trees += [_parse(root / f"{name}.py") for name in _implementations(trees[0], root)]
+    documented = [text for tree in trees if (text := ast.get_docstring(tree))]
+    if documented:
+        yield DocumentedObject(module, (), "module", "", 0, documented[0])
+    for tree in trees:
+        yield from _definitions(tree.body, module, ())
+
+
+def _parse(file: Path) -> ast.Module:
+    with warnings.catch_warnings():
+        # The reader of a demo cannot fix a doubtful escape in the standard library.
+        warnings.simplefilter("ignore")
+        return ast.parse(file.read_bytes())
+
+
+def _implementations(tree: ast.Module, root: Path) -> list[str]:
+    """Private modules whose names a public one takes over whole, as datetime does _pydatetime's."""
+    return sorted(
+        {
+            node.module
+            for node in _statements(tree.body)
+            if isinstance(node, ast.ImportFrom)
+            and node.level == 0
+            and node.module is not None
+            and node.module.startswith("_")
+            and node.names[0].name == "*"
+            and (root / f"{node.module}.py").is_file()
+        }
+    )
+
+
+def _definitions(
+    body: list[ast.stmt], module: str, path: tuple[str, ...]
+) -> Iterator[DocumentedObject]:
+    for node in _statements(body):
+        if isinstance(node, Definition) and not node.name.startswith("_"):
+            inner = (*path, node.name)
+            text = ast.get_docstring(node)
+            if text:
+                signature, parameters = _signature(node, in_class=bool(path))
+                yield DocumentedObject(
+                    module, inner, _kind(node, path), signature, parameters, text
+                )
+            if isinstance(node, ast.ClassDef):
+                yield from _definitions(node.body, module, inner)
+
+
+def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a body, those under `if` and `try` too."""
+    for node in body:
+        yield node
+        if isinstance(node, ast.If | ast.Try):
+            yield from _statements(node.body + node.orelse)
+        if isinstance(node, ast.Try):
+            yield from _statements([inner for handler in node.handlers for inner in handler.body])
+
+
+def _kind(node: Definition, path: tuple[str, ...]) -> str:
+    if isinstance(node, ast.ClassDef):
+        return "class"
+    return "method" if path else "function"
+
+
+def _signature(node: Definition, *, in_class: bool) -> tuple[str, int]:
+    """The call as it is written, and its number of parameters; a class shows its `__init__`."""
+    if isinstance(node, ast.ClassDef):
+        makers = (inner for inner in node.body if isinstance(inner, ast.FunctionDef))
+        maker = next((inner for inner in makers if inner.name == "__init__"), None)
+        return (node.name, 0) if maker is None else _call(node.name, maker, skip_first=True)
+    static = any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in node.decorator_list)
+    return _call(node.name, node, skip_first=in_class and not static)
+
+
+def _call(
+    name: str, node: ast.FunctionDef | ast.AsyncFunctionDef, *, skip_first: bool
+) -> tuple[str, int]:
+    given = node.args
+    count = len(given.posonlyargs) + len(given.args) + len(given.kwonlyargs)
+    count += (given.vararg is not None) + (given.kwarg is not None)
+    skipped = skip_first and bool(given.posonlyargs or given.args)
+    returns = "" if node.returns is None else f" -> {ast.unparse(node.returns)}"
+    return f"{name}({ast.unparse(given)}){returns}", count - skipped
+
+
+MODULES = {
+    "_collections": "collections",
+    "_contextvars": "contextvars",
+    "_csv": "csv",
+    "_functools": "functools",
+    "_io": "io",
+    "_queue": "queue",
+    "_random": "random",
+    "_socket": "socket",
+    "_struct": "struct",
+    "_weakref": "weakref",
+    "array": "array",
+    "atexit": "atexit",
+    "binascii": "binascii",
+    "builtins": "builtins",
+    "cmath": "cmath",
+    "faulthandler": "faulthandler",
+    "fcntl": "fcntl",
+    "gc": "gc",
+    "grp": "grp",
+    "itertools": "itertools",
+    "marshal": "marshal",
+    "math": "math",
+    "mmap": "mmap",
+    "posix": "os",
+    "pwd": "pwd",
+    "resource": "resource",
+    "select": "select",
+    "sys": "sys",
+    "syslog": "syslog",
+    "termios": "termios",
+    "time": "time",
+    "unicodedata": "unicodedata",
+    "zlib": "zlib",
+}
+"""Compiled modules whose import does nothing else, and where their objects are documented."""
+
+
+def read_compiled() -> Iterator[DocumentedObject]:
+    """Every documented public object of the compiled modules that this Python has."""
+    for name, public in MODULES.items():
+        try:
+            module = importlib.import_module(name)
+        except ImportError:
+            continue
+        if public == name and module.__doc__:
+            yield DocumentedObject(name, (), "module", "", 0, module.__doc__)
+        yield from _compiled_objects(module, public)
+
+
+def _compiled_objects(module: ModuleType, public: str) -> Iterator[DocumentedObject]:
+    homes = {module.__name__, public}
+    content = vars(module)
+    for name in sorted(content):
+        # Hooks of sys may have been replaced by now; the original is kept beside them.
+        thing = content.get(f"__{name}__", content[name])
+        # Under another name, or from another module, it is documented elsewhere.
+        if name.startswith("_") or getattr(thing, "__name__", None) != name:
+            continue
+        if getattr(thing, "__module__", None) not in homes:
+            continue
+        if inspect.isclass(thing):
+            yield from _documented(public, (name,), "class", thing)
+            for inner, member in sorted(vars(thing).items()):
+                if not inner.startswith("_") and (
+                    inspect.isroutine(member) or inspect.isdatadescriptor(member)
+                ):
+                    yield from _documented(public, (name, inner), "method", member)
+        elif inspect.isroutine(thing):
+            yield from _documented(public, (name,), "function", thing)
+
+
+def _documented(
+    module: str, path: tuple[str, ...], kind: str, thing: Any
+) -> Iterator[DocumentedObject]:
+    text = thing.__doc__
+    if not isinstance(text, str) or not text.strip():
+        return
+    written = getattr(thing, "__text_signature__", None)
+    if written:
+        call = re.sub(r"\$(?:self|cls|type|module)(?:, /)?(?:, )?", "", written)
+        signature = path[-1] + call
+    else:
+        signature = split_docstring(path[-1], text).signature or path[-1]
+    yield DocumentedObject(module, path, kind, signature, _parameters(signature), text)
+
+
+def _parameters(signature: str) -> int:
+    """How many names the first call of a signature takes."""
+    inside = re.search(r"\(([^()]*)", signature)
+    if inside is None:
+        return 0
+    return sum(1 for part in inside[1].split(",") if re.search(r"[A-Za-z]", part.partition("=")[0]))
+
 
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 
@@ -65,7 +375,7 @@ def read_corpus() -> tuple[Document, ...]:
 
     The same Python gives the same documents. Takes about two seconds.
     """
-    objects: dict[str, Described] = {}
+    objects: dict[str, DocumentedObject] = {}
     for source in (read_sources(), read_compiled()):
         for described in source:
             objects.setdefault(described.qualified_name, described)
@@ -106,7 +416,7 @@ def without_repeats(words: Iterable[str]) -> str:
     return " ".join(dict.fromkeys(words))
 
 
-def _document(described: Described, text: Docstring, context: str, members: int) -> Document:
+def _document(described: DocumentedObject, text: Docstring, context: str, members: int) -> Document:
     qualified_name = described.qualified_name
     names = qualified_name.split(".")
     around = [word for name in names[:-1] for word in (name.lower(), *words_of(name).split())]

@@ -13,16 +13,17 @@ from owpc_ltr_clicks.encoding import normalised
 from owpc_ltr_clicks.judge_clicks import judge_clicks
 from owpc_ltr_clicks.relabelling import relabel_log
 from owpc_ltr_demo.corpus import index_body, read_corpus
-from owpc_ltr_demo.files import write_files
-from owpc_ltr_demo.main_job import (
-    Logged,
-    learn_from_clicks,
-    learn_from_judgments,
-    log_corpus,
+from owpc_ltr_demo.demo import learn_from_clicks, learn_from_judgments, log_corpus
+from owpc_ltr_demo.preparation import featureset_file, write_files
+from owpc_ltr_demo.session import (
+    CLICKS_STEPS,
+    INDEX,
+    STEPS,
+    DemoOptions,
+    DemoSession,
+    LoggedFeatures,
+    Narrator,
 )
-from owpc_ltr_demo.narration import Silent
-from owpc_ltr_demo.preparing import featureset_file
-from owpc_ltr_demo.walk import CLICKS_STEPS, INDEX, STEPS, DemoOptions, Walk
 
 from owpc_ltr.data.datasets import read_dataset
 from owpc_ltr.engine.client.engine import open_engine
@@ -39,7 +40,7 @@ from tests.engine.scripted_plugin import ScriptedPlugin
 pytestmark = pytest.mark.node
 
 
-class Listening(Silent):
+class Listening(Narrator):
     """Keeps the steps and lines that it is told."""
 
     def __init__(self) -> None:
@@ -52,39 +53,46 @@ class Listening(Silent):
     def line(self, text: str = "") -> None:
         self.lines.append(text)
 
+    def table(self, *_: object) -> None:
+        pass
+
 
 @pytest.fixture(scope="module")
-def begun(node_url: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Walk, Logged]:
+def begun(
+    node_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[DemoSession, LoggedFeatures]:
     """The steps that both roads begin with, gone once."""
-    walk = Walk(DemoOptions(folder=tmp_path_factory.mktemp("demo"), queries=200), Listening())
-    walk.figures["seconds"]["node"] = 0.0
-    return walk, log_corpus(walk, open_engine(node_url))
+    session = DemoSession(
+        DemoOptions(folder=tmp_path_factory.mktemp("demo"), queries=200), Listening()
+    )
+    session.figures["seconds"]["node"] = 0.0
+    return session, log_corpus(session, open_engine(node_url))
 
 
-def gone_on(begun: Walk, steps: int) -> tuple[Walk, Listening]:
+def gone_on(begun: DemoSession, steps: int) -> tuple[DemoSession, Listening]:
     """A walk that goes on from there, and who hears of it."""
     heard = Listening()
     assert isinstance(begun.narrator, Listening)
     heard.steps += [(number, steps) for number, _ in begun.narrator.steps]
-    return Walk(begun.options, heard, steps, deepcopy(begun.figures)), heard
+    return DemoSession(begun.options, heard, steps, deepcopy(begun.figures)), heard
 
 
 def test_the_demo_goes_all_the_way_and_its_figures_can_be_had_again(
-    begun: tuple[Walk, Logged], node_url: str
+    begun: tuple[DemoSession, LoggedFeatures], node_url: str
 ) -> None:
-    walk, heard = gone_on(begun[0], STEPS)
-    folder, engine = walk.options.folder, open_engine(node_url)
-    learn_from_judgments(walk, begun[1])
+    session, heard = gone_on(begun[0], STEPS)
+    folder, engine = session.options.folder, open_engine(node_url)
+    learn_from_judgments(session, begun[1])
 
-    figures = walk.figures
+    figures = session.figures
     assert heard.steps == [(number, STEPS) for number in range(2, STEPS + 1)]
     assert figures["pairs"] > 5_000
     assert figures["upload"]["parity"]["largest_difference"] <= 1e-5
     assert 0.3 < figures["pool_recall"] < 1.0
-    assert set(figures["contest"]["rankers"]) == {
+    assert set(figures["comparison"]["rankers"]) == {
         "OWPC (linear)",
         "OWPC, fewer features",
-        "trees of 20 pairs",
+        "pairwise-interaction trees",
         "BM25, tuned",
         "LambdaMART",
         "BM25, untuned",
@@ -99,26 +107,26 @@ def test_the_demo_goes_all_the_way_and_its_figures_can_be_had_again(
     assert figures["live_trees"]["n_queries"] == figures["live"]["n_queries"]
     assert json.loads((folder / f"{INDEX}-bm25.json").read_text())["multi_match"]
 
-    cheaper = figures["cheaper"]
-    assert cheaper["gain_kept"] >= 0.95
+    fewer_features = figures["fewer"]
+    assert fewer_features["gain_kept"] >= 0.95
     fewer = load_model(folder / f"{INDEX}-owpc-fewer.json")
     assert isinstance(fewer, LinearModel)
     names = np.array(fewer.feature_names)
-    assert names[fewer.weights != 0].tolist() == cheaper["kept"]
-    assert set(cheaper["milliseconds"]) == {"none", "all", "fewer"}
-    enough = [step for step in cheaper["path"] if step["worth"] >= 0.95]
+    assert names[fewer.weights != 0].tolist() == fewer_features["kept"]
+    assert set(fewer_features["milliseconds"]) == {"none", "all", "fewer"}
+    enough = [step for step in fewer_features["path"] if step["worth"] >= 0.95]
     # Of equally cheap ones that with the fewest features.
     chosen = min(enough, key=lambda step: (step["milliseconds"], step["features"]))
-    assert chosen["features"] == len(cheaper["kept"])
+    assert chosen["features"] == len(fewer_features["kept"])
 
     # What `owpc-ltr evaluate` prints for the files that the demo leaves.
     model = load_model(folder / f"{INDEX}-owpc.json")
     held_out, side = model_data(model, read_dataset(folder / f"{INDEX}.parquet"))
     assert side == "test"
     (again,) = measure(model.score(held_out.features), held_out, [parse_metric("ndcg@10")])
-    told = figures["contest"]["rankers"]["OWPC (linear)"]["ndcg@10"]
+    told = figures["comparison"]["rankers"]["OWPC (linear)"]["ndcg@10"]
     assert again.mean == pytest.approx(told)
-    assert figures["contest"]["queries"] == held_out.n_queries
+    assert figures["comparison"]["queries"] == held_out.n_queries
 
 
 def test_the_demo_goes_all_the_way_on_a_node_with_the_plugin(
@@ -126,12 +134,12 @@ def test_the_demo_goes_all_the_way_on_a_node_with_the_plugin(
 ) -> None:
     """Official images bundle it."""
     url, plugin = plugin_node
-    begun = Walk(DemoOptions(folder=tmp_path, queries=60), Listening())
+    begun = DemoSession(DemoOptions(folder=tmp_path, queries=60), Listening())
     begun.figures["seconds"]["node"] = 0.0
     logged = log_corpus(begun, open_engine(url))
-    walk, _ = gone_on(begun, STEPS)
-    learn_from_judgments(walk, logged)
-    figures = walk.figures
+    session, _ = gone_on(begun, STEPS)
+    learn_from_judgments(session, logged)
+    figures = session.figures
     assert len(figures["seconds"]) == STEPS + 1
     models = {name.removeprefix("model-") for name in plugin.stores[""] if name[:6] == "model-"}
     assert models == {figures["upload"]["model"], figures["upload_trees"]["model"]}
@@ -145,13 +153,13 @@ def test_the_demo_goes_all_the_way_on_a_node_with_the_plugin(
 
 
 def test_the_demo_goes_from_clicks_to_a_ranker_in_the_engine(
-    begun: tuple[Walk, Logged], node_url: str
+    begun: tuple[DemoSession, LoggedFeatures], node_url: str
 ) -> None:
-    walk, heard = gone_on(begun[0], CLICKS_STEPS)
-    folder, engine = walk.options.folder, open_engine(node_url)
-    learn_from_clicks(walk, begun[1])
+    session, heard = gone_on(begun[0], CLICKS_STEPS)
+    folder, engine = session.options.folder, open_engine(node_url)
+    learn_from_clicks(session, begun[1])
 
-    figures = walk.figures
+    figures = session.figures
     assert heard.steps == [(number, CLICKS_STEPS) for number in range(2, CLICKS_STEPS + 1)]
     users, told = figures["users"], figures["clicks"]
     read = told["events"]

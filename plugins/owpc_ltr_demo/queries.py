@@ -1,13 +1,12 @@
-"""The demo's queries and judgments: what people ask, and what they mean by it.
+"""Queries and judgments of the demo: known-item search, and the candidates of each query.
 
-Known-item search: the query is the summary of an object's docstring, which its document does not
-hold; the relevant document is the object's (label 1). A module's synopsis asks for several: the
-module itself (label 2) and its public members (label 1).
+The query is the summary of an object's docstring, which its document does not contain; the relevant
+document is the object's (label 1). A module's synopsis has several: the module itself (label 2) and
+its public members (label 1).
 
-All rankers order the same candidates, a *pool*: the best of an untuned full-text query, as a
-reranker sees them. Whatever else is in the pool has label 0. A relevant document that full-text
-search does not find stays out. Added, it would be the one that matches worst: a model learns that
-soon, and its figures are far too good. The share that was found is told instead.
+All rankers order the same candidates, the best documents of an untuned full-text query; the other
+candidates have label 0. A relevant document that full-text search does not find is left out: added,
+it would be the one that matches worst, which a model learns, and its figures would be too good.
 """
 
 from __future__ import annotations
@@ -18,17 +17,25 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.errors import Refused
 from owpc_ltr.names import check_index
 from owpc_ltr_demo.corpus import Document
 
+if TYPE_CHECKING:
+    from owpc_ltr.data.judgments import Judgments
+    from owpc_ltr.engine.client.engine import Engine
+
+
 POOL_SIZE = 50
+"""Candidates of a query."""
 FEWEST_WORDS, MOST_WORDS = 4, 30
 FEWEST_MEMBERS, MOST_MEMBERS = 2, 30
-"""A module with more members is no answer to a question."""
+"""A module with more members is too broad for a query."""
 
 MODULE, OBJECT = "module", "object"
 
@@ -44,15 +51,15 @@ class DemoQuery:
 
 
 @dataclass(frozen=True)
-class Pool:
-    """The candidates of one query, sorted by id: the order tells nothing about relevance."""
+class CandidatePool:
+    """The candidates of one query, sorted by id so that the order is independent of relevance."""
 
     query: DemoQuery
     document_ids: tuple[str, ...]
 
     @property
     def labels(self) -> tuple[int, ...]:
-        """One label a candidate."""
+        """One label per candidate."""
         return tuple(self.query.relevant.get(document, 0) for document in self.document_ids)
 
     @property
@@ -62,28 +69,27 @@ class Pool:
 
 
 def make_queries(documents: Sequence[Document], size: int) -> tuple[DemoQuery, ...]:
-    """`size` queries in an order that tells nothing: every module's, and a sample of the objects'.
+    """`size` queries in the order of their hashes: every module's, and a sample of the objects'.
 
-    The hash of its id decides whether a query is in the sample, so the same Python gives the same
-    queries. Left out: summaries that several objects share, that are a few words or a page long,
-    and that stand elsewhere in their own document.
+    The same Python gives the same queries. Left out are summaries that several objects share, that
+    are very short or long, or that occur elsewhere in their own document.
     """
     shared = Counter(_normal(document.summary) for document in documents)
     members: dict[str, list[str]] = {}
     for document in documents:
         members.setdefault(document.id.rpartition(".")[0], []).append(document.id)
     queries = [
-        _query(document, members.get(document.id, []))
+        _demo_query(document, members.get(document.id, []))
         for document in documents
         if shared[_normal(document.summary)] == 1 and _is_question(document)
     ]
-    asked = [query for query in queries if len(query.relevant) <= MOST_MEMBERS + 1]
-    first = sorted(asked, key=lambda query: (query.kind != MODULE, _draw(query)))
-    return tuple(sorted(first[:size], key=_draw))
+    eligible = [query for query in queries if len(query.relevant) <= MOST_MEMBERS + 1]
+    ordered = sorted(eligible, key=lambda query: (query.kind != MODULE, _draw(query)))
+    return tuple(sorted(ordered[:size], key=_draw))
 
 
 def pool_query(text: str) -> dict[str, Any]:
-    """The full-text query that finds candidates: fields whose sum of scores misses few."""
+    """The full-text query that finds candidates; its sum of fields has a high recall."""
     fields = ["text", "parents", "name_words.spelled_out", "name_words.abbreviated"]
     return {
         "multi_match": {
@@ -94,7 +100,9 @@ def pool_query(text: str) -> dict[str, Any]:
     }
 
 
-def pool(engine: Engine, index: str, query: DemoQuery, size: int = POOL_SIZE) -> Pool:
+def candidates_of(
+    engine: Engine, index: str, query: DemoQuery, size: int = POOL_SIZE
+) -> CandidatePool:
     """The best `size` documents of the full-text query.
 
     Raises Refused where the engine answers for a part of the index.
@@ -108,32 +116,32 @@ def pool(engine: Engine, index: str, query: DemoQuery, size: int = POOL_SIZE) ->
     if answer.get("timed_out"):
         raise Refused("the engine did not search the whole index in time: try again")
     hits = {hit["_id"] for hit in answer.get("hits", {}).get("hits", [])}
-    return Pool(query, tuple(sorted(hits)))
+    return CandidatePool(query, tuple(sorted(hits)))
 
 
-def pools(
+def candidate_pools(
     engine: Engine,
     index: str,
     queries: Sequence[DemoQuery],
     progress: Callable[[str, float | None], None],
     in_flight: int = 4,
-) -> tuple[Pool, ...]:
-    """The pool of each query, several searches under way at a time."""
-    done: list[Pool] = []
+) -> tuple[CandidatePool, ...]:
+    """The candidates of each query, by several searches at a time."""
+    done: list[CandidatePool] = []
     with ThreadPoolExecutor(in_flight) as threads:
-        for found in threads.map(lambda query: pool(engine, index, query), queries):
+        for found in threads.map(lambda query: candidates_of(engine, index, query), queries):
             done.append(found)
             progress(f"{len(done)} of {len(queries)} queries", len(done) / len(queries))
     return tuple(done)
 
 
-def pool_recall(found: Iterable[Pool]) -> float:
+def candidate_recall(found: Iterable[CandidatePool]) -> float:
     """The mean share of a query's relevant documents that full-text search found."""
     shares = [pool.recall for pool in found]
     return sum(shares) / len(shares)
 
 
-def _query(document: Document, members: list[str]) -> DemoQuery:
+def _demo_query(document: Document, members: list[str]) -> DemoQuery:
     if document.kind == "module" and len(members) >= FEWEST_MEMBERS:
         relevant = dict.fromkeys(members, 1) | {document.id: 2}
         return DemoQuery(f"{MODULE}:{document.id}", document.summary, MODULE, relevant)
@@ -149,9 +157,26 @@ def _is_question(document: Document) -> bool:
 
 
 def _normal(text: str) -> str:
-    """Words alone: what an analyzer would hardly tell apart is the same."""
+    """Lower-case words without punctuation."""
     return " ".join(re.findall(r"\w+", text.lower()))
 
 
 def _draw(query: DemoQuery) -> bytes:
     return hashlib.sha256(f"demo\0{query.query_id}".encode()).digest()
+
+
+def judgments_of(found: Sequence[CandidatePool]) -> Judgments:
+    """The candidates with their labels, as judgments."""
+    from owpc_ltr.data.judgments import JudgedQuery, Judgments
+
+    return Judgments(
+        [
+            JudgedQuery(
+                pool.query.query_id,
+                {"keywords": pool.query.text, "query": pool.query.text},
+                list(pool.document_ids),
+                np.array(pool.labels, dtype=np.float32),
+            )
+            for pool in found
+        ]
+    )

@@ -13,17 +13,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from owpc_ltr_demo import cheaper
-from owpc_ltr_demo.contest import METRICS, by_kind, hold_contest, rows_of, verdict
+from owpc_ltr_demo import training
+from owpc_ltr_demo.baselines import MultiMatch, field_columns, fit_lambdamart, tune, untuned
 from owpc_ltr_demo.corpus import index_body
-from owpc_ltr_demo.judged import DemoQuery
-from owpc_ltr_demo.lambdamart import fit_lambdamart
-from owpc_ltr_demo.live import WINDOW, Live, search_live
-from owpc_ltr_demo.main_job import run_demo, what_next
-from owpc_ltr_demo.narration import Silent
-from owpc_ltr_demo.preparing import featureset_file
-from owpc_ltr_demo.tuned_bm25 import MultiMatch, field_columns, tune, untuned
-from owpc_ltr_demo.walk import DemoOptions, Walk
+from owpc_ltr_demo.demo import demo, next_commands
+from owpc_ltr_demo.evaluation import (
+    METRICS,
+    LiveSearches,
+    by_kind,
+    compare_on_held_out,
+    rows_of,
+    search_live,
+    verdict,
+)
+from owpc_ltr_demo.preparation import featureset_file
+from owpc_ltr_demo.queries import DemoQuery
+from owpc_ltr_demo.session import WINDOW, DemoOptions, DemoSession, Narrator
 
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
@@ -76,15 +81,15 @@ def test_tuning_finds_what_counts(data: RankingDataset) -> None:
 
 def test_tuning_is_never_worse_than_not_tuning_and_repeats_itself(data: RankingDataset) -> None:
     found = tune(data, COLUMNS, "map")
-    contest = hold_contest(
+    result = compare_on_held_out(
         {
             "tuned": found.best.score(data.features, COLUMNS),
             "untuned": untuned(COLUMNS).score(data.features, COLUMNS),
         },
         data,
     )
-    assert contest.measured["tuned"][0].mean == pytest.approx(found.value)
-    assert contest.measured["tuned"][0].mean > contest.measured["untuned"][0].mean
+    assert result.measured["tuned"][0].mean == pytest.approx(found.value)
+    assert result.measured["tuned"][0].mean > result.measured["untuned"][0].mean
     assert tune(data, COLUMNS, "map") == found
 
 
@@ -121,24 +126,24 @@ def test_lambdamart_learns_and_repeats_itself(data: RankingDataset) -> None:
     halves = data.select(np.arange(50)), data.select(np.arange(50, 100))
     rival, again = (fit_lambdamart(*halves, "ndcg@10", seed=1) for _ in range(2))
     scores = rival.score(halves[1].features)
-    contest = hold_contest(
+    result = compare_on_held_out(
         {"trees": scores, "noise": np.nan_to_num(halves[1].features[:, 2]).astype(np.float64)},
         halves[1],
     )
-    assert contest.comparisons["noise"][2].verdict().outcome == "better"
-    assert contest.measured["trees"][2].mean == pytest.approx(rival.validation)
+    assert result.comparisons["noise"][2].verdict().outcome == "better"
+    assert result.measured["trees"][2].mean == pytest.approx(rival.validation)
     assert (scores == again.score(halves[1].features)).all()
 
 
 def test_the_right_order_is_above_every_ranker(
     data: RankingDataset, rng: np.random.Generator
 ) -> None:
-    contest = hold_contest({"a": rng.random(1200), "b": rng.random(1200)}, data)
+    result = compare_on_held_out({"a": rng.random(1200), "b": rng.random(1200)}, data)
     for number in range(len(METRICS)):
-        best = contest.best_possible[number].mean
+        best = result.best_possible[number].mean
         assert best == pytest.approx(1.0)
-        assert all(measured[number].mean < best for measured in contest.measured.values())
-    assert [row[0] for row in rows_of(contest)] == ["a", "b", "(the right order)"]
+        assert all(measured[number].mean < best for measured in result.measured.values())
+    assert [row[0] for row in rows_of(result)] == ["a", "b", "(ideal ranking)"]
 
 
 def test_a_query_without_an_answer_among_its_candidates_counts_zero_for_all(
@@ -146,19 +151,19 @@ def test_a_query_without_an_answer_among_its_candidates_counts_zero_for_all(
 ) -> None:
     labels = data.labels.copy()
     labels[: int(data.offsets[25])] = 0
-    contest = hold_contest({"a": labels.astype(np.float64)}, replace(data, labels=labels))
-    assert contest.measured["a"][2].mean == pytest.approx(0.75)
-    assert contest.best_possible[2].mean == pytest.approx(0.75)
+    result = compare_on_held_out({"a": labels.astype(np.float64)}, replace(data, labels=labels))
+    assert result.measured["a"][2].mean == pytest.approx(0.75)
+    assert result.best_possible[2].mean == pytest.approx(0.75)
 
 
 def test_the_kinds_of_queries_make_up_the_whole(
     data: RankingDataset, rng: np.random.Generator
 ) -> None:
-    contest = hold_contest({"a": rng.random(1200)}, data)
-    rows = by_kind(contest, data)
+    result = compare_on_held_out({"a": rng.random(1200)}, data)
+    rows = by_kind(result, data)
     assert {row["kind"]: row["queries"] for row in rows} == {"object": 80, "module": 20}
     whole = sum(row["queries"] * row["ndcg@10"]["a"] for row in rows) / 100
-    assert whole == pytest.approx(contest.measured["a"][2].mean)
+    assert whole == pytest.approx(result.measured["a"][2].mean)
 
 
 def test_the_verdict_says_who_is_worse_and_what_cannot_be_told(
@@ -166,18 +171,18 @@ def test_the_verdict_says_who_is_worse_and_what_cannot_be_told(
 ) -> None:
     good = data.labels + 0.1 * rng.random(1200)
     bad, worse = rng.random(1200), rng.random(1200)
-    lost = hold_contest({"ours": bad, "theirs": good}, data).comparisons["theirs"][0]
-    assert verdict("ours", "theirs", "map", lost).startswith("ours is worse than theirs: -")
-    won = hold_contest({"ours": good, "theirs": bad}, data).comparisons["theirs"][0]
-    assert verdict("ours", "theirs", "map", won).startswith("ours is better than theirs: +")
-    unclear = hold_contest({"ours": bad, "theirs": worse}, data).comparisons["theirs"][0]
+    lost = compare_on_held_out({"ours": bad, "theirs": good}, data).comparisons["theirs"][0]
+    assert verdict("ours", "theirs", "map", lost).startswith("ours against theirs: worse (-")
+    won = compare_on_held_out({"ours": good, "theirs": bad}, data).comparisons["theirs"][0]
+    assert verdict("ours", "theirs", "map", won).startswith("ours against theirs: better (+")
+    unclear = compare_on_held_out({"ours": bad, "theirs": worse}, data).comparisons["theirs"][0]
     assert "no significant difference" in verdict("ours", "theirs", "map", unclear)
 
 
 def test_a_folder_that_cannot_be_made_is_refused_before_any_work(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="--folder"):
-        run_demo(DemoOptions(folder=tmp_path / "file" / "demo"))
+    with pytest.raises(UsageError, match="folder="):
+        demo(folder=tmp_path / "file" / "demo")
 
 
 ASKED = (
@@ -187,7 +192,7 @@ ASKED = (
 )
 
 
-def live_of(rankings: Mapping[str, tuple[list[str], list[str]]]) -> Live:
+def live_of(rankings: Mapping[str, tuple[list[str], list[str]]]) -> LiveSearches:
     """The evaluation of an engine that gives these rankings without and with the model."""
 
     class Answering:
@@ -209,7 +214,7 @@ def live_of(rankings: Mapping[str, tuple[list[str], list[str]]]) -> Live:
     model = StoredModel("m", "model/linear", {"text": 1.0}, featureset)
     query = {"match": {"text": "{{keywords}}"}}
     store = PluginFreeStore(engine)
-    return search_live(engine, store, "i", model, query, ASKED, lambda *_: None)
+    return search_live(engine, store, model, query, ASKED, progress=lambda *_: None)
 
 
 def test_live_figures_count_what_was_not_found() -> None:
@@ -257,23 +262,27 @@ def test_where_few_queries_show_no_gain_the_demo_goes_on_with_all_features(
         raise Refused("there is no gain to keep a share of")
 
     for name, put in (
-        ("_subject", lambda *_: contextlib.nullcontext()),
+        ("_timed_model", lambda *_: contextlib.nullcontext()),
         ("_costs", lambda *_: []),
-        ("_validation", lambda *_: 1.0),
-        ("_selected", refuse),
+        ("_baseline_validation", lambda *_: 1.0),
+        ("_select_features", refuse),
     ):
-        monkeypatch.setattr(cheaper, name, put)
+        monkeypatch.setattr(training, name, put)
     featureset = load_featureset(featureset_file())
     model = LinearModel(featureset.feature_names, np.ones(len(featureset.features)))
     params = pa.array(['{"keywords": "a"}'])
     told: list[str] = []
-    narrator = Silent()
+    narrator = Narrator()
     monkeypatch.setattr(narrator, "line", lambda text="": told.append(text), raising=False)
-    walk: Any = Walk(DemoOptions(folder=tmp_path), narrator)
+    session: Any = DemoSession(DemoOptions(folder=tmp_path), narrator)
     cluster: Any = SimpleNamespace(featureset=featureset)
     sides: Any = SimpleNamespace(validation=SimpleNamespace(query_params=params))
-    found = cheaper.train_cheaper(walk, cluster, sides, model, MultiMatch({"name": 1.0}))
+    found = training.train_with_fewer_features(
+        session, cluster, sides, model, MultiMatch({"name": 1.0})
+    )
     assert found is model
     assert told == ["there is no gain to keep a share of"]
-    assert "cheaper" not in walk.figures
-    assert not any("owpc-fewer" in line for line in what_next(walk.options, "http://127.0.0.1"))
+    assert "fewer" not in session.figures
+    assert not any(
+        "owpc-fewer" in line for line in next_commands(session.options, "http://127.0.0.1")
+    )

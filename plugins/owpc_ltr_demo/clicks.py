@@ -1,0 +1,369 @@
+"""Rankers from clicks: simulated users, judgments from their clicks, and OWPC trained on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from owpc_ltr_clicks.judgments import write_columns
+
+from owpc_ltr.engine.client.responses import hits_of
+from owpc_ltr.engine.search.request import SearchRequest
+from owpc_ltr.engine.search.serving import Serve, Served, serve_all
+from owpc_ltr.engine.stores.feature_queries import render
+from owpc_ltr.inspection.constant import silent_in_training
+from owpc_ltr.training.defaults import DEFAULT_C
+from owpc_ltr_demo.baselines import KEYWORDS, MultiMatch, field_columns, untuned
+from owpc_ltr_demo.evaluation import verdict, write_query
+from owpc_ltr_demo.queries import POOL_SIZE, CandidatePool, DemoQuery, pool_query
+from owpc_ltr_demo.session import INDEX, SELECT, DemoEngine, DemoSession, LoggedFeatures
+from owpc_ltr_demo.training import fit_owpc
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from owpc_ltr_clicks.judgments import ClickJudgments
+    from owpc_ltr_clicks.simulation import Users, World
+
+    from owpc_ltr.arrays import Vector
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.judgments import Judgments
+    from owpc_ltr.data.splits import DatasetSplits
+    from owpc_ltr.evaluation.comparison import RankerComparison
+    from owpc_ltr.protocols import Model
+
+
+RESULTS = 10
+SESSIONS = 50
+"""Mean number of searches per query: popular queries have three times, rare ones half as many."""
+_POPULARITY = 0.3
+_HEAVY = 4.0
+
+
+@dataclass(frozen=True, eq=False)
+class SimulatedClicks:
+    """The events of users, and the true examination probability of each rank."""
+
+    events: pa.Table
+    examination: Vector
+
+
+def simulate_clicks(
+    session: DemoSession,
+    node: DemoEngine,
+    splits: DatasetSplits[RankingDataset],
+    found: Sequence[CandidatePool],
+) -> SimulatedClicks:
+    """Clicks on live results of the queries that are not held out, as a file."""
+    from owpc_ltr_clicks.simulation import Users, clicks
+
+    with session.step("users", "simulate users who search, and click on live results"):
+        held_out = set(splits.test.query_ids.to_pylist())
+        queries = [pool.query for pool in found if pool.query.query_id not in held_out]
+        weightings = rankers(field_columns(node.featureset))
+        with session.narrator.working() as show:
+            ways = [_serving(node, weighting) for weighting in weightings.values()]
+            requests = [_request(query) for query in queries]
+            lists = serve_all(ways, requests, progress=show)
+        users = Users()
+        world, scores = world_of(queries, lists, users)
+        events = clicks(
+            world, users, scores, SESSIONS * len(queries),
+            shown=RESULTS, popularity=_POPULARITY, seed=session.options.seed,
+        )  # fmt: skip
+        path = session.options.file("-events.parquet")
+        write_columns(events, path)
+        session.narrator.line(
+            f"{SESSIONS * len(queries):,} searches of {len(queries):,} queries, {RESULTS} results "
+            f"each; {len(held_out)} other queries are held out"
+        )
+        session.narrator.line(f"rankers in turn: {', '.join(weightings)}")
+        session.narrator.line(
+            f"simulated users examine rank r with probability 1/r, and click an examined document "
+            f"with probability {users.noise:g} if it is irrelevant, {_chance(users, 1):.2g} if it "
+            f"is relevant, {users.most:g} if it has the best grade"
+        )
+        session.narrator.line(f"wrote {path}: {len(events):,} events")
+        session.figures["users"] = {
+            "events": len(events),
+            "sessions": SESSIONS * len(queries),
+            "queries": len(queries),
+            "rankers": list(weightings),
+        }
+    return SimulatedClicks(events, users.examination(RESULTS))
+
+
+def rankers(columns: Mapping[str, int]) -> dict[str, MultiMatch | None]:
+    """The rankers that have served: None is the application's query as it is."""
+
+    def heavier(*names: str) -> MultiMatch:
+        boosts = {field: _HEAVY if field.startswith(names) else 1.0 for field in columns}
+        return MultiMatch(boosts, 0.3)
+
+    return {
+        "the application's query": None,
+        "BM25, untuned": untuned(columns),
+        "names first": heavier("name", "qualified_name"),
+        "texts first": heavier("text", "doc", "context"),
+    }
+
+
+def world_of(
+    queries: Sequence[DemoQuery], lists: Sequence[Sequence[Served]], users: Users
+) -> tuple[World, list[Vector]]:
+    """The documents in the results of any ranker, and each ranker's score of each of them.
+
+    A document's attraction follows from its true grade; the score is −∞ where a ranker does not
+    return it.
+    """
+    from owpc_ltr_clicks.simulation import World
+
+    shown = [
+        sorted({name for served in lists for name in served[number].document_ids})
+        for number in range(len(queries))
+    ]
+    grades = [
+        query.relevant.get(name, 0)
+        for query, names in zip(queries, shown, strict=True)
+        for name in names
+    ]
+    offsets = np.cumsum([0, *map(len, shown)])
+    scores = [np.full(len(grades), -np.inf) for _ in lists]
+    for of_ranker, served in zip(scores, lists, strict=True):
+        for number, names in enumerate(shown):
+            ranks = {name: rank for rank, name in enumerate(served[number].document_ids)}
+            rows = slice(int(offsets[number]), int(offsets[number + 1]))
+            of_ranker[rows] = [-float(ranks.get(name, np.inf)) for name in names]
+    attraction = users.attraction(np.array(grades, np.float32))
+    texts = tuple(query.text for query in queries)
+    documents = tuple(name for names in shown for name in names)
+    return World(texts, documents, offsets.astype(np.int64), attraction), scores
+
+
+def _request(query: DemoQuery) -> SearchRequest:
+    params = {"keywords": query.text, "query": query.text}
+    return SearchRequest(INDEX, pool_query("{{keywords}}"), params, RESULTS, POOL_SIZE)
+
+
+def _serving(node: DemoEngine, weighting: MultiMatch | None) -> Serve:
+    """A search that shows the first candidates, in the order that a weighting of fields gives."""
+
+    def serve(request: SearchRequest) -> Served:
+        body: dict[str, Any] = {"query": request.filled, "size": request.size, "_source": False}
+        if weighting is not None:
+            rescored = render(weighting.query(), request.params)
+            body["rescore"] = {
+                "window_size": request.window,
+                "query": {
+                    "rescore_query": rescored,
+                    "query_weight": 0.0,
+                    "rescore_query_weight": 1.0,
+                },
+            }
+        answer = node.engine.request(
+            "POST", f"/{request.index}/_search",
+            params={"allow_partial_search_results": "false"}, body=body,
+        )  # fmt: skip
+        hits = hits_of(answer, "the results for users", "_id")
+        return Served(tuple(str(hit["_id"]) for hit in hits), 0)
+
+    return serve
+
+
+def _chance(users: Users, grade: int) -> float:
+    """How often a document of this grade draws, where the best has 2."""
+    return float(users.attraction(np.array([grade, 2], np.float32))[0])
+
+
+FROM_CLICKS, FROM_RAW = "OWPC, from clicks", "OWPC, from raw clicks"
+FROM_GRADES = "OWPC, true grades"
+TUNED, APPLICATION = "BM25, tuned", "the application's query"
+RAW, CLICK_MODEL = "dctr", "pbm"
+"""Raw clicks (click-through rates), and the click model of the simulated users."""
+SETTINGS = {"loss.generator": "inverse", "loss.grades": "thresholds"}
+"""Grades from clicks are compared at every threshold."""
+
+
+def judge_simulated_clicks(session: DemoSession, log: SimulatedClicks) -> dict[str, ClickJudgments]:
+    """Judgments by the click model that predicts best, and by raw clicks; the first as a file."""
+    from owpc_ltr_clicks.judge_clicks import count_clicks, judge_counts
+
+    with session.step("judge", "judge by clicks, with a click model"):
+        with session.narrator.working() as show:
+            show("counting events, fitting click models", None)
+            counted = count_clicks(log.events)
+            found = judge_counts(counted)
+            raw = judge_counts(counted, model=RAW)
+            true_model = judge_counts(counted, model=CLICK_MODEL)
+            examination = true_model.chosen.fit.examination
+        found.write(session.options.file("-clicks.parquet"))
+        summary = found.as_dict()
+        _event_lines(session, summary["events"])
+        _model_lines(session, summary)
+        _examination_table(session, summary, examination, log.examination)
+        for warning in found.warnings:
+            session.narrator.line(f"warning: {warning}")
+        shares = ", ".join(f"{count:,} of {grade}" for grade, count in summary["grades"].items())
+        session.narrator.line(
+            f"{summary['documents']:,} documents of {summary['queries']:,} queries have grades: "
+            f"{shares}"
+        )
+        session.figures["clicks"] = {
+            **summary,
+            "raw_model": RAW,
+            f"{CLICK_MODEL}_examination": examination.tolist(),
+            "true_examination": log.examination.tolist(),
+        }
+    return {FROM_CLICKS: found, FROM_RAW: raw}
+
+
+def train_on_clicks(
+    session: DemoSession,
+    splits: DatasetSplits[RankingDataset],
+    judged: Mapping[str, ClickJudgments],
+) -> dict[str, Model]:
+    """OWPC with the same settings on each judgment list and on the true grades.
+
+    C is selected on validation queries by the judgments that train; their weights count.
+    """
+    from owpc_ltr.models.model_file import save_model
+
+    with session.step("train", "train OWPC on clicks, on raw clicks, and on the true grades"):
+        models, figures = {}, {}
+        sources = {name: one.table for name, one in judged.items()} | {FROM_GRADES: None}
+        for name, table in sources.items():
+            training, not_logged = _regraded(splits.training, table)
+            validation, _ = _regraded(splits.validation, table)
+            grid = {"optimizer.C": DEFAULT_C}
+            trained = fit_owpc(session, training, validation, splits.source, SETTINGS, grid)
+            models[name] = trained.model
+            figures[name] = {
+                "settings": dict(trained.settings),
+                "queries": training.n_queries,
+                "documents": training.n_documents,
+                "not_logged": not_logged,
+                "weights_sum": float(training.weights.sum()),
+                "certificate": trained.fit.certificate.as_dict(),
+            }
+            session.narrator.line(
+                f"{name}: {training.n_documents:,} documents of {training.n_queries:,} queries, "
+                f"C = {trained.settings['optimizer.C']:g}"
+            )
+            for warning in (*trained.warnings, *silent_in_training(trained.silent_features)):
+                session.narrator.line(f"warning: {warning}")
+        session.narrator.line(
+            "raw clicks are click-through rates, which favour documents at high ranks"
+        )
+        save_model(models[FROM_CLICKS], session.options.file("-clicks.json"))
+        session.figures["trained"] = figures
+    return models
+
+
+def compare_live(
+    session: DemoSession,
+    logged: LoggedFeatures,
+    models: Mapping[str, Model],
+    baseline: MultiMatch,
+) -> None:
+    """Held-out queries on the whole corpus, by their true grades; models rerank the candidates."""
+    from owpc_ltr.api.comparing_live import compare_live as compare_rankers_live
+    from owpc_ltr.api.live_rankers import LiveSearch
+    from owpc_ltr.engine.cluster import connect
+
+    with session.step(
+        "compare", "search the whole corpus live, by the true grades of held-out queries"
+    ):
+        query = write_query(session, "-query.json", pool_query(KEYWORDS))
+        tuned = write_query(session, "-bm25.json", baseline.query())
+        rankers = {**models, TUNED: f"live:{tuned}", APPLICATION: f"live:{query}"}
+        held_out = set(logged.splits.test.query_ids.to_pylist())
+        judgments = _true_judgments(p for p in logged.pools if p.query.query_id in held_out)
+        node = logged.engine
+        with session.narrator.working() as show:
+            search = LiveSearch(
+                connect(node.engine.settings.url), INDEX, query, POOL_SIZE,
+                featureset=node.featureset.name,
+            )  # fmt: skip
+            compared = compare_rankers_live(
+                rankers, data=judgments, metrics=SELECT,
+                baseline=FROM_CLICKS, live=search, seed=session.options.seed, progress=show,
+            )  # fmt: skip
+        _comparison_lines(session, compared)
+        session.figures["compare"] = compared.as_dict()
+
+
+def _regraded(data: RankingDataset, table: pa.Table | None) -> tuple[RankingDataset, int]:
+    """The logged rows by other judgments, and how many of these were not logged; or as they are."""
+    from owpc_ltr_clicks.relabelling import relabel_log
+
+    if table is None:
+        return data, 0
+    found = relabel_log(data, table)
+    return found.data, found.not_logged
+
+
+def _true_judgments(candidate_pools: Iterable[CandidatePool]) -> Judgments:
+    """The true grades of what is relevant, wherever it is, and of all candidates."""
+    from owpc_ltr.data.judgments import JudgedQuery, Judgments
+
+    judged = []
+    for pool in candidate_pools:
+        query = pool.query
+        names = sorted({*query.relevant, *pool.document_ids})
+        grades = np.array([query.relevant.get(name, 0) for name in names], np.float32)
+        params = {"keywords": query.text, "query": query.text}
+        judged.append(JudgedQuery(query.query_id, params, names, grades))
+    return Judgments(judged)
+
+
+def _event_lines(session: DemoSession, events: Mapping[str, Any]) -> None:
+    session.narrator.line(f"{events['read']:,} events read, {events['used']:,} used")
+    for reason, count in events["unusable"].items():
+        session.narrator.line(f"  {count:,} not used: {reason}")
+
+
+def _model_lines(session: DemoSession, summary: Mapping[str, Any]) -> None:
+    by_model = ", ".join(
+        f"{one['model']} {one['session_log_likelihood']:.4f}" for one in summary["held_out"]
+    )
+    session.narrator.line(
+        f"{summary['model']} predicts the sessions of held-out people best (mean log likelihood: "
+        f"{by_model})"
+    )
+
+
+def _examination_table(
+    session: DemoSession, summary: Mapping[str, Any], examination: Vector, truth: Vector
+) -> None:
+    """How far users look, as it was found by the model that judges and by PBM, and in truth."""
+    rows = [
+        (one["rank"], f"{one['shown']:,}", one["click_through"], one["examination"], *pair)
+        for one, *pair in zip(summary["ranks"], examination.tolist(), truth.tolist(), strict=False)
+    ]
+    heads = [
+        "RANK",
+        "IMPRESSIONS",
+        "CLICK RATE",
+        f"EXAMINATION ({summary['model']})",
+        f"({CLICK_MODEL})",
+        "TRUE",
+    ]
+    session.narrator.table(heads, rows)
+
+
+def _comparison_lines(session: DemoSession, compared: RankerComparison) -> None:
+    """Each ranker with its interval, and what each difference to the one from clicks may be."""
+    rows = []
+    for ranker in compared.rankers:
+        mean = ranker.means[SELECT]
+        rows.append((ranker.name, mean.mean, mean.low, mean.high))
+    session.narrator.table([f"{compared.n_queries} HELD-OUT QUERIES", SELECT, "LOW", "HIGH"], rows)
+    session.narrator.line(f"convention: {compared.metrics[0].convention}")
+    for warning in compared.warnings:
+        session.narrator.line(f"warning: {warning}")
+    for pair in compared.pairs:
+        summary = verdict(pair.a, pair.b, pair.metric, pair.comparison)
+        if pair.verdict.outcome != pair.comparison.verdict().outcome:
+            summary += f"; corrected over {len(compared.pairs)} comparisons: {pair.verdict}"
+        session.narrator.line(summary)

@@ -1,0 +1,422 @@
+"""Evaluation: held-out queries, the upload, and live searches."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from owpc_ltr.arrays import Vector
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.judgments import JudgedQuery
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveQuestion, evaluate_live
+from owpc_ltr.engine.search.serving import query_alone, with_stored
+from owpc_ltr.engine.stores.store import Store
+from owpc_ltr.evaluation.measurement import Measured, compare, measure
+from owpc_ltr.evaluation.significance import Comparison
+from owpc_ltr.evaluation.verdict import Outcome
+from owpc_ltr.files.output import write_output
+from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.metrics import Metric, parse_metric
+from owpc_ltr.signatures import Progress
+from owpc_ltr_demo.baselines import (
+    MultiMatch,
+    field_columns,
+    fit_lambdamart,
+    untuned,
+)
+from owpc_ltr_demo.queries import MODULE, OBJECT, DemoQuery
+from owpc_ltr_demo.session import (
+    INDEX,
+    MODEL,
+    SELECT,
+    TREES_MODEL,
+    WINDOW,
+    DemoEngine,
+    DemoSession,
+    LoggedFeatures,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.splits import DatasetSplits
+    from owpc_ltr.protocols import Model
+
+
+METRICS = ("map", "mrr", SELECT)
+OWPC, FEWER, TREES = "OWPC (linear)", "OWPC, fewer features", "pairwise-interaction trees"
+TUNED, UNTUNED, LAMBDAMART = "BM25, tuned", "BM25, untuned", "LambdaMART"
+ENGINE, CLIENT = "engine", "client"
+RUNS_IN = {**dict.fromkeys((OWPC, FEWER, TREES, TUNED, UNTUNED), ENGINE), LAMBDAMART: CLIENT}
+"""Where each ranker runs in a cluster without the LTR plugin."""
+_SHOWN = 5
+_BUDGET = 1000.0
+"""Milliseconds that no machine needs: on a busy machine, too, the model is uploaded."""
+
+
+@dataclass(frozen=True)
+class DemoComparison:
+    """All rankers on the same queries; the first is compared with each of the others.
+
+    `best_possible` are the values of the ideal ranking of the candidates: a query whose answer is
+    not among them counts 0 for every ranker.
+    """
+
+    measured: Mapping[str, tuple[Measured, ...]]
+    best_possible: tuple[Measured, ...]
+    comparisons: Mapping[str, tuple[Comparison, ...]]
+    n_queries: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """The comparison as JSON."""
+        return {
+            "queries": self.n_queries,
+            "rankers": {name: _means(values) for name, values in self.measured.items()},
+            "best_possible": _means(self.best_possible),
+            "comparisons": [
+                {"against": other, "metric": metric, **comparison.as_dict()}
+                for other, comparisons in self.comparisons.items()
+                for metric, comparison in zip(METRICS, comparisons, strict=True)
+            ],
+        }
+
+
+def compare_on_held_out(
+    scores: Mapping[str, Vector], data: RankingDataset, seed: int = 0
+) -> DemoComparison:
+    """Measure every ranker's scores of `data`, and compare the first with each other one."""
+    metrics = _metrics()
+    measured = {name: measure(values, data, metrics) for name, values in scores.items()}
+    first, *others = measured
+    comparisons = {
+        other: tuple(
+            compare(a, b, seed) for a, b in zip(measured[first], measured[other], strict=True)
+        )
+        for other in others
+    }
+    ideal = measure(data.labels.astype(np.float64), data, metrics)
+    return DemoComparison(measured, ideal, comparisons, data.n_queries)
+
+
+def by_kind(result: DemoComparison, data: RankingDataset) -> list[dict[str, Any]]:
+    """The last metric's mean of each ranker on the queries of each kind."""
+    kinds = np.array([name.partition(":")[0] for name in data.query_ids.to_pylist()])
+    rows = []
+    for kind in (OBJECT, MODULE):
+        chosen = kinds == kind
+        if not chosen.any():
+            continue
+        means = {
+            name: float(measured[-1].per_query[chosen].mean())
+            for name, measured in result.measured.items()
+        }
+        rows.append({"kind": kind, "queries": int(chosen.sum()), METRICS[-1]: means})
+    return rows
+
+
+def verdict(first: str, other: str, metric: str, comparison: Comparison) -> str:
+    """The result of a comparison in one sentence."""
+    figures = (
+        f"{comparison.mean_difference:+.4f} {metric}, 95 % interval [{comparison.low:+.4f}, "
+        f"{comparison.high:+.4f}], p = {comparison.p_permutation:.4f}, "
+        f"{comparison.n_queries} queries"
+    )
+    found = comparison.verdict()
+    if found.outcome is Outcome.NO_DIFFERENCE:
+        figures += f"; minimum detectable difference (80 % power): {comparison.detectable:.3f}"
+    return f"{first} against {other}: {found} ({figures})"
+
+
+def rows_of(result: DemoComparison) -> Sequence[Sequence[object]]:
+    """One row a ranker: its name and its metrics."""
+    rows: list[Sequence[object]] = [
+        (name, *(one.mean for one in measured)) for name, measured in result.measured.items()
+    ]
+    rows.append(("(ideal ranking)", *(one.mean for one in result.best_possible)))
+    return rows
+
+
+def _metrics() -> list[Metric]:
+    return [parse_metric(name) for name in METRICS]
+
+
+def _means(measured: tuple[Measured, ...]) -> dict[str, float]:
+    return dict(zip(METRICS, (one.mean for one in measured), strict=True))
+
+
+@dataclass(frozen=True)
+class LiveSearches:
+    """Every query searched twice; unjudged documents count as irrelevant, none is left out."""
+
+    queries: tuple[DemoQuery, ...]
+    found: LiveEvaluation
+
+    @property
+    def before(self) -> NDArray[np.float64]:
+        """Each query's value without the model."""
+        return self.found.measured[0].before
+
+    @property
+    def after(self) -> NDArray[np.float64]:
+        """Each query's value with the model."""
+        return self.found.measured[0].after
+
+    @property
+    def comparison(self) -> Comparison:
+        """With the model against without."""
+        return self.found.measured[0].comparison
+
+    @property
+    def milliseconds(self) -> tuple[float, float]:
+        """The median search without and with the model, by the engine's clock."""
+        times = self.found.milliseconds
+        return times["before"]["median"], times["after"]["median"]
+
+    def examples(self) -> dict[str, int]:
+        """The queries to show, by the reason."""
+        gains = self.after - self.before
+        order = np.argsort(gains, kind="stable")
+        changed = order[gains[order] != 0]
+        if not len(changed):
+            return {"nothing changed": 0}
+        middle = int(changed[len(changed) // 2])
+        return {
+            "the largest gain": int(order[-1]),
+            "the median of the queries that changed": middle,
+            "the largest loss": int(order[0]),
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures as JSON."""
+        before, after = self.milliseconds
+        return {
+            "metric": SELECT,
+            "window": WINDOW,
+            **self.comparison.as_dict(),
+            "median_ms_before": before,
+            "median_ms_after": after,
+        }
+
+
+def search_live(
+    engine: Engine,
+    store: Store,
+    model: StoredModel,
+    query: dict[str, Any],
+    queries: Sequence[DemoQuery],
+    *,
+    progress: Progress,
+    index: str = INDEX,
+) -> LiveSearches:
+    """Search the whole corpus for each query, without and with the model."""
+    judged = [
+        JudgedQuery(
+            one.query_id,
+            {"keywords": one.text, "query": one.text},
+            list(one.relevant),
+            np.array(list(one.relevant.values()), np.float32),
+        )
+        for one in queries
+    ]
+    # One search at a time: the times are those of a node without other work.
+    question = LiveQuestion(index, query, judged, [parse_metric(SELECT)], WINDOW, in_flight=1)
+    found = evaluate_live(
+        question, query_alone(engine, store), with_stored(engine, store, model), progress
+    )
+    return LiveSearches(tuple(queries), found)
+
+
+@dataclass(frozen=True)
+class DemoRankers:
+    """The rankers to compare, besides LambdaMART."""
+
+    linear: Model
+    fewer: Model
+    trees: Model
+    baseline: MultiMatch
+
+
+def compare_rankers(
+    session: DemoSession,
+    node: DemoEngine,
+    splits: DatasetSplits[RankingDataset],
+    rankers: DemoRankers,
+) -> None:
+    """All rankers on held-out queries."""
+    with session.step("compare", "compare on held-out queries"):
+        with session.narrator.working() as show:
+            show("training LambdaMART", None)
+            rival = fit_lambdamart(
+                splits.training,
+                splits.validation,
+                SELECT,
+                seed=session.options.seed,
+                threads=session.options.threads,
+            )
+        columns, features = field_columns(node.featureset), splits.test.features
+        scores = {
+            OWPC: rankers.linear.score(features),
+            FEWER: rankers.fewer.score(features),
+            TREES: rankers.trees.score(features),
+            TUNED: rankers.baseline.score(features, columns),
+            LAMBDAMART: rival.score(features),
+            UNTUNED: untuned(columns).score(features, columns),
+        }
+        result = compare_on_held_out(scores, splits.test, session.options.seed)
+        session.narrator.line(
+            f"LambdaMART: XGBoost rank:ndcg, depth {rival.settings['max_depth']}, {rival.trees} "
+            f"trees, by validation {SELECT}"
+        )
+        session.narrator.table(
+            [f"{result.n_queries} HELD-OUT QUERIES", *METRICS, "RUNS IN"],
+            [(*row, RUNS_IN.get(str(row[0]), "–")) for row in rows_of(result)],
+        )
+        kinds = by_kind(result, splits.test)
+        for row in kinds:
+            means = ", ".join(f"{name} {value:.4f}" for name, value in row[SELECT].items())
+            session.narrator.line(
+                f"{SELECT} of the {row['queries']} {row['kind']} queries: {means}"
+            )
+        _verdict_lines(session, result)
+        session.figures["comparison"] = {
+            **result.as_dict(),
+            "runs_in": RUNS_IN,
+            "by_kind": kinds,
+            "lambdamart": {
+                "settings": rival.settings,
+                "trees": rival.trees,
+                "validation": rival.validation,
+            },
+        }
+
+
+def _verdict_lines(session: DemoSession, result: DemoComparison) -> None:
+    """The verdicts on pairs of rankers, by the metric of the selection."""
+    found = {}
+    for ranker in (OWPC, FEWER, TREES):
+        for other in (TUNED, LAMBDAMART):
+            mine, theirs = result.measured[ranker][-1], result.measured[other][-1]
+            found[ranker, other] = one = compare(mine, theirs, session.options.seed)
+            if ranker != FEWER or other == TUNED:
+                session.narrator.line(verdict(ranker, other, METRICS[-1], one))
+    for ranker, key in ((FEWER, "fewer"), (TREES, "trees")):
+        session.figures[f"comparison_{key}"] = {
+            other: found[ranker, other].as_dict() for other in (TUNED, LAMBDAMART)
+        }
+
+
+def upload_models(
+    session: DemoSession, node: DemoEngine, model: Model, trees: Model
+) -> dict[str, str]:
+    """Each model's immutable name in the engine, after the parity proof."""
+    with session.step("upload", "upload both models, and compare engine and local scores"):
+        return {
+            name: upload_model(session, node, ranker, name, key)
+            for key, ranker, name in (
+                ("upload", model, MODEL),
+                ("upload_trees", trees, TREES_MODEL),
+            )
+        }
+
+
+def upload_model(session: DemoSession, node: DemoEngine, ranker: Model, name: str, key: str) -> str:
+    """The immutable name of one model, after the parity proof; figures go to `key`."""
+    from owpc_ltr.engine.deployment.serving_mode import Budget
+    from owpc_ltr.engine.deployment.upload import upload
+
+    uploaded = upload(
+        node.engine, node.store, ranker, node.featureset, INDEX, name,
+        budget=Budget(_BUDGET),
+    )  # fmt: skip
+    parity, form = uploaded.parity, uploaded.form
+    session.narrator.line(
+        f"alias '{name}' switched to {uploaded.model}; {parity.documents} documents of "
+        f"{parity.queries} queries: {parity.in_words()}"
+    )
+    session.figures[key] = {"model": uploaded.model, "parity": parity.as_dict()}
+    if form is not None and form.words:
+        session.narrator.line(form.words)
+        session.figures[key]["form"] = form.as_dict()
+    return uploaded.model
+
+
+def search_held_out(
+    session: DemoSession, logged: LoggedFeatures, names: Mapping[str, str], baseline: MultiMatch
+) -> None:
+    """Every held-out query on the whole corpus, without and with each model; three are shown."""
+    with session.step("search", "search the whole corpus live, without and with the models"):
+        held_out = set(logged.splits.test.query_ids.to_pylist())
+        queries = [pool.query for pool in logged.pools if pool.query.query_id in held_out]
+        engine, store = logged.engine.engine, logged.engine.store
+        write_query(session, "-bm25.json", baseline.query())
+        found_by = {}
+        for name, what in ((MODEL, "the model"), (TREES_MODEL, "the tree model")):
+            with session.narrator.working() as show:
+                model = store.get_model(names[name])
+                live = search_live(engine, store, model, baseline.query(), queries, progress=show)
+            _live_lines(session, live, what)
+            found_by[name] = live
+        for why, number in found_by[MODEL].examples().items():
+            _show(session, found_by[MODEL], why, number)
+        session.figures["live"] = found_by[MODEL].as_dict()
+        session.figures["live_trees"] = found_by[TREES_MODEL].as_dict()
+
+
+def write_query(session: DemoSession, ending: str, query: Mapping[str, Any]) -> Path:
+    """A query with {{keywords}} as a file of the demo."""
+    path = session.options.file(ending)
+    write_output(path, (json.dumps(query, indent=2) + "\n").encode())
+    return path
+
+
+def _live_lines(session: DemoSession, live: LiveSearches, what: str) -> None:
+    comparison, (before, after) = live.comparison, live.milliseconds
+    session.narrator.line(
+        f"{SELECT} over all documents: {comparison.mean_b:.4f} by tuned BM25, "
+        f"{comparison.mean_a:.4f} with its best {WINDOW} reranked by {what}"
+    )
+    session.narrator.line(verdict(what, "tuned BM25 alone", SELECT, comparison))
+    session.narrator.line(
+        f"median time in the engine: {before:g} ms without, {after:g} ms with {what}"
+    )
+
+
+def _show(session: DemoSession, live: LiveSearches, why: str, number: int) -> None:
+    query = live.queries[number]
+    old, new = (answers[number].document_ids for answers in (live.found.before, live.found.after))
+    session.narrator.line()
+    session.narrator.line(
+        f"{why}: “{query.text}” (relevant, marked *: {_relevant(query)}; {SELECT} "
+        f"{live.before[number]:.2f} → {live.after[number]:.2f})"
+    )
+    ranks = {document: rank for rank, document in enumerate(old, 1)}
+    rows: list[Sequence[Any]] = [
+        (rank, _marked(one, query), _move(rank, ranks.get(other)), _marked(other, query))
+        for rank, (one, other) in enumerate(zip(old, new, strict=False), 1)
+    ]
+    session.narrator.table(["#", "TUNED BM25", "CHANGE", "WITH THE MODEL"], rows[:_SHOWN])
+
+
+def _relevant(query: DemoQuery) -> str:
+    best = max(query.relevant, key=lambda name: query.relevant[name])
+    others = len(query.relevant) - 1
+    return f"{best} and its {others} members" if others else best
+
+
+def _marked(document: str, query: DemoQuery) -> str:
+    return f"* {document}" if document in query.relevant else f"  {document}"
+
+
+def _move(rank: int, other_rank: int | None) -> str:
+    if other_rank is None:
+        return "new"
+    steps = other_rank - rank
+    return "=" if steps == 0 else f"▲{steps}" if steps > 0 else f"▼{-steps}"

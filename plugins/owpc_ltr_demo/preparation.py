@@ -1,0 +1,292 @@
+"""Preparation: node, index, feature set, candidates, logged features; the demo as files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import owpc_ltr
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.files.output import write_output
+from owpc_ltr.signatures import Progress
+from owpc_ltr_demo.corpus import Document, index_body, read_corpus
+from owpc_ltr_demo.queries import (
+    MODULE,
+    CandidatePool,
+    candidate_pools,
+    candidate_recall,
+    judgments_of,
+    make_queries,
+    pool_query,
+)
+from owpc_ltr_demo.session import INDEX, DemoEngine, DemoSession, Narrator
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.splits import DatasetSplits
+    from owpc_ltr.engine.client.engine import Engine
+
+
+_SCRATCH = f"{INDEX}-candidates"
+
+
+def start_node(session: DemoSession) -> Engine:
+    """The demo's own node, started or found running, as the first step."""
+    with session.step("node", "start a local OpenSearch node for the demo"):
+        return running_node(session)
+
+
+def running_node(session: DemoSession) -> Engine:
+    """The demo's own node, started or found running."""
+    from owpc_ltr_node import local_node as node
+
+    from owpc_ltr.engine.client.engine import open_engine
+
+    with session.narrator.working() as show:
+        report = _NodeMessages(show)
+        status = node.start(node.LocalNode(port=session.options.port), report)
+    for line in report.lines:
+        session.narrator.line(line)
+    session.narrator.line(f"opensearch {status.version} answers at {status.url}")
+    session.figures["node"] = {
+        "url": status.url,
+        "version": status.version,
+        "ltr_plugin": status.ltr_plugin,
+    }
+    return open_engine(status.url)
+
+
+def index_corpus(session: DemoSession, engine: Engine) -> tuple[Document, ...]:
+    """All documents, indexed anew."""
+    from owpc_ltr.engine.index import load_new_index
+
+    with session.step("index", "index the documentation of this Python's standard library"):
+        with session.narrator.working() as show:
+            show("reading the standard library", None)
+            documents = read_corpus()
+            sources = ((document.id, document.source()) for document in documents)
+            report = load_new_index(engine, INDEX, sources, index_body(), show, merge=False)
+        session.narrator.line(
+            f"{report.documents} modules, classes, functions and methods; the summary line of each "
+            "docstring is held back, because it will be the query"
+        )
+        session.figures["documents"] = report.documents
+    return documents
+
+
+def push_featureset(session: DemoSession, engine: Engine) -> DemoEngine:
+    """The engine's store, with the shipped feature set."""
+    from owpc_ltr.engine.stores import choose_store
+    from owpc_ltr.features.loading import load_featureset
+
+    with session.step("featureset", "push a feature set"):
+        store = choose_store(engine)
+        store.prepare()
+        featureset = load_featureset(featureset_file())
+        store.put_featureset(featureset, replace=True)
+        session.narrator.line(
+            f"{len(featureset.features)} features of {featureset_file().name}, each a query "
+            f"({store.kind} store)"
+        )
+        session.figures |= {"features": len(featureset.features), "store_kind": store.kind}
+    return DemoEngine(engine, store, featureset)
+
+
+def find_candidates(
+    session: DemoSession, engine: Engine, documents: Sequence[Document]
+) -> list[CandidatePool]:
+    """The queries with candidates from full-text search; those without candidates are left out."""
+    with session.step("candidates", "find candidates of known-item queries by full-text search"):
+        queries = make_queries(documents, session.options.queries)
+        with session.narrator.working() as show:
+            found = candidate_pools(engine, INDEX, queries, show)
+        modules = sum(query.kind == MODULE for query in queries)
+        recall = candidate_recall(found)
+        session.narrator.line(
+            f"queries: {len(queries) - modules} summary lines, whose answer is their object, and "
+            f"{modules} module synopses, whose answers are the module and its members"
+        )
+        session.narrator.line(
+            f"candidates: the {max(len(pool.document_ids) for pool in found)} best of a full-text "
+            f"query, which finds {recall:.1%} of the answers; no ranker can find the others"
+        )
+        session.figures |= {
+            "queries": len(queries),
+            "module_queries": modules,
+            "pool_recall": recall,
+        }
+    return [pool for pool in found if pool.document_ids]
+
+
+def log_candidates(
+    session: DemoSession, node: DemoEngine, found: Sequence[CandidatePool]
+) -> DatasetSplits[RankingDataset]:
+    """The features of all candidates, in a dataset split by query."""
+    from owpc_ltr.data.judgments import write_judgments
+    from owpc_ltr.engine.feature_log import LogOptions, log_features
+
+    with session.step("log", "log the features of every candidate"):
+        judgments = judgments_of(found)
+        write_judgments(judgments, session.options.file("-judgments.tsv"))
+        with session.narrator.working() as show:
+            report = log_features(
+                node.engine,
+                node.store,
+                node.featureset,
+                judgments,
+                INDEX,
+                session.options.file(".parquet"),
+                options=LogOptions(restart=True),
+                progress=_counted(show, judgments.n_judgments),
+            )
+        counts = report.counts
+        session.narrator.line(
+            f"{counts.judged} pairs of query and document: {counts.logged} logged, "
+            f"{counts.absent} absent, {sum(counts.rejected.values())} rejected; "
+            f"{report.pairs_per_second:,.0f} pairs per second"
+        )
+        session.figures |= {
+            "pairs": counts.judged,
+            "pairs_per_second": report.pairs_per_second,
+        }
+    return _split(report.path)
+
+
+def featureset_file() -> Path:
+    """The shipped feature set, in a wheel or a checkout."""
+    packed = Path(str(resources.files(owpc_ltr))) / "featuresets" / f"{INDEX}.json"
+    checkout = Path(owpc_ltr.__file__).parents[1] / "featuresets" / f"{INDEX}.json"
+    return packed if packed.is_file() else checkout
+
+
+def _split(path: Path) -> DatasetSplits[RankingDataset]:
+    from owpc_ltr.data.datasets import read_dataset
+    from owpc_ltr.data.splits import HashSplit, split_queries
+
+    return split_queries(read_dataset(path), HashSplit(), path.name)
+
+
+def _counted(show: Progress, total: int) -> Callable[[int], None]:
+    done = 0
+
+    def advance(documents: int) -> None:
+        nonlocal done
+        done += documents
+        show(f"{done:,} of {total:,} pairs", done / total)
+
+    return advance
+
+
+class _NodeMessages:
+    """Collects the node's messages while its progress is on the terminal."""
+
+    def __init__(self, show: Progress) -> None:
+        self.lines: list[str] = []
+        self._show = show
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+    def advance(self, task: str, done: float, total: float) -> None:
+        self._show(task, done / total if total else None)
+
+
+@dataclass(frozen=True)
+class DemoFiles:
+    """The files that were written; `judged` and `new_queries` count documents and queries."""
+
+    folder: Path
+    documents: int
+    queries: int
+    judged: int
+    new_queries: int
+
+    @property
+    def corpus(self) -> Path:
+        """One JSON document per line; the ids are the field `id`."""
+        return self.folder / f"{INDEX}.jsonl"
+
+    @property
+    def settings(self) -> Path:
+        """Settings and mapping of the index."""
+        return self.folder / f"{INDEX}-index.json"
+
+    @property
+    def featureset(self) -> Path:
+        """The feature set."""
+        return self.folder / f"{INDEX}-features.json"
+
+    @property
+    def judgments(self) -> Path:
+        """Query, document and grade, one judgment per line."""
+        return self.folder / f"{INDEX}-judgments.tsv"
+
+    @property
+    def new_judgments(self) -> Path:
+        """Judgments of further queries, to be added later."""
+        return self.folder / f"{INDEX}-judgments-new.tsv"
+
+    @property
+    def query(self) -> Path:
+        """The query that finds candidates, with {{keywords}} for the user's words."""
+        return self.folder / f"{INDEX}-query.json"
+
+
+def write_files(engine: Engine, folder: Path, queries: int, narrator: Narrator) -> DemoFiles:
+    """Write the demo's corpus, settings, feature set, judgments and query.
+
+    Candidates are found by the engine, in a temporary index that is deleted.
+    """
+    from owpc_ltr.data.judgments import write_judgments
+
+    with narrator.working() as show:
+        show("reading the standard library", None)
+        documents = read_corpus()
+        found = _candidates(engine, documents, queries, show)
+    held_back = len(found) // 5
+    judged, new = judgments_of(found[held_back:]), judgments_of(found[:held_back])
+    files = DemoFiles(
+        folder, len(documents), len(judged.queries), judged.n_judgments, len(new.queries)
+    )
+    write_judgments(judged, files.judgments)
+    write_judgments(new, files.new_judgments)
+    lines = (json.dumps(document.source(), ensure_ascii=False) for document in documents)
+    _write(files.corpus, "\n".join(lines))
+    _write(files.settings, json.dumps(index_body(), indent=2))
+    _write(files.featureset, featureset_file().read_text(encoding="utf-8").rstrip("\n"))
+    _write(files.query, json.dumps(pool_query("{{keywords}}"), indent=2))
+    for path, what in (
+        (files.corpus, f"{files.documents} documents, their ids in the field id"),
+        (files.settings, "settings and mapping of the index"),
+        (files.featureset, "the feature set"),
+        (files.judgments, f"{files.queries} queries, {files.judged} judged documents"),
+        (files.new_judgments, f"{files.new_queries} further queries, to be added later"),
+        (files.query, "an application's query"),
+    ):
+        narrator.line(f"{path}: {what}")
+    return files
+
+
+def _candidates(
+    engine: Engine, documents: tuple[Document, ...], size: int, show: Progress
+) -> list[CandidatePool]:
+    from owpc_ltr.engine.index import index_documents
+    from owpc_ltr.engine.staging_index import create_index, drop_index
+
+    drop_index(engine, _SCRATCH)
+    create_index(engine, _SCRATCH, index_body())
+    try:
+        sources = ((document.id, document.source()) for document in documents)
+        index_documents(engine, _SCRATCH, sources, show)
+        found = candidate_pools(engine, _SCRATCH, make_queries(documents, size), show)
+    finally:
+        drop_index(engine, _SCRATCH)
+    return [pool for pool in found if pool.document_ids]
+
+
+def _write(path: Path, text: str) -> None:
+    write_output(path, f"{text}\n".encode())

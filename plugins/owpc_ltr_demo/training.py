@@ -1,0 +1,316 @@
+"""Training: OWPC, OWPC with fewer features, pairwise-interaction trees, and tuned BM25."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from owpc_ltr.errors import Refused
+from owpc_ltr.formats.export import export_linear
+from owpc_ltr.inspection.constant import silent_in_training
+from owpc_ltr.metrics import parse_metric
+from owpc_ltr.training.defaults import DEFAULT_C
+from owpc_ltr_demo.baselines import MultiMatch, engine_scores, field_columns, tune
+from owpc_ltr_demo.session import INDEX, SELECT, WINDOW, DemoEngine, DemoSession
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.splits import DatasetSplits
+    from owpc_ltr.engine.search.latency import FeatureCost, Subject
+    from owpc_ltr.models.linear import LinearModel
+    from owpc_ltr.protocols import Model
+    from owpc_ltr.training.candidates import TrainingResult
+    from owpc_ltr.training.feature_cost import Selected
+
+
+PARITY = 1e-5
+GENERATORS = ("constant", "logarithmic", "inverse", "exponential", "top")
+
+
+def train_owpc(session: DemoSession, splits: DatasetSplits[RankingDataset]) -> LinearModel:
+    """OWPC solved by LaRank, weights and C selected on validation queries, as a file."""
+    from owpc_ltr.models.linear import LinearModel
+    from owpc_ltr.models.model_file import save_model
+
+    with session.step(
+        "train", "train OWPC by LaRank, weights and C selected on validation queries"
+    ):
+        grid = {"loss.generator": GENERATORS, "optimizer.C": DEFAULT_C}
+        trained = fit_owpc(session, splits.training, splits.validation, splits.source, {}, grid)
+        model = trained.model
+        assert isinstance(model, LinearModel)  # noqa: S101 - for the type checker
+        save_model(model, session.options.file("-owpc.json"))
+        certificate = trained.fit.certificate
+        session.narrator.line(
+            f"{len(trained.table)} candidates on {splits.training.n_queries} queries; the best on "
+            f"{splits.validation.n_queries} validation queries: "
+            f"{trained.settings['loss.generator']} weights, C = {trained.settings['optimizer.C']:g}"
+        )
+        session.narrator.line(
+            f"certificate: duality gap {certificate.relative_gap:.1e} of the gain of training, "
+            f"{certificate.passes} passes, {certificate.nonzero_duals} non-zero duals"
+        )
+        for warning in (*trained.warnings, *silent_in_training(trained.silent_features)):
+            session.narrator.line(f"warning: {warning}")
+        session.figures["owpc"] = {
+            "settings": dict(trained.settings),
+            "validation": model.record["validation"],
+            "certificate": certificate.as_dict(),
+            "candidates": len(trained.table),
+        }
+    return model
+
+
+def fit_owpc(
+    session: DemoSession,
+    training: RankingDataset,
+    validation: RankingDataset,
+    source: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    grid: Mapping[str, Sequence[Any]],
+) -> TrainingResult:
+    """OWPC solved by LaRank, the best of the grid on the validation queries."""
+    from owpc_ltr.host import registry as registries
+    from owpc_ltr.protocols import Run
+    from owpc_ltr.training.candidates import train_plan
+    from owpc_ltr.training.plan import Plan
+
+    registry = registries.load([])
+    loss, optimizer = registry.find("loss", "owpc"), registry.find("optimizer", "larank")
+    plan = Plan(loss, optimizer, settings, grid, SELECT)
+    with session.narrator.working() as show:
+        run = Run(seed=session.options.seed, threads=session.options.threads, progress=show)
+        return train_plan(training, plan, run, validation, source)
+
+
+SETTINGS: dict[str, Any] = {
+    "optimizer.depth": 2,
+    "optimizer.interactions": 20,
+    "optimizer.bins": 64,
+    "optimizer.trees": 400,
+}
+
+
+def train_interaction_trees(session: DemoSession, splits: DatasetSplits[RankingDataset]) -> Model:
+    """Boosted pairwise-interaction trees, as many as validation queries select, as a file."""
+    from owpc_ltr.formats.plugin_free.trees import plugin_free_trees
+    from owpc_ltr.host import registry as registries
+    from owpc_ltr.models.model_file import save_model
+    from owpc_ltr.protocols import Run
+    from owpc_ltr.training.candidates import train_plan
+    from owpc_ltr.training.plan import Plan
+
+    title = "train trees that run in an engine without the LTR plugin"
+    with session.step("trees", title):
+        registry = registries.load([])
+        plan = Plan(
+            registry.find("loss", "lambdarank"), registry.find("optimizer", "boosting"),
+            SETTINGS, {}, SELECT,
+        )  # fmt: skip
+        with session.narrator.working() as show:
+            run = Run(seed=session.options.seed, threads=session.options.threads, progress=show)
+            trained = train_plan(splits.training, plan, run, splits.validation, splits.source)
+        model = trained.model
+        save_model(model, session.options.file("-trees.json"))
+        form = plugin_free_trees(model, model.feature_names)
+        session.narrator.line(
+            f"LambdaRank, boosted: {trained.fit.certificate.passes} pairwise-interaction trees "
+            f"(depth 2, 20 pairs of features), as a sum of {form.in_words()}"
+        )
+        session.figures["trees"] = {
+            "settings": dict(trained.settings),
+            "trees": trained.fit.certificate.passes,
+            "validation": model.record["validation"],
+            "form": form.in_words(),
+        }
+    return model
+
+
+RETAINED = 0.95
+_SEARCHES, _TIMED = 20, 40
+
+
+def train_with_fewer_features(
+    session: DemoSession,
+    node: DemoEngine,
+    splits: DatasetSplits[RankingDataset],
+    model: LinearModel,
+    baseline: MultiMatch,
+) -> LinearModel:
+    """The cheapest linear model that retains most of the gain over tuned BM25, as a file.
+
+    Features are timed in the live query and left out one by one, by validation queries. Where
+    these show no gain, the model itself is returned.
+    """
+    from owpc_ltr.models.linear import LinearModel
+    from owpc_ltr.models.model_file import save_model
+
+    title = f"leave out expensive features, retaining {RETAINED:.0%} of the gain"
+    with session.step("fewer", title):
+        params = [json.loads(text) for text in _query_params(splits.validation)]
+        with _timed_model(node, baseline, model) as subject:
+            costs = _costs(session, node, subject, params)
+        baseline_value = _baseline_validation(splits, node, baseline)
+        try:
+            selected = _select_features(session, splits, costs, baseline_value)
+        except Refused as no_gain:
+            session.narrator.line(str(no_gain))
+            return model
+        fewer = selected.trained.model
+        assert isinstance(fewer, LinearModel)  # noqa: S101 - for the type checker
+        save_model(fewer, session.options.file("-owpc-fewer.json"))
+        with (
+            _timed_model(node, baseline, model) as whole,
+            _timed_model(node, baseline, fewer) as cheap,
+        ):
+            added = _search_times(session, node, {"all": whole, "fewer": cheap}, params)
+        record = fewer.record["feature_cost"]
+        chosen = next(step for step in selected.path if step.features == len(selected.kept))
+        session.narrator.line(
+            f"{len(selected.kept)} of {selected.path[0].features} features retain "
+            f"{chosen.worth:.0%} of the gain over tuned BM25 on validation queries "
+            f"({record['gain']:+.4f} {SELECT}): {', '.join(selected.kept)}"
+        )
+        session.narrator.line(
+            f"a search takes {added['none']:.1f} ms, {added['all']:+.1f} ms with all features, "
+            f"{added['fewer']:+.1f} ms with these (medians of {_TIMED})"
+        )
+        session.figures["fewer"] = {
+            "kept": list(selected.kept),
+            "gain_kept": chosen.worth,
+            "milliseconds": added,
+            "path": record["path"],
+        }
+    return fewer
+
+
+@contextmanager
+def _timed_model(node: DemoEngine, baseline: MultiMatch, model: LinearModel) -> Iterator[Subject]:
+    """A model in the tuned query, stored in the engine while it is timed."""
+    from owpc_ltr.engine.deployment.serving_mode import searchable
+    from owpc_ltr.engine.search.latency import Subject
+
+    with searchable(node.store, export_linear(model, node.featureset, "timed")) as stored:
+        yield Subject(INDEX, baseline.query(), node.featureset, stored)
+
+
+def _query_params(data: RankingDataset) -> list[str]:
+    """The parameters of some queries, as JSON."""
+    assert data.query_params is not None  # noqa: S101 - logged a moment ago
+    return [text for text in data.query_params[:_SEARCHES].to_pylist() if text]
+
+
+def _costs(
+    session: DemoSession, node: DemoEngine, subject: Subject, params: list[dict[str, Any]]
+) -> list[FeatureCost]:
+    from owpc_ltr.engine.search.latency import feature_costs
+
+    with session.narrator.working() as show:
+        found, _ = feature_costs(
+            node.engine, node.store, subject, params,
+            repeat=_SEARCHES, window=WINDOW, seed=session.options.seed,
+            progress=lambda share: show("timing each feature in the live query", share),
+        )  # fmt: skip
+    return found
+
+
+def _baseline_validation(
+    splits: DatasetSplits[RankingDataset], node: DemoEngine, baseline: MultiMatch
+) -> float:
+    """Tuned BM25 on the validation queries."""
+    data = splits.validation
+    scores = baseline.score(data.features, field_columns(node.featureset))
+    return float(parse_metric(SELECT).mean(scores, data.labels, data.offsets))
+
+
+def _select_features(
+    session: DemoSession,
+    splits: DatasetSplits[RankingDataset],
+    costs: list[FeatureCost],
+    baseline_value: float,
+) -> Selected:
+    from owpc_ltr.host import registry as registries
+    from owpc_ltr.protocols import Run
+    from owpc_ltr.training.feature_cost import Costs, train_at_cost
+    from owpc_ltr.training.plan import Plan
+
+    registry = registries.load([])
+    plan = Plan(
+        registry.find("loss", "owpc"), registry.find("optimizer", "larank"),
+        session.figures["owpc"]["settings"], {}, SELECT,
+    )  # fmt: skip
+    prices = {cost.feature: cost.milliseconds for cost in costs}
+    with session.narrator.working() as show:
+        run = Run(seed=session.options.seed, threads=session.options.threads, progress=show)
+        target = Costs(prices, 0.0, keep_gain=RETAINED, baseline=baseline_value)
+        return train_at_cost(
+            splits.training, plan, run, splits.validation, target, source=splits.source
+        )
+
+
+def _search_times(
+    session: DemoSession,
+    node: DemoEngine,
+    subjects: dict[str, Subject],
+    params: list[dict[str, Any]],
+) -> dict[str, float]:
+    """The median search without a model, and what each of these adds to it."""
+    from owpc_ltr.engine.search.latency import model_latencies
+
+    samples = model_latencies(
+        node.engine, node.store, subjects, params,
+        window=WINDOW, repeat=_TIMED, seed=session.options.seed,
+    )  # fmt: skip
+    alone = samples["none"].wall
+    added = {name: float(np.median(samples[name].wall - alone)) for name in subjects}
+    return {"none": float(np.median(alone)), **added}
+
+
+def tune_baseline(
+    session: DemoSession, node: DemoEngine, splits: DatasetSplits[RankingDataset]
+) -> MultiMatch:
+    """The full-text query whose boosts rank the training queries best."""
+    with session.step("bm25", "tune BM25 on the training queries, as a strong baseline"):
+        columns = field_columns(node.featureset)
+        with session.narrator.working() as show:
+            show("tuning BM25 on the training queries", None)
+            tuning = tune(splits.training, columns, SELECT)
+        baseline = tuning.best
+        difference = _check_baseline(node, baseline, splits.test, columns)
+        session.narrator.line(
+            f"the best of {tuning.tried} settings of boosts and tie_breaker, by training {SELECT}; "
+            f"engine and local scores agree to {difference:.0e}"
+        )
+        session.figures["bm25"] = {
+            **baseline.as_dict(), "training": tuning.value, "tried": tuning.tried
+        }  # fmt: skip
+    return baseline
+
+
+def _check_baseline(
+    node: DemoEngine, baseline: MultiMatch, data: RankingDataset, columns: Mapping[str, int]
+) -> float:
+    """The largest relative difference to the engine's own scores of the tuned query."""
+    if data.document_ids is None or data.query_params is None:
+        raise Refused("the dataset was not logged from an engine: run the demo from its start")
+    largest = 0.0
+    for number in range(min(5, data.n_queries)):
+        rows = slice(int(data.offsets[number]), int(data.offsets[number + 1]))
+        text = json.loads(data.query_params[number].as_py())["keywords"]
+        remote = engine_scores(
+            node.engine, INDEX, baseline.query(text), data.document_ids[rows].to_pylist()
+        )
+        local = baseline.score(data.features[rows], columns)
+        largest = max(largest, float((abs(remote - local) / np.maximum(1.0, abs(local))).max()))
+    if largest > PARITY:
+        raise Refused(
+            f"the tuned full-text query scores differently in the engine (by {largest:.1g}): the "
+            "baseline would not be the tuned one"
+        )
+    return largest
