@@ -134,7 +134,7 @@ def test_the_command_finds_documents_of_a_file_and_warns_where_it_does_not(
     code, _, err = run(*words[:-1], "isbn", *place)
     assert (code, "by 'isbn', which is not there" in err) == (5, True)
     code, _, err = run(*words, "--slices", "2")
-    assert (code, "--slices are those of --from-ubi" in err) == (2, True)
+    assert (code, "--slices is for --from-ubi" in err) == (2, True)
 
 
 def test_an_index_is_that_of_a_cluster(tmp_path: Path) -> None:
