@@ -5,5 +5,6 @@
 - `encoding`, `events`, `sessions`, `counting`: from events to counts by query, document and rank
 - `models`: the shipped click models; `model_selection`: the one that predicts held-out clicks best
 - `grading`, `judgments`: grades and weights; `judge_clicks`: the public functions
+- `relabelling`: a feature log with the grades of click judgments
 - `simulation`: users whose behaviour is known
 """

@@ -222,7 +222,7 @@ def judge_clicks(
                 )
             folder = Path(out).with_name(f"{Path(out).name}.ubi")
             ubi = UbiOptions(ubi_queries, ubi_events, since, until, slices)
-            behaviour = _count_ubi(cluster, folder, ubi, options, index, progress)
+            behaviour = _count_ubi(cluster, folder, ubi, options, index=index, progress=progress)
         else:
             behaviour = _count(events, columns, options, cluster, index)
         found = judge_counts(behaviour, model, grading, settings=settings, plugins=plugins)
@@ -273,7 +273,8 @@ def count_ubi(
     are `EventOptions`.
     """
     ubi = UbiOptions(queries, events, since, until, slices)
-    return _count_ubi(cluster, Path(folder), ubi, EventOptions(**how), index, progress)
+    options = EventOptions(**how)
+    return _count_ubi(cluster, Path(folder), ubi, options, index=index, progress=progress)
 
 
 def judge_counts(
@@ -378,6 +379,7 @@ def _count_ubi(
     folder: Path,
     ubi: UbiOptions,
     options: EventOptions,
+    *,
     index: str | None,
     progress: Progress,
 ) -> Behaviour:

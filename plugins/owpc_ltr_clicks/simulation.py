@@ -146,20 +146,17 @@ def clicks(
     rng = np.random.default_rng(seed)
     lists = _lists(world, rankers, shown, drift, rng)
     chance = np.arange(1.0, len(world.queries) + 1) ** -popularity
-    parts = [
-        _events(
-            world,
-            users,
-            lists,
-            np.cumsum(chance) / chance.sum(),
-            first,
-            last,
-            sessions,
-            visits,
-            rng,
-        )
-        for first, last in _stretches(sessions)
-    ]
+    popular = np.cumsum(chance) / chance.sum()
+    clients = max(int(sessions / visits), 1)
+    parts = []
+    for first, last in _stretches(sessions):
+        session = np.arange(first, last)
+        query = np.searchsorted(popular, rng.random(len(session)), side="right")
+        query = np.minimum(query, len(popular) - 1)
+        client = rng.integers(0, clients, len(session))
+        shown_lists = lists[session * len(lists) // sessions, query]
+        clicked = _clicked(world, users, shown_lists, rng)
+        parts.append(_events(session, client, query, shown_lists, clicked))
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     return _table(world, columns)
 
@@ -201,17 +198,13 @@ def _scores(world: World, ranker: float | Vector, rng: Any) -> Vector:
 
 
 def _events(
-    world: World, users: Users, lists: NDArray[np.int64], popular: Vector, first: int, last: int,
-    sessions: int, visits: float, rng: Any,
-) -> dict[str, NDArray[np.int64]]:  # fmt: skip
+    session: NDArray[np.int64],
+    client: NDArray[np.int64],
+    query: NDArray[np.int64],
+    shown: NDArray[np.int64],
+    clicked: NDArray[np.bool_],
+) -> dict[str, NDArray[np.int64]]:
     """The events of some sessions, session by session: what was shown, then what was clicked."""
-    session = np.arange(first, last)
-    ranker = session * len(lists) // sessions
-    query = np.searchsorted(popular, rng.random(len(session)), side="right")
-    query = np.minimum(query, len(popular) - 1)
-    client = rng.integers(0, max(int(sessions / visits), 1), len(session))
-    shown = lists[ranker, query]
-    clicked = _clicked(world, users, shown, rng)
     rows, places = np.nonzero(shown != _NONE)
     click_rows, click_places = np.nonzero(clicked)
     row, place = np.concatenate([rows, click_rows]), np.concatenate([places, click_places])

@@ -96,12 +96,12 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_counts(
 ) -> None:
     add, written = Download.add, 0
 
-    def stops(kept: Download, *what: Any) -> int:
+    def stops(kept: Download, *what: Any, **more: Any) -> int:
         nonlocal written
         if written == pages:
             raise EngineUnavailable("gone")
         written += 1
-        return add(kept, *what)
+        return add(kept, *what, **more)
 
     with monkeypatch.context() as patched:
         patched.setattr(Download, "add", stops)
@@ -129,7 +129,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_counts(
 def test_a_folder_of_another_question_is_refused(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stops(*_: Any) -> None:
+    def stops(*_: Any, **__: Any) -> None:
         raise EngineUnavailable("gone")
 
     with monkeypatch.context() as patched:
@@ -144,7 +144,7 @@ def test_a_folder_of_another_question_is_refused(
 def test_what_is_kept_and_was_changed_is_not_believed(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    def stops(*_: Any) -> None:
+    def stops(*_: Any, **__: Any) -> None:
         raise EngineUnavailable("gone")
 
     folder = tmp_path / "log"

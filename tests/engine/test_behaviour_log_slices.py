@@ -93,9 +93,9 @@ def test_every_slice_is_read_and_none_twice(
     kept: list[tuple[str, int, int]] = []
     add = Download.add
 
-    def told(its: Download, index: str, number: int, table: Any, *more: Any) -> int:
+    def told(its: Download, index: str, number: int, table: Any, **more: Any) -> int:
         kept.append((index, number, len(table)))
-        return add(its, index, number, table, *more)
+        return add(its, index, number, table, **more)
 
     monkeypatch.setattr(Download, "add", told)
     read(cluster, tmp_path / "log", slices=slices)
@@ -211,11 +211,11 @@ def _point(engine: Engine, indices: list[str]) -> None:
 def _stopped_after(patched: pytest.MonkeyPatch, parts: int) -> None:
     add, written = Download.add, 0
 
-    def stops(kept: Download, *what: Any) -> int:
+    def stops(kept: Download, *what: Any, **more: Any) -> int:
         nonlocal written
         written += 1
         if written > parts:
             raise EngineUnavailable("gone")
-        return add(kept, *what)
+        return add(kept, *what, **more)
 
     patched.setattr(Download, "add", stops)

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_clicks.encoding import DocumentCodes
-from owpc_ltr_clicks.judge_clicks import count_clicks, count_ubi
+from owpc_ltr_clicks.judge_clicks import count_ubi
 from owpc_ltr_clicks.ubi import snapshot
 from owpc_ltr_clicks.ubi.snapshot import FieldLookup
 
 from owpc_ltr.engine.cluster import Cluster, connect
-from owpc_ltr.errors import Refused, UsageError
+from owpc_ltr.errors import Refused
 from tests.behaviour.logs import counted, event
 from tests.behaviour.plain_counts import cells_of
 from tests.behaviour.test_ubi_joined import act, counts, query
@@ -135,11 +135,6 @@ def test_the_command_finds_documents_of_a_file_and_warns_where_it_does_not(
     assert (code, "by 'isbn', which is not there" in err) == (5, True)
     code, _, err = run(*words, "--slices", "2")
     assert (code, "--slices is for --from-ubi" in err) == (2, True)
-
-
-def test_an_index_is_that_of_a_cluster(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="name the cluster too"):
-        count_clicks(tmp_path / "none", index="products")
 
 
 def test_the_same_text_of_two_fields_is_two_documents() -> None:

@@ -59,7 +59,7 @@ def read_ubi(
             download.decide(datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"))
         window = ScanWindow(options.since, str(download.until))
         within = TimeFilter(options.since, options.until, str(download.until))
-        reader = IndexReader(engine, download, window, within, options.slices, show)
+        reader = IndexReader(engine, download, window, within, slices=options.slices, show=show)
         try:
             reader.read(options.queries, QUERY_FIELDS)
             reader.read(options.events, EVENT_FIELDS)
@@ -92,6 +92,7 @@ class IndexReader:
         download: Download,
         window: ScanWindow,
         asked: TimeFilter,
+        *,
         slices: int | None,
         show: ShowProgress,
     ) -> None:
@@ -179,7 +180,9 @@ class _PartWriter:
     ) -> None:
         with self._lock:
             self._refuse_late()
-            known = self._download.add(self._index, number, table, documents, after, lost)
+            known = self._download.add(
+                self._index, number, table, documents=documents, after=after, lost=lost
+            )
             self._show(f"reading {self._index}: {known:,}", None)
 
     def end(self, number: int) -> None:
@@ -281,8 +284,9 @@ class Download:
         index: str,
         number: int,
         table: pa.Table,
+        *,
         documents: int,
-        after: list[Any],
+        after: SortKey,
         lost: Mapping[str, int],
     ) -> int:
         """Write a part of a slice, made of `documents`, which ends at `after`.
