@@ -92,7 +92,7 @@ def test_training_queries_are_not_measured_on_in_silence() -> None:
     parts = DATA.split()
     model = ltr.train(parts.training, validation=parts.validation, settings={"C": 1.0})
     whole = ltr.evaluate(model, DATA, metrics="map")
-    assert whole.side == "test"
+    assert whole.split == "test"
     assert whole.data.n_queries == parts.test.n_queries
     bare = ltr.make_dataset(*arrays(1))
     other = ltr.train(bare, settings={"C": 1.0}, validation_share=0, test_share=0)

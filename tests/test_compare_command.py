@@ -33,7 +33,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 
 def test_tables_and_words_fit_80_columns(run: Run) -> None:
-    code, out, err = run(*ASKED, *QUICK, "--metric", "ndcg@10,map", "--metric", "mrr")
+    code, out, _ = run(*ASKED, *QUICK, "--metric", "ndcg@10,map", "--metric", "mrr")
     assert code == 0
     assert max(map(len, out.splitlines())) <= 80
     for words in (
@@ -42,7 +42,7 @@ def test_tables_and_words_fit_80_columns(run: Run) -> None:
         "unjudged documents count as irrelevant", "loses most to", "map: precision at each",
     ):  # fmt: skip
         assert words in out
-    assert "of what mrr looks at is unjudged" in err
+    assert "of what mrr looks at is unjudged" in " ".join(out.split())
 
 
 def test_long_names_and_many_queries_do_not_break_the_tables(run: Run) -> None:
@@ -62,9 +62,9 @@ def test_json_has_every_figure_of_the_call(run: Run) -> None:
         metrics=["map", "ndcg@5,gain=linear"], baseline="bm25.run", unjudged="condensed",
         resamples=300, seed=4,
     )  # fmt: skip
-    worst, data = told.pop("worst"), told.pop("data")
     assert told == json.loads(json.dumps(found.as_dict()))
-    assert data == "data.parquet"
+    assert told["data"] == "data.parquet"
+    worst = told["worst"]
     assert worst["queries"] == found.worst(worst["a"], worst["b"], n=5)
     assert [pair["b"] for pair in told["pairs"]] == ["bm25.run"] * 4
 
@@ -101,10 +101,8 @@ def test_a_folder_of_parts_is_gone_through(run: Run) -> None:
         (["linear.json", "feature:bm25", "--split", "test"], 5, "nothing tells the test queries"),
         (["linear.json", "feature:bm25", "--per-query", "v.xls"], 2, ".csv or .parquet"),
         (["linear.json", "feature:bm25", "--per-query", "linear.json"], 2, "linear.json"),
-        (["linear.json", "feature:bm25", "--unjudged", "no"], 2, "zero, skip, condensed"),
-        (["linear.json", "feature:bm25", "--index", "docs"], 2, "--index is for live rankers"),
-        (["linear.json", "feature:bm25", "--param", "a=1"], 2, "--param is for live rankers"),
-        (["linear.json", "live:q.json", "--documents", "data.parquet"], 2, "leave it out"),
+        (["linear.json", "feature:bm25", "--unjudged", "no"], 2, "'zero', 'skip', 'condensed'"),
+        (["linear.json", "live:q.json"], 2, "compare-live"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(

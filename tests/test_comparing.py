@@ -174,7 +174,8 @@ def test_parts_have_the_figures_of_memory(tmp_path: Path, runs: dict[str, Path])
         asked = ["feature:bm25", *others]
         wanted = ltr.compare(asked, data=weighted.select(order), **QUICK)
         found = ltr.compare(asked, data=parts, **QUICK)
-        assert found.as_dict() == wanted.as_dict()
+        told = [replace(one, query_texts=None).as_dict() for one in (found, wanted)]
+        assert told[0] == told[1]
         assert found.weighted
         assert found.per_query.num_rows == QUERIES
 
@@ -211,8 +212,8 @@ def test_condensed_lists_are_those_without_what_nobody_judged(runs: dict[str, Pa
     zero = ltr.compare(rankers, data=DATA, **QUICK)
     assert (values(zero, "holes") <= values(zero, "plain") + 1e-12).all()
     assert zero.pairs[0].better == "plain"
-    assert "condensed, Sakai 2007" in repr(condensed)
-    assert "count as irrelevant" in repr(zero)
+    assert "condensed, Sakai 2007" in " ".join(str(condensed).split())
+    assert "count as irrelevant" in str(zero)
 
 
 def test_a_query_is_skipped_for_all_where_one_lacks_a_judgment(runs: dict[str, Path]) -> None:
@@ -318,7 +319,7 @@ def test_where_no_query_is_left_nothing_is_compared() -> None:
     assert (train.split, train.n_queries) == ("train", QUERIES)
     with pytest.raises(Refused, match="nothing tells the test queries of this data"):
         ltr.compare([SHARP, DULL], data=DATA, split="test")
-    with pytest.raises(UsageError, match="no side is called 'left'"):
+    with pytest.raises(UsageError, match="unknown split 'left'"):
         choose_queries({}, DATA, "left")
 
 
@@ -334,8 +335,8 @@ def test_weights_are_the_importance_of_queries() -> None:
         {"a": SHARP, "b": DULL}, data=judged(importance), unweighted=True, **QUICK
     )
     assert unweighted.pairs == plain.pairs
-    assert "weighted by the importance of queries" in repr(found)
-    assert "weighted" not in repr(unweighted)
+    assert "weighted by the importance of queries" in " ".join(str(found).split())
+    assert "weighted" not in str(unweighted)
     lopsided = np.where(np.arange(QUERIES) == 3, 1000.0, 1.0)
     told = ltr.compare({"a": SHARP, "b": DULL}, data=judged(lopsided), **QUICK).notes
     assert told == ("so weighted, 40 queries tell as much as 1 equal ones",)
@@ -398,7 +399,7 @@ def test_what_a_metric_leaves_out_has_no_value_in_the_table() -> None:
         (["feature:bm25", "feature:x"], {}, "no feature is called 'x'"),
         ([SHARP, DULL], {"baseline": "bm25"}, "baseline 'bm25' is none of the rankers"),
         ([SHARP, DULL], {"unjudged": "one"}, "choose among zero, skip, condensed"),
-        ([SHARP, DULL], {"queries": "left"}, "no side is called 'left'"),
+        ([SHARP, DULL], {"split": "left"}, "unknown split 'left'"),
         ([SHARP, DULL], {"resamples": 0}, "0 resamples"),
     ],
 )

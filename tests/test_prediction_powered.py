@@ -220,7 +220,7 @@ def test_one_who_fits_the_slope_on_the_queries_that_it_moves_is_caught() -> None
     for seed in range(60):
         cheap, human = drawn(seed, FEWEST, 5.0)
         sample = sampled_queries(cheap, human, ids())
-        x, y = sample.centred_cheap[sample.judged], sample.human
+        x, y = sample.centred_proxy[sample.judged], sample.human
         fitted = np.polyfit(x, y, 1)[0]
         honest = np.var(y - crossfitted_slopes(sample) * x)
         ratios.append((np.var(y - fitted * x) / np.var(y), honest / np.var(y)))
@@ -249,9 +249,9 @@ def test_few_human_judgments_say_nothing_of_the_cheap_ones() -> None:
 
 def test_what_cannot_be_is_refused() -> None:
     cheap, human = drawn()
-    with pytest.raises(Refused, match="people judged 1 of the queries"):
+    with pytest.raises(Refused, match="1 of the compared queries"):
         found(*drawn(n=1))
-    with pytest.raises(Refused, match="people judged 0 of the 100 queries of the stratum 'c'"):
+    with pytest.raises(Refused, match="0 of the 100 queries of the stratum 'c'"):
         found(cheap, human, strata=["a"] * 200 + ["c"] * 100)
     with pytest.raises(BadInput, match="3 human values for 300 queries"):
         found(cheap, human[:3])

@@ -269,7 +269,7 @@ def test_folders_of_parts_and_files_know_each_others_queries(tmp_path: Path) -> 
         for one in (data, folder, again):
             found = ltr.evaluate(model, one)
             assert {int(name[1:]) for name in ids(found.data)} == wanted
-            assert found.side == "test"
+            assert found.split == "test"
 
 
 def test_queries_that_share_an_id_and_no_text_are_told() -> None:
@@ -400,7 +400,7 @@ def test_the_command_warns_of_training_queries(
     trained(FIRST, SECOND).save(tmp_path / "some.json")
     code, out, said = run("evaluate", "all.json", "data.parquet")
     assert (code, "on 40 queries" in out) == (0, True)
-    assert "these are the queries that it was trained on" in said
+    assert "these are the queries that it was trained on" in " ".join(out.split())
     code, out, said = run("evaluate", "some.json", "data.parquet", "--json")
     figures = json.loads(out)
     assert (code, figures["n_queries"], figures["queries"]) == (0, 10, "test")

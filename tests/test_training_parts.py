@@ -56,7 +56,7 @@ def check_alike(one: Any, other: Any, whole: RankingDataset, parts: PartitionedD
     """The same test figures and record, up to the tolerance of the fits."""
     metrics = ("ndcg@10", "map", "mrr")
     a, b = ltr.evaluate(one, parts, metrics=metrics), ltr.evaluate(other, whole, metrics=metrics)
-    assert (a.side, a.data.n_queries) == ("test", b.data.n_queries)
+    assert (a.split, a.data.n_queries) == ("test", b.data.n_queries)
     for own, its in zip(a.table, b.table, strict=True):
         assert own["mean"] == pytest.approx(its["mean"], abs=0.01)
         assert {**own, "mean": 0} == {**its, "mean": 0}
@@ -123,7 +123,7 @@ def test_a_model_of_the_folder_knows_its_test_queries_wherever_they_are(folder: 
     model = ltr.train(splits.training, optimizer="bundle", settings={"C": 1.0})
     for data in (parts, ltr.read_dataset(folder)):
         found = ltr.evaluate(model, data)
-        assert found.side == "test"
+        assert found.split == "test"
         assert set(found.data.query_ids.to_pylist()) == set(splits.test.query_ids.to_pylist())
     assert ltr.evaluate(model, parts, split="train").data.n_queries == splits.training.n_queries
 
@@ -137,7 +137,7 @@ def test_queries_without_a_split_are_known_again(folder: Path) -> None:
     whole = ltr.read_dataset(folder)
     for data in (parts, whole):
         found = ltr.evaluate(model, data)
-        assert (found.side, found.data.n_queries) == ("test", parts.n_queries - 200)
+        assert (found.split, found.data.n_queries) == ("test", parts.n_queries - 200)
 
 
 def test_what_cannot_go_through_parts_is_loaded_where_it_fits(folder: Path) -> None:
@@ -281,7 +281,7 @@ def test_trees_grow_over_parts_as_in_memory(folder: Path) -> None:
             ltr.evaluate(one, parts, metrics="ndcg@10"),
             ltr.evaluate(other, whole, metrics="ndcg@10"),
         )
-        assert a.side == b.side == "test"
+        assert a.split == b.split == "test"
         assert a.table[0]["mean"] == pytest.approx(b.table[0]["mean"], abs=0.05)
         assert a.table[0]["mean"] > a.table[0]["all_tied_baseline"] + 0.03
 

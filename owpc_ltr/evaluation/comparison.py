@@ -35,7 +35,7 @@ from owpc_ltr.evaluation.resampling import ROUNDING
 from owpc_ltr.evaluation.verdict import Doubt, Verdict, over_metrics
 from owpc_ltr.metrics import Metric
 from owpc_ltr.plain_text import text_table, wrapped_text
-from owpc_ltr.shown import printable, printable_lines
+from owpc_ltr.shown import printable_lines
 
 _REPR_LINES = 15
 _UNJUDGED = {
@@ -319,7 +319,7 @@ def _text_lines(found: RankerComparison) -> Iterator[str]:
         yield label_table(found.prediction_powered, letters)
         yield from map(wrapped_text, _labels_in_words(found))
     yield from _worst_lines(found, letters)
-    yield from (printable(f"warning: {message}") for message in found.warnings)
+    yield from (wrapped_text(f"warning: {message}") for message in found.warnings)
 
 
 def _title(found: RankerComparison) -> str:

@@ -404,7 +404,6 @@ def _text_lines(found: Evaluation) -> Iterator[str]:
         verdict_lines,
     )
     from owpc_ltr.plain_text import text_table, wrapped_text
-    from owpc_ltr.shown import printable
 
     yield from map(wrapped_text, _verdict_lines(found))
     yield wrapped_text(_title(found))
@@ -427,7 +426,7 @@ def _text_lines(found: Evaluation) -> Iterator[str]:
         yield wrapped_text(f"A {names[0]} against B {names[1]}, on the same {compared:,} queries:")
         yield pair_table(found.pairs, ranker_letters(names))
         yield from map(wrapped_text, (*verdict_lines(found.pairs), *disagreements(found.pairs)))
-    yield from (printable(f"warning: {message}") for message in found.warnings)
+    yield from (wrapped_text(f"warning: {message}") for message in found.warnings)
 
 
 def _verdict_lines(found: Evaluation) -> list[str]:
@@ -442,8 +441,7 @@ def _verdict_lines(found: Evaluation) -> list[str]:
 def _title(found: Evaluation) -> str:
     of = f" of {found.data_name}" if found.data_name else ""
     said = f"{found.ranker} on {found.data.n_queries:,} queries{of} ({split_in_words(found.split)})"
-    weighted = f"; means are weighted by importance ({spelled('unweighted')}: all count the same)"
-    return f"{said}{weighted}" if found.weighted else said
+    return f"{said}, weighted by the importance of queries" if found.weighted else said
 
 
 def _html_row(pair: ComparedPair) -> tuple[str, ...]:

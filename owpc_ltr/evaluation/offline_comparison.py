@@ -185,6 +185,8 @@ def chosen_data(request: ComparisonRequest, data: Data | Path | str) -> ChosenDa
 def _ranker(given: Any, data: Dataset, plugins: tuple[Path, ...]) -> Ranking:
     if not data.n_features and isinstance(given, str) and given.startswith(FEATURE):
         raise _no_features()
+    if is_live(given):
+        raise UsageError(f"'{given}' is a live ranker: compare live results with compare-live")
     if isinstance(given, str) and not given.startswith(FEATURE) and not Path(given).exists():
         # Names of uploaded models have no ending.
         meant = (

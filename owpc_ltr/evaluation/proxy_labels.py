@@ -237,7 +237,7 @@ def sample_weights(
 
 def _other(what: str, where: str) -> BadInput:
     return BadInput(
-        f"none of the human-labelled {what} is {where}: are these other {what}, or other ids?"
+        f"none of the {what} with human labels is {where}: are these other {what}, or other ids?"
     )
 
 

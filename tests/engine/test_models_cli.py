@@ -259,7 +259,7 @@ def test_people_and_a_cheap_judge_let_a_model_in_by_the_command(run: Run, small:
     code, out, err = run("upload", "poor.json", *at, *gate)
     assert code == 5
     # What is doubtful of the figures is told with a no, too.
-    assert "1 queries that people judged are not among the cheap judgments" in " ".join(out.split())
+    assert "1 human-labelled queries are not among the proxy labels" in " ".join(out.split())
     assert "worse: gain in ndcg@10 over" in err
     assert "human labels alone -" in err
     assert "LOSES MOST" in out

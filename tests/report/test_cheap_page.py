@@ -54,12 +54,14 @@ def test_the_verdict_is_by_both_judges(page: Page) -> None:
 def test_the_three_intervals_stand_side_by_side_and_the_biased_one_shows_nothing(
     page: Page,
 ) -> None:
-    pairs = comparison(metrics=["ndcg@5", "mrr"]).powered
+    pairs = comparison(metrics=["ndcg@5", "mrr"]).pairs
     rows = page.charts["proxy-labels"].spec["data"]["values"]
     expected = [
         (one.mean, one.low, one.high)
         for pair in pairs
-        for one in (pair.found.powered, pair.found.by_human, pair.found.by_cheap)
+        for found in [pair.prediction_powered]
+        if found is not None
+        for one in (found.by_both, found.by_human, found.by_proxy)
     ]
     assert [(row["value"], row["low"], row["high"]) for row in rows] == expected
     assert {row["outcome"] for row in rows[2::3]} == {"cannot tell"}
@@ -67,7 +69,7 @@ def test_the_three_intervals_stand_side_by_side_and_the_biased_one_shows_nothing
 
 
 def test_agreement_and_what_would_decide_are_told(page: Page) -> None:
-    found = comparison(metrics="ndcg@5").powered[0].found
+    found = comparison(metrics="ndcg@5").pairs[0].prediction_powered
     facts = dict(
         row
         for section in page.sections
@@ -125,7 +127,7 @@ def test_a_ranker_that_learned_from_these_queries_shows_nothing() -> None:
         "source": {"fingerprint": CLEAR_CHEAP.fingerprint},
     })  # fmt: skip
     rankers = {"a": model, "b": "feature:likes"}
-    found = owpc_ltr.report(comparison(rankers=rankers, queries="train"))
+    found = owpc_ltr.report(comparison(rankers=rankers, split="train"))
     assert found.verdict is not None
     assert found.verdict.mood == "cannot tell"
     assert "a was trained or chosen on 240 of these 240 queries" in found.verdict.sentence
@@ -153,7 +155,7 @@ def test_agreement_counts_one_query_after_the_other() -> None:
 
 def test_the_command_writes_both_judges_to_its_page(tmp_path: Path, run: Run) -> None:  # noqa: F811
     words = ["compare", "linear.json", "feature:likes", "--data", "sample.tsv"]
-    words += ["--cheap", "clicks.parquet", "--metrics", "ndcg@5", "--resamples", "200"]
+    words += ["--proxy-labels", "clicks.parquet", "--metric", "ndcg@5", "--resamples", "200"]
     code, out, _ = run(*words, "--report", "page.html")
     assert (code, run(*words)[1]) == (0, out)
     html = (tmp_path / "page.html").read_text()

@@ -387,7 +387,7 @@ def test_a_ranker_that_learned_from_the_queries_is_not_called_better(tmp_path: P
     moods = {}
     for side in ("auto", "all", "train"):
         page = owpc_ltr.report(
-            [tmp_path / "m.json", "feature:noise"], data=data, metric="map", queries=side,
+            [tmp_path / "m.json", "feature:noise"], data=data, metric="map", split=side,
             examples=0,
         )  # fmt: skip
         assert page.verdict is not None
