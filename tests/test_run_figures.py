@@ -319,7 +319,7 @@ def test_a_document_that_a_run_did_not_retrieve_has_no_rank_in_a_report() -> Non
     after[0] = 1000.0
     before[:10], after[19] = np.nan, np.nan
     moved = example_documents(data, 0, (before, after))
-    ranks = {one.document: (one.rank, one.before) for one in moved}
+    ranks = {one.doc_id: (one.rank, one.before) for one in moved}
     assert ranks["d0"] == (1, None)
     assert ranks["d19"] == (None, 1)
     assert ranks["d18"] == (2, 2)
