@@ -194,8 +194,8 @@ class _Commands(_Group):
         width = max(map(len, self.commands))
         for name in self.list_commands(ctx):
             command = self.commands[name]
-            panel = next((one for one, names in _PANELS.items() if name in names), None)
-            panel = panel or getattr(getattr(command, "about", None), "panel", _OTHER)
+            own = getattr(getattr(command, "about", None), "panel", _OTHER)
+            panel: str = next((one for one, names in _PANELS.items() if name in names), own)
             summary = command.get_short_help_str(formatter.width)
             panels.setdefault(panel, []).append((name.ljust(width), summary))
         for panel, rows in panels.items():
