@@ -292,7 +292,7 @@ def test_the_help_has_panels_and_no_types_of_python(
         "  --count N  How many.  [default: 3; x>=1]\n",
         "  --seed N          Seed of all randomness.  [default: 0]\n",
     ):
-        assert re.search(line, page)
+        assert line in page
     assert "only" not in page
     assert "<" not in page
 
