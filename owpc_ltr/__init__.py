@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from owpc_ltr_papers.reproducing import reproduce
 
     from owpc_ltr.api.comparing_live import compare_live
-    from owpc_ltr.api.conventions import explain_metric
     from owpc_ltr.api.models import (
         load_model,
         risk_bounds,
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from owpc_ltr.evaluation.compare import compare
     from owpc_ltr.evaluation.comparison import RankerComparison
     from owpc_ltr.evaluation.evaluate import Evaluation, evaluate
+    from owpc_ltr.evaluation.metric_conventions import explain_metric
     from owpc_ltr.evaluation.run_files import write_run
     from owpc_ltr.explanations.explain import explain
     from owpc_ltr.formats.model_export import export_model
@@ -112,7 +112,7 @@ _HOMES = {
     "connect": "owpc_ltr.engine.cluster",
     "evaluate": "owpc_ltr.evaluation.evaluate",
     "explain": "owpc_ltr.explanations.explain",
-    "explain_metric": "owpc_ltr.api.conventions",
+    "explain_metric": "owpc_ltr.evaluation.metric_conventions",
     "export_model": "owpc_ltr.formats.model_export",
     "from_frame": "owpc_ltr.data.frame_dataset",
     "hookimpl": "owpc_ltr.host.hookspecs",

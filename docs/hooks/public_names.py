@@ -25,7 +25,7 @@ TOPICS = {
         *("owpc_ltr.models", "owpc_ltr.formats"),
     ),
     "evaluation": (
-        *("owpc_ltr.api.conventions", "owpc_ltr.evaluation", "owpc_ltr.explanations"),
+        *("owpc_ltr.evaluation", "owpc_ltr.explanations"),
         *("owpc_ltr.metrics", "owpc_ltr_papers", "owpc_ltr_report"),
     ),
     "cluster": (

@@ -141,10 +141,10 @@ def metrics(
             f"{spelled('explain')} is of one ranking: owpc-ltr metrics --explain DATA MODEL"
         )
     if isinstance(data, Path | str):
-        import owpc_ltr
+        from owpc_ltr.data.datasets import read_dataset
 
-        data = owpc_ltr.read_dataset(data, max_features=max_features)
-    return explain_metric(model, data, metric, queries=split, plugins=plugins)
+        data = read_dataset(data, max_features=max_features)
+    return explain_metric(model, data, metric, split=split, plugins=plugins)
 
 
 def _installed(plugins: Sequence[Path | str]) -> MetricConventions:
@@ -166,7 +166,7 @@ def explain_metric(
     data: RankingDataset,
     metric: Any = "ndcg@10",
     *,
-    queries: str = "auto",
+    split: str = "auto",
     plugins: Sequence[Path | str] = (),
 ) -> Reconciled:
     """What XGBoost, LightGBM, trec_eval, scikit-learn, ranx, RankLib and LETOR's scripts would say.
@@ -186,6 +186,6 @@ def explain_metric(
     files = [Path(plugin) for plugin in plugins]
     parsed = parse_metric(metric, load(files))
     ranker = ranker_of(model, data, files)
-    chosen = model_data(ranker, data, queries).data
+    chosen = model_data(ranker, data, split).data
     ranking = ranker if isinstance(ranker, TrecRun) else dataset_scores(ranker, chosen)
     return reconcile(ranking, chosen, parsed)
