@@ -149,12 +149,12 @@ def explain_list(
     target = _target(listed, place, above)
     shared = _shared(ranker, listed)
     chosen = range(len(listed.document_ids))[:size] if place is None else [place]
-    passing: ToPass | None = None
+    to_pass: ToPass | None = None
     if place is not None and target is not None:
-        passing = ways_past(
-            ranker, listed.features, listed.fields, place, target,
-            (listed.document_ids[target], listed.titles[target], float(listed.scores[target])),
-        )  # fmt: skip
+        other = listed.document_ids[target], listed.titles[target], float(listed.scores[target])
+        to_pass = ways_past(
+            ranker, listed.features, listed.fields, place=place, target=target, shown=other
+        )
     return Explanation(
         query=listed.query,
         model=listed.model,
@@ -165,7 +165,7 @@ def explain_list(
         method=shared.method,
         documents=len(listed.document_ids),
         mean_contributions=_means(shared.contributions),
-        to_pass=passing,
+        to_pass=to_pass,
         warnings=shared.warnings,
     )
 

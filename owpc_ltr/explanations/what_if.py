@@ -154,6 +154,7 @@ def ways_past(
     ranker: Model | ReorderingModel,
     features: Matrix,
     fields: Fields,
+    *,
     place: int,
     target: int,
     shown: tuple[str, str, float],

@@ -104,7 +104,10 @@ def train_plan(
     silent = silent_features(column_facts(data.features), data.feature_names)
     ranges = _ranges(known[0].without_missing())
     chosen = BestCandidate(fit, index, candidates[index], pairs[index], table)
-    return recorded(chosen, plan, run, known, source, ranges, silent, data)
+    return recorded(
+        chosen, plan, run,
+        known=known, source=source, ranges=ranges, silent=silent, sample=data,
+    )  # fmt: skip
 
 
 class BestCandidate(NamedTuple):
@@ -121,6 +124,7 @@ def recorded(
     chosen: BestCandidate,
     plan: Plan,
     run: Run,
+    *,
     known: tuple[Data, Data | None],
     source: Mapping[str, Any] | None,
     ranges: list[list[float]],
@@ -299,7 +303,10 @@ def train_plan_by_parts(
     columns = facts.filled() if plan.missing == ZERO else facts.columns
     silent = silent_features(columns, data.feature_names)
     chosen = BestCandidate(fit, index, candidates[index], pairs[index], table)
-    return recorded(chosen, plan, run, known, source, facts.ranges, silent, data.head)
+    return recorded(
+        chosen, plan, run,
+        known=known, source=source, ranges=facts.ranges, silent=silent, sample=data.head,
+    )  # fmt: skip
 
 
 def check_room(plan: Plan, data: PartitionedDataset, validation: Data | None = None) -> None:

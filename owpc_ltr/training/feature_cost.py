@@ -11,7 +11,7 @@ flatters a little: measure on others.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -78,9 +78,10 @@ class SelectionAim:
     """Which model of a path is chosen, and what a millisecond is worth on the way.
 
     `over` names what a gain is over, whose metric is `floor`; `gain` is that of all features.
-    Metrics are the higher the better here.
+    Values of the metric are the higher the better here.
     """
 
+    metric: Metric
     price: float
     keep_gain: float | None = None
     over: str | None = None
@@ -114,7 +115,7 @@ def aim_of(costs: Costs, metric: Metric, model: Model, validation: RankingDatase
     Raises Refused where a share of a gain is to be kept, and there is none.
     """
     if costs.keep_gain is None:
-        return SelectionAim(costs.price)
+        return SelectionAim(metric, costs.price)
     over, floor = _rival(costs.baseline, metric, validation)
     gain = _measured(metric, model.score(validation.features), validation) - floor
     if not gain > 0:
@@ -123,7 +124,8 @@ def aim_of(costs: Costs, metric: Metric, model: Model, validation: RankingDatase
             "the model of all features; price their milliseconds, or train otherwise"
         )
     whole = costs.of(frozenset(validation.feature_names))
-    return SelectionAim(gain / whole if whole else 0.0, costs.keep_gain, over, floor, gain)
+    price = gain / whole if whole else 0.0
+    return SelectionAim(metric, price, costs.keep_gain, over, floor, gain)
 
 
 def _rival(
@@ -241,7 +243,12 @@ def train_at_cost(
     trained = train_plan(data, plan, run, validation, source)
     aim = aim_of(costs, parse_metric(plan.select), trained.model, validation)
     plan = replace(plan, settings={**plan.settings, **trained.settings}, grid={})
-    found = _path(data, plan, run, validation, costs, aim, trained, source)
+
+    def train_on(in_use: frozenset[str]) -> TrainingResult:
+        sides = [_blanked(side, in_use) for side in (data, validation)]
+        return _using(train_plan(sides[0], plan, run, sides[1], source), in_use)
+
+    found = _path(trained, train_on, validation, costs, aim)
     path = tuple(step for step, _, _ in found)
     _, trained, in_use = found[aim.best([(step.worth, step.milliseconds) for step in path])]
     kept = tuple(name for name in data.feature_names if name in in_use)
@@ -250,20 +257,20 @@ def train_at_cost(
 
 
 def _path(
-    data: RankingDataset,
-    plan: Plan,
-    run: Run,
+    trained: TrainingResult,
+    train_on: Callable[[frozenset[str]], TrainingResult],
     validation: RankingDataset,
     costs: Costs,
     aim: SelectionAim,
-    trained: TrainingResult,
-    source: Mapping[str, Any] | None,
 ) -> list[tuple[SelectionStep, TrainingResult, frozenset[str]]]:
-    """The models on the way from all features to one: each as a step, and its features."""
-    metric = parse_metric(plan.select)
+    """The models on the way from all features to one: each as a step, and its features.
+
+    `trained` uses all features; `train_on` makes a model that looks at some of them only.
+    """
+    metric = aim.metric
     found: list[tuple[SelectionStep, TrainingResult, frozenset[str]]] = []
     dropped: str | None = None
-    in_use = frozenset(data.feature_names)
+    in_use = frozenset(trained.model.feature_names)
     while True:
         # A feature that the model does not use is free to go.
         in_use &= _used(trained.model)
@@ -278,7 +285,7 @@ def _path(
         prices = {name: aim.price * saved[name] for name in sorted(in_use)}
         tried: dict[str, tuple[float, TrainingResult]] = {}
         for name in _spared(trained.model, validation, metric, prices):
-            other = _train_on(data, plan, run, validation, in_use - {name}, source)
+            other = train_on(in_use - {name})
             worth = signed(_value(other.model, validation, metric), metric) + prices[name]
             tried[name] = worth, other
         dropped = max(tried, key=lambda name: tried[name][0])
@@ -309,17 +316,8 @@ def _value(model: Model, data: RankingDataset, metric: Metric) -> float:
     return metric.mean(model.score(data.features), data.labels, data.offsets, weights)
 
 
-def _train_on(
-    data: RankingDataset,
-    plan: Plan,
-    run: Run,
-    validation: RankingDataset,
-    in_use: frozenset[str],
-    source: Mapping[str, Any] | None,
-) -> TrainingResult:
-    """A model of all columns that looks at these features only."""
-    sides = [_blanked(side, in_use) for side in (data, validation)]
-    trained = train_plan(sides[0], plan, run, sides[1], source)
+def _using(trained: TrainingResult, in_use: frozenset[str]) -> TrainingResult:
+    """The model of all columns, which looks at these features only."""
     model = trained.model
     if isinstance(model, LinearModel):
         # What an optimizer leaves on a column of zeros is nothing, or noise.

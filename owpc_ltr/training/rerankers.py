@@ -38,6 +38,7 @@ def fit_reranker(
     plan: RerankingPlan,
     run: Run,
     validation: RankingDataset | None = None,
+    *,
     source: Mapping[str, Any] | None = None,
 ) -> Reranked:
     """Fit every candidate to `data`, and keep the one with the best validation metric.
