@@ -182,7 +182,7 @@ def test_a_base_of_other_features_is_refused() -> None:
 
 def test_a_setting_of_no_part_is_refused() -> None:
     plan = RerankingPlan(Pairwise, Exchangeable, {"optimizer.C": 1})
-    with pytest.raises(UsageError, match="use loss or reranker"):
+    with pytest.raises(UsageError, match=r"write loss\.NAME or reranker\.NAME"):
         plan.make(plan.settings)
 
 

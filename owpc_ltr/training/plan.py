@@ -299,6 +299,9 @@ def _by_kind(settings: Settings, learner: str) -> dict[str, dict[str, Any]]:
     for name, value in settings.items():
         kind, _, setting = name.partition(".")
         if kind not in parts:
-            raise UsageError(f"'{name}' is not a setting of the loss or the {learner}")
+            raise UsageError(
+                f"'{name}' is not a setting of the loss or the {learner}: write loss.NAME or "
+                f"{learner}.NAME"
+            )
         parts[kind][setting] = value
     return parts
