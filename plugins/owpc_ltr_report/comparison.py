@@ -10,6 +10,7 @@ import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.evaluation.comparison import RankerComparison
+from owpc_ltr.evaluation.options import RESAMPLES
 from owpc_ltr.evaluation.pairs import SYMMETRY, ComparedPair, disagreements, outcomes_of
 from owpc_ltr.evaluation.prediction_powered import Agreement, Estimate, PredictionPowered
 from owpc_ltr.evaluation.resampling import bca_interval
@@ -133,7 +134,7 @@ def mean_interval(values: Vector, weights: Vector | None = None) -> tuple[float,
         only = float(values[counted].mean()) if counted.any() else float("nan")
         return only, only
     of_queries = None if weights is None else weights[counted]
-    return bca_interval(values[counted], of_queries, LEVEL, 10_000, np.random.default_rng(0))
+    return bca_interval(values[counted], of_queries, LEVEL, RESAMPLES, np.random.default_rng(0))
 
 
 def short_name(name: str) -> str:
@@ -343,7 +344,7 @@ def _proxy_forest(pairs: Sequence[ComparedPair], count: int) -> Chart:
 
 def _labels_of(pair: ComparedPair) -> PredictionPowered:
     """The figures by human and proxy labels, which all pairs of this section have."""
-    assert pair.prediction_powered is not None  # noqa: S101 - told to the type checker
+    assert pair.prediction_powered is not None  # noqa: S101 - for the type checker
     return pair.prediction_powered
 
 

@@ -209,7 +209,10 @@ def _records(material: Material) -> list[tuple[str, TrainingRecord]]:
 _Sections = Callable[[Material], Iterable[Section | None]]
 _SECTIONS: tuple[tuple[str, str, _Sections], ...] = (
     ("a comparison", "give judged queries: --data", _of("comparison", comparison_section)),
-    ("proxy labels", "owpc-ltr compare --cheap --report", _of("comparison", proxy_labels_section)),
+    (
+        "proxy labels", "owpc-ltr compare --proxy-labels --report",
+        _of("comparison", proxy_labels_section),
+    ),
     (
         "queries before and after", "give a baseline: --baseline feature:NAME",
         _of("comparison", queries_section),

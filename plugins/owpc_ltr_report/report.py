@@ -11,7 +11,7 @@ import jinja2  # noqa: F401
 import vl_convert  # noqa: F401
 
 from owpc_ltr.data.options import MaxFeatures, Memory
-from owpc_ltr.evaluation.options import Split
+from owpc_ltr.evaluation.options import METRICS, IdField, Metrics, Split
 from owpc_ltr.signatures import (
     NO_MODEL,
     Help,
@@ -74,10 +74,7 @@ def report(
             unless="feature:",
         ),
     ] = None,
-    metric: Annotated[
-        Sequence[Any] | str | None,
-        Help("As ndcg@10, map, mrr, precision@5; may be repeated.", cli=list[str]),
-    ] = None,
+    metrics: Metrics = METRICS,
     split: Split = "auto",
     examples: Annotated[
         int, Help("Queries to show of those with the largest losses, and gains.", min=0)
@@ -90,9 +87,7 @@ def report(
         Path | str | None,
         Reads("The file that was indexed, for titles of documents and fields of rerankers."),
     ] = None,
-    id_field: Annotated[
-        str | None, Help("The field of --documents with their ids; default: line numbers.")
-    ] = None,
+    id_field: IdField = None,
     max_features: MaxFeatures = None,
     memory: Memory = None,
     seed: Seed = 0,
@@ -123,7 +118,7 @@ def report(
 
             data = open_or_read(data, memory=memory, max_features=max_features)
         how: dict[str, Any] = {
-            "metrics": metric or None, "split": split, "documents": documents,
+            "metrics": metrics, "split": split, "documents": documents,
             "id_field": id_field, "seed": seed, "plugins": plugins,
         }  # fmt: skip
         found = _measured(found, data, baseline, examples, progress, how)
@@ -178,10 +173,8 @@ def _measured(
     """
     from owpc_ltr.evaluation.evaluate import evaluate
     from owpc_ltr.evaluation.measurement import ranker_of
-    from owpc_ltr.evaluation.options import METRICS
     from owpc_ltr_report.comparison import short_names
 
-    how = {**how, "metrics": how["metrics"] or METRICS}
     rankers, others = _rankers_among(results)
     if baseline is not None:
         rankers.setdefault(str(baseline), baseline)

@@ -46,7 +46,7 @@ def _with_both_labels(comparison: ReportComparison, pairs: tuple[ComparedPair, .
     """The verdict by both kinds of labels; proxy labels alone have no influence on it."""
     first = pairs[0]
     found = first.prediction_powered
-    assert found is not None  # noqa: S101 - told to the type checker
+    assert found is not None  # noqa: S101 - for the type checker
     decision = over_metrics({one.metric: one.verdict for one in pairs})
     numbers = (
         f"{first.metric} differs by {_estimate(found.by_both)}, {p_words(found.p_holm)}, by "

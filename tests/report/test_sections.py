@@ -131,7 +131,7 @@ def test_a_report_on_a_ranker_has_examples_titles_and_bounds(tmp_path: Path) -> 
     model = owpc_ltr.train(splits.training, validation=splits.validation)
     model.save(tmp_path / "m.json")
     page = owpc_ltr.report(
-        tmp_path / "m.json", data=data, baseline="feature:bm25", metric=["map"],
+        tmp_path / "m.json", data=data, baseline="feature:bm25", metrics=["map"],
         documents=documents, id_field="id",
     )  # fmt: skip
     by_name = {section.name: section for section in page.sections}
@@ -387,7 +387,7 @@ def test_a_ranker_that_learned_from_the_queries_is_not_called_better(tmp_path: P
     moods = {}
     for side in ("auto", "all", "train"):
         page = owpc_ltr.report(
-            [tmp_path / "m.json", "feature:noise"], data=data, metric="map", split=side,
+            [tmp_path / "m.json", "feature:noise"], data=data, metrics="map", split=side,
             examples=0,
         )  # fmt: skip
         assert page.verdict is not None
@@ -399,7 +399,7 @@ def test_the_comparison_opens_with_what_training_warned_of(tmp_path: Path) -> No
     model = linear(1.0, 0.0, 0.0)
     with_record(model, {"warnings": ["one answer a query"]}).save(tmp_path / "m.json")
     rankers, data = [tmp_path / "m.json", "feature:noise"], dataset().without_missing()
-    page = owpc_ltr.report(rankers, data=data, metric="map", examples=0)
+    page = owpc_ltr.report(rankers, data=data, metrics="map", examples=0)
     notes = [block.text for block in page.sections[0].blocks if isinstance(block, Text)]
     assert notes[0] == "in training: one answer a query"
 
@@ -408,7 +408,7 @@ def test_a_model_whose_record_is_of_other_data_may_have_learned_from_these(tmp_p
     model = linear(1.0, 0.0, 0.0)
     model.save(tmp_path / "m.json")
     rankers, data = [tmp_path / "m.json", "feature:noise"], dataset().without_missing()
-    page = owpc_ltr.report(rankers, data=data, metric="map", examples=0)
+    page = owpc_ltr.report(rankers, data=data, metrics="map", examples=0)
     notes = [block.text for block in page.sections[0].blocks if isinstance(block, Text)]
     assert any(
         note.startswith("nothing tells which queries m.json was trained on") for note in notes
