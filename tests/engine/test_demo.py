@@ -186,7 +186,7 @@ def test_the_demo_goes_from_clicks_to_a_ranker_in_the_engine(
 
     compared = figures["compare"]
     assert compared["n_queries"] == sides.test.n_queries
-    assert compared["queries"] == "test"
+    assert compared["split"] == "test"
     assert {pair["b"] for pair in compared["pairs"]} == {"OWPC, from clicks"}
     means = {one["name"]: one["metrics"][0]["mean"] for one in compared["rankers"]}
     assert set(means) == {
