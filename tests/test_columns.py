@@ -18,7 +18,7 @@ from owpc_ltr.data.columns import (
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.errors import OwpcLtrWarning
-from owpc_ltr.inspection.constant import silent_in_training, warnings_of_log
+from owpc_ltr.inspection.columns import silent_in_training, warnings_of_log
 from owpc_ltr.training.train import train
 
 VALUES = st.sampled_from([0.0, -0.0, 1.0, -2.5, np.nan, np.inf, -np.inf])

@@ -15,9 +15,8 @@ import owpc_ltr as ltr
 from owpc_ltr.data.letor import line_of_row, write_letor
 from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.errors import BadInput, OwpcLtrWarning, UsageError
-from owpc_ltr.inspection.figures import DataFigures
 from owpc_ltr.inspection.finding import Finding
-from owpc_ltr.inspection.result import Inspection
+from owpc_ltr.inspection.result import DataFigures, Inspection
 from tests.commands import Run, commands_in
 from tests.planted import FAULTS, clean, constant, grade_typo, with_column
 

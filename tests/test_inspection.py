@@ -13,7 +13,7 @@ from hypothesis import given
 
 import owpc_ltr as ltr
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
-from owpc_ltr.inspection import inspecting
+from owpc_ltr.inspection import checks
 from owpc_ltr.inspection.finding import CHECKS
 from owpc_ltr.inspection.label_agreement import label_agreement
 from owpc_ltr.inspection.quick import warnings_after_log, warnings_before_training
@@ -218,7 +218,7 @@ def test_a_grade_that_no_gain_can_count_is_told_and_stops_nothing() -> None:
 
 
 def test_a_curve_that_takes_long_is_left_out_and_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inspecting, "TRIAL_CELLS", 1000)
+    monkeypatch.setattr(checks, "TRIAL_CELLS", 1000)
     found = ltr.inspect(clean(100))
     assert found.learning_curve is None
     assert found.canary is not None

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 import owpc_ltr as ltr
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
-from owpc_ltr.inspection.duplicates import affine_pairs
-from owpc_ltr.inspection.moved import ks_distance, moved_columns
-from owpc_ltr.inspection.outliers import outlying
+from owpc_ltr.inspection.columns import affine_pairs, outlying
 from owpc_ltr.inspection.sample import take_sample
-from owpc_ltr.inspection.tails import Tails, limits_of
+from owpc_ltr.inspection.stretches import ks_distance, moved_columns
+from owpc_ltr.inspection.totals import Tails, limits_of
 from owpc_ltr.inspection.units import factor_between
 from tests.planted import clean, last_rows, with_column, without
 

@@ -14,10 +14,17 @@ from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.inspection import thresholds
-from owpc_ltr.inspection.canary import canary, canary_findings, shuffled_labels
-from owpc_ltr.inspection.learner import default_learner, with_contrast
-from owpc_ltr.inspection.learning_curve import gain_of_twice, learning_curve, resampled_means
 from owpc_ltr.inspection.quick import warnings_after_log, warnings_before_training
+from owpc_ltr.inspection.trials import (
+    canary,
+    canary_findings,
+    default_learner,
+    gain_of_twice,
+    learning_curve,
+    resampled_means,
+    shuffled_labels,
+    with_contrast,
+)
 from owpc_ltr.protocols import Run
 from tests.planted import FAULTS, clean, duplicate, grade_typo, shuffled, with_column
 

@@ -398,7 +398,7 @@ def test_the_command_warns_of_training_queries(
     save_dataset(DATA, tmp_path / "data.parquet")
     trained(DATA).save(tmp_path / "all.json")
     trained(FIRST, SECOND).save(tmp_path / "some.json")
-    code, out, said = run("evaluate", "all.json", "data.parquet")
+    code, out, _ = run("evaluate", "all.json", "data.parquet")
     assert (code, "on 40 queries" in out) == (0, True)
     assert "these are the queries that it was trained on" in " ".join(out.split())
     code, out, _ = run("evaluate", "some.json", "data.parquet", "--json")

@@ -361,9 +361,7 @@ def test_what_makes_data_another_than_the_models_is_named() -> None:
     unlogged = replace(data, featureset_hash=None)
     assert model_data(model, unlogged) == (unlogged, "all")
     assert model_data(replace(model, record={}), data) == (data, "all")
-    with pytest.raises(
-        UsageError, match="unknown split 'held-out': choose among auto, all, tr"
-    ):
+    with pytest.raises(UsageError, match="unknown split 'held-out': choose among auto, all, tr"):
         model_data(replace(model, record={}), data, "held-out")
 
 

@@ -27,9 +27,8 @@ from owpc_ltr.evaluation.prediction_powered import PredictionPowered
 from owpc_ltr.evaluation.reconciliation import Reconciled
 from owpc_ltr.evaluation.risk_bounds import Bound
 from owpc_ltr.explanations.explanation import ExplainedHit, Explanation
-from owpc_ltr.inspection.figures import Canary, DataFigures, FeatureRow, LearningCurve
 from owpc_ltr.inspection.finding import Finding
-from owpc_ltr.inspection.result import Inspection
+from owpc_ltr.inspection.result import Canary, DataFigures, FeatureRow, Inspection, LearningCurve
 from owpc_ltr.training.cross_validation import Choice, Selection
 from owpc_ltr.training.feature_cost import Costs
 

@@ -43,7 +43,7 @@ class Finding:
     `subject` is what it is about in few words: a column, a grade, some queries. `message` says
     what and where, `advice` what to do. `columns` and `queries` name those concerned: the first
     few, where they are many. `row` is the first document concerned: the name of its source, and its
-    number there, counted from 0; `place` its file and line, where a text can be mended there.
+    number there, counted from 0; `place` its file and line, where a text can be fixed there.
     """
 
     check: str

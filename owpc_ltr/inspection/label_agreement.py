@@ -22,8 +22,8 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.inspection import thresholds
 from owpc_ltr.inspection.finding import WARNING, Finding
-from owpc_ltr.inspection.moved import Stretches
 from owpc_ltr.inspection.sample import Sample
+from owpc_ltr.inspection.stretches import Stretches
 
 _CELLS = 1_000_000
 _COLUMNS = 300

@@ -7,19 +7,13 @@ from collections.abc import Collection, Iterator
 import numpy as np
 
 from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.inspection.contradictions import contradicting_grades
-from owpc_ltr.inspection.contrast import queries_without_contrast
-from owpc_ltr.inspection.duplicates import duplicate_columns
+from owpc_ltr.inspection.columns import duplicate_columns, missing_values, outliers
 from owpc_ltr.inspection.finding import WARNING, Finding, worst_first
-from owpc_ltr.inspection.gathered import Gathered, gather
-from owpc_ltr.inspection.grades import grade_typos
-from owpc_ltr.inspection.judgments import harmful_judgments
 from owpc_ltr.inspection.label_agreement import label_agreement
-from owpc_ltr.inspection.missing import missing_values
-from owpc_ltr.inspection.outliers import outliers
+from owpc_ltr.inspection.labels import grade_typos, harmful_judgments, queries_without_contrast
 from owpc_ltr.inspection.sample import Sample, take_sample
-from owpc_ltr.inspection.tails import Tails, limits_of
 from owpc_ltr.inspection.thresholds import FEWEST_QUERIES
+from owpc_ltr.inspection.totals import Gathered, Tails, contradicting_grades, gather, limits_of
 
 
 def warnings_before_training(

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from owpc_ltr.inspection.figures import Canary, DataFigures, FeatureRow, LearningCurve
+from owpc_ltr.data.html import bars, block, facts, line, table
 from owpc_ltr.inspection.finding import WARNING, Finding
-from owpc_ltr.inspection.text import figures, trials
 from owpc_ltr.plain_text import text_table, wrapped_text
-from owpc_ltr.shown import printable
+from owpc_ltr.shown import printable, printable_lines
 from owpc_ltr.signatures import spelled
 
+_REPR_LINES = 15
 FEATURE_ROWS = 12
 """Features that the text shows unless all are asked for."""
 _HEADERS = ("feature", "missing", "lowest", "median", "highest", "alone", "found")
@@ -48,13 +48,15 @@ class Inspection:
         return _text(self)
 
     def __repr__(self) -> str:
-        return str(self)
+        lines = [f"{name}: {value}" for name, value in figures(self.data)]
+        lines += [f"{one.severity}: {one.line}" for one in self.findings]
+        if len(lines) > _REPR_LINES:
+            left = len(lines) - _REPR_LINES + 1
+            lines = [*lines[: _REPR_LINES - 1], f"and {left} more findings: print the inspection"]
+        return printable_lines("\n".join(lines))
 
     def _repr_html_(self) -> str:
-        from owpc_ltr.inspection.html import as_html
-
-        trials = self.canary, self.learning_curve
-        return as_html(self.data, self.features, self.findings, *trials)
+        return _html(self)
 
 
 def _text(found: Inspection) -> str:
@@ -91,3 +93,184 @@ def _cells(row: FeatureRow) -> list[str]:
         f"{row.alone:.2f}",
         ", ".join(row.checks),
     ]
+
+
+@dataclass(frozen=True)
+class DataFigures:
+    """Counts over all queries; `lengths` are the smallest, median and largest list.
+
+    `grades` are the labels and how many documents have each: all of up to 50, else the first ones.
+    Queries `without_contrast` have several documents, all of one grade. `sampled` is how many
+    queries were looked at where values are needed together: all of them, or a sample.
+    """
+
+    names: tuple[str, ...]
+    queries: int
+    documents: int
+    features: int
+    lengths: tuple[int, float, int]
+    grades: tuple[tuple[float, int], ...]
+    without_contrast: int
+    of_one_document: int
+    missing: float
+    parts: int
+    sampled: int
+
+
+@dataclass(frozen=True)
+class FeatureRow:
+    """One column: `missing` is a share; the quartiles and `alone` are of the sampled queries.
+
+    `alone` is the share of pairs (relevant, irrelevant) of a query that the column alone has in the
+    right order, ties counting half; NaN where there is no such pair. `checks` name the column.
+    """
+
+    name: str
+    missing: float
+    lowest: float
+    quartiles: tuple[float, float, float]
+    highest: float
+    alone: float
+    checks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A mean over held-out queries, and its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Canary:
+    """What the default learns of true labels, and of labels shuffled within queries.
+
+    Gains of `metric` over a random order, on queries that the model was not trained on. That of
+    shuffled labels must be about 0, and that of true ones above it.
+    """
+
+    metric: str
+    queries: int
+    random: float
+    true: Gain
+    shuffled: Gain
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """The metric on held-out queries after training on so many: the mean of several draws."""
+
+    queries: int
+    draws: int
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class LearningCurve:
+    """How the metric grows with the training queries, and what `twice` as many would add.
+
+    `told` says it in a sentence, also where nothing can be told.
+    """
+
+    metric: str
+    held_out: int
+    points: tuple[CurvePoint, ...]
+    twice: Gain
+    told: str
+
+
+_GRADES = 8
+"""More grades than these are told as a range."""
+
+
+def figures(data: DataFigures) -> list[tuple[str, str]]:
+    """What is in the data, as names and values."""
+    low, median, high = data.lengths
+    alike = data.without_contrast
+    rows = [
+        ("queries", f"{data.queries:,}"),
+        ("documents", f"{data.documents:,}; a query has {low:,} to {high:,}, median {median:g}"),
+        ("grades", _grades(data)),
+        ("without contrast", f"{_queries(alike)} ({alike / max(data.queries, 1):.1%})"),
+        ("of one document", _queries(data.of_one_document)),
+        ("features", f"{data.features:,}; {data.missing:.1%} of the values missing"),
+    ]
+    if data.sampled < data.queries:
+        rows.append(("looked at", f"all; {data.sampled:,} queries where values are compared"))
+    return rows
+
+
+def trials(canary: Canary | None, curve: LearningCurve | None) -> Iterator[str]:
+    """What training showed."""
+    if canary is not None:
+        yield canary_line(canary)
+    if curve is not None:
+        yield curve_line(curve)
+
+
+def canary_line(canary: Canary) -> str:
+    """The gains of true and of shuffled labels."""
+    true, shuffled = canary.true, canary.shuffled
+    return (
+        f"labels: {canary.metric} {true.mean:+.3f} [{true.low:+.3f}, {true.high:+.3f}] over a "
+        f"random order ({canary.random:.3f}) by the default on held-out queries; of shuffled "
+        f"labels {shuffled.mean:+.3f} [{shuffled.low:+.3f}, {shuffled.high:+.3f}]"
+    )
+
+
+def curve_line(curve: LearningCurve) -> str:
+    """The learning curve on one line."""
+    points = ", ".join(f"{point.queries:,} → {point.mean:.3f}" for point in curve.points)
+    return f"learning curve: {curve.metric} by training queries {points}; {curve.told}"
+
+
+def _grades(data: DataFigures) -> str:
+    if len(data.grades) > _GRADES:
+        return (
+            f"{len(data.grades)} or more different ones, from {data.grades[0][0]:g} to "
+            f"{data.grades[-1][0]:g}"
+        )
+    total = max(data.documents, 1)
+    return ", ".join(f"{grade:g} × {n:,} ({_share(n / total)})" for grade, n in data.grades)
+
+
+def _share(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.1 else f"{share:.1%}"
+
+
+def _queries(count: int) -> str:
+    return f"{count:,} {'query' if count == 1 else 'queries'}"
+
+
+_HTML_HEADERS = ("feature", "missing", "lowest", "median", "highest", "alone", "found")
+
+
+def _html(found: Inspection) -> str:
+    """A titled block; whatever names hold is escaped."""
+    parts = [facts(figures(found.data))]
+    told = [(one.severity, one.subject, one.line) for one in found.findings]
+    parts.append(table(("", "what", "finding"), told) if told else line("nothing was found"))
+    if found.canary is not None:
+        parts.append(line(canary_line(found.canary)))
+    curve = found.learning_curve
+    if curve is not None:
+        parts.append(bars([(f"{one.queries:,} queries", one.mean) for one in curve.points]))
+        parts.append(line(curve.told))
+    parts.append(table(_HTML_HEADERS, [_html_row(feature) for feature in found.features]))
+    return block(f"Inspection of {', '.join(found.data.names)}", *parts)
+
+
+def _html_row(feature: FeatureRow) -> tuple[str, ...]:
+    return (
+        feature.name,
+        f"{feature.missing:.1%}",
+        f"{feature.lowest:.4g}",
+        f"{feature.quartiles[1]:.4g}",
+        f"{feature.highest:.4g}",
+        f"{feature.alone:.3f}",
+        ", ".join(feature.checks),
+    )

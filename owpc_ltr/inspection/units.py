@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from owpc_ltr.inspection import thresholds
 from owpc_ltr.inspection.finding import WARNING, Finding
-from owpc_ltr.inspection.moved import Stretch, ks_distance, rows_in
 from owpc_ltr.inspection.sample import Sample
+from owpc_ltr.inspection.stretches import Stretch, ks_distance, rows_in
 from owpc_ltr.metrics.ranking import best_first
 
 _SAME = 0.1

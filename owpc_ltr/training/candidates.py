@@ -52,7 +52,7 @@ class TrainingResult:
     """The chosen model, its fit, and one row for every candidate that was tried.
 
     `silent_features` say nothing in the data: they have no value, or one and the same. Who calls
-    tells of them (`owpc_ltr.inspection.constant`).
+    tells of them (`owpc_ltr.inspection.columns`).
     """
 
     model: Model

@@ -11,7 +11,7 @@ import numpy as np
 
 from owpc_ltr.errors import Refused
 from owpc_ltr.formats.export import export_linear
-from owpc_ltr.inspection.constant import silent_in_training
+from owpc_ltr.inspection.columns import silent_in_training
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.training.defaults import DEFAULT_C
 from owpc_ltr_demo.baselines import MultiMatch, engine_scores, field_columns, tune

@@ -6,8 +6,7 @@ import numpy as np
 
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-from owpc_ltr.inspection.figures import LearningCurve
-from owpc_ltr.inspection.result import Inspection
+from owpc_ltr.inspection.result import Inspection, LearningCurve
 from owpc_ltr_report.blocks import (
     NEUTRAL,
     Block,

@@ -33,8 +33,8 @@ from owpc_ltr.engine.search.judgment_pool import Pooled
 from owpc_ltr.errors import BadInput
 from owpc_ltr.evaluation.comparison import RankerComparison
 from owpc_ltr.host.registry import load
-from owpc_ltr.inspection.figures import CurvePoint, Gain, LearningCurve
 from owpc_ltr.inspection.finding import Finding
+from owpc_ltr.inspection.result import CurvePoint, Gain, LearningCurve
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import with_record
 from owpc_ltr.training.cross_validation import Choice, FitRow, Selection

@@ -38,7 +38,7 @@ from owpc_ltr.engine.feature_log.snapshot import (
 )
 from owpc_ltr.errors import EngineUnavailable, give_warnings
 from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.inspection.constant import warnings_of_log
+from owpc_ltr.inspection.columns import warnings_of_log
 from owpc_ltr.inspection.quick import warnings_after_log
 
 if TYPE_CHECKING:

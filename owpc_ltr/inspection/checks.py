@@ -1,4 +1,4 @@
-"""`inspect`: every check over data in files or parts, in bounded memory, and two trials."""
+"""Every check over data in files or parts, in bounded memory, and two trials."""
 
 from __future__ import annotations
 
@@ -12,23 +12,26 @@ from owpc_ltr.data.columns import ColumnFacts
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import BadInput, OwpcLtrError, UsageError
 from owpc_ltr.evaluation.judgment_checks import shares_right
-from owpc_ltr.inspection.canary import canary, canary_findings
-from owpc_ltr.inspection.constant import constant_columns
-from owpc_ltr.inspection.figures import Canary, DataFigures, FeatureRow, LearningCurve
+from owpc_ltr.inspection.columns import constant_columns
+from owpc_ltr.inspection.duplicate_queries import same_queries
 from owpc_ltr.inspection.finding import NOTE, WARNING, Finding, worst_first
-from owpc_ltr.inspection.gathered import Gathered, gather
-from owpc_ltr.inspection.judgments import harmful_judgments
 from owpc_ltr.inspection.label_agreement import label_agreement
-from owpc_ltr.inspection.learner import Learn, default_learner
-from owpc_ltr.inspection.learning_curve import FEWEST, cells_read, learning_curve
-from owpc_ltr.inspection.moved import moved_columns
+from owpc_ltr.inspection.labels import harmful_judgments
 from owpc_ltr.inspection.quick import checks_of_values
-from owpc_ltr.inspection.result import Inspection
-from owpc_ltr.inspection.same_queries import same_queries
+from owpc_ltr.inspection.result import Canary, DataFigures, FeatureRow, Inspection, LearningCurve
 from owpc_ltr.inspection.sample import Data, Sample, take_sample, together
-from owpc_ltr.inspection.swaps import swapped_columns
-from owpc_ltr.inspection.tails import limits_of
+from owpc_ltr.inspection.stretches import moved_columns, swapped_columns
 from owpc_ltr.inspection.thresholds import TRIAL_CELLS
+from owpc_ltr.inspection.totals import Gathered, gather, limits_of
+from owpc_ltr.inspection.trials import (
+    FEWEST,
+    Learn,
+    canary,
+    canary_findings,
+    cells_read,
+    default_learner,
+    learning_curve,
+)
 from owpc_ltr.inspection.units import unit_changes
 from owpc_ltr.protocols import Run
 
@@ -42,7 +45,7 @@ class Trials(NamedTuple):
     curve: bool | None = None
 
 
-def inspect(named: Mapping[str, Data], run: Run, trials: Trials | None = None) -> Inspection:
+def all_checks(named: Mapping[str, Data], run: Run, trials: Trials | None = None) -> Inspection:
     """What is wrong with the data of these names, which stand for files or sides of a split.
 
     All rows are passed once; values are compared on a sample of whole queries. Raises BadInput

@@ -1,0 +1,383 @@
+"""Totals: what one pass over all queries keeps of them, part by part, in little memory.
+
+Besides counts these are the few values of each column that lie far out, and documents that stand
+several times in a query, under several grades. Where documents have ids, these tell. Where they
+have none, it is the features that tell: of two rows with the same features that no other document
+of the query has, as many values of their own as half of all single documents have, and more.
+Documents in which little of a query is found share their features by chance, but then others have
+the same values too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from owpc_ltr.arrays import Matrix
+from owpc_ltr.data.columns import ColumnFacts, column_facts, facts_together
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.frames import arrow_of, numbers_in
+from owpc_ltr.inspection import thresholds
+from owpc_ltr.inspection.duplicate_queries import Identities, identities_of, row_digests
+from owpc_ltr.inspection.finding import WARNING, Finding
+from owpc_ltr.inspection.sample import Data
+
+_NAMED = 5
+_BLOCK_CELLS = 1 << 20
+_CACHED = 1 << 15
+_SALT = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass
+class Gathered:
+    """Counts of all queries; of columns what can be told of one row after another.
+
+    `gone` counts, by column, the queries of several documents in which it is absent (missing or
+    0) throughout, `gone_rows` their documents, `nearly` the queries in which it is so in half of
+    the documents or more, though not in all. Lists of ids hold the first few.
+    """
+
+    columns: ColumnFacts
+    digests: NDArray[np.uint64]
+    absent: NDArray[np.int64]
+    gone: NDArray[np.int64]
+    gone_rows: NDArray[np.int64]
+    nearly: NDArray[np.int64]
+    gone_ids: dict[int, list[str]] = field(default_factory=dict)
+    lengths: Counter[float] = field(default_factory=Counter)
+    grades: Counter[float] = field(default_factory=Counter)
+    grade_ids: dict[float, list[str]] = field(default_factory=dict)
+    grade_rows: dict[float, tuple[str, int]] = field(default_factory=dict)
+    contradicting: int = 0
+    contradicting_ids: list[str] = field(default_factory=list)
+    alike: int = 0
+    alike_ids: list[str] = field(default_factory=list)
+    single_ids: list[str] = field(default_factory=list)
+    parts: int = 0
+    identities: list[Identities] = field(default_factory=list)
+
+    @property
+    def queries(self) -> int:
+        """How many queries there are."""
+        return sum(self.lengths.values())
+
+    @property
+    def documents(self) -> int:
+        """How many documents there are."""
+        return self.columns.rows
+
+    def add(self, part: RankingDataset, name: str, row: int) -> None:
+        """Look at another part, whose rows are those of a source from number `row` on."""
+        first = self.columns.rows
+        self.columns = facts_together(self.columns, column_facts(part.features))
+        self.digests += _digests(part.features, first)
+        self._add_absences(part)
+        self._add_labels(part, name, row)
+        self.parts += 1
+
+    def _add_absences(self, part: RankingDataset) -> None:
+        for first, last in query_blocks(part):
+            starts, sizes = part.offsets[first:last], np.diff(part.offsets[first : last + 1])
+            rows = part.features[starts[0] : starts[0] + sizes.sum()]
+            # Neither 0 nor missing: both compare false.
+            absent = ~(np.abs(rows) > 0)
+            counts = np.add.reduceat(absent, starts - starts[0], axis=0, dtype=np.int32)
+            self.absent += counts.sum(axis=0)
+            several = (sizes > 1)[:, None]
+            gone = (counts == sizes[:, None]) & several
+            nearly = (2 * counts >= sizes[:, None]) & ~gone & several
+            self.gone += gone.sum(axis=0)
+            self.nearly += nearly.sum(axis=0)
+            self.gone_rows += (gone * sizes[:, None]).sum(axis=0)
+            for column in np.flatnonzero(gone.any(axis=0)).tolist():
+                known = self.gone_ids.setdefault(column, [])
+                if len(known) < _NAMED:
+                    found = np.flatnonzero(gone[:, column])[: _NAMED - len(known)]
+                    known += [part.query_ids[first + q].as_py() for q in found.tolist()]
+
+    def _add_labels(self, part: RankingDataset, name: str, before: int) -> None:
+        sizes = np.diff(part.offsets)
+        self.lengths.update(_counts(sizes))
+        new = _counts(part.labels)
+        self.grades.update(new)
+        for grade in new:
+            if len(self.grade_ids) < 64 and len(self.grade_ids.setdefault(grade, [])) < _NAMED:
+                row = int(np.argmax(part.labels == np.float32(grade)))
+                query = int(np.searchsorted(part.offsets, row, side="right")) - 1
+                self.grade_rows.setdefault(grade, (name, before + row))
+                self.grade_ids[grade].append(part.query_ids[query].as_py())
+        highest = np.maximum.reduceat(part.labels, part.offsets[:-1])
+        lowest = np.minimum.reduceat(part.labels, part.offsets[:-1])
+        again = np.searchsorted(part.offsets, contradicting(part), side="right") - 1
+        self.contradicting += len(again)
+        _name(self.contradicting_ids, part, np.bincount(again, minlength=part.n_queries) > 0)
+        alike = (highest == lowest) & (sizes > 1)
+        self.alike += int(alike.sum())
+        _name(self.alike_ids, part, alike)
+        _name(self.single_ids, part, sizes == 1)
+
+
+def gather(
+    named: Mapping[str, Data], limits: Limits, *, identify: bool = True
+) -> tuple[Gathered, Tails]:
+    """One pass over all sources; what lies beyond the limits is kept by value.
+
+    Without `identify` it is not reckoned by what a query is known again.
+    """
+    columns = next(iter(named.values())).n_features
+    none, nothing = np.full(columns, np.nan, np.float32), np.zeros(columns, np.int64)
+    found = Gathered(
+        columns=ColumnFacts(none, none, nothing, 0),
+        digests=np.zeros(columns, np.uint64),
+        absent=nothing.copy(),
+        gone=nothing.copy(),
+        gone_rows=nothing.copy(),
+        nearly=nothing.copy(),
+    )
+    tails = Tails(limits)
+    for number, (name, data) in enumerate(named.items()):
+        row = 0
+        for part in [data] if isinstance(data, RankingDataset) else data:
+            found.add(part, name, row)
+            if identify:
+                found.identities.append(identities_of(part, number))
+            tails.add(part, name, row)
+            row += part.n_documents
+    return found, tails
+
+
+def query_blocks(part: RankingDataset) -> Iterator[tuple[int, int]]:
+    """Whole queries of about a million values, as (first, after the last)."""
+    rows = max(1, _BLOCK_CELLS // max(part.n_features, 1))
+    first = 0
+    while first < part.n_queries:
+        last = int(np.searchsorted(part.offsets, part.offsets[first] + rows, side="right")) - 1
+        last = min(max(last, first + 1), part.n_queries)
+        yield first, last
+        first = last
+
+
+def _digests(features: Matrix, first: int) -> NDArray[np.uint64]:
+    """A number for each column, from its bits and their rows: equal columns have the same."""
+    total = np.zeros(features.shape[1], np.uint64)
+    step = max(1, _CACHED // max(features.shape[1], 1))
+    for start in range(0, len(features), step):
+        rows = features[start : start + step] + np.float32(0)
+        rows[np.isnan(rows)] = np.nan
+        places = np.arange(first + start, first + start + len(rows), dtype=np.uint64)
+        factors = (places + np.uint64(1)) * _SALT
+        factors ^= factors >> np.uint64(29)
+        total += (factors | np.uint64(1)) @ rows.view(np.uint32).astype(np.uint64)
+    return total
+
+
+def _counts(values: NDArray[np.float32] | NDArray[np.int64]) -> dict[float, int]:
+    found, counts = np.unique(values, return_counts=True)
+    return dict(zip(found.tolist(), counts.tolist(), strict=True))
+
+
+def _name(ids: list[str], part: RankingDataset, which: NDArray[np.bool_]) -> None:
+    if len(ids) < _NAMED and which.any():
+        found = np.flatnonzero(which)[: _NAMED - len(ids)].tolist()
+        ids += [part.query_ids[query].as_py() for query in found]
+
+
+KEPT = 512
+"""How many values of each end are kept: an outlier is judged by those below it."""
+_CELLS = 1 << 17
+"""Values that are looked at together: they and the marks stay in the processor's cache."""
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """By column the median of what is not 0, and the values beyond which tails begin."""
+
+    centre: NDArray[np.float32]
+    low: NDArray[np.float32]
+    high: NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Tail:
+    """The values of one end of a column by their distance from the median, largest first."""
+
+    distance: NDArray[np.float64]
+    value: NDArray[np.float32]
+    query: list[str]
+    row: list[tuple[str, int]]
+
+
+class Tails:
+    """Values beyond the limits so far, those of all columns together."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._found = [_Values.none()]
+        self._room = 8 * KEPT * max(len(limits.centre), 1)
+
+    def add(self, part: RankingDataset, source: str, first: int) -> None:
+        """Look at another part, whose rows are those of a source from number `first` on."""
+        step = max(1, _CELLS // max(part.n_features, 1))
+        for start in range(0, part.n_documents, step):
+            rows = part.features[start : start + step]
+            beyond = (rows < self.limits.low) | (rows > self.limits.high)
+            if beyond.any():
+                row, column = np.nonzero(beyond)
+                self._found.append(_values(part, start + row, column, source, first))
+        if sum(len(one.value) for one in self._found) > self._room:
+            self._found = [self._farthest()]
+
+    def of(self, end: int, column: int) -> Tail:
+        """The farthest values of one end (0 low, 1 high) of a column."""
+        if len(self._found) > 1:
+            self._found = [self._farthest()]
+        (found,) = self._found
+        high = found.value > self.limits.centre[column]
+        own = np.flatnonzero((found.column == column) & (high == bool(end)))
+        return Tail(
+            self._distance(found)[own],
+            found.value[own],
+            found.query[own].tolist(),
+            list(zip(found.source[own].tolist(), found.row[own].tolist(), strict=True)),
+        )
+
+    def _distance(self, found: _Values) -> NDArray[np.float64]:
+        return np.abs(found.value.astype(np.float64) - self.limits.centre[found.column])
+
+    def _farthest(self) -> _Values:
+        """The farthest values of each end of each column, the farthest first."""
+        parts: list[Any] = [np.concatenate(each) for each in zip(*self._found, strict=True)]
+        found = _Values(*parts)
+        tail = 2 * found.column + (found.value > self.limits.centre[found.column])
+        order = np.lexsort((-self._distance(found), tail))
+        starts = np.searchsorted(tail[order], np.arange(2 * len(self.limits.centre)))
+        place = np.arange(len(order)) - starts[tail[order]]
+        return found.at(order[place < KEPT])
+
+
+class _Values(NamedTuple):
+    """Values with their columns, the ids of their queries, and their places in the sources."""
+
+    column: NDArray[np.int64]
+    value: NDArray[np.float32]
+    query: NDArray[Any]
+    source: NDArray[Any]
+    row: NDArray[np.int64]
+
+    @classmethod
+    def none(cls) -> _Values:
+        """No values."""
+        number, text = np.empty(0, np.int64), np.empty(0, object)
+        return cls(number, np.empty(0, np.float32), text, text, number)
+
+    def at(self, places: NDArray[np.int64]) -> _Values:
+        """Those at these places."""
+        parts: list[Any] = [part[places] for part in self]
+        return _Values(*parts)
+
+
+def _values(
+    part: RankingDataset,
+    row: NDArray[np.int64],
+    column: NDArray[np.int64],
+    source: str,
+    first: int,
+) -> _Values:
+    """What is not 0 there."""
+    value = part.features[row, column]
+    row, column, value = row[value != 0], column[value != 0], value[value != 0]
+    query = np.searchsorted(part.offsets, row, side="right") - 1
+    ids = part.query_ids.take(arrow_of(query)).to_numpy(zero_copy_only=False)
+    return _Values(column, value, ids, np.full(len(row), source, object), first + row)
+
+
+def limits_of(features: NDArray[np.float32], rows: int) -> Limits:
+    """Limits by sampled rows, beyond which about half of what is kept lies, of so many rows."""
+    columns = features.shape[1]
+    centre = np.full(columns, np.nan, np.float32)
+    low, high = centre.copy(), centre.copy()
+    share = min(0.25, KEPT / 2 / max(rows, 1))
+    for column in range(columns):
+        values = features[:, column]
+        values = values[np.isfinite(values) & (values != 0)]
+        if not len(values):
+            # Whatever is elsewhere is told from 0.
+            centre[column] = low[column] = high[column] = 0
+            continue
+        low[column], centre[column], high[column] = np.quantile(values, (share, 0.5, 1 - share))
+    return Limits(centre, low, high)
+
+
+_KEEP_ONE = (
+    "keep one of them: which grade is right its judges must say; a model learns both, and no order "
+    "satisfies them"
+)
+
+
+def contradicting(data: RankingDataset) -> NDArray[np.int64]:
+    """The documents whose id stands in their query before, with another grade."""
+    if data.document_ids is None:
+        return np.empty(0, np.int64)
+    ids = data.document_ids.dictionary_encode()
+    keys = _query(data) * len(ids.dictionary) + numbers_in(ids.indices).astype(np.int64)
+    return _again(keys, data.labels)
+
+
+def contradicting_grades(
+    sample: RankingDataset, by_id: int, ids: list[str], documents: int
+) -> Iterator[Finding]:
+    """A finding on the documents told by their ids, `by_id` of all, or by the sample's features."""
+    if sample.document_ids is None:
+        rows = _copies(sample)
+        if len(rows) <= thresholds.SAME_FEATURES * sample.n_documents:
+            return
+        first = sample.query_ids[int(_query(sample)[rows[0]])].as_py()
+        told, queries = f"{len(rows):,} of {sample.n_documents:,}", [first]
+        what = "have the features of another of their query, and another grade"
+    elif by_id:
+        told, queries = f"{by_id:,} of {documents:,}", ids
+        what = "stand in their query before, with another grade"
+    else:
+        return
+    yield Finding(
+        "contradicting-grades",
+        WARNING,
+        "grades",
+        f"{told} documents {what}, as in '{queries[0]}'",
+        _KEEP_ONE,
+        (),
+        tuple(queries),
+    )
+
+
+def _copies(data: RankingDataset) -> NDArray[np.int64]:
+    """Documents with the features of one other of their query, told apart by chance from others."""
+    keys = row_digests(data.features) + _query(data).astype(np.uint64)
+    _, group, sizes = np.unique(keys, return_inverse=True, return_counts=True)
+    pairs = sizes[group] == 2
+    rows = _again(np.where(pairs, group, -1 - np.arange(len(group))), data.labels)
+    if not len(rows):
+        return rows
+    own = np.zeros(data.n_documents, np.int64)
+    for column in data.features.T:
+        _, number, counts = np.unique(column, return_inverse=True, return_counts=True)
+        own += counts[number] == sizes[group]
+    single = own[sizes[group] == 1]
+    return rows[own[rows] >= max(1.0, np.median(single) if len(single) else np.inf)]
+
+
+def _again(keys: NDArray[np.int64], labels: NDArray[np.float32]) -> NDArray[np.int64]:
+    """The rows whose key stands before, with another label."""
+    order = np.argsort(keys, kind="stable")
+    one, other = order[:-1], order[1:]
+    again = other[(keys[one] == keys[other]) & (labels[one] != labels[other])]
+    return np.sort(again)
+
+
+def _query(data: RankingDataset) -> NDArray[np.int64]:
+    return np.repeat(np.arange(data.n_queries), np.diff(data.offsets))
