@@ -30,7 +30,8 @@ import numpy as np
 
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.engine.client.engine import Engine, open_engine
-from owpc_ltr.engine.feature_log import LogOptions, log_features
+from owpc_ltr.engine.feature_log.log import run_log
+from owpc_ltr.engine.feature_log.options import LogOptions
 from owpc_ltr.engine.index import index_documents
 from owpc_ltr.engine.staging_index import create_index, drop_index
 from owpc_ltr.engine.stores import choose_store
@@ -133,7 +134,7 @@ def compare_paces(work: Work, runs: int) -> None:
 
 def our_rate(work: Work, in_flight: int | None) -> float:
     with tempfile.TemporaryDirectory() as folder:
-        report = log_features(
+        report = run_log(
             work.engine,
             work.store,
             work.featureset,

@@ -37,7 +37,8 @@ from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.cluster import Cluster, connect
 from owpc_ltr.engine.deployment.live_gate import NotBetter
-from owpc_ltr.engine.feature_log import LogOptions, log_features
+from owpc_ltr.engine.feature_log.log import run_log
+from owpc_ltr.engine.feature_log.options import LogOptions
 from owpc_ltr.engine.index import index_documents
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation
 from owpc_ltr.engine.staging_index import create_index, drop_index
@@ -158,7 +159,7 @@ def log(cluster: Cluster, index: str, judgments: Judgments, folder: Path) -> Ran
         repr([q.document_ids for q in judgments.queries[:5]]).encode()
     ).hexdigest()
     out = folder / f"{name[:12]}.parquet"
-    log_features(
+    run_log(
         cluster.engine, cluster.store, featureset(), judgments, index, out,
         options=LogOptions(), progress=lambda _: None,
     )  # fmt: skip

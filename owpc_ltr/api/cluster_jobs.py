@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from owpc_ltr.engine.defaults import (
-    Progress,
-    silent,
-    tables_of,
-    the_featureset,
-    the_index,
-    the_name,
-)
+from owpc_ltr.engine.defaults import Progress, tables_of, the_featureset, the_index
+from owpc_ltr.engine.deployment.alias import the_name
 
 if TYPE_CHECKING:
-    from owpc_ltr_dask.connection import Workers
-
     from owpc_ltr.api.live import LiveProof
     from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.judgments.types import Judgments
-    from owpc_ltr.data.options import Duplicates
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.deployment.feature_drift import Verified
     from owpc_ltr.engine.deployment.upload import Uploaded
-    from owpc_ltr.engine.feature_log import LogReport
     from owpc_ltr.engine.search.live_evaluation import LiveQuestion
     from owpc_ltr.features.feature_set import FeatureSet
     from owpc_ltr.protocols import Model
@@ -35,77 +24,6 @@ _ALL_FIELDS = (
     "live results are those of a query of all text fields: give the query of your application, if "
     "it has another"
 )
-
-
-def log_features(
-    cluster: Cluster,
-    judgments: Judgments | Path | str,
-    out: Path | str,
-    *,
-    featureset: str | None = None,
-    index: str | None = None,
-    topics: Path | str | None = None,
-    duplicates: Duplicates = "refuse",
-    skip_unjudged: bool = False,
-    extra_features: Any = None,
-    buckets: int | None = None,
-    part: str | None = None,
-    workers: Workers | None = None,
-    progress: Progress | None = None,
-    **options: Any,
-) -> LogReport:
-    """The feature values of every judged document, as the dataset `out` (Parquet).
-
-    With `buckets` it is a folder of parts (see `owpc_ltr.partition`); with `part`, as 3/16, the
-    queries of every sixteenth bucket are logged into it, and 15 other calls log the others.
-
-    `judgments` are `read_judgments`' or a file, read with `topics`, `duplicates` and
-    `skip_unjudged` as there.
-    `extra_features` is a table of features from outside the index, or a list of them: Parquet
-    files or data frames with `query_id` (or `query`, the text), `document_id`, or both, and
-    columns of numbers, which come after the features of the set; NaN where a table has no row.
-    Every one is logged, absent or rejected, and all are counted. Half-done work stays beside
-    `out`: the same call goes on, to the same bytes. `workers` (see `use_workers`) ask the
-    engine each for some of the queries, in one moment of the index, with credentials that each
-    finds for itself: the bytes are the same. `options` are those of
-    `owpc_ltr.engine.feature_log.LogOptions`. Features that no document has a value for, or
-    all the same, are warned of.
-    """
-    import hashlib
-
-    from owpc_ltr.api.parted import parted_of
-    from owpc_ltr.engine.feature_log import LogOptions, log_features
-    from owpc_ltr.errors import UsageError, give_warnings
-    from owpc_ltr.files.output import output_file
-    from owpc_ltr.host.judgment_lists import read_judgments
-
-    tables = extra_features if isinstance(extra_features, list | tuple) else [extra_features]
-    given = [one for one in (judgments, topics, *tables) if isinstance(one, Path | str)]
-    parted = parted_of(buckets, part)
-    target = Path(out) if parted else output_file(out, given)
-    if target is None:
-        raise UsageError("half-done work is kept beside the dataset: name a file, not -")
-    logging, source = LogOptions(**options), None
-    if isinstance(judgments, Path | str):
-        reading: dict[str, Any] = {"topics": topics, "duplicates": duplicates}
-        judged = read_judgments(judgments, skip_unjudged=skip_unjudged, **reading)
-        source = hashlib.sha256(Path(judgments).read_bytes()).hexdigest()
-        give_warnings(judged.notes)
-    else:
-        judged = judgments
-    where = the_index(cluster.engine, index)
-    store = cluster.holding_set(featureset).store
-    known = store.get_featureset(the_featureset(store, featureset))
-    own = judged if parted is None else parted.own(judged)
-    counted = _counted(progress or silent, own.n_judgments)
-    report = log_features(
-        cluster.engine, store, known, judged, where, target,
-        source=source, options=logging, joined=tables_of(extra_features), parted=parted,
-        workers=workers,
-        progress=counted,
-    )  # fmt: skip
-    give_warnings(report.warnings)
-    return report
 
 
 def upload(
@@ -267,14 +185,3 @@ def _warn_of_judgments(
     if asks and live is None:
         doubts += cluster.check_judgments(data, index=index)
     give_warnings(doubts)
-
-
-def _counted(show: Progress, judged: int) -> Callable[[int], None]:
-    done = 0
-
-    def advance(documents: int) -> None:
-        nonlocal done
-        done += documents
-        show(f"{done:,} of {judged:,} judged documents", done / judged)
-
-    return advance

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from owpc_ltr.engine.defaults import Progress, silent, tables_of, the_index, the_name
+from owpc_ltr.engine.defaults import Progress, silent, tables_of, the_index
+from owpc_ltr.engine.deployment.alias import the_name
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster

@@ -15,7 +15,6 @@ from typer.core import TyperGroup
 
 from owpc_ltr.cli import judge, models
 from owpc_ltr.cli.generator import HELP_OPTIONS, LazyCommand
-from owpc_ltr.cli.log_features import log_features
 from owpc_ltr.cli.profile import profile
 from owpc_ltr.cli.rescore_body import rescore_body
 from owpc_ltr.cli.search import search
@@ -52,6 +51,11 @@ COMMANDS = (
         "average",
         "owpc_ltr.models.average:average",
         "Average the scores of several models into one model.",
+    ),
+    Command(
+        "log-features",
+        "owpc_ltr.engine.feature_log.log_features:log_features",
+        "Log the features of judged documents out of the engine.",
     ),
     Command(
         "train",
@@ -289,7 +293,6 @@ _PANELS = {
 }
 """The parts of the help, and the order of commands in it; others follow in their own panels."""
 for command in (
-    log_features,
     upload, verify, search, rescore_body, profile,
     bounds, reproduce,
 ):  # fmt: skip

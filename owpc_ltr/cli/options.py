@@ -40,8 +40,9 @@ ExtraFeatures = Annotated[
     list[Path] | None,
     Reads(),
     typer.Option(
+        "--extra-features",
         help="Features from outside the index (Parquet), by query_id or query, document_id, or "
-        "both; may be repeated."
+        "both; may be repeated.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]

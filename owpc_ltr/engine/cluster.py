@@ -2,7 +2,7 @@
 
     cluster = connect("http://127.0.0.1:9200")
     cluster.featuresets.push("movies.json", index="movies")
-    cluster.log_features("judgments.tsv", featureset="movies", index="movies", out="movies.parquet")
+    cluster.log_features(judgments="judgments.tsv", out="movies.parquet")
     cluster.upload(model, name="movies-owpc")
     cluster.search("insidious 2", model="movies-owpc")
 
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 from owpc_ltr.api import cluster_jobs, live_lists, searches
 from owpc_ltr.engine.defaults import the_index
 from owpc_ltr.engine.explain_search import explain_search
+from owpc_ltr.engine.feature_log.log_features import log_features
 from owpc_ltr.engine.index import index
 from owpc_ltr.engine.options import Authority, Insecure, StoreKind, StoreName, Url
 from owpc_ltr.engine.workbench import judgments
@@ -117,7 +118,7 @@ class Cluster:
         return type(self)(self.engine, self.stores[1].kind, self._store_name)
 
     index = index
-    log_features = cluster_jobs.log_features
+    log_features = log_features
     upload = cluster_jobs.upload
     verify = cluster_jobs.verify
     request = searches.request

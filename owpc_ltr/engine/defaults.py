@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.errors import UsageError
@@ -30,7 +29,7 @@ def the_index(engine: Engine, given: str | None) -> str:
     listed = AnswerPart(answer, "its list of indices")
     names = [row["index"].text for row in listed]
     own = [name for name in names if not name.startswith((".", _OURS))]
-    return _only(_as_known(engine, own), "index", "--index", engine.settings.url)
+    return only_one(_as_known(engine, own), "index", "--index", engine.settings.url)
 
 
 def _as_known(engine: Engine, indices: list[str]) -> list[str]:
@@ -62,27 +61,11 @@ def the_featureset(store: Store, given: str | None, wanted_hash: str | None = No
                 "--store-kind"
             )
         return names[0]
-    return _only(names, "feature set", "--featureset", f"the {store.kind} store")
+    return only_one(names, "feature set", "--featureset", f"the {store.kind} store")
 
 
-def the_name(
-    engine: Engine, stores: Sequence[Store], given: str | None, file: Path | None = None
-) -> str:
-    """The name given, that of the model's file, or the only one that the stores have."""
-    from owpc_ltr.engine.deployment.alias import Aliases
-    from owpc_ltr.names import check_name
-
-    if given is not None:
-        # NAME:challenger is one of what a name points to.
-        check_name("model", given.partition(":")[0])
-        return given
-    if file is not None:
-        return check_name("model", file.name.removesuffix(".json"))
-    names = {alias.name: None for store in stores for alias in Aliases(engine, store).all()}
-    return _only(list(names), "model", "--model NAME", engine.settings.url)
-
-
-def _only(names: Sequence[str], what: str, option: str, where: str) -> str:
+def only_one(names: Sequence[str], what: str, option: str, where: str) -> str:
+    """The only name that there is. Raises UsageError, naming those that there are."""
     if len(names) == 1:
         return names[0]
     found = f"there are {', '.join(names[:8])}" if names else "there is none"
@@ -91,7 +74,7 @@ def _only(names: Sequence[str], what: str, option: str, where: str) -> str:
 
 def tables_of(extra_features: Any) -> tuple[ExternalTable, ...]:
     """The tables of `extra_features`; where there are none, what reads them is not imported."""
-    if extra_features is None:
+    if extra_features is None or (isinstance(extra_features, list | tuple) and not extra_features):
         return ()
     from owpc_ltr.data.external_features.reading import read_external_features
 

@@ -61,7 +61,8 @@ def explain_search(
     Raises UsageError for a document that is not in the window, Refused for a model of a kind
     that is not known, BadInput for one of which only the engine knows what it is.
     """
-    from owpc_ltr.engine.defaults import tables_of, the_index, the_name
+    from owpc_ltr.engine.defaults import tables_of, the_index
+    from owpc_ltr.engine.deployment.alias import the_name
     from owpc_ltr.engine.search_explanation import ExplainRequest, explain_reordered, explain_stored
     from owpc_ltr.models.reordering import ReorderingModel, load_ranker
     from owpc_ltr.names import check_index

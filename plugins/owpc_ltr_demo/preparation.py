@@ -127,13 +127,14 @@ def log_candidates(
 ) -> DatasetSplits[RankingDataset]:
     """The features of all candidates, in a dataset split by query."""
     from owpc_ltr.data.judgments import write_judgments
-    from owpc_ltr.engine.feature_log import LogOptions, log_features
+    from owpc_ltr.engine.feature_log.log import run_log
+    from owpc_ltr.engine.feature_log.options import LogOptions
 
     with session.step("log", "log the features of every candidate"):
         judgments = judgments_of(found)
         write_judgments(judgments, session.options.file("-judgments.tsv"))
         with session.narrator.working() as show:
-            report = log_features(
+            report = run_log(
                 node.engine,
                 node.store,
                 node.featureset,

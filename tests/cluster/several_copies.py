@@ -11,7 +11,8 @@ import numpy as np
 
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.feature_log import LogOptions, LogReport, log_features
+from owpc_ltr.engine.feature_log.log import LogReport, run_log
+from owpc_ltr.engine.feature_log.options import LogOptions
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 
@@ -98,7 +99,7 @@ def _nothing_is_kept(engine: Engine) -> bool:
 def log(engine: Engine, out: Path, **options: Any) -> LogReport:
     store = PluginFreeStore(engine)
     given = LogOptions(**{"chunk": 100, **options})
-    return log_features(engine, store, FEATURESET, judgments(), INDEX, out, options=given)
+    return run_log(engine, store, FEATURESET, judgments(), INDEX, out, options=given)
 
 
 def digest(path: Path) -> str:

@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from owpc_ltr.engine.feature_log import LogOptions, LogReport
+from owpc_ltr.engine.feature_log.log import LogReport
+from owpc_ltr.engine.feature_log.options import LogOptions
 from tests.engine.memory_engine import MemoryEngine, is_log_search
 from tests.engine.memory_engine import log as log_in_memory
 

@@ -23,7 +23,9 @@ import numpy as np
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal
-from owpc_ltr.engine.feature_log import LogOptions, LogReport, PartitionedOutput, log_features
+from owpc_ltr.engine.feature_log.assembly import PartitionedOutput
+from owpc_ltr.engine.feature_log.log import LogReport, run_log
+from owpc_ltr.engine.feature_log.options import LogOptions
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.features.feature_set import Feature, FeatureSet
@@ -228,7 +230,7 @@ def log(
     """The log of an engine in memory through a real store."""
     client = cast(Engine, engine)
     store = LtrPluginStore(client) if kind == "ltr-plugin" else PluginFreeStore(client)
-    return log_features(
+    return run_log(
         engine,
         store,
         engine.featureset,

@@ -182,8 +182,8 @@ def test_a_cluster_that_gains_the_plugin_keeps_its_models(
         assert now.featuresets.get("small").hash == FEATURESET.hash
         (tmp_path / "judged.csv").write_text("query,docid,rating\nalpha,d1,1\nalpha,d2,0\n")
         now.log_features(
-            tmp_path / "judged.csv", tmp_path / "data.parquet", featureset="small",
-            index=small.index,
+            judgments=tmp_path / "judged.csv", out=tmp_path / "data.parquet",
+            featureset="small", index=small.index,
         )  # fmt: skip
         assert now.models.rollback(small.name).current != immutable
         assert now.models.promote(immutable).current == immutable

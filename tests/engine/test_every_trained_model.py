@@ -68,8 +68,9 @@ def folder(small: Small, tmp_path_factory: pytest.TempPathFactory) -> Path:
         small.engine.settings.url, store=small.name.removeprefix("m-"), store_kind="plugin-free"
     )
     cluster.log_features(
-        found / "judgments.csv", found / "data.parquet", featureset="small", index=small.index
-    )
+        judgments=found / "judgments.csv", out=found / "data.parquet", featureset="small",
+        index=small.index,
+    )  # fmt: skip
     return found
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.data.parquet import load_dataset
-from owpc_ltr.engine.feature_log import LogOptions
+from owpc_ltr.engine.feature_log.options import LogOptions
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from tests.engine.log_runs import (

@@ -87,8 +87,8 @@ def made(small: Small, tmp_path_factory: pytest.TempPathFactory) -> Path:
     rates_file(folder / "by_id.parquet", known, "query_id")
     with cluster_of(small) as cluster:
         cluster.log_features(
-            folder / "judged.csv", folder / "data.parquet", index=small.index,
-            extra_features=folder / "ctr.parquet",
+            judgments=folder / "judged.csv", out=folder / "data.parquet", index=small.index,
+            extra_features=[folder / "ctr.parquet"],
         )  # fmt: skip
     split = load_dataset(folder / "data.parquet").split()
     train(split.training, settings={"C": 10.0}).save(folder / "model.json")
@@ -244,15 +244,8 @@ def test_what_users_get_is_measured_with_the_table_by_name_by_file_and_at_the_ga
     # By query id too: of judged queries it is known.
     code, out, _ = run("evaluate", small.name, *ask, "--extra-features", "by_id.parquet")
     assert json.loads(out)["metrics"][0]["unjudged_irrelevant"] == figures[0]
-    search = [
-        "search",
-        texts()[3],
-        "--model",
-        small.name,
-        "--extra-features",
-        "by_id.parquet",
-        "--json",
-    ]
+    tables = ["--extra-features", "by_id.parquet"]
+    search = ["search", texts()[3], "--model", small.name, *tables, "--json"]
     code, _, err = run(*search, "--query", "query.json", *place)
     assert (code, "this query has no id" in err) == (2, True)
     code, out, _ = run(*search, "--query", "query.json", "--query-id", "q3", *place)
@@ -294,9 +287,8 @@ def test_a_joined_feature_that_is_worth_nothing_leaves_the_model_to_the_engine(
     assert [hit["score"] for hit in found["after"]] == pytest.approx(
         [here[hit["document_id"]] for hit in found["after"]], rel=1e-5
     )
-    code, _, err = run(
-        "search", text, "--model", small.name, "--extra-features", "ctr.parquet", *place
-    )
+    tables = ["--extra-features", "ctr.parquet"]
+    code, _, err = run("search", text, "--model", small.name, *tables, *place)
     assert (code, "reads nothing that is joined: leave ctr.parquet out" in err) == (2, True)
     certificate = Certificates(small.engine, small.store).get(told["model"])
     assert certificate.record["joined_left_out"] == ["ctr"]
@@ -377,7 +369,7 @@ def test_from_python_a_frame_does_as_well_as_a_file(
     popular = table.group_by("document_id").aggregate([("ctr", "mean")])
     with cluster_of(small) as cluster:
         report = cluster.log_features(
-            made / "judged.csv", tmp_path / "frames.parquet", index=small.index,
+            judgments=made / "judged.csv", out=tmp_path / "frames.parquet", index=small.index,
             extra_features=[table.to_pandas(), popular],
         )  # fmt: skip
     files = [one["file"] for one in report.manifest["joined_tables"]]

@@ -277,7 +277,7 @@ def logged(
 ) -> RankingDataset:
     """The judged documents with their features."""
     out = tmp_path_factory.mktemp("logged") / "data.parquet"
-    cluster.log_features(judgments, out, featureset="small", index=small.index)
+    cluster.log_features(judgments=judgments, out=out, featureset="small", index=small.index)
     return read_dataset(out)
 
 

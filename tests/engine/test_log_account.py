@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.client.refusals import EngineRefusal
-from owpc_ltr.engine.feature_log import LogCounts
-from owpc_ltr.engine.feature_log.chunks import Fate, Values
+from owpc_ltr.engine.feature_log.chunks import Fate, LogCounts, Values
 from owpc_ltr.errors import Refused
 from tests.engine.log_runs import (
     QUICK,

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from owpc_ltr.engine.feature_log import LogOptions, LogReport
+from owpc_ltr.engine.feature_log.log import LogReport
+from owpc_ltr.engine.feature_log.options import LogOptions
 from owpc_ltr.errors import DiskFault, EngineUnavailable, OwpcLtrError
 from tests.engine.memory_engine import MemoryEngine
 from tests.engine.memory_engine import log as log_in_memory

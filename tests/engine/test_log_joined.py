@@ -12,7 +12,8 @@ from owpc_ltr.data.external_features.reading import read_external_features
 from owpc_ltr.data.letor import read_letor, write_letor
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.feature_log import LogOptions, LogReport, log_features
+from owpc_ltr.engine.feature_log.log import LogReport, run_log
+from owpc_ltr.engine.feature_log.options import LogOptions
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
 from tests.engine.log_runs import QUICK, assert_nothing_published, digest, without
@@ -26,7 +27,7 @@ def log(
 ) -> LogReport:
     engine = engine or MemoryEngine()
     client = cast(Engine, engine)
-    return log_features(
+    return run_log(
         engine, PluginFreeStore(client), engine.featureset, small_judgments(), engine.index, out,
         options=LogOptions(**{**vars(QUICK), **options}),
         joined=read_external_features(extra_features),

@@ -27,8 +27,10 @@ from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.client.engine import Engine, open_engine
 from owpc_ltr.engine.client.refusals import EngineRefusal, NoSuchIndex
 from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.engine.feature_log import LogOptions, LogReport, log_features, snapshot
 from owpc_ltr.engine.feature_log import log as log_module
+from owpc_ltr.engine.feature_log import snapshot
+from owpc_ltr.engine.feature_log.log import LogReport, run_log
+from owpc_ltr.engine.feature_log.options import LogOptions
 from owpc_ltr.engine.index import index_documents
 from owpc_ltr.engine.staging_index import create_index, drop_index
 from owpc_ltr.engine.stores.feature_queries import render
@@ -126,7 +128,7 @@ def engine(node_url: str) -> Iterator[Engine]:
 def log(engine: Engine, out: Path, options: LogOptions = OPTIONS, **changes: Any) -> LogReport:
     store = PluginFreeStore(engine)
     given: dict[str, Any] = {"judgments": judgments(), "index": INDEX, **changes}
-    return log_features(
+    return run_log(
         engine,
         store,
         store.get_featureset("feature-log-test"),

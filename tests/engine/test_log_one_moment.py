@@ -22,8 +22,9 @@ from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.engine.client.engine import Engine, open_engine
 from owpc_ltr.engine.client.refusals import NotAllowed
 from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.engine.feature_log import LogOptions, LogReport, log_features
 from owpc_ltr.engine.feature_log.environment import observe
+from owpc_ltr.engine.feature_log.log import LogReport, run_log
+from owpc_ltr.engine.feature_log.options import LogOptions
 from owpc_ltr.engine.feature_log.snapshot import (
     ChangeDetection,
     Contents,
@@ -172,7 +173,7 @@ class Disturbed:
 
 def log(engine: Any, out: Path, options: LogOptions = OPTIONS) -> LogReport:
     store = PluginFreeStore(cast(Engine, engine))
-    return log_features(engine, store, FEATURESET, JUDGMENTS, INDEX, out, options=options)
+    return run_log(engine, store, FEATURESET, JUDGMENTS, INDEX, out, options=options)
 
 
 def logged(out: Path) -> dict[tuple[str, str], int]:

@@ -21,7 +21,8 @@ import pytest
 from owpc_ltr.data.judgments import write_judgments
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.engine.feature_log import LogOptions, LogReport, log_features
+from owpc_ltr.engine.feature_log.log import LogReport, run_log
+from owpc_ltr.engine.feature_log.options import LogOptions
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError
 from owpc_ltr.host.judgment_lists import read_judgments
@@ -102,9 +103,7 @@ def log(cluster: Cluster, out: Path, clock: Clock | None = None, **limits: float
     store = PluginFreeStore(engine)
     try:
         featureset = store.get_featureset("movies")
-        return log_features(
-            engine, store, featureset, small_judgments(), "movies", out, options=OPTIONS
-        )
+        return run_log(engine, store, featureset, small_judgments(), "movies", out, options=OPTIONS)
     finally:
         engine.close()
 

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from owpc_ltr.api.parted import parted_of
 from owpc_ltr.data.external_features.reading import read_external_features
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.data.partitioned.dataset import open_partitioned
 from owpc_ltr.data.partitioned.manifest import Share
-from owpc_ltr.engine.feature_log import LogReport, PartitionedOutput
+from owpc_ltr.engine.feature_log.assembly import PartitionedOutput
+from owpc_ltr.engine.feature_log.log import LogReport
+from owpc_ltr.engine.feature_log.log_features import output_parts
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from tests.engine.log_runs import QUICK, lenient, log, without
 from tests.engine.memory_engine import MemoryEngine, small_judgments
@@ -50,7 +51,7 @@ def test_joined_columns_are_in_the_folder_too(tmp_path: Path) -> None:
     from typing import cast
 
     from owpc_ltr.engine.client.engine import Engine
-    from owpc_ltr.engine.feature_log import log_features
+    from owpc_ltr.engine.feature_log.log import run_log
     from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 
     engine = MemoryEngine()
@@ -58,7 +59,7 @@ def test_joined_columns_are_in_the_folder_too(tmp_path: Path) -> None:
     tables = read_external_features(ctr_file(tmp_path))
     found = []
     for name, parted in (("a.parquet", None), ("parts", WHOLE)):
-        log_features(
+        run_log(
             engine, store, engine.featureset, JUDGMENTS, engine.index, tmp_path / name,
             options=QUICK, joined=tables, parted=parted,
         )  # fmt: skip
@@ -66,7 +67,7 @@ def test_joined_columns_are_in_the_folder_too(tmp_path: Path) -> None:
         found.append(load_dataset(path) if parted is None else open_partitioned(path).load())
     assert by_query(found[0]) == by_query(found[1])
     assert found[0].manifest == found[1].manifest
-    with pytest.raises(UsageError, match="--extra-features accounts for a table's rows once"):
+    with pytest.raises(UsageError, match="--extra-features counts a table's rows once"):
         part(1, 2).check(tmp_path / "other", tables)
 
 
@@ -191,13 +192,13 @@ def test_a_log_without_a_document_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["3", "0/4", "5/4", "a/b", "/", "-1/4", "1/4/2"])
 def test_a_text_that_is_no_part_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="write it as 3/16"):
-        parted_of(None, text)
+        output_parts(None, text)
 
 
 def test_parts_share_the_queries(tmp_path: Path) -> None:
     own = [part(number, 3).own(JUDGMENTS).queries for number in (1, 2, 3)]
     ids = [query.query_id for queries in own for query in queries]
     assert sorted(ids) == sorted(query.query_id for query in JUDGMENTS.queries)
-    assert parted_of(None, None) is None
-    assert parted_of(40, "2/3") == PartitionedOutput(40, Share(2, 3))
+    assert output_parts(None, None) is None
+    assert output_parts(40, "2/3") == PartitionedOutput(40, Share(2, 3))
     assert np.diff([len(queries) for queries in own]).size == 2

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.engine.feature_log import LogOptions, LogReport, log_features
+from owpc_ltr.engine.feature_log.log import LogReport, run_log
+from owpc_ltr.engine.feature_log.options import LogOptions
 from owpc_ltr.engine.feature_log.schedule import RateLimit, Schedule, wait_for
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import OwpcLtrWarning, UsageError
@@ -71,7 +72,7 @@ def log_over_http(fake: FakeEngine, narrow: Narrow, out: Path, options: LogOptio
     try:
         store = PluginFreeStore(engine)
         featureset = store.get_featureset("movies")
-        return log_features(engine, store, featureset, MANY, "movies", out, options=options)
+        return run_log(engine, store, featureset, MANY, "movies", out, options=options)
     finally:
         engine.close()
 

@@ -17,7 +17,8 @@ from owpc_ltr.data.judgments.weights import importance_of, weights_of
 from owpc_ltr.data.parquet import load_dataset
 from owpc_ltr.data.partitioned.dataset import open_partitioned
 from owpc_ltr.data.partitioned.manifest import Share
-from owpc_ltr.engine.feature_log import LogReport, PartitionedOutput
+from owpc_ltr.engine.feature_log.assembly import PartitionedOutput
+from owpc_ltr.engine.feature_log.log import LogReport
 from owpc_ltr.errors import EngineUnavailable, Refused
 from tests.engine.log_runs import QUICK, lenient, log, without
 from tests.engine.memory_engine import MemoryEngine, small_judgments

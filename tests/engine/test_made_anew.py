@@ -53,7 +53,7 @@ def test_a_model_goes_its_whole_way_on_an_index_that_was_made_anew(
             for n in range(4)
         ]
         out = tmp_path / "logged.parquet"
-        cluster.log_features(Judgments(judged), out, featureset="small", index=index)
+        cluster.log_features(judgments=Judgments(judged), out=out, featureset="small", index=index)
         assert read_dataset(out).n_documents == 12
         cluster.upload(linear(), f"m-{own}", index=index, featureset="small")
         found = cluster.verify(f"m-{own}")

@@ -44,7 +44,7 @@ class Road:
         out = self.folder / "logged.parquet"
         if not out.exists():
             self.cluster.log_features(
-                self.judgments, out, featureset=self.featureset.name, index=self.index
+                judgments=self.judgments, out=out, featureset=self.featureset.name, index=self.index
             )
         return read_dataset(out)
 

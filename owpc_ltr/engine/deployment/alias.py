@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from owpc_ltr.engine.client.engine import Engine
@@ -31,6 +32,7 @@ from owpc_ltr.engine.client.responses import (
     hits_of,
     part_of,
 )
+from owpc_ltr.engine.defaults import only_one
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.formats.stored_model import StoredModel
@@ -463,3 +465,17 @@ def is_named_by_content(stored: StoredModel) -> bool:
 def _digest(stored: StoredModel, definition: Any) -> str:
     content = [stored.type, definition, stored.feature_normalizers, stored.featureset.hash]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def the_name(
+    engine: Engine, stores: Sequence[Store], given: str | None, file: Path | None = None
+) -> str:
+    """The name given, that of the model's file, or the only one that the stores have."""
+    if given is not None:
+        # NAME:challenger is one of what a name points to.
+        check_name("model", given.partition(":")[0])
+        return given
+    if file is not None:
+        return check_name("model", file.name.removesuffix(".json"))
+    names = {alias.name: None for store in stores for alias in Aliases(engine, store).all()}
+    return only_one(list(names), "model", "--model NAME", engine.settings.url)

@@ -1,6 +1,6 @@
 """Feature logging: judged queries × feature set × index → a dataset, every judgment counted.
 
-- log: `log_features`, the whole job: chunk after chunk out of one snapshot
+- log_features: the public function; log: the whole job, chunk after chunk out of one snapshot
 - job: what is logged of which index, checked before the first search
 - options, schedule: how the engine is searched, when, and how fast
 - snapshot: one state of the index: a point in time, or change detection
@@ -11,10 +11,3 @@
 - run_folder: the unfinished work beside the output
 - assembly: chunks → a dataset or a folder of parts, with a manifest
 """
-
-from owpc_ltr.engine.feature_log.assembly import PartitionedOutput
-from owpc_ltr.engine.feature_log.chunks import LogCounts
-from owpc_ltr.engine.feature_log.log import LogReport, log_features
-from owpc_ltr.engine.feature_log.options import LogOptions
-
-__all__ = ["LogCounts", "LogOptions", "LogReport", "PartitionedOutput", "log_features"]

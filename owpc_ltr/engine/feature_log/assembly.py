@@ -138,8 +138,7 @@ class PartitionedOutput:
             )
         if self.share.of > 1 and joined:
             raise UsageError(
-                "--extra-features accounts for a table's rows once for all queries: log without "
-                "--part"
+                "--extra-features counts a table's rows once for all queries: log without --part"
             )
         check_folder(out, self.share)
 

@@ -63,13 +63,41 @@ class LogReport:
     warnings: tuple[str, ...] = ()
     """Features that no document has a value for, or all the same; and what else looks wrong."""
 
+    def __str__(self) -> str:
+        counts, queries = self.counts, self.manifest["queries"]
+        rejected = "".join(f"; {n:,} rejected: {why}" for why, n in counts.rejected.items())
+        lines = [
+            f"{self.path}: {counts.logged:,} documents of {queries['logged']:,} queries, "
+            f"{len(self.manifest['missing'])} features",
+            f"{counts.judged:,} judged = {counts.logged:,} logged + {counts.absent:,} absent + "
+            f"{counts.n_rejected:,} rejected{rejected}",
+            f"{self.pairs_per_second:,.0f} documents a second, {self.seconds:.1f} s",
+        ]
+        lines += map(_table_in_words, self.manifest.get("joined_tables", ()))
+        if queries["logged"] < queries["judged"]:
+            lost = queries["judged"] - queries["logged"]
+            lines.append(f"{lost:,} queries have no document left and are not in the dataset")
+        if self.resumed:
+            lines.append(f"{self.resumed:,} documents were resumed from an interrupted run")
+        return "\n".join(lines)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as JSON."""
+        return {
+            "dataset": str(self.path),
+            **self.manifest,
+            "resumed": self.resumed,
+            "seconds": self.seconds,
+            "pairs_per_second": self.pairs_per_second,
+        }
+
     @property
     def pairs_per_second(self) -> float:
         """Query–document pairs that this run accounted for, a second."""
         return (self.counts.judged - self.resumed) / self.seconds
 
 
-def log_features(
+def run_log(
     engine: EngineLike,
     store: Store,
     featureset: FeatureSet,
@@ -305,3 +333,12 @@ def _store_next(
     values.counts(len(chunk.rows))
     folder.keep(chunk.number, to_bytes(values))
     return values
+
+
+def _table_in_words(table: dict[str, Any]) -> str:
+    """A table's counts: `ctr.parquet: ctr joined by query_id and document_id; …`."""
+    return (
+        f"{table['file']}: {', '.join(table['features'])} joined by {' and '.join(table['keys'])}; "
+        f"{table['matched']:,} judged pairs have a row, {table['unmatched']:,} have none; "
+        f"{table['unused']:,} of {table['rows']:,} rows met no pair"
+    )

@@ -1,0 +1,189 @@
+"""`log_features`: the features of judged documents out of the engine, as a dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from owpc_ltr.data.options import DEFAULT_BUCKETS, DuplicatePolicy, SkipUnjudged, Topics
+from owpc_ltr.engine.feature_log.options import MOST_DOCUMENTS, LogOptions
+from owpc_ltr.engine.options import ExtraFeatures, SearchIndex
+from owpc_ltr.errors import UsageError, give_warnings
+from owpc_ltr.signatures import Help, Progress, Reads, Writes, job, silent, spelled
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.judgments.types import Judgments
+    from owpc_ltr.engine.cluster import Cluster
+    from owpc_ltr.engine.feature_log.assembly import PartitionedOutput
+    from owpc_ltr.engine.feature_log.log import LogReport
+    from owpc_ltr.engine.feature_log.remote import RemoteWorkers
+
+
+@job
+def log_features(
+    cluster: Cluster,
+    *,
+    judgments: Annotated[
+        Judgments | Path | str, Reads("Judged queries: TSV, CSV, qrels …; also .gz or .xz.")
+    ],
+    out: Annotated[
+        Path | str,
+        Writes(
+            "The dataset to write (Parquet); a folder with --buckets or --part.",
+            needs_folder=False,
+            standard_output="unfinished work is stored beside --out: name a file, not -",
+            or_folder=True,
+        ),
+    ],
+    index: SearchIndex = None,
+    featureset: Annotated[
+        str | None, Help("A feature set of the cluster; default: the only one.", metavar="NAME")
+    ] = None,
+    extra_features: ExtraFeatures = (),
+    buckets: Annotated[
+        int | None,
+        Help("Write a folder of parts, for data larger than memory; see partition.", panel="Data"),
+    ] = None,
+    part: Annotated[
+        str | None,
+        Help("Log one part of such a folder, as 3/16; others may run beside it.", panel="Data"),
+    ] = None,
+    topics: Topics = None,
+    duplicates: DuplicatePolicy = "refuse",
+    skip_unjudged: SkipUnjudged = False,
+    in_flight: Annotated[
+        int | None,
+        Help("The most searches at the same time; default: as many as the engine bears."),
+    ] = None,
+    rate: Annotated[
+        float | None, Help("The most documents a second, to spare a busy cluster.")
+    ] = None,
+    schedule: Annotated[
+        str | None,
+        Help("The hours in which the engine is searched, as 22:00-06:00; outside them it waits."),
+    ] = None,
+    batch: Annotated[int, Help("The most documents of one search.")] = MOST_DOCUMENTS,
+    max_absent: Annotated[
+        float, Help("Fail if a larger share of judged documents is not in the index.")
+    ] = LogOptions.max_absent,
+    allow_rejected: Annotated[
+        bool,
+        Help("Leave out documents that the engine cannot score or whose values are not finite."),
+    ] = False,
+    restart: Annotated[bool, Help("Throw away the unfinished work of an earlier run.")] = False,
+    workers: Annotated[
+        RemoteWorkers | str | None,
+        Help(
+            "Dask workers that search: local:4 (processes here), tcp://HOST:8786.",
+            flag="--dask",
+            cli=str,
+        ),
+    ] = None,
+    attempts: int = LogOptions.attempts,
+    pause: float = LogOptions.pause,
+    chunk: int = LogOptions.chunk,
+    progress: Progress = silent,
+) -> LogReport:
+    """Log the features of judged documents out of the engine.
+
+    Every judged document is logged, absent from the index, or rejected, and all are counted.
+    All values are from one snapshot of the index. Unfinished work stays in OUT.run: the same
+    command continues it, to the same bytes.
+
+    Python: `extra_features` may also be data frames. `attempts`, `pause` (seconds) and `chunk`
+    (documents) are those of `LogOptions`.
+    """
+    from owpc_ltr.engine.defaults import tables_of, the_featureset, the_index
+    from owpc_ltr.engine.feature_log.log import run_log
+    from owpc_ltr.files.output import output_file
+
+    tables = extra_features if isinstance(extra_features, list | tuple) else [extra_features]
+    given = [one for one in (judgments, topics, *tables) if isinstance(one, Path | str)]
+    parted = output_parts(buckets, part)
+    target = Path(out) if parted else output_file(out, given)
+    if target is None:
+        raise UsageError(f"unfinished work is stored beside {spelled('out')}: name a file, not -")
+    logging = LogOptions(
+        in_flight=in_flight, rate=rate, schedule=schedule, batch=batch, max_absent=max_absent,
+        allow_rejected=allow_rejected, restart=restart, attempts=attempts, pause=pause, chunk=chunk,
+    )  # fmt: skip
+    judged, source = _read(judgments, topics, duplicates, skip_unjudged)
+    where = the_index(cluster.engine, index)
+    store = cluster.holding_set(featureset).store
+    known = store.get_featureset(the_featureset(store, featureset))
+    own = judged if parted is None else parted.own(judged)
+    with _started(workers) as remote:
+        report = run_log(
+            cluster.engine, store, known, judged, where, target,
+            source=source, options=logging, joined=tables_of(extra_features), parted=parted,
+            workers=remote, progress=_counted(progress, own.n_judgments),
+        )  # fmt: skip
+    give_warnings(report.warnings)
+    return report
+
+
+def output_parts(buckets: int | None, part: str | None) -> PartitionedOutput | None:
+    """A folder of so many buckets, and the part of it that is meant; None where none is.
+
+    Raises UsageError for a text that does not name a part.
+
+    >>> output_parts(None, "3/16").share
+    Share(number=3, of=16)
+    """
+    if buckets is None and part is None:
+        return None
+    from owpc_ltr.data.partitioned.manifest import Share
+    from owpc_ltr.engine.feature_log.assembly import PartitionedOutput
+
+    share = Share()
+    if part is not None:
+        number, slash, of = part.partition("/")
+        if not (slash and number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
+            raise UsageError(f"'{part[:40]}' is not a part: write it as 3/16, the third of sixteen")
+        share = Share(int(number), int(of))
+    return PartitionedOutput(DEFAULT_BUCKETS if buckets is None else buckets, share)
+
+
+def _read(
+    judgments: Judgments | Path | str,
+    topics: Mapping[str, str] | Path | str | None,
+    duplicates: Any,
+    skip_unjudged: bool,
+) -> tuple[Judgments, str | None]:
+    """The judgments, and the SHA-256 of their file, where they are in one."""
+    if not isinstance(judgments, Path | str):
+        return judgments, None
+    import hashlib
+
+    from owpc_ltr.host.judgment_lists import read_judgments
+
+    judged = read_judgments(
+        judgments, topics=topics, duplicates=duplicates, skip_unjudged=skip_unjudged
+    )
+    give_warnings(judged.notes)
+    return judged, hashlib.sha256(Path(judgments).read_bytes()).hexdigest()
+
+
+def _started(workers: RemoteWorkers | str | None) -> Any:
+    """The workers as a context: those that are there, or started at a place."""
+    if not isinstance(workers, str):
+        return nullcontext(workers)
+    from owpc_ltr.host.commands import plugin_function
+
+    use_workers = plugin_function("ltr_workers")
+    if use_workers is None:
+        raise UsageError(f"no plugin offers workers: leave out {spelled('workers')}")
+    return use_workers(workers)
+
+
+def _counted(show: Progress, judged: int) -> Callable[[int], None]:
+    done = 0
+
+    def advance(documents: int) -> None:
+        nonlocal done
+        done += documents
+        show(f"{done:,} of {judged:,} judged documents", done / judged)
+
+    return advance
