@@ -369,7 +369,7 @@ def _run(
     to_cluster = {name: given.pop(name) for name in connection & set(given)}
     check(bare, given)
     for path in _outputs(bare, given):
-        if path.is_symlink():
+        if path.is_symlink() and not path.is_dir():
             print(f"{path} is a link: {os.path.realpath(path)} is written", file=sys.stderr)
     parameters = described(bare).parameters
     cluster = parameters.get("cluster")
