@@ -41,7 +41,7 @@ def test_the_road_of_a_notebook(tmp_path: Path) -> None:
     assert result.table[0]["mean"] > 0.8
     assert all(row["mean_difference"] > 0.1 for row in result.comparison)
     assert result.per_query.column_names == [
-        "query_id", "ndcg@10", "map", "ndcg@10 against", "map against",
+        "query_id", "ndcg@10", "map", "ndcg@10 baseline", "map baseline",
     ]  # fmt: skip
     assert result.to_frame(per_query=True).shape == (parts.test.n_queries, 5)
     assert "ndcg@10" in repr(result)

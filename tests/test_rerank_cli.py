@@ -51,7 +51,7 @@ def test_the_command_line_learns_measures_and_compares(run: Run) -> None:
     code, out, _ = run(*measure, "--metric", "ndcg@10")
     assert code == 0
     answer = json.loads(out)
-    assert answer["queries"] == "test"
+    assert answer["split"] == "test"
     assert answer["comparisons"][0]["mean_difference"] > 0.2
     code, out, _ = run(*learn, *settings, "--base", "feature:1", "--out", "f.json", "--json",
                        "--grid", "penalty=1,0.1")  # fmt: skip

@@ -262,6 +262,6 @@ def test_the_held_out_side_is_remembered() -> None:
         RerankingPlan(losses, Exchangeable, KERNEL),
         Run(),
         split.part(data, "validation"),
-        {"split": split.as_dict(), "fingerprint": data.fingerprint},
+        source={"split": split.as_dict(), "fingerprint": data.fingerprint},
     )
     assert reranked.model.record["source"]["split"] == split.as_dict()
