@@ -91,8 +91,8 @@ def test_what_is_not_one_model_a_fold_is_refused() -> None:
         ltr.compare({"a": SHARP, "b": [DULL] * 4}, data=DATA, **QUICK)
     with pytest.raises(UsageError, match="there is no split 'train'"):
         ltr.compare({"a": SHARP, "b": DULL}, data=TESTS, split="train", **QUICK)
-    with pytest.raises(UsageError, match="leave out live and cheap"):
-        ltr.compare_live({"a": SHARP, "b": DULL}, data=TESTS, live=True, **QUICK)
+    with pytest.raises(UsageError, match="leave out proxy labels"):
+        ltr.compare({"a": SHARP, "b": DULL}, data=TESTS, proxy_labels=DATA, **QUICK)
     with pytest.raises(UsageError, match="no folds"):
         ltr.compare({"a": SHARP, "b": DULL}, data=[], **QUICK)
 

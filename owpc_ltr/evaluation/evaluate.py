@@ -169,7 +169,11 @@ def evaluate(
     model: Annotated[
         Model | ReorderingModel | TrecRun | Path | str,
         Reads(
-            "A file of a model, reranker or TREC run, or feature:NAME.", cli=str, unless="feature:"
+            "A file of a model, reranker or TREC run, or feature:NAME.",
+            cli=str,
+            unless="feature:",
+            absent="cannot read the model {path}: No such file or directory; an uploaded model is "
+            "measured live (evaluate-live)",
         ),
     ],
     data: Annotated[
