@@ -18,6 +18,7 @@ from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.comparison import RankerComparison
+from owpc_ltr.evaluation.prediction_powered import PredictionPowered
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import save_model
 from tests.commands import Run, commands_in
@@ -64,23 +65,26 @@ def compared(human: Any, cheap: Any = CHEAP, **how: Any) -> RankerComparison:
     return ltr.compare(options.pop("rankers", RANKERS), data=human, proxy_labels=cheap, **options)
 
 
+def figures(found: RankerComparison, pair: int = 0) -> PredictionPowered:
+    """The figures of a pair by human and proxy labels."""
+    told = found.pairs[pair].prediction_powered
+    assert told is not None
+    return told
+
+
 def test_a_list_and_a_dataset_of_the_same_judgments_say_the_same() -> None:
     one = compared(listed(PEOPLE, SAMPLE))
     other = compared(PEOPLE.select(SAMPLE))
-    assert one.pairs[0].prediction_powered.by_both.low == pytest.approx(
-        other.pairs[0].prediction_powered.by_both.low
-    )
+    assert figures(one).by_both.low == pytest.approx(figures(other).by_both.low)
     alone = ltr.compare(RANKERS, data=PEOPLE.select(SAMPLE), metrics="ndcg@5", resamples=200)
     assert one.pairs[0].comparison.mean_difference == pytest.approx(
         alone.pairs[0].comparison.mean_difference
     )
-    assert one.pairs[0].prediction_powered.by_human.mean == pytest.approx(
-        alone.pairs[0].comparison.mean_difference
-    )
+    assert figures(one).by_human.mean == pytest.approx(alone.pairs[0].comparison.mean_difference)
 
 
 def test_cheap_judgments_narrow_the_interval_and_do_not_move_it_to_themselves() -> None:
-    found = compared(listed(PEOPLE, SAMPLE)).pairs[0].prediction_powered
+    found = figures(compared(listed(PEOPLE, SAMPLE)))
     assert (found.n_queries, found.n_human) == (QUERIES, JUDGED)
     width = found.by_both.high - found.by_both.low
     assert width < 0.95 * (found.by_human.high - found.by_human.low)
@@ -90,7 +94,7 @@ def test_cheap_judgments_narrow_the_interval_and_do_not_move_it_to_themselves() 
 
 
 def test_a_perfect_judge_says_what_all_queries_would() -> None:
-    found = compared(listed(PEOPLE, SAMPLE), PEOPLE).pairs[0].prediction_powered
+    found = figures(compared(listed(PEOPLE, SAMPLE), PEOPLE))
     assert found.strength == pytest.approx(1.0)
     truth = ltr.compare(RANKERS, data=PEOPLE, metrics="ndcg@5", resamples=200).pairs[0].comparison
     assert found.by_both.mean == pytest.approx(truth.mean_difference, abs=1e-7)
@@ -128,8 +132,8 @@ def test_queries_that_a_ranker_was_trained_on_are_left_out_of_both() -> None:
     model = LinearModel(NAMES, np.array([1.0, 0.5]), record={"source": source})
     found = compared(listed(PEOPLE, SAMPLE), rankers={"model": model, "b": "feature:likes"})
     test = split.sides(CHEAP) == "test"
-    assert found.pairs[0].prediction_powered.n_queries == int(test.sum())
-    assert found.pairs[0].prediction_powered.n_human == int(test[SAMPLE].sum())
+    assert figures(found).n_queries == int(test.sum())
+    assert figures(found).n_human == int(test[SAMPLE].sum())
 
 
 def test_importance_of_the_cheap_queries_weighs_everything() -> None:
@@ -137,19 +141,19 @@ def test_importance_of_the_cheap_queries_weighs_everything() -> None:
     found = compared(listed(PEOPLE, SAMPLE), replace(CHEAP, query_weights=weights))
     plain = compared(listed(PEOPLE, SAMPLE))
     assert found.weighted
-    one = found.pairs[0].prediction_powered
+    one = figures(found)
     assert one.by_human.mean == pytest.approx(found.pairs[0].comparison.mean_difference)
-    assert one.by_both.mean != plain.pairs[0].prediction_powered.by_both.mean
+    assert one.by_both.mean != figures(plain).by_both.mean
     again = compared(listed(PEOPLE, SAMPLE), replace(CHEAP, query_weights=weights), unweighted=True)
-    assert again.pairs[0].prediction_powered == plain.pairs[0].prediction_powered
+    assert figures(again) == figures(plain)
 
 
 def test_several_pairs_are_corrected_together() -> None:
     rankers = {**RANKERS, "c": LinearModel(NAMES, np.array([1.0, 1.0]))}
     found = compared(listed(PEOPLE, SAMPLE), rankers=rankers, metrics=["ndcg@5", "map"])
     assert len(found.prediction_powered) == 6
-    for pair in found.prediction_powered:
-        assert pair.prediction_powered.p_holm >= pair.prediction_powered.by_both.p
+    for number in range(6):
+        assert figures(found, number).p_holm >= figures(found, number).by_both.p
     assert json.loads(json.dumps(found.as_dict()))["prediction_powered"][0]["p_holm"] is not None
 
 
@@ -228,7 +232,7 @@ def test_few_human_labels_show_nothing_whatever_they_say() -> None:
         for pair in (*found.pairs, *found.prediction_powered):
             assert pair.verdict.outcome == "cannot tell"
             assert pair.better is None
-        one = found.pairs[0].prediction_powered
+        one = figures(found)
         assert one.by_both.high - one.by_both.low >= 6 / few
         assert one.n_more is None or one.n_more >= 30 - few
     assert (

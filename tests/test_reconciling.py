@@ -23,8 +23,8 @@ import owpc_ltr as ltr
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.errors import UsageError
-from owpc_ltr.evaluation.library_conventions import FIELDS
-from owpc_ltr.evaluation.reconciliation import LIBRARIES, Convention, ranked, reconcile, values_by
+from owpc_ltr.evaluation.library_conventions import FIELDS, LIBRARIES, Convention
+from owpc_ltr.evaluation.reconciliation import ranked, reconcile, values_by
 from owpc_ltr.metrics import parse_metric
 from tests.commands import commands_in
 from tests.ranklib_program import ranklib_or_skip

@@ -89,7 +89,7 @@ def test_two_rankers_are_what_evaluate_live_says_of_them(
         found = ltr.compare_live(
             asked, data=data, metrics=["ndcg@10", "map"], live=search, unjudged=unjudged
         )
-        assert (found.side, found.n_queries) == (wanted.side, wanted.n_queries)
+        assert (found.split, found.n_queries) == (wanted.split, wanted.n_queries)
         for pair, one in zip(found.pairs, wanted.measured, strict=True):
             theirs = one.comparison if unjudged == "zero" else one.condensed
             assert pair.comparison.as_dict() == pytest.approx(theirs.as_dict(), abs=1e-4)
@@ -150,7 +150,7 @@ def test_queries_are_left_that_neither_model_was_trained_on(
     found = ltr.compare_live(asked, data=judgments, metrics="ndcg@10", live=search, **QUICK)
     left = np.flatnonzero(tests[0] & tests[1])
     assert found.query_ids.to_pylist() == [ids[n] for n in left]
-    assert found.side == "test"
+    assert found.split == "test"
     assert "held out from all rankers" in found.notes[0]
 
 

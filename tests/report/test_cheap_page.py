@@ -82,6 +82,7 @@ def test_agreement_and_what_would_decide_are_told(page: Page) -> None:
     assert facts["human-labelled"] == "60 of 240 queries"
     assert facts["more human-labelled queries needed"] == "none"
     assert facts["ideal ranking (NDCG), relevant documents"] == "of the human-labelled documents"
+    assert found is not None
     agreed = found.agreement
     assert agreed.correlation is not None
     named = facts["agreement with human labels (correlation of differences)"]
