@@ -31,8 +31,9 @@ class ConcurrencyLimiter:
     """A limit of requests under way: additive increase, multiplicative decrease (Chiu, Jain 1989).
 
     As many answers as the limit raise it by one, unless they are so slow that requests must have
-    waited in the engine. A rejection cuts it to three quarters of what was borne. Whoever waits
-    for a slot when the work ends (`with ConcurrencyLimiter(…) as limiter:`) gets none.
+    waited in the engine. Until answers are slow for the first time they double it, and then halve
+    it once. A rejection cuts it to three quarters of what the engine accepted. A request that
+    waits for a slot when the work ends (`with ConcurrencyLimiter(…) as limiter:`) gets none.
     """
 
     most: int
@@ -45,6 +46,7 @@ class ConcurrencyLimiter:
     _count: int = field(default=0, init=False)
     _seconds: float = field(default=0.0, init=False)
     _fastest: float = field(default=math.inf, init=False)
+    _doubles: bool = field(default=True, init=False)
     _ended: bool = field(default=False, init=False)
     _changed: threading.Condition = field(default_factory=threading.Condition, init=False)
 
@@ -80,6 +82,9 @@ class ConcurrencyLimiter:
                 self._fastest = min(self._fastest, mean)
                 if mean <= SLOWDOWN * self._fastest:
                     self._increase()
+                elif self._doubles:
+                    self._doubles = False
+                    self.limit = max(1, self.limit // 2)
 
     def rejected(self, cuts: int) -> None:
         """Take in a request that was too much; `cuts` is how many there were when it was sent.
@@ -92,6 +97,7 @@ class ConcurrencyLimiter:
             self._ceiling = max(1, min(self.in_flight or self.limit, self.limit) - 1)
             self.limit = max(1, int(DECREASE * self._ceiling))
             self.cuts += 1
+            self._doubles = False
             self._since_cut = self._count = 0
             self._seconds = 0.0
 
@@ -100,8 +106,9 @@ class ConcurrencyLimiter:
             if self._since_cut < PATIENCE:
                 return
             self._ceiling = self.most  # what was once too much may not be any more
-        self.limit = min(self.limit + 1, self.most)
-        self._changed.notify()
+        raised = 2 * self.limit if self._doubles else self.limit + 1
+        self.limit = min(raised, self.most)
+        self._changed.notify_all()
 
     def __enter__(self) -> Self:
         return self

@@ -173,9 +173,22 @@ def test_an_engine_with_room_for_all_gets_the_most() -> None:
 
 def test_answers_that_take_no_time_at_all_do_no_harm() -> None:
     controller = ConcurrencyLimiter(64)
-    for _ in range(3000):
+    for _ in range(100):
         controller.answered(0.0)
     assert controller.limit == 64
+
+
+def test_the_first_slow_answers_halve_what_was_doubled_and_later_ones_change_nothing() -> None:
+    controller = ConcurrencyLimiter(64)
+
+    def after_a_window(seconds: float) -> int:
+        for _ in range(max(10, controller.limit)):
+            controller.answered(seconds)
+        return controller.limit
+
+    assert [after_a_window(0.1) for _ in range(3)] == [8, 16, 32]
+    assert [after_a_window(0.2) for _ in range(3)] == [16, 16, 16]
+    assert [after_a_window(0.1) for _ in range(2)] == [17, 18]
 
 
 def test_slots_are_as_many_as_the_limit_and_never_more_and_each_is_given_back() -> None:
