@@ -49,7 +49,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "model": load_model,
     "models": load_model,
     "base": load_model,
-    "against": load_ranker,
+    "baseline": load_ranker,
     "reranker": load_ranker,
     "featureset": load_featureset,
     "feature_names": read_text,
@@ -61,6 +61,8 @@ READERS: dict[str, Callable[[Path], object]] = {
     "cheap": read_dataset,
     "human": read_judgments,
     "strata": read_text,
+    "proxy_labels": read_dataset,
+    "human_labels": read_judgments,
     "query": read_json_object,
     "query_template": read_json_object,
     "extra_features": read_external_features,
@@ -126,7 +128,7 @@ CASES = [
     for path in COMMANDS
     for name, hint in options(path).items()
     if (Path in {hint, *of_all(hint)} and name not in NOT_READ and path[0] != "engine")
-    or (path[-1], name) in {("evaluate", "against"), ("train-reranker", "base")}
+    or (path[-1], name) in {("evaluate", "baseline"), ("train-reranker", "base")}
 ]
 
 

@@ -99,8 +99,8 @@ def test_an_evaluation_has_the_same_numbers_as_in_memory(folder: Path) -> None:
     parts, whole = ltr.open_dataset(folder), ltr.read_dataset(folder)
     names = parts.feature_names
     model = LinearModel(names, np.array([1.0, -0.5, 0.5, 0.0, 0.0]))
-    for queries, against in (("all", f"feature:{names[0]}"), ("auto", None)):
-        asked: dict[str, Any] = {"queries": queries, "against": against}
+    for split, baseline in (("all", f"feature:{names[0]}"), ("auto", None)):
+        asked: dict[str, Any] = {"split": split, "baseline": baseline}
         one = ltr.evaluate(model, parts, metrics=("ndcg@5", "map,empty=skip"), **asked)
         other = ltr.evaluate(model, whole, metrics=("ndcg@5", "map,empty=skip"), **asked)
         for a, b in zip(one.table + one.comparison, other.table + other.comparison, strict=True):
@@ -219,7 +219,7 @@ def test_the_commands_take_a_folder_where_they_take_a_file(
     code, out, err = run("evaluate", "m.json", "parts", "--json", "--memory", "10K")
     assert code == 0, err
     found = json.loads(out)
-    assert found["queries"] == "test"
+    assert found["split"] == "test"
     record = json.loads((tmp_path / "m.json").read_text())["record"]
     assert record["source"]["data"] == "parts"
     save_dataset(ltr.read_dataset(folder), tmp_path / "whole.parquet")
@@ -243,7 +243,7 @@ def test_a_half_written_folder_is_refused_by_commands(folder: Path, run: Run) ->
     (folder / "_manifest.json").rename(folder / "_unfinished")
     for words in (
         ("train", "parts", "--out", "m.json"),
-        ("evaluate", "m.json", "parts"),
+        ("evaluate", "feature:x", "parts"),
         ("select", "parts"),
     ):
         code, _, err = run(*words)

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
-from owpc_ltr.data.splits import hashes_of
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.options import METRIC, Split, Strata, Unweighted
 from owpc_ltr.files.output import output_file
@@ -355,6 +354,8 @@ def draw_next(
     `differences` are the proxy labels, times the queries' weights; `judged` says which queries
     have human labels. The same seed draws the same.
     """
+    from owpc_ltr.data.splits import hashes_of
+
     names, codes = np.unique(strata, return_inverse=True)
     sizes = np.bincount(codes)
     counts = np.bincount(codes[judged], minlength=len(names))
