@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.engine.defaults import Progress, tables_of, the_featureset, the_index
 from owpc_ltr.engine.deployment.alias import the_name
+from owpc_ltr.engine.options import DEFAULT_WINDOW, MAX_DRIFT, MIN_PROOF_COVERAGE, PARITY_TOLERANCE
 
 if TYPE_CHECKING:
     from owpc_ltr.api.live import LiveProof
@@ -40,15 +41,15 @@ def upload(
     cheap: Any = None,
     human: Any = None,
     strata: Any = None,
-    tolerance: float = 1e-5,
-    keep: int | None = None,
+    tolerance: float = PARITY_TOLERANCE,
+    history: int | None = None,
     allow_slow: bool = False,
     live: LiveProof | None = None,
     query: Mapping[str, Any] | Path | str | None = None,
-    window: int = 100,
+    window: int = DEFAULT_WINDOW,
     accept_unproven: str | None = None,
-    max_drift: float = 0.25,
-    probe_share: float = 0.5,
+    max_drift: float = MAX_DRIFT,
+    min_proof_coverage: float = MIN_PROOF_COVERAGE,
     budget: float | None = None,
     client_scored: bool = False,
     extra_features: Any = None,
@@ -65,8 +66,8 @@ def upload(
     live results of `query` (its best `window` documents rescored; left out, all text fields are
     searched). `accept_unproven` is why doubtful judgments are taken for proof; it is kept in
     the deployment record.
-    `keep` is how many earlier models the name can go back
-    to (5 at first); `allow_slow` takes a model that the engine's cache has no room for. Without
+    `history` is how many earlier models are kept for rollback (5 for a new name). `allow_slow`
+    takes a model that the engine's cache has no room for. Without
     the LTR plugin, trees run inside the engine where they fit and ask no more than 64 feature
     queries and tables; with a `budget`, where they add no more than so many milliseconds to a
     search, measured on the index now. Else the client scores them. With
@@ -79,8 +80,8 @@ def upload(
     What training warned of is given again, as OwpcLtrWarning.
     Raises Refused, with the model taken out again and the name where it was, if a score
     differs by more than `tolerance`, the gain is not shown, or a feature moved by more than
-    `max_drift` standard deviations since training, or less than `probe_share` of the documents
-    or queries of the proof are in the index.
+    `max_drift` standard deviations since training, or less than `min_proof_coverage` of the
+    documents or queries of the proof are in the index.
     """
     from owpc_ltr.api.gate_judgments import check_gain, gate_judgments
     from owpc_ltr.api.live import LiveProof, live_metric
@@ -133,8 +134,8 @@ def upload(
     give_warnings(f"in training: {told}" for told in warnings_of(ranker.record))
     uploaded = upload(
         cluster.engine, store, ranker, trained_on, where, called, tolerance,
-        role=role, gate=gate, samples=samples, keep=keep, allow_slow=allow_slow,
-        max_drift=max_drift, probe_share=probe_share, budget=Budget(budget, budgeted),
+        role=role, gate=gate, samples=samples, history=history, allow_slow=allow_slow,
+        max_drift=max_drift, min_proof_coverage=min_proof_coverage, budget=Budget(budget, budgeted),
         client_scored=client_scored, tables=tables,
     )  # fmt: skip
     give_warnings(uploaded.cautions)
@@ -146,16 +147,17 @@ def verify(
     name: str | None = None,
     *,
     index: str | None = None,
-    tolerance: float = 1e-5,
-    feature_drift: float = 0.1,
-    probe_share: float = 0.5,
+    tolerance: float = PARITY_TOLERANCE,
+    max_drift: float = MAX_DRIFT,
+    min_proof_coverage: float = MIN_PROOF_COVERAGE,
     extra_features: Any = None,
 ) -> Verified:
     """Prove an uploaded model again, from what the cluster remembers of it; `drift` is said.
 
     What the model reads from outside the index is looked up in the tables of `extra_features`;
     without them it is as at the upload, of which is warned.
-    Raises Refused where less than `probe_share` of its documents or queries are in the index.
+    Raises Refused where less than `min_proof_coverage` of its documents or queries are in the
+    index.
     """
     from owpc_ltr.engine.deployment.feature_drift import verify
 
@@ -163,7 +165,7 @@ def verify(
     store, model = cluster.holding(called).store, cluster.models.resolve(called)
     tables = tables_of(extra_features)
     limits = {
-        "tolerance": tolerance, "feature_drift": feature_drift, "probe_share": probe_share
+        "tolerance": tolerance, "max_drift": max_drift, "min_proof_coverage": min_proof_coverage
     }  # fmt: skip
     return verify(cluster.engine, store, model, index, tables=tables, **limits)
 

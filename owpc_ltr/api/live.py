@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class LiveProof:
 
     judgments: Judgments | RankingDataset | Path | str
     query: Mapping[str, Any] | Path | str | None = None
-    window: int = 100
+    window: int = DEFAULT_WINDOW
     queries: str = "auto"
     topics: Path | str | None = None
     in_flight: int = 4

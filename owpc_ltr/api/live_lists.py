@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.engine.defaults import Progress, tables_of, the_index
+from owpc_ltr.engine.options import DEFAULT_WINDOW
 
 if TYPE_CHECKING:
     from owpc_ltr.api.live import LiveProof
@@ -67,7 +68,7 @@ def check_judgments(
     *,
     index: str | None = None,
     query: Mapping[str, Any] | Path | str | None = None,
-    window: int = 100,
+    window: int = DEFAULT_WINDOW,
     progress: Progress | None = None,
 ) -> list[str]:
     """What looks harmful in judgments when the engine is asked some of their queries."""
@@ -93,7 +94,7 @@ def pool(
     judged: Judgments | Path | str | None = None,
     query: Mapping[str, Any] | Path | str | None = None,
     params: Mapping[str, Any] | None = None,
-    window: int = 100,
+    window: int = DEFAULT_WINDOW,
     in_flight: int = 4,
     seed: int = 0,
     extra_features: Any = None,

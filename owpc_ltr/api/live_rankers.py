@@ -16,6 +16,7 @@ from owpc_ltr.data.judgments.types import JudgedQuery
 from owpc_ltr.data.runs import TrecRun, is_run, read_run
 from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.defaults import the_featureset, the_index
+from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.engine.search.request import SearchRequest, split_body
 from owpc_ltr.engine.search.serving import Serve, Served, query_alone
 from owpc_ltr.errors import UsageError
@@ -41,7 +42,7 @@ class LiveSearch:
     cluster: Cluster | None = None
     index: str | None = None
     query: Mapping[str, Any] | Path | str | None = None
-    window: int = 100
+    window: int = DEFAULT_WINDOW
     in_flight: int = 4
     params: Mapping[str, Any] | None = None
     featureset: str | None = None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from owpc_ltr.engine.defaults import Progress, silent, tables_of, the_index
 from owpc_ltr.engine.deployment.alias import the_name
+from owpc_ltr.engine.options import DEFAULT_WINDOW
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
@@ -30,7 +31,7 @@ def request(
     query: Mapping[str, Any] | Path | str | None = None,
     params: Mapping[str, Any] | None = None,
     size: int | None = None,
-    window: int = 100,
+    window: int = DEFAULT_WINDOW,
     query_id: str | None = None,
 ) -> SearchRequest:
     """What a search asks for: the keywords in `query`, else in all text fields.
@@ -152,7 +153,7 @@ def profile(
     index: str | None = None,
     query: Mapping[str, Any] | Path | str | None = None,
     repeat: int = 30,
-    window: int = 100,
+    window: int = DEFAULT_WINDOW,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Profile:

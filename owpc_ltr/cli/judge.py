@@ -13,6 +13,7 @@ from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.live import LiveQuery, LiveWindow
 from owpc_ltr.cli.options import ExtraFeatures, Index, Json, Params, Report, Seed
 from owpc_ltr.cli.output import print_json, progress
+from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.host.report import write_report
 
 app = typer.Typer(help="What to judge next; judgments from clicks, in other formats.")
@@ -57,7 +58,7 @@ def pool(
         typer.Option(help="Judgments that there are: what they have is left out."),
     ] = None,
     query: LiveQuery = None,
-    window: LiveWindow = 100,
+    window: LiveWindow = DEFAULT_WINDOW,
     param: Params = None,
     in_flight: Annotated[int, typer.Option(help="Searches under way at the same time.")] = 4,
     extra_features: ExtraFeatures = None,

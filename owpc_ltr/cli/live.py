@@ -12,6 +12,7 @@ from owpc_ltr.cli.cluster import ClusterOptions
 from owpc_ltr.cli.files import Reads
 from owpc_ltr.cli.options import Params
 from owpc_ltr.cli.output import warn
+from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.errors import UsageError
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class LiveOptions:
         typer.Option(help="The texts of the queries, where qrels do not have them."),
     ] = None
     query: LiveQuery = None
-    window: LiveWindow = 100
+    window: LiveWindow = DEFAULT_WINDOW
     in_flight: Annotated[int, typer.Option(help="Searches under way at the same time.")] = 4
     param: Params = None
 

@@ -75,7 +75,7 @@ PluginFiles = Annotated[
     A_PLUGIN,
     typer.Option("--plugin", help="Also load this plugin file (FILE.py); may be repeated."),
 ]
-ProbeShare = Annotated[
+MinProofCoverage = Annotated[
     float,
     typer.Option(
         min=0,
@@ -109,7 +109,9 @@ Settings = Annotated[
 Threads = Annotated[int, typer.Option(min=1, help="Threads; more than free cores only slow down.")]
 Tolerance = Annotated[
     float,
-    typer.Option(help="The largest difference of scores that is accepted; relative above 1."),
+    typer.Option(
+        help="The largest difference of scores that is accepted; relative error for scores above 1."
+    ),
 ]
 Unweighted = Annotated[bool, typer.Option("--unweighted", help="Let every query count the same.")]
 UploadedModel = Annotated[

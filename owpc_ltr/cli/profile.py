@@ -14,6 +14,7 @@ from owpc_ltr.cli.files import Reads
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.options import Index, Json, Params, Seed
 from owpc_ltr.cli.output import print_json, print_table, progress
+from owpc_ltr.engine.options import DEFAULT_WINDOW
 
 if TYPE_CHECKING:
     from owpc_ltr.api.results import FeatureCost, Samples
@@ -61,7 +62,7 @@ def profile(
     repeat: Annotated[int, typer.Option(min=1, help="Queries that are asked in every way.")] = 30,
     window: Annotated[
         int, typer.Option(min=1, help="The window in which features are timed.")
-    ] = 100,
+    ] = DEFAULT_WINDOW,
     seed: Seed = 0,
     place: StoreOptions,
     as_json: Json = False,

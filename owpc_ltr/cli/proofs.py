@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 def print_proof(parity: Parity) -> None:
     """Whether a search gets the scores of the laptop, in one line."""
     compared = (
-        "engine against laptop"
+        "engine vs. local scores"
         if parity.scored_by == "engine"
-        else "the client scores it, stored model against laptop"
+        else "the client scores it: stored model vs. local scores"
     )
     typer.echo(f"{compared}: {parity.compared()}, {parity.in_words()}")
 
@@ -25,13 +25,13 @@ def print_proof(parity: Parity) -> None:
 def print_drift(features: Sequence[Moved], rankings: Orders | None, since: str) -> None:
     """How far features moved and what it does to rankings, in one line."""
     if not features or rankings is None:
-        typer.echo(f"since {since}: not known, for the model remembers no features")
+        typer.echo(f"feature drift since {since}: not known, for the model remembers no features")
         return
     if features[0].by == 0.0:
-        typer.echo(f"since {since}: no feature moved")
+        typer.echo(f"feature drift since {since}: none")
         return
     typer.echo(
-        f"since {since}: features moved by up to {features[0].by:.2g} standard deviations "
+        f"feature drift since {since}: up to {features[0].by:.2g} standard deviations "
         f"('{features[0].feature}'); {rankings.words}"
     )
 

@@ -10,6 +10,7 @@ import typer
 
 from owpc_ltr.cli.files import Reads
 from owpc_ltr.cli.options import Params
+from owpc_ltr.engine.options import DEFAULT_WINDOW
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Question:
     ] = None
     window: Annotated[
         int, typer.Option(min=1, help="How many of the best documents are rescored.")
-    ] = 100
+    ] = DEFAULT_WINDOW
     query: Annotated[
         Path | None,
         Reads(),

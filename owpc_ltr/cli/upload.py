@@ -15,9 +15,17 @@ from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.files import A_MODEL, Reads
 from owpc_ltr.cli.groups import grouped
 from owpc_ltr.cli.live import LiveOptions
-from owpc_ltr.cli.options import ExtraFeatures, Index, Json, PluginFiles, ProbeShare, Tolerance
+from owpc_ltr.cli.options import (
+    ExtraFeatures,
+    Index,
+    Json,
+    MinProofCoverage,
+    PluginFiles,
+    Tolerance,
+)
 from owpc_ltr.cli.output import Progress, print_json, print_table, print_wrapped, progress
 from owpc_ltr.cli.proofs import drift_as_dict, print_drift, print_proof
+from owpc_ltr.engine.options import MAX_DRIFT, MIN_PROOF_COVERAGE, PARITY_TOLERANCE
 from owpc_ltr.errors import UsageError
 
 if TYPE_CHECKING:
@@ -114,10 +122,10 @@ class Proof:
 class Keeping:
     """What the cluster keeps: earlier models to go back to, models beyond its cache, or scripts."""
 
-    keep: Annotated[
+    history: Annotated[
         int | None,
         typer.Option(
-            min=0, help="How many earlier models NAME can go back to; default: as before, first 5."
+            min=0, help="Earlier versions kept for rollback; default: unchanged, 5 for a new name."
         ),
     ] = None
     allow_slow: Annotated[
@@ -163,15 +171,15 @@ def upload(
     name: Annotated[
         str | None, typer.Option(help="The name that applications use; default: the file's.")
     ] = None,
-    tolerance: Tolerance = 1e-5,
+    tolerance: Tolerance = PARITY_TOLERANCE,
     max_drift: Annotated[
         float,
         typer.Option(
             min=0,
             help="How far a feature may have moved since training, in standard deviations.",
         ),
-    ] = 0.25,
-    probe_share: ProbeShare = 0.5,
+    ] = MAX_DRIFT,
+    min_proof_coverage: MinProofCoverage = MIN_PROOF_COVERAGE,
     role: Annotated[
         str,
         typer.Option(
@@ -213,10 +221,10 @@ def upload(
                 featureset=featureset,
                 role=role,
                 tolerance=tolerance,
-                keep=keeping.keep,
+                history=keeping.history,
                 allow_slow=keeping.allow_slow,
                 max_drift=max_drift,
-                probe_share=probe_share,
+                min_proof_coverage=min_proof_coverage,
                 budget=budget,
                 client_scored=keeping.client_scored,
                 extra_features=extra_features,

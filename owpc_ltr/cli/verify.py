@@ -8,9 +8,10 @@ import typer
 
 from owpc_ltr.cli.cluster import StoreOptions
 from owpc_ltr.cli.groups import grouped
-from owpc_ltr.cli.options import ExtraFeatures, Json, ProbeShare, Report, Tolerance
+from owpc_ltr.cli.options import ExtraFeatures, Json, MinProofCoverage, Report, Tolerance
 from owpc_ltr.cli.output import print_json, print_table
 from owpc_ltr.cli.proofs import print_drift, print_proof
+from owpc_ltr.engine.options import MAX_DRIFT, MIN_PROOF_COVERAGE, PARITY_TOLERANCE
 from owpc_ltr.host.report import write_report
 
 if TYPE_CHECKING:
@@ -26,12 +27,12 @@ def verify(
     index: Annotated[
         str | None, typer.Option(help="The index (or alias); default: where it was proved.")
     ] = None,
-    tolerance: Tolerance = 1e-5,
-    drift: Annotated[
+    tolerance: Tolerance = PARITY_TOLERANCE,
+    max_drift: Annotated[
         float,
         typer.Option(help="How far a feature may move in the mean, in standard deviations."),
-    ] = 0.1,
-    probe_share: ProbeShare = 0.5,
+    ] = MAX_DRIFT,
+    min_proof_coverage: MinProofCoverage = MIN_PROOF_COVERAGE,
     extra_features: ExtraFeatures = None,
     report: Report = None,
     place: StoreOptions,
@@ -50,8 +51,8 @@ def verify(
         name,
         index=index,
         tolerance=tolerance,
-        feature_drift=drift,
-        probe_share=probe_share,
+        max_drift=max_drift,
+        min_proof_coverage=min_proof_coverage,
         extra_features=extra_features,
     )
     write_report(found, report)

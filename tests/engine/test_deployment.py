@@ -10,7 +10,8 @@ import pytest
 
 from owpc_ltr.engine.deployment.alias import CHALLENGER, Alias, Aliases
 from owpc_ltr.engine.deployment.parity import check_parity
-from owpc_ltr.engine.deployment.upload import TOLERANCE, upload
+from owpc_ltr.engine.deployment.upload import upload
+from owpc_ltr.engine.options import PARITY_TOLERANCE
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused
 from owpc_ltr.models.model_file import with_record
 from tests.engine.deployed import KINDS, liar, put, state
@@ -31,7 +32,7 @@ def test_an_upload_is_kept_under_its_hash_and_proven_on_the_judged_documents(
     assert done.model.startswith(f"{small.name}-")
     assert done.alias == Alias(small.name, done.model)
     assert (done.parity.queries, done.parity.documents, done.parity.absent) == (4, 48, 0)
-    assert done.parity.largest_difference <= TOLERANCE
+    assert done.parity.largest_difference <= PARITY_TOLERANCE
     assert done.parity.swapped == 0
     assert done.parity.tau == pytest.approx(1.0, abs=1e-3)
     assert state(small) == (done.alias, [done.model], [True])
@@ -53,7 +54,7 @@ def test_a_model_that_the_engine_scores_otherwise_is_taken_out_and_the_name_unmo
 ) -> None:
     before = put(small, linear())
     known = state(small)
-    with pytest.raises(Refused, match=r"scores differently.*taken out again") as raised:
+    with pytest.raises(Refused, match=r"scores differently.*removed again") as raised:
         put(liar(small), linear((2.0, 1.0, 0.0)))
     assert raised.value.exit_code == 5
     assert state(small) == known == (before.alias, [before.model], [True])
@@ -83,7 +84,7 @@ def test_the_parity_check_catches_each_liar(
         )
     model = linear((3.0, 0.5, -0.2))
     parity, _ = check_parity(small.engine, lying.store, stored, model, small.index, probes())
-    assert parity.refusal(TOLERANCE) is not None
+    assert parity.refusal(PARITY_TOLERANCE) is not None
     if by == -1.0:
         assert parity.swapped > 0
         assert parity.tau < 0

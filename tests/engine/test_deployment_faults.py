@@ -64,7 +64,7 @@ def test_a_fault_at_any_request_leaves_the_registry_as_it_was_or_as_it_should_be
 
     What a dead engine or process leaves behind is a model that no name means, never the reverse.
     """
-    first = put(small, linear(), keep=1000)
+    first = put(small, linear(), history=1000)
     old = first.alias
     fail_at, clean = 0, False
     while not clean:
@@ -117,7 +117,7 @@ class Confused(Unreliable):
 def test_an_answer_that_no_engine_gives_at_any_request_leaves_nothing_half_done(
     answer: Any, small: Small
 ) -> None:
-    old = put(small, linear(), keep=1000).alias
+    old = put(small, linear(), history=1000).alias
     fail_at, clean = 0, False
     while not clean:
         fail_at += 1

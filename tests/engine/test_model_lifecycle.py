@@ -98,15 +98,15 @@ def test_a_name_of_before_stores_had_names_of_their_own_is_still_read(small: Sma
 def test_a_name_goes_back_as_far_as_was_asked_and_older_models_become_unused(
     small: Small,
 ) -> None:
-    done = [put(small, linear((1.0, step / 8, 0.0)), keep=2) for step in range(5)]
+    done = [put(small, linear((1.0, step / 8, 0.0)), history=2) for step in range(5)]
     models = [each.model for each in done]
     assert done[-1].alias.previous == (models[2], models[3])
     assert prunable(small.engine, small.store) == sorted(models[:2])
     # What was asked for once holds until something else is.
     assert put(small, linear((0.0, 1.0, 0.0))).alias.previous == (models[3], models[4])
-    challenger = put(small, linear((0.0, 3.0, 0.0)), keep=7, role=CHALLENGER).alias
+    challenger = put(small, linear((0.0, 3.0, 0.0)), history=7, role=CHALLENGER).alias
     assert (challenger.keep, len(challenger.previous)) == (7, 2)
-    assert put(small, linear((0.0, 2.0, 0.0)), keep=0).alias.previous == ()
+    assert put(small, linear((0.0, 2.0, 0.0)), history=0).alias.previous == ()
     with pytest.raises(Refused, match="no earlier model"):
         Aliases(small.engine, small.store).roll_back(small.name)
 

@@ -78,7 +78,7 @@ def test_a_model_walks_from_challenger_to_champion_and_back(run: Run, small: Sma
     assert code == 0
     assert out.startswith(f"stored '{small.name}-")
     assert f"(plugin-free); '{small.name}' now points to it\n" in out
-    assert "engine against laptop: 48 documents of 4 queries, largest difference" in out
+    assert "engine vs. local scores: 48 documents of 4 queries, largest difference" in out
     assert "since training: not known, for the model remembers no features" in out
     _, out, _ = run("upload", "two.json", *at, "--as", "challenger")
     assert f"it challenges '{small.name}'" in out
@@ -138,7 +138,7 @@ def test_models_are_listed_with_their_stores_and_go_forward_again(run: Run, smal
     at = ("--index", small.index, "--featureset", "small", "--name", small.name)
     for number in range(3):
         save_model(linear((1.0, 0.0, number / 8)), Path("one.json"))
-        assert run("upload", "one.json", *at, "--keep", "1")[0] == 0
+        assert run("upload", "one.json", *at, "--history", "1")[0] == 0
     _, out, _ = run("models", "list", "--json")
     listed = json.loads(out)
     (alias,) = listed["aliases"]
@@ -195,7 +195,7 @@ def test_trained_models_pass_the_gate_only_where_they_are_better(run: Run, small
     gate += ["--accept-unproven", "documents at random, by their true grades"]
     code, out, err = run("upload", "trees.json", "--budget", "0", *at, *gate)
     assert code == 0, err
-    assert "the client scores it, stored model against laptop: " in out
+    assert "the client scores it: stored model vs. local scores: " in out
     assert "gain in ndcg@10 over" in out
     code, out, err = run("upload", "poor.json", *at, *gate)
     assert code == 5
@@ -209,7 +209,7 @@ def test_trained_models_pass_the_gate_only_where_they_are_better(run: Run, small
     assert "scored by the client" in err
     code, out, _ = run("verify", small.name, "--index", small.index)
     assert code == 0
-    assert "stored model against laptop: " in out
+    assert "stored model vs. local scores: " in out
 
 
 def record_of(path: str) -> dict[str, Any]:

@@ -261,7 +261,7 @@ def test_pruning_leaves_nothing_of_a_model_that_runs_by_scripts(small: Small) ->
     before = _scripts(small)
     model = trees(small)
     first = put(small, model)
-    put(small, replace(model, base=0.75), keep=0)
+    put(small, replace(model, base=0.75), history=0)
     assert prunable(small.engine, small.store) == [first.model]
     prune(small.engine, small.store, [first.model])
     assert first.model not in small.store.list_models()

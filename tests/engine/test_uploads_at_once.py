@@ -30,7 +30,7 @@ def small(request: pytest.FixtureRequest, node_for: Callable[[str], str]) -> Ite
 
 
 def test_of_two_uploads_at_once_one_wins_or_both_follow_each_other(small: Small) -> None:
-    base = put(small, linear(), keep=1000)
+    base = put(small, linear(), history=1000)
     done: list[str] = []
     refused: list[str] = []
     gate = threading.Barrier(2)
@@ -130,7 +130,7 @@ def test_a_model_that_a_failing_upload_of_the_same_takes_out_is_stored_again(sma
         at += 1
         model = linear((1.0, 2.0, at / 64))
         rival = Rival(small, as_stored(small, model), at)
-        done = put_beside(small, model, rival, keep=1000)
+        done = put_beside(small, model, rival, history=1000)
         calls = rival.calls
         alias, models, certified = state(small)
         assert alias == done.alias

@@ -14,7 +14,8 @@ from owpc_ltr.engine.deployment.deployment_record import Certificates, differenc
 from owpc_ltr.engine.deployment.feature_drift import Verified, moved_features, verify
 from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
 from owpc_ltr.engine.deployment.parity import Answered
-from owpc_ltr.engine.deployment.upload import TOLERANCE, Uploaded, upload
+from owpc_ltr.engine.deployment.upload import Uploaded, upload
+from owpc_ltr.engine.options import PARITY_TOLERANCE
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import Feature
 from tests.engine.small_cluster import FEATURESET, Small, fill, linear, small_cluster
@@ -33,7 +34,7 @@ def put(small: Small, *weights: float, **record: Any) -> Uploaded:
 
 def look(small: Small, model: str, **options: Any) -> Verified:
     return verify(
-        small.engine, small.store, model, small.index, **{"tolerance": TOLERANCE, **options}
+        small.engine, small.store, model, small.index, **{"tolerance": PARITY_TOLERANCE, **options}
     )
 
 
@@ -43,9 +44,9 @@ def test_a_model_that_nothing_happened_to_verifies_from_the_cluster_alone(small:
     assert found.drift == ()
     assert found.parity is not None
     assert found.parity.documents == 48
-    assert found.parity.largest_difference <= TOLERANCE
+    assert found.parity.largest_difference <= PARITY_TOLERANCE
     assert [one.by for one in found.features] == [0.0] * 3
-    again = verify(small.engine, small.store, done.model, tolerance=TOLERANCE)
+    again = verify(small.engine, small.store, done.model, tolerance=PARITY_TOLERANCE)
     assert (again.index, again.drift) == (small.index, ())
 
 
@@ -87,8 +88,8 @@ def test_features_that_moved_are_named_with_how_far(small: Small) -> None:
     assert found.features[0].feature == "size"
     assert found.features[0].mean_now == pytest.approx(3 * found.features[0].mean_before)
     assert found.parity is not None
-    assert found.parity.largest_difference <= TOLERANCE
-    assert look(small, done.model, feature_drift=1e3).drift == ()
+    assert found.parity.largest_difference <= PARITY_TOLERANCE
+    assert look(small, done.model, max_drift=1e3).drift == ()
 
 
 def test_an_index_made_again_is_no_drift_and_another_mapping_is(small: Small) -> None:
@@ -129,7 +130,7 @@ def test_an_alias_that_is_switched_to_an_identical_copy_is_no_drift(
     done = upload(small.engine, small.store, linear(), FEATURESET, alias, small.name)
     fill(small.engine, f"{small.index}-v2", small.documents)
     switch(small, small.index, f"{small.index}-v2")
-    found = verify(small.engine, small.store, done.model, tolerance=TOLERANCE)
+    found = verify(small.engine, small.store, done.model, tolerance=PARITY_TOLERANCE)
     assert found.drift == ()
     (note,) = found.notes
     assert f"'{alias}' is now {small.index}-v2 (at the upload {small.index})" in note
@@ -146,7 +147,7 @@ def test_an_alias_that_is_switched_to_another_mapping_is_named_with_what_fails(
     copied = {"source": {"index": small.index}, "dest": {"index": f"{small.index}-v2"}}
     small.engine.request("POST", "/_reindex", params={"refresh": "true"}, body=copied)
     switch(small, small.index, f"{small.index}-v2")
-    found = verify(small.engine, small.store, done.model, tolerance=TOLERANCE)
+    found = verify(small.engine, small.store, done.model, tolerance=PARITY_TOLERANCE)
     assert found.parity is None
     mapping, feature = found.drift
     assert f"{small.index}-v2" in mapping

@@ -34,8 +34,8 @@ def _placed(*words: str, index: bool = True) -> Callable[[World], tuple[str, ...
 def _unused(world: World) -> None:
     """A model is uploaded that no name points to any more."""
     place = ("--index", world.index, *world.words)
-    world.done("upload", "four.json", "--name", world.ranker, "--keep", "0", *place)
-    world.done("upload", "one.json", "--name", world.ranker, "--keep", "0", *place)
+    world.done("upload", "four.json", "--name", world.ranker, "--history", "0", *place)
+    world.done("upload", "one.json", "--name", world.ranker, "--history", "0", *place)
 
 
 _SETTINGS = ("docs.jsonl", "--settings", "mappings.json")

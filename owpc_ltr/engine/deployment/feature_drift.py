@@ -21,7 +21,6 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.deployment.deployment_record import Certificate, Certificates
 from owpc_ltr.engine.deployment.parity import (
-    PROBE_SHARE,
     Answered,
     Orders,
     Parity,
@@ -29,6 +28,7 @@ from owpc_ltr.engine.deployment.parity import (
     orders_of,
 )
 from owpc_ltr.engine.feature_log.environment import Environment, observe
+from owpc_ltr.engine.options import MAX_DRIFT, MIN_PROOF_COVERAGE
 from owpc_ltr.engine.stores.feature_queries import compile_featureset
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import BadInput, give_warnings
@@ -41,15 +41,6 @@ from owpc_ltr.names import base_index, check_index
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
 
-MAX_DRIFT = 0.25
-"""How far a feature may move from training to upload.
-
-Two features that have nothing to do with each other are 1.13 standard deviations apart in the mean
-(2/√π, of normal values), ones of correlation ρ √(1 − ρ) times as far: this much is a feature that
-has a correlation of .95 with what it was. Documents that come and go move text scores by a few
-hundredths; BM25 between OpenSearch 2 and 3, a changed analyzer or another template by .5 and more.
-"""
-FEATURE_DRIFT = 0.1
 _MAPPING = "mapping_hash"
 
 
@@ -149,18 +140,18 @@ def verify(
     index: str | None = None,
     *,
     tolerance: float,
-    feature_drift: float = FEATURE_DRIFT,
-    probe_share: float = PROBE_SHARE,
+    max_drift: float = MAX_DRIFT,
+    min_proof_coverage: float = MIN_PROOF_COVERAGE,
     tables: Sequence[ExternalTable] = (),
 ) -> Verified:
     """Repeat the proof of an uploaded model, from what the cluster itself remembers of it.
 
     The index is the one that it was proved on, unless another is given. A feature has drifted where
-    its values on the samples moved by more than `feature_drift` standard deviations in the mean.
+    its values on the samples moved by more than `max_drift` standard deviations in the mean.
     Values that are in no index are looked up in the `tables`; without them they are those of the
     upload, of which is warned.
-    Raises BadInput where the model has no certificate, and Refused where less than `probe_share` of
-    its documents or queries are in the index.
+    Raises BadInput where the model has no certificate, and Refused where less than
+    `min_proof_coverage` of its documents or queries are in the index.
     """
     certificate = Certificates(engine, store).get(model)
     index = certificate.index if index is None else check_index(index)
@@ -180,7 +171,7 @@ def verify(
             certificate.ranker(),
             index,
             list(certificate.samples),
-            share=probe_share,
+            share=min_proof_coverage,
             joined=joined,
         )
     except EngineRefusal:
@@ -190,7 +181,7 @@ def verify(
         return Verified(model, index, (*drift, *broken), None, (), notes=notes)
     asked = certificate.featureset.feature_names + (joined.feature_names if joined else ())
     features = moved_features(asked, answered)
-    far = [one for one in features if one.by > feature_drift]
+    far = [one for one in features if one.by > max_drift]
     drift += [f"feature '{one.feature}' moved by {one.by:.2g} standard deviations" for one in far]
     if parity.absent:
         drift.append(f"{parity.absent} of {parity.absent + parity.documents} documents are gone")

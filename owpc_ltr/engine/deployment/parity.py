@@ -17,6 +17,7 @@ from owpc_ltr.data.external_features.columns import ExternalColumns
 from owpc_ltr.data.external_features.source import external_names, in_words
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import hits_of
+from owpc_ltr.engine.options import MIN_PROOF_COVERAGE
 from owpc_ltr.engine.search.request import rescore_clauses
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import Refused, UsageError
@@ -35,8 +36,6 @@ METRIC = "ndcg@10"
 Scored = tuple[Vector | None, Vector, Vector]
 """One query's labels (if known), its scores, and its other scores."""
 ENGINE, CLIENT = "engine", "client"
-PROBE_SHARE = 0.5
-"""The least share of a model's documents, and of its queries, that must be in the index."""
 _LEAST = {"documents": 10, "queries": 2}
 """How many of them at least, where the model remembers so many."""
 
@@ -155,7 +154,7 @@ class Parity:
     def in_words(self) -> str:
         """The largest difference as what it is, and what it does to orders."""
         return (
-            f"largest difference {self.largest_difference:.2g} (relative above 1), "
+            f"largest difference {self.largest_difference:.2g} (relative error for scores above 1), "
             f"{self.swapped} pairs swapped"
         )
 
@@ -207,7 +206,7 @@ def check_parity(
     index: str,
     samples: list[dict[str, Any]],
     *,
-    share: float = PROBE_SHARE,
+    share: float = MIN_PROOF_COVERAGE,
     joined: ExternalColumns | None = None,
 ) -> tuple[Parity, list[Answered]]:
     """Score the samples' documents as a search does and here, from features asked for just now.
@@ -276,8 +275,8 @@ def _refuse_few(found: dict[str, int], asked: dict[str, int], share: float, inde
             raise Refused(
                 f"only {there} of the {asked[what]} judged {what} that the model remembers are in "
                 f"the index '{index}', and a proof needs {least}: is it the index that the "
-                "features were logged from, and whole? a smaller --probe-share needs fewer, and 0 "
-                "takes any"
+                "features were logged from, and whole? a smaller --min-proof-coverage needs fewer, "
+                "and 0 takes any"
             )
 
 

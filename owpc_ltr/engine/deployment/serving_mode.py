@@ -24,6 +24,7 @@ from owpc_ltr.data.external_features.columns import ExternalColumns, columns_for
 from owpc_ltr.data.external_features.source import external_names, in_words
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import immutable_name
+from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.engine.search.latency import Subject, added_milliseconds, ask_with
 from owpc_ltr.engine.search.request import default_query
 from owpc_ltr.engine.search.serving import Serve, with_reordering, with_stored
@@ -69,7 +70,7 @@ class Budget:
 
     milliseconds: float | None = None
     query: Mapping[str, Any] | None = None
-    window: int = 100
+    window: int = DEFAULT_WINDOW
     repeat: int = 20
 
 

@@ -24,7 +24,6 @@ from owpc_ltr.engine.deployment.alias import (
 )
 from owpc_ltr.engine.deployment.deployment_record import Certificate, Certificates
 from owpc_ltr.engine.deployment.feature_drift import (
-    MAX_DRIFT,
     Moved,
     drift_refusal,
     moved_features,
@@ -32,7 +31,12 @@ from owpc_ltr.engine.deployment.feature_drift import (
 )
 from owpc_ltr.engine.deployment.gate import Gate, pass_gate
 from owpc_ltr.engine.deployment.live_gate import GateResult, LiveGate, pass_live_gate
-from owpc_ltr.engine.deployment.parity import PROBE_SHARE, Answered, Orders, Parity, check_parity
+from owpc_ltr.engine.deployment.parity import (
+    Answered,
+    Orders,
+    Parity,
+    check_parity,
+)
 from owpc_ltr.engine.deployment.serving_mode import (
     Budget,
     Form,
@@ -41,6 +45,7 @@ from owpc_ltr.engine.deployment.serving_mode import (
     with_fewer_features,
 )
 from owpc_ltr.engine.feature_log.environment import observe
+from owpc_ltr.engine.options import MAX_DRIFT, MIN_PROOF_COVERAGE, PARITY_TOLERANCE
 from owpc_ltr.engine.search.profile import check_room
 from owpc_ltr.engine.stores.store import Absent, Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
@@ -57,7 +62,6 @@ if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
     from owpc_ltr.engine.client.engine import Engine
 
-TOLERANCE = 1e-5
 _ATTEMPTS = 3
 """How often the same model is stored, where other uploads of it fail and take it out meanwhile."""
 
@@ -91,15 +95,15 @@ def upload(
     featureset: FeatureSet,
     index: str,
     name: str,
-    tolerance: float = TOLERANCE,
+    tolerance: float = PARITY_TOLERANCE,
     *,
     role: str = CHAMPION,
     gate: Gate | LiveGate | None = None,
     samples: list[dict[str, Any]] | None = None,
-    keep: int | None = None,
+    history: int | None = None,
     allow_slow: bool = False,
     max_drift: float = MAX_DRIFT,
-    probe_share: float = PROBE_SHARE,
+    min_proof_coverage: float = MIN_PROOF_COVERAGE,
     budget: Budget = Budget(),  # noqa: B008 - it is frozen
     client_scored: bool = False,
     tables: Sequence[ExternalTable] = (),
@@ -107,11 +111,11 @@ def upload(
     """Store the model as `name-hash`, check its scores on real documents, then move the alias.
 
     `role` says whether the name, or its challenger, points to it then. `samples` are used where the
-    model remembers none. `keep` is how many earlier models the name can go back to. Raises Refused,
+    model remembers none. `history` is how many earlier models are kept for rollback. Raises Refused,
     with the model taken out again and the alias where it was, if the gate does not let it through,
     a score differs by more than the tolerance, or a feature moved by more than `max_drift` standard
     deviations since training; and before anything is stored, if the engine's cache of models has no
-    room for it, unless `allow_slow`; and where less than `probe_share` of the documents, or of the
+    room for it, unless `allow_slow`; and where less than `min_proof_coverage` of the documents, or of the
     queries, that the proof is made on are in the index. Without the plugin, trees run inside the
     engine where they fit and cost no more than the `budget`; else the client scores them, and with
     `client_scored` any model. What such a model reads from outside the index is looked up in the
@@ -144,7 +148,7 @@ def upload(
     gated = _gated(engine, store, gate, model, featureset, name)
     deploying = _Deploying(
         engine, store, stored, served.model, index, served.samples, tolerance, gated, name, role,
-        keep, max_drift, probe_share, form, served.joined,
+        history, max_drift, min_proof_coverage, form, served.joined,
     )  # fmt: skip
     cautions = (*caution, *served.cautions)
     store.prepare()
@@ -201,9 +205,9 @@ class _Deploying:
     gated: GateResult | None
     name: str
     role: str
-    keep: int | None
+    history: int | None
     max_drift: float
-    probe_share: float
+    min_proof_coverage: float
     form: Form
     joined: ExternalColumns | None = None
 
@@ -236,7 +240,7 @@ class _Deploying:
                 self.model,
                 self.index,
                 self.samples,
-                share=self.probe_share,
+                share=self.min_proof_coverage,
                 joined=self.joined,
             )
             features = moved_features(self.asked_features, answered)
@@ -245,12 +249,12 @@ class _Deploying:
                 features, rankings, self.max_drift
             )
             if refusal:
-                rest = "stays, for it was there before" if was_there else "was taken out again"
+                rest = "stays, for it was there before" if was_there else "was removed again"
                 raise Refused(f"{refusal}; the model {rest}")
             certificate = self.certify(parity, answered)
             self.certificates.keep(certificate)
             moving = True
-            alias = self.aliases.move(self.name, self.stored.name, self.role, keep=self.keep)
+            alias = self.aliases.move(self.name, self.stored.name, self.role, keep=self.history)
         except BaseException as error:
             # The model may also be gone before it was read back, or while documents were scored.
             unread = isinstance(error, Absent) and error.what == "model"

@@ -15,6 +15,7 @@ import numpy as np
 from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import search_hits
+from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, serve_all
 
@@ -51,7 +52,7 @@ class PoolPlan:
     ways: Sequence[tuple[Serve, dict[str, Any]]]
     runs: Sequence[Mapping[str, Sequence[str]]] = ()
     depth: int = 20
-    window: int = 100
+    window: int = DEFAULT_WINDOW
     fields: Sequence[str] = ()
     seed: int = 0
     in_flight: int = 4

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from owpc_ltr.arrays import Vector
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import AnswerPart, check_whole
+from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.engine.search.request import check_query, rescore_clauses
 from owpc_ltr.engine.stores.feature_queries import render
 from owpc_ltr.engine.stores.store import Search, Store
@@ -97,7 +98,7 @@ def added_milliseconds(
     subject: Subject,
     queries: Sequence[Params],
     *,
-    window: int = 100,
+    window: int = DEFAULT_WINDOW,
     repeat: int = 20,
 ) -> float:
     """What a model adds to a search, in milliseconds by our clock: the median over repeats."""
@@ -113,7 +114,7 @@ def model_latencies(
     subjects: Mapping[str, Subject],
     queries: Sequence[Params],
     *,
-    window: int = 100,
+    window: int = DEFAULT_WINDOW,
     repeat: int = 20,
     seed: int = 0,
 ) -> dict[str, Samples]:
@@ -283,7 +284,7 @@ def feature_costs(
     queries: Sequence[Params],
     *,
     repeat: int = 30,
-    window: int = 100,
+    window: int = DEFAULT_WINDOW,
     seed: int = 0,
     progress: Callable[[float], None] | None = None,
 ) -> tuple[list[FeatureCost], dict[str, Samples]]:

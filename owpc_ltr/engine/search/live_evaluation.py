@@ -18,6 +18,7 @@ from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.data.judgments.topics import query_text
 from owpc_ltr.data.judgments.types import share_by_clicks
 from owpc_ltr.data.judgments.weights import importance_of
+from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, serve_all
 from owpc_ltr.errors import Refused
@@ -43,7 +44,7 @@ class LiveQuestion:
     query: dict[str, Any]
     queries: Sequence[JudgedQuery]
     metrics: Sequence[Metric]
-    window: int = 100
+    window: int = DEFAULT_WINDOW
     in_flight: int = 4
     seed: int = 0
     unweighted: bool = False

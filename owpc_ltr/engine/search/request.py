@@ -24,6 +24,7 @@ from typing import Any
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import part_of
+from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.engine.stores.feature_queries import render
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import Refused, UsageError
@@ -82,7 +83,7 @@ class SearchRequest:
     query: dict[str, Any]
     params: dict[str, Any]
     size: int = 10
-    window: int = 100
+    window: int = DEFAULT_WINDOW
     rest: Mapping[str, Any] = field(default_factory=dict)
     query_id: str | None = None
 

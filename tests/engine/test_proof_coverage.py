@@ -45,7 +45,7 @@ class Held:
 def test_a_model_is_not_proven_on_one_document_of_many() -> None:
     held = Held(ASKED[:1])
     with pytest.raises(Refused, match=r"only \d of the 48 judged documents .* 'small', and a proof "
-                       "needs 24: .*--probe-share"):  # fmt: skip
+                       "needs 24: .*--min-proof-coverage"):  # fmt: skip
         held.upload()
     assert all_aliases(held.engine) == []
     assert held.store.list_models() == []
@@ -69,7 +69,7 @@ def test_the_share_is_the_least_that_passes(share: float) -> None:
         held = Held(ids[:there])
         enough = there >= 10 and there / 40 >= share
         try:
-            parity = held.upload(samples, probe_share=share).parity
+            parity = held.upload(samples, min_proof_coverage=share).parity
         except Refused:
             assert not enough, there
             continue
@@ -80,11 +80,11 @@ def test_the_share_is_the_least_that_passes(share: float) -> None:
 
 
 def test_a_share_of_nothing_takes_any_and_none_takes_nothing() -> None:
-    assert Held(ASKED[:1]).upload(probe_share=0).parity.documents >= 1
+    assert Held(ASKED[:1]).upload(min_proof_coverage=0).parity.documents >= 1
     with pytest.raises(Refused, match="none of the judged documents"):
-        Held([]).upload(probe_share=0)
+        Held([]).upload(min_proof_coverage=0)
     with pytest.raises(UsageError, match="a share of documents is 0 to 1"):
-        Held(ASKED).upload(probe_share=2)
+        Held(ASKED).upload(min_proof_coverage=2)
 
 
 def test_a_model_that_remembers_few_documents_needs_all_of_them() -> None:
@@ -101,7 +101,7 @@ def test_an_uploaded_model_is_not_verified_on_almost_nothing() -> None:
     held.hold(ASKED[:3])
     with pytest.raises(Refused, match=r"only \d+ of the 48 judged documents"):
         verify(held.engine, held.store, model, tolerance=1e-5)
-    told = verify(held.engine, held.store, model, tolerance=1e-5, probe_share=0).drift
+    told = verify(held.engine, held.store, model, tolerance=1e-5, min_proof_coverage=0).drift
     assert any("documents are gone" in line for line in told)
 
 
