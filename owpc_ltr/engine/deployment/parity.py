@@ -154,8 +154,8 @@ class Parity:
     def in_words(self) -> str:
         """The largest difference as what it is, and what it does to orders."""
         return (
-            f"largest difference {self.largest_difference:.2g} (relative error for scores above 1), "
-            f"{self.swapped} pairs swapped"
+            f"largest difference {self.largest_difference:.2g} (relative error for scores above "
+            f"1), {self.swapped} pairs swapped"
         )
 
     def refusal(self, tolerance: float) -> str | None:

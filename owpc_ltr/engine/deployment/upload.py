@@ -111,15 +111,15 @@ def upload(
     """Store the model as `name-hash`, check its scores on real documents, then move the alias.
 
     `role` says whether the name, or its challenger, points to it then. `samples` are used where the
-    model remembers none. `history` is how many earlier models are kept for rollback. Raises Refused,
-    with the model taken out again and the alias where it was, if the gate does not let it through,
-    a score differs by more than the tolerance, or a feature moved by more than `max_drift` standard
-    deviations since training; and before anything is stored, if the engine's cache of models has no
-    room for it, unless `allow_slow`; and where less than `min_proof_coverage` of the documents, or of the
-    queries, that the proof is made on are in the index. Without the plugin, trees run inside the
-    engine where they fit and cost no more than the `budget`; else the client scores them, and with
-    `client_scored` any model. What such a model reads from outside the index is looked up in the
-    `tables` as its searches will do, or taken as its samples remember it.
+    model remembers none. `history` is how many earlier models are kept for rollback. Raises
+    Refused, with the model taken out again and the alias where it was, if the gate does not let it
+    through, a score differs by more than the tolerance, or a feature moved by more than `max_drift`
+    standard deviations since training; and before anything is stored, if the engine's cache of
+    models has no room for it, unless `allow_slow`; and where less than `min_proof_coverage` of the
+    documents, or of the queries, that the proof is made on are in the index. Without the plugin,
+    trees run inside the engine where they fit and cost no more than the `budget`; else the client
+    scores them, and with `client_scored` any model. What such a model reads from outside the index
+    is looked up in the `tables` as its searches will do, or taken as its samples remember it.
     """
     check_features(model, featureset)
     asked = model.record.get("probes") or samples or []
