@@ -7,13 +7,9 @@ from typing import TYPE_CHECKING, Any
 from owpc_ltr.version import VERSION
 
 if TYPE_CHECKING:
-    from owpc_ltr_dask.use_workers import use_workers
-    from owpc_ltr_papers.reproducing import reproduce
-
     from owpc_ltr.api.comparing_live import compare_live
     from owpc_ltr.api.models import (
         load_model,
-        risk_bounds,
         save_model,
     )
     from owpc_ltr.data.dataset import RankingDataset, make_dataset
@@ -81,15 +77,12 @@ __all__ = [
     "read_folds",
     "read_judgments",
     "read_run",
-    "reproduce",
-    "risk_bounds",
     "save_dataset",
     "save_model",
     "select",
     "train",
     "train_reranker",
     "upgrade_check",
-    "use_workers",
     "write_judgments",
     "write_run",
 ]
@@ -130,15 +123,12 @@ _HOMES = {
     "read_external_features": "owpc_ltr.data.external_features.reading",
     "read_judgments": "owpc_ltr.host.judgment_lists",
     "read_run": "owpc_ltr.data.runs",
-    "reproduce": "owpc_ltr_papers.reproducing",
-    "risk_bounds": "owpc_ltr.api.models",
     "save_dataset": "owpc_ltr.data.parquet",
     "save_model": "owpc_ltr.api.models",
     "upgrade_check": "owpc_ltr.engine.upgrade_check",
     "select": "owpc_ltr.training.select",
     "train": "owpc_ltr.training.train",
     "train_reranker": "owpc_ltr.training.train_reranker",
-    "use_workers": "owpc_ltr_dask.use_workers",
     "write_judgments": "owpc_ltr.host.judgment_lists",
     "write_run": "owpc_ltr.evaluation.run_files",
 }

@@ -10,11 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from owpc_ltr.api.models import risk_bounds
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
-from owpc_ltr.errors import BadInput, OwpcLtrWarning, UsageError
-from owpc_ltr.evaluation.risk_bounds import (
+from owpc_ltr_papers.risk_bounds import (
     Bound,
     all_bounds,
     covering_complexity,
@@ -24,6 +20,10 @@ from owpc_ltr.evaluation.risk_bounds import (
     rademacher_complexity,
     sizes_of,
 )
+
+import owpc_ltr as ltr
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.errors import BadInput, OwpcLtrWarning, UsageError
 from owpc_ltr.host.registry import load
 from owpc_ltr.host.settings import configure
 from owpc_ltr.models.linear import LinearModel
@@ -203,16 +203,16 @@ def test_bounds_on_other_queries_than_it_was_trained_on_say_so() -> None:
     trained = replace(MODEL, record={"fingerprint": data.fingerprint, "queries": data.n_queries})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        here = risk_bounds(trained, data)
+        here = ltr.bounds(trained, data).bounds
     assert {bound.trained_here for bound in here} == {True}
     with pytest.warns(OwpcLtrWarning, match="trained on other data"):
-        there = risk_bounds(trained, other)
+        there = ltr.bounds(trained, other).bounds
     assert {bound.trained_here for bound in there} == {False}
     with pytest.warns(OwpcLtrWarning, match="does not say which queries"):
-        unknown = risk_bounds(MODEL, data)
+        unknown = ltr.bounds(MODEL, data).bounds
     assert {bound.as_dict()["trained_here"] for bound in unknown} == {None}
     # Only what is said changes: the figures are those of these queries.
-    assert [replace(bound, trained_here=None) for bound in here] == unknown
+    assert tuple(replace(bound, trained_here=None) for bound in here) == unknown
 
 
 def test_bounds_on_all_queries_of_a_split_say_how_many_trained() -> None:
@@ -220,4 +220,4 @@ def test_bounds_on_all_queries_of_a_split_say_how_many_trained() -> None:
     source = {"split": {"validation": 0.2, "test": 0.2}, "fingerprint": data.fingerprint}
     record = {"fingerprint": "of the training side", "queries": 7, "source": source}
     with pytest.warns(OwpcLtrWarning, match="trained on 7 of these 12 queries"):
-        assert not risk_bounds(replace(MODEL, record=record), data)[0].trained_here
+        assert not ltr.bounds(replace(MODEL, record=record), data).trained_here

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from owpc_ltr_papers.folds import cut_of
 from owpc_ltr_papers.jobs import Result, Tools, Training
 from owpc_ltr_papers.journal import Journal
 from owpc_ltr_papers.protocol import Extent, Method, parts_of
-from owpc_ltr_papers.reproduce import PROTOCOLS
+from owpc_ltr_papers.protocol_run import PROTOCOLS
 from owpc_ltr_papers.rows import Row, chosen_of, fact_rows
 
 import owpc_ltr as ltr
@@ -56,7 +57,7 @@ def stopping_at(job: str) -> Callable[[str, float | None], None]:
 def test_a_protocol_runs_on_a_small_data_set_from_end_to_end(
     letor: Path, tmp_path: Path, protocol: str
 ) -> None:
-    found = ltr.reproduce(protocol, letor, out=tmp_path / "out", quick=True)
+    found = ltr.reproduce(protocol, letor=letor, out=tmp_path / "out", quick=True)
     methods = [method.name for method in PROTOCOLS[protocol]().methods(Extent(quick=True))]
     measured = [row for row in found.rows if row.queries is not None]
     assert {row.method for row in measured} == set(methods)
@@ -79,7 +80,7 @@ def test_what_scores_all_documents_alike_is_told(tmp_path: Path) -> None:
         data.labels[:] = np.tile([1, 1, 0, 0, 1, 1, 0, 0], data.n_queries)
         data.features[:, 0] = np.tile([0, 1] * 4, data.n_queries)
         write_letor(data, tmp_path / f"S{number}.txt")
-    found = ltr.reproduce("inex2009", tmp_path, quick=True)
+    found = ltr.reproduce("inex2009", letor=tmp_path, quick=True)
     notes = {row.method: row.note for row in found.rows if row.queries}
     assert "scores all documents alike" in notes["OWPC constant"]
 
@@ -88,15 +89,19 @@ def test_what_scores_all_documents_alike_is_told(tmp_path: Path) -> None:
 def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(
     letor: Path, tmp_path: Path, protocol: str
 ) -> None:
-    ltr.reproduce(protocol, letor, out=tmp_path / "whole", quick=True)
+    ltr.reproduce(protocol, letor=letor, out=tmp_path / "whole", quick=True)
     jobs = parts_of(PROTOCOLS[protocol]().methods(Extent(quick=True)))
     for stop in ("Fold1: " + jobs[-1].name, "Fold4: " + jobs[1].name):
         with pytest.raises(Stopped):
             ltr.reproduce(
-                protocol, letor, out=tmp_path / "cut", quick=True, progress=stopping_at(stop)
+                protocol,
+                letor=letor,
+                out=tmp_path / "cut",
+                quick=True,
+                progress=stopping_at(stop),
             )
         assert not (tmp_path / "cut" / "results.json").exists()
-    again = ltr.reproduce(protocol, letor, out=tmp_path / "cut", quick=True)
+    again = ltr.reproduce(protocol, letor=letor, out=tmp_path / "cut", quick=True)
     assert again.reused == 3 * len(jobs) + 1
     assert again.stale == 0
     assert written(tmp_path / "cut") == written(tmp_path / "whole")
@@ -110,23 +115,23 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bytes(letor: Path, tmp_path: 
         while process.poll() is None and not list(out.glob("journal/*/fold2/*.json")):
             time.sleep(0.05)
         process.kill()
-    again = ltr.reproduce("inex2009", letor, out=out, quick=True)
+    again = ltr.reproduce("inex2009", letor=letor, out=out, quick=True)
     assert again.reused >= 6
-    ltr.reproduce("inex2009", letor, out=tmp_path / "whole", quick=True)
+    ltr.reproduce("inex2009", letor=letor, out=tmp_path / "whole", quick=True)
     assert written(out) == written(tmp_path / "whole")
 
 
 def test_results_of_other_data_are_done_again_and_counted(letor: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    first = ltr.reproduce("inex2009", letor, out=out, quick=True)
+    first = ltr.reproduce("inex2009", letor=letor, out=out, quick=True)
     data = read_letor(letor / "MQ2008" / "S1.txt")
     data.features[0, 0] += 1
     write_letor(data, letor / "MQ2008" / "S1.txt")
-    second = ltr.reproduce("inex2009", letor, out=out, quick=True)
+    second = ltr.reproduce("inex2009", letor=letor, out=out, quick=True)
     # Each part is in every fold, on one side or another.
     assert second.stale == 5 * 5
     assert second.reused == 0
-    fresh = ltr.reproduce("inex2009", letor, out=tmp_path / "fresh", quick=True)
+    fresh = ltr.reproduce("inex2009", letor=letor, out=tmp_path / "fresh", quick=True)
     assert second.rows == fresh.rows
     assert first.rows != second.rows
 
@@ -134,17 +139,17 @@ def test_results_of_other_data_are_done_again_and_counted(letor: Path, tmp_path:
 def test_results_of_another_version_are_done_again(
     letor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ltr.reproduce("inex2009", letor, out=tmp_path / "out", quick=True)
+    ltr.reproduce("inex2009", letor=letor, out=tmp_path / "out", quick=True)
     monkeypatch.setattr("owpc_ltr_papers.journal.VERSION", "another")
-    assert ltr.reproduce("inex2009", letor, out=tmp_path / "out", quick=True).stale == 25
+    assert ltr.reproduce("inex2009", letor=letor, out=tmp_path / "out", quick=True).stale == 25
 
 
 def test_another_seed_and_another_extent_are_kept_beside(letor: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    ltr.reproduce("inex2009", letor, out=out, quick=True)
-    other = ltr.reproduce("inex2009", letor, out=out, quick=True, seed=1)
+    ltr.reproduce("inex2009", letor=letor, out=out, quick=True)
+    other = ltr.reproduce("inex2009", letor=letor, out=out, quick=True, seed=1)
     assert (other.reused, other.stale) == (0, 0)
-    assert ltr.reproduce("inex2009", letor, out=out, quick=True).reused == 25
+    assert ltr.reproduce("inex2009", letor=letor, out=out, quick=True).reused == 25
 
 
 @pytest.mark.parametrize(
@@ -161,12 +166,12 @@ def test_a_damaged_result_is_done_again(
     letor: Path, tmp_path: Path, damage: Callable[[str], str]
 ) -> None:
     out = tmp_path / "out"
-    whole = ltr.reproduce("inex2009", letor, out=out, quick=True)
+    whole = ltr.reproduce("inex2009", letor=letor, out=out, quick=True)
     path = next(iter(sorted(out.glob("journal/*/fold3/owpc-constant*.json"))))
     before = path.read_text()
     path.write_text(damage(before))
     assert path.read_text() != before
-    again = ltr.reproduce("inex2009", letor, out=out, quick=True)
+    again = ltr.reproduce("inex2009", letor=letor, out=out, quick=True)
     assert (again.stale, again.reused) == (1, 24)
     assert again.rows == whole.rows
     assert path.read_text() == before
@@ -174,17 +179,17 @@ def test_a_damaged_result_is_done_again(
 
 def test_a_base_whose_model_was_changed_is_made_again(letor: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    whole = ltr.reproduce("exchangeable2014", letor, out=out, quick=True)
+    whole = ltr.reproduce("exchangeable2014", letor=letor, out=out, quick=True)
     model = next(iter(sorted(out.glob("journal/*/fold1/adarank*.model.json"))))
     model.write_text(model.read_text().replace("0.", "1.", 1))
-    again = ltr.reproduce("exchangeable2014", letor, out=out, quick=True)
+    again = ltr.reproduce("exchangeable2014", letor=letor, out=out, quick=True)
     assert again.stale == 1
     assert again.rows == whole.rows
 
 
 def test_figures_are_those_of_a_selection_over_the_same_folds(letor: Path) -> None:
     """The protocol and `owpc-ltr select` are two ways to the same figure."""
-    found = ltr.reproduce("owpc2009", letor, quick=True)
+    found = ltr.reproduce("owpc2009", letor=letor, quick=True)
     cut = cut_of(find_collections(letor).collections[0])
     folds = [reader.read() for reader in cut.readers]
     plan = model_plan(REGISTRY, grid={"optimizer.C": "1e-1,10"}, normalise="none")
@@ -202,7 +207,7 @@ def test_letor_4_s_script_counts_short_queries_as_0(tmp_path: Path) -> None:
     folder.mkdir()
     for number in PARTS:
         write_letor(part(number, features=46, documents=2), folder / f"S{number}.txt")
-    found = ltr.reproduce("owpc2009", tmp_path, quick=True)
+    found = ltr.reproduce("owpc2009", letor=tmp_path, quick=True)
     values = {row.metric: row.ours for row in found.rows if row.method == "OWPC constant"}
     assert values["ndcg-letor@3,short=zero"] == 0
     assert values["ndcg-letor@1,short=zero"] is not None
@@ -223,7 +228,7 @@ def test_g_all_takes_what_validation_chooses_and_not_what_tests_best() -> None:
 
 
 def test_what_inex_had_stands_by_itself(letor: Path) -> None:
-    found = ltr.reproduce("inex2009", letor, quick=True)
+    found = ltr.reproduce("inex2009", letor=letor, quick=True)
     rows = [row for row in found.rows if row.data_set == "INEX'09"]
     assert [row.published for row in rows] == [0.3498, 0.3506, 0.3492, 0.3525, 0.3528]
     assert all(row.ours is None for row in rows)
@@ -249,12 +254,12 @@ def test_a_part_of_a_data_set_is_never_compared_with_the_paper(tmp_path: Path) -
     folder = tmp_path / "letor" / "NP2004"
     folder.mkdir(parents=True)
     write_letor(part(4, queries=15, features=64), folder / "S4.txt")
-    found = ltr.reproduce("inex2009", tmp_path / "letor", quick=True)
+    found = ltr.reproduce("inex2009", letor=tmp_path / "letor", quick=True)
     ours = {row.data_set for row in found.rows if row.ours is not None}
     assert ours == {"LETOR 3.0 NP2004, within S4"}
     assert all(row.difference is None for row in found.rows)
     assert any("S1, S2, S3 and S5 are not there" in note for note in found.notes)
-    beside = ltr.reproduce("owpc2009", tmp_path / "letor", quick=True)
+    beside = ltr.reproduce("owpc2009", letor=tmp_path / "letor", quick=True)
     published = [row for row in beside.rows if row.published is not None]
     assert published
     assert all(row.difference is None for row in published)
@@ -267,7 +272,7 @@ def test_whole_data_sets_are_compared_and_a_quick_run_is_not(tmp_path: Path) -> 
         write_letor(part(number, features=64), folder / f"S{number}.txt")
 
     def differences(quick: bool) -> list[Row]:
-        found = ltr.reproduce("owpc2009", folder.parent, quick=quick)
+        found = ltr.reproduce("owpc2009", letor=folder.parent, quick=quick)
         return [row for row in found.rows if row.difference is not None]
 
     assert differences(quick=True) == []
@@ -283,11 +288,11 @@ def test_a_data_set_that_cannot_be_cut_is_named_and_the_others_are_done(letor: P
     small = letor / "NP2003"
     small.mkdir()
     write_letor(part(1, queries=2), small / "S1.txt")
-    found = ltr.reproduce("inex2009", letor, quick=True)
+    found = ltr.reproduce("inex2009", letor=letor, quick=True)
     assert {row.data_set for row in found.rows if row.ours is not None} == {"MQ2008"}
     assert any("too few to cut" in note for note in found.notes)
     with pytest.raises(Refused, match=r"NP2003 could not be done: .* too few to cut"):
-        ltr.reproduce("inex2009", small, quick=True)
+        ltr.reproduce("inex2009", letor=small, quick=True)
 
 
 def test_a_data_set_that_says_nothing_is_named_and_the_others_are_done(letor: Path) -> None:
@@ -297,28 +302,28 @@ def test_a_data_set_that_says_nothing_is_named_and_the_others_are_done(letor: Pa
         data = part(number)
         data.labels[:] = 0
         write_letor(data, alike / f"S{number}.txt")
-    found = ltr.reproduce("inex2009", letor, quick=True)
+    found = ltr.reproduce("inex2009", letor=letor, quick=True)
     assert {row.data_set for row in found.rows if row.ours is not None} == {"MQ2008"}
     assert any("NP2003 could not be done: no query has two" in note for note in found.notes)
 
 
 def test_results_of_another_protocol_are_not_written_over(letor: Path, tmp_path: Path) -> None:
-    ltr.reproduce("inex2009", letor, out=tmp_path / "out", quick=True)
+    ltr.reproduce("inex2009", letor=letor, out=tmp_path / "out", quick=True)
     before = written(tmp_path / "out")
     with pytest.raises(UsageError, match="has the results of inex2009, which would be lost"):
-        ltr.reproduce("owpc2009", letor, out=tmp_path / "out", quick=True)
+        ltr.reproduce("owpc2009", letor=letor, out=tmp_path / "out", quick=True)
     assert written(tmp_path / "out") == before
 
 
 def test_what_there_is_not_is_refused(letor: Path) -> None:
     with pytest.raises(UsageError, match="no protocol is called 'letor'"):
-        ltr.reproduce("letor", letor)
+        ltr.reproduce("letor", letor=letor)
     with pytest.raises(UsageError, match="no data set 'TD2003' in the folder: it has MQ2008"):
-        ltr.reproduce("owpc2009", letor, data_sets=["TD2003"])
-    with pytest.raises(UsageError, match="owpc2009 has no use for RankLib"):
-        ltr.reproduce("owpc2009", letor, with_ranklib=True)
+        ltr.reproduce("owpc2009", letor=letor, data_sets=["TD2003"])
+    with pytest.raises(UsageError, match="owpc2009 does not use RankLib"):
+        ltr.reproduce("owpc2009", letor=letor, with_ranklib=True)
     with pytest.raises(BadInput, match="is no folder"):
-        ltr.reproduce("owpc2009", letor / "none")
+        ltr.reproduce("owpc2009", letor=letor / "none")
 
 
 def test_two_jobs_of_one_name_would_be_seen() -> None:
@@ -372,7 +377,9 @@ def test_the_command_prints_every_format_and_keeps_its_results(
     assert "MQ2008, map" in table
     assert "OWPC constant" in table
     assert "written to kept" in said
-    for name, ending in (("markdown", "md"), ("csv", "csv"), ("json", "json"), ("latex", "tex")):
+    _, told, _ = run(*words, "--json")
+    assert json.loads(told) == json.loads((tmp_path / "kept" / "results.json").read_text())
+    for name, ending in (("markdown", "md"), ("csv", "csv"), ("latex", "tex")):
         code, out, _ = run(*words, "--format", name)
         assert code == 0
         assert out == (tmp_path / "kept" / f"results.{ending}").read_text()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
+from owpc_ltr_papers.protocol_run import PROTOCOLS
 from owpc_ltr_papers.published import Figure, figures, published, sources
-from owpc_ltr_papers.reproduce import PROTOCOLS
 
 GOV = [f"LETOR 3.0 {name}" for name in ("TD2003", "TD2004", "HP2003", "HP2004", "NP2003", "NP2004")]
 PLACE = re.compile(r"(Table|Tableau) \d, (p\. \d+|§ \d)|§ \d, p\. \d+|sheet \w+|\w+_results\.csv")

@@ -1,4 +1,4 @@
-"""Model files: loaded, described, and their risk bounded."""
+"""Model files: loaded and described."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 from owpc_ltr.errors import BadInput
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.evaluation.risk_bounds import Bound
     from owpc_ltr.models.reordering import ReorderingModel
     from owpc_ltr.protocols import Model
 
@@ -57,46 +55,3 @@ def save_model(model: Model | ReorderingModel, path: Path | str) -> None:
     from owpc_ltr.models.model_file import save_model as save
 
     save(model, Path(path))
-
-
-def risk_bounds(
-    model: Model | Path | str,
-    data: RankingDataset,
-    *,
-    delta: float = 0.05,
-    generator: str | None = None,
-    plugins: Sequence[Path | str] = (),
-) -> list[Bound]:
-    """The papers' risk bounds of a linear model on the queries that it was trained on.
-
-    They hold with probability 1 − `delta`; `generator` names the OWPC weights of the ranking
-    error, by default the model's own. On other queries they are of those (`trained_here` is
-    False), of which OwpcLtrWarning tells.
-    """
-    from dataclasses import replace
-
-    from owpc_ltr.errors import give_warnings
-    from owpc_ltr.evaluation.measurement import model_data
-    from owpc_ltr.evaluation.risk_bounds import all_bounds, trained_here
-    from owpc_ltr.host.registry import load
-    from owpc_ltr.host.settings import configure
-    from owpc_ltr.models.model_file import load_model as load_linear
-
-    registry = load(map(Path, plugins))
-    ranker: Any = load_linear(Path(model)) if isinstance(model, Path | str) else model
-    settings = {"generator": generator} if generator else _own_settings(ranker.record)
-    owpc = configure(registry.find("loss", "owpc"), settings)
-    sample = model_data(ranker, data, "all")[0]
-    position = configure(registry.find("loss", "position-sensitive"), {})
-    precision = configure(registry.find("loss", "average-precision"), {})
-    found = all_bounds(ranker, sample.without_missing(), owpc, position, precision, delta)
-    here, told = trained_here(ranker.record, sample)
-    give_warnings(told)
-    return [replace(bound, trained_here=here) for bound in found]
-
-
-def _own_settings(record: dict[str, Any]) -> dict[str, Any]:
-    loss = record.get("loss")
-    if isinstance(loss, dict) and loss.get("name") == "owpc":
-        return {key: loss["settings"][key] for key in ("generator", "p")}
-    return {}

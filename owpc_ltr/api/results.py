@@ -1,9 +1,5 @@
 """What the calls of this package return, by name."""
 
-from owpc_ltr_node.local_node import NodeStatus, Report
-from owpc_ltr_papers.outcome import Reproduction
-from owpc_ltr_papers.rows import Row as ReproductionRow
-
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.types import Judgments
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
@@ -25,7 +21,6 @@ from owpc_ltr.evaluation.measurement import Measured
 from owpc_ltr.evaluation.pairs import ComparedPair
 from owpc_ltr.evaluation.prediction_powered import PredictionPowered
 from owpc_ltr.evaluation.reconciliation import Reconciled
-from owpc_ltr.evaluation.risk_bounds import Bound
 from owpc_ltr.explanations.explanation import ExplainedHit, Explanation
 from owpc_ltr.inspection.finding import Finding
 from owpc_ltr.inspection.result import Canary, DataFigures, FeatureRow, Inspection, LearningCurve
@@ -35,7 +30,6 @@ from owpc_ltr.training.feature_cost import Costs
 __all__ = [
     "Alias",
     "BeforeAndAfter",
-    "Bound",
     "Canary",
     "Choice",
     "ComparedPair",
@@ -58,7 +52,6 @@ __all__ = [
     "LogReport",
     "Measured",
     "Moved",
-    "NodeStatus",
     "NotBetter",
     "Orders",
     "Parity",
@@ -69,9 +62,6 @@ __all__ = [
     "RankerComparison",
     "RankingDataset",
     "Reconciled",
-    "Report",
-    "Reproduction",
-    "ReproductionRow",
     "Samples",
     "SearchRequest",
     "Selection",

@@ -8,9 +8,6 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-from owpc_ltr_node.command import app as engine
-from owpc_ltr_papers.bounds_command import bounds
-from owpc_ltr_papers.reproduce_command import reproduce
 from typer.core import TyperGroup
 
 from owpc_ltr.cli import judge, models
@@ -294,10 +291,8 @@ _PANELS = {
 """The parts of the help, and the order of commands in it; others follow in their own panels."""
 for command in (
     upload, verify, search, rescore_body, profile,
-    bounds, reproduce,
 ):  # fmt: skip
     app.command()(command)
-app.add_typer(engine, name="engine", cls=_Group, context_settings=HELP_OPTIONS)
 app.add_typer(judge.app, name="judge", cls=_Group, context_settings=HELP_OPTIONS)
 app.add_typer(models.app, name="models", cls=_Group, context_settings=HELP_OPTIONS)
 

@@ -67,16 +67,15 @@ def progress() -> Iterator[Progress]:
         yield show
 
 
-def bars(*, spinning: bool = False) -> Bars:
+def bars() -> Bars:
     """Bars on standard error, which go when all is done; none are drawn in a pipe."""
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
     # Names in brackets are no markup.
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
     return Progress(
-        *([SpinnerColumn()] if spinning else []),
         *columns,
         console=console,
         transient=True,

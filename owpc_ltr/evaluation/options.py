@@ -126,7 +126,7 @@ def workers_at(
         yield None
         return
     from owpc_ltr.data.partitioned.manifest import is_partitioned
-    from owpc_ltr.host.commands import plugin_function
+    from owpc_ltr.host.commands import plugin_answer
 
     for one in data:
         if isinstance(one, Path | str) and not is_partitioned(Path(one)):
@@ -134,7 +134,7 @@ def workers_at(
                 f"workers go through a folder of parts, and {one} is none: make one with owpc-ltr "
                 f"partition {one} --out FOLDER"
             )
-    use_workers = plugin_function("ltr_workers")
+    use_workers = plugin_answer("ltr_workers")
     if use_workers is None:
         raise UsageError(f"no plugin offers workers: leave out {spelled('dask')}")
     with use_workers(place, plugins=plugins) as workers:

@@ -16,6 +16,8 @@ from owpc_ltr.host.strangers import importing_strangers, reason_of
 from owpc_ltr.signatures import Command
 
 GROUP = "owpc_ltr.commands"
+_OTHER_HOOKS = ("ltr_workers", "ltr_default_url")
+"""Hooks of this group that need no command beside them."""
 
 
 @dataclass(frozen=True)
@@ -68,15 +70,17 @@ def missing_package(command: Command, error: ModuleNotFoundError) -> Exception:
 
 
 def public_function(name: str) -> Any:
-    """The function of a plugin's command by its public name, or None."""
+    """The function of a plugin by its public name, or None: of a command, or `use_workers`."""
+    if name == "use_workers":
+        return plugin_answer("ltr_workers")
     for command in plugin_commands().commands:
         if command.function and command.public_name == name:
             return function_of(command)
     return None
 
 
-def plugin_function(hook: str) -> Any:
-    """The function that the first plugin returns for a hook of this group, or None."""
+def plugin_answer(hook: str) -> Any:
+    """What the first plugin of this group that has a hook returns for it, or None."""
     for point in sorted(entry_points(group=GROUP), key=_shipped_first):
         with importing_strangers():
             module = point.load()
@@ -93,7 +97,7 @@ def _offered(point: EntryPoint) -> list[Command]:
     with importing_strangers():
         module = point.load()
     if not hasattr(module, "ltr_commands"):
-        if hasattr(module, "ltr_workers"):
+        if any(hasattr(module, hook) for hook in _OTHER_HOOKS):
             return []
         raise PluginError("it has no function ltr_commands()")
     offered = module.ltr_commands()

@@ -86,3 +86,11 @@ def ltr_workers() -> Callable[..., AbstractContextManager[Any]]:  # type: ignore
 
     The module stands in the entry-point group `owpc_ltr.commands`.
     """
+
+
+@hookspec
+def ltr_default_url() -> str:  # type: ignore[empty-body]
+    """The address of the engine where the user names none: of a node that runs on this machine.
+
+    The module stands in the entry-point group `owpc_ltr.commands`. The first plugin decides.
+    """

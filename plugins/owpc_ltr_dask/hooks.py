@@ -7,10 +7,11 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from owpc_ltr import hookimpl
-from owpc_ltr_dask.use_workers import use_workers
 
 
 @hookimpl
 def ltr_workers() -> Callable[..., AbstractContextManager[Any]]:
     """Offer `--dask`."""
+    from owpc_ltr_dask.use_workers import use_workers
+
     return use_workers

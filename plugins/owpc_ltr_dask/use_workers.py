@@ -6,13 +6,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 
 from owpc_ltr.errors import UsageError
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.dataset import RankingDataset
-    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr_dask.connection import Workers
 
 
@@ -39,43 +37,3 @@ def use_workers(place: str, *, plugins: Sequence[Path | str] = ()) -> Iterator[W
 
     with workers_at(parse_place(place), list(map(Path, plugins))) as workers:
         yield workers
-
-
-@contextmanager
-def workers_if_asked(
-    place: str | None, plugins: Sequence[Path | str] = ()
-) -> Iterator[Workers | None]:
-    """The same, or None where no place is given."""
-    if place is None:
-        yield None
-        return
-    with use_workers(place, plugins=plugins) as workers:
-        yield workers
-
-
-def check_in_parts(path: Path) -> None:
-    """Refuse what workers cannot go through, before any of them is started."""
-    from owpc_ltr.data.partitioned.manifest import is_partitioned
-
-    if not is_partitioned(path):
-        raise UsageError(
-            f"workers go through a folder of parts, and {path} is none: make one with owpc-ltr "
-            f"partition {path} --out FOLDER"
-        )
-
-
-@overload
-def on(data: PartitionedDataset, workers: Workers | None) -> PartitionedDataset: ...
-@overload
-def on(data: RankingDataset, workers: Workers | None) -> RankingDataset: ...
-@overload
-def on(data: None, workers: Workers | None) -> None: ...
-def on(
-    data: RankingDataset | PartitionedDataset | None, workers: Workers | None
-) -> RankingDataset | PartitionedDataset | None:
-    """Some data, gone through by the workers where there are any."""
-    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-
-    return (
-        data if workers is None or not isinstance(data, PartitionedDataset) else workers.parts(data)
-    )

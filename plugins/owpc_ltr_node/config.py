@@ -9,7 +9,8 @@ from pathlib import Path
 from owpc_ltr.errors import UsageError
 from owpc_ltr_node.release import OPENSEARCH, Release, usual_release
 
-PORT = 9200
+DEFAULT_PORT = 9200
+DEFAULT_HEAP = "512m"
 UNITS = {"k": 2**10, "m": 2**20, "g": 2**30}
 LEAST_HEAP = "128m"
 MOST_NODES = 9
@@ -24,9 +25,9 @@ class LocalNode:
     `patience` is how long to wait for its health, in seconds.
     """
 
-    port: int = PORT
+    port: int = DEFAULT_PORT
     transport_port: int | None = None
-    heap: str = "512m"
+    heap: str = DEFAULT_HEAP
     folder: Path | None = None
     home: Path | None = None
     java: Path | None = None
@@ -51,7 +52,7 @@ class LocalNode:
         if last > 65535:
             raise UsageError(
                 f"--nodes {self.nodes} from --port {self.port} on would end at {last}, and ports "
-                f"end at 65535: choose a lower one such as {PORT}"
+                f"end at 65535: choose a lower one such as {DEFAULT_PORT}"
             )
         _check_heap(self.heap, self.nodes, self.release.engine)
 
@@ -83,7 +84,7 @@ def _check_heap(heap: str, nodes: int, engine: str) -> None:
     if size > memory:
         raise UsageError(
             f"--heap {heap} is more than this machine's memory "
-            f"({memory / UNITS['g']:.1f} GiB): 512m does for a few 100,000 documents"
+            f"({memory / UNITS['g']:.1f} GiB): {DEFAULT_HEAP} is enough for a few 100,000 documents"
         )
     if nodes * size > memory:
         raise UsageError(
@@ -95,5 +96,5 @@ def _check_heap(heap: str, nodes: int, engine: str) -> None:
 def _check_port(option: str, port: int) -> None:
     if not 1024 <= port <= 65535:
         raise UsageError(
-            f"{option} {port} is not between 1024 and 65535: choose one such as {PORT}"
+            f"{option} {port} is not between 1024 and 65535: choose one such as {DEFAULT_PORT}"
         )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError
 from owpc_ltr_node import probe
 from owpc_ltr_node.account import node_account
-from owpc_ltr_node.config import PORT
+from owpc_ltr_node.config import DEFAULT_PORT
 from owpc_ltr_node.identity import live_process
 from owpc_ltr_node.places import Places, find_places
 from owpc_ltr_node.record import Record, read_record, read_records
@@ -42,6 +43,23 @@ class NodeStatus:
         """Whether its process lives, and all of a cluster do."""
         return self.state == "running"
 
+    def as_dict(self) -> dict[str, Any]:
+        """The node as JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        """One line."""
+        if self.state == "stopped":
+            return f"{self.url}  stopped"
+        if self.state == "died":
+            return f"{self.url}  ended without a stop; log: {self.log}"
+        plugin = "with" if self.ltr_plugin else "without"
+        size = "?" if self.data_bytes is None else f"{self.data_bytes / 1e6:.1f} MB"
+        return (
+            f"{self.url}  {self.health or 'not answering'}, {self.engine} {self.version} {plugin} "
+            f"the LTR plugin, pid {self.pid}, heap {self.heap}, data {size}"
+        )
+
 
 def status(port: int, places: Places | None = None) -> NodeStatus:
     """How the node on a port is; its `state` is running, stopped, died, or of a cluster broken."""
@@ -63,9 +81,9 @@ def default_url() -> str:
     except (OwpcLtrError, OSError):
         records = []  # whoever asks only wants a default
     # Any node of a cluster answers for it.
-    usual_first = sorted(records, key=lambda record: record.port != PORT)
+    usual_first = sorted(records, key=lambda record: record.port != DEFAULT_PORT)
     alive = [each for record in usual_first for each in record.members if live_process(each)]
-    return (alive or records)[0].url if records else f"http://127.0.0.1:{PORT}"
+    return (alive or records)[0].url if records else f"http://127.0.0.1:{DEFAULT_PORT}"
 
 
 def log_file(port: int, number: int = 1) -> Path:

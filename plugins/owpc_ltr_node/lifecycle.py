@@ -9,7 +9,7 @@ from pathlib import Path
 from owpc_ltr.errors import UsageError
 from owpc_ltr_node import probe
 from owpc_ltr_node.account import Account, closed_folder, node_account
-from owpc_ltr_node.config import PORT, LocalNode
+from owpc_ltr_node.config import DEFAULT_PORT, LocalNode
 from owpc_ltr_node.ending import end
 from owpc_ltr_node.identity import live_process
 from owpc_ltr_node.inventory import NodeStatus, status_of
@@ -169,4 +169,4 @@ def _only_port(places: Places) -> int:
     if len(ports) > 1:
         listed = ", ".join(str(port) for port in sorted(ports))
         raise UsageError(f"several nodes run (ports {listed}): say which with --port")
-    return ports[0] if ports else PORT
+    return ports[0] if ports else DEFAULT_PORT

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from owpc_ltr.errors import UsageError
 from owpc_ltr.files.output import disk_faults, write_atomically
+from owpc_ltr.plain_text import text_table
 from owpc_ltr_papers.findings import Findings
 from owpc_ltr_papers.page import as_html, body
 from owpc_ltr_papers.rows import Row
@@ -29,21 +30,18 @@ class Reproduction(Findings):
     """Findings that can be shown and written.
 
     `reused` counts the jobs that the journal had, `stale` those in it that no longer counted.
+    `format` is what it is printed as.
     """
 
     reused: int = 0
     stale: int = 0
+    format: str = "table"
 
     def to_frame(self) -> Any:
         """The rows as a pandas DataFrame."""
         import pandas as pd
 
         return pd.DataFrame(self.table)
-
-    @staticmethod
-    def cells(row: Row, columns: Sequence[str]) -> tuple[str, ...]:
-        """A row as people read it: the cells of these columns of the table."""
-        return cells(row, columns)
 
     def to_text(self, kind: str = "markdown") -> str:
         """The whole as markdown, csv, json, latex, or html. Raises UsageError for another kind."""
@@ -61,12 +59,47 @@ class Reproduction(Findings):
             written.append(path)
         return written
 
+    def __str__(self) -> str:
+        """The text of its format; as tables, one for each data set and metric, then the notes."""
+        if self.format != "table":
+            return self.to_text(self.format).removesuffix("\n")
+        groups: dict[tuple[str, str], list[Row]] = {}
+        for row in self.rows:
+            groups.setdefault((row.data_set, row.metric), []).append(row)
+        lines = []
+        for (data_set, metric), rows in groups.items():
+            lines += ["", f"{data_set}, {metric}", _text_table(rows, _COLUMNS)]
+            compared = [row for row in rows if row.gain is not None]
+            if compared:
+                lines += ["", _text_table(compared, ("method", "against", "gain [95 %], p"))]
+        remarks = [f"- {one}" for one in (*_remarks(self.rows), *self.notes, *self.citations)]
+        return "\n".join([*lines, "", *remarks])
+
     def __repr__(self) -> str:
         return f"Reproduction of {self.protocol}: {len(self.rows)} rows, {len(self.notes)} notes"
 
     def _repr_html_(self) -> str:
         """The table and its notes."""
         return body(self)
+
+
+_COLUMNS = ("method", "published", "ours", "difference", "95 %", "queries")
+
+
+def _text_table(rows: Sequence[Row], columns: tuple[str, ...]) -> str:
+    headers = [column.upper() for column in columns]
+    return text_table(headers, [cells(row, columns) for row in rows])
+
+
+def _remarks(rows: Sequence[Row]) -> Iterator[str]:
+    """What is noted of rows, each once."""
+    methods: dict[tuple[str, str], dict[str, None]] = {}
+    for row in rows:
+        if row.note not in {"", "quick"}:
+            note = row.note.removeprefix("quick; ")
+            methods.setdefault((row.data_set, note), {})[row.method] = None
+    for (data_set, note), names in methods.items():
+        yield f"{data_set}, {', '.join(names)}: {note}"
 
 
 def prepare(folder: Path, protocol: str) -> None:

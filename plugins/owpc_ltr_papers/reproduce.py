@@ -1,151 +1,98 @@
-"""The whole job: the data sets that there are, the protocol's jobs on them, and one table."""
+"""`owpc-ltr reproduce`: a paper's protocol on the reader's own LETOR, published figures beside."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.host.registry import Registry
-from owpc_ltr.metrics import Metric
-from owpc_ltr.protocols import Run
-from owpc_ltr_papers.bench import Bench
-from owpc_ltr_papers.exchangeable2014 import exchangeable2014
-from owpc_ltr_papers.folders import Collection, find_collections
-from owpc_ltr_papers.folds import cut_of
-from owpc_ltr_papers.jobs import Tools
-from owpc_ltr_papers.journal import Journal
-from owpc_ltr_papers.lambdarank import lambdarank
-from owpc_ltr_papers.notes import absent_notes, citations, protocol_notes
-from owpc_ltr_papers.outcome import Reproduction, prepare
-from owpc_ltr_papers.owpc2009 import inex2009, owpc2009
-from owpc_ltr_papers.protocol import Extent, Protocol, parts_of
-from owpc_ltr_papers.ranklib import fetch_ranklib
-from owpc_ltr_papers.rows import Row, fact_rows, rows_elsewhere, rows_of
+from owpc_ltr.errors import Stopped, UsageError
+from owpc_ltr.signatures import Help, Plugins, Progress, Reads, Seed, job, silent, spelled
+from owpc_ltr.training.options import Threads
 
-PROTOCOLS: dict[str, Callable[[], Protocol]] = {
-    "owpc2009": owpc2009,
-    "inex2009": inex2009,
-    "lambdarank": lambdarank,
-    "exchangeable2014": exchangeable2014,
-}
+if TYPE_CHECKING:
+    from owpc_ltr_papers.outcome import Reproduction
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What to reproduce, from which folder, and where results are kept (`out`, or nowhere)."""
-
-    protocol: str
-    letor: Path
-    data_sets: tuple[str, ...] = ()
-    out: Path | None = None
-    extent: Extent = field(default_factory=Extent)
-    seed: int = 0
+def print_message(line: str) -> None:
+    """Print a line on standard error."""
+    print(line, file=sys.stderr)
 
 
+@job
 def reproduce(
-    asked: Asked, registry: Registry, run: Run, say: Callable[[str], None]
+    protocol: Annotated[
+        Literal["owpc2009", "inex2009", "lambdarank", "exchangeable2014"],
+        Help("Which paper's experiments.", metavar="PROTOCOL"),
+    ],
+    *,
+    letor: Annotated[
+        Path | str,
+        Reads(
+            "The folder with LETOR's data sets: Fold1/train.txt, or S1.txt to S5.",
+            absent="{path} is no folder: name the one that holds LETOR's data sets",
+            metavar="FOLDER",
+        ),
+    ],
+    data_sets: Annotated[
+        Sequence[str], Help("Only this data set, as OHSUMED; may be repeated.", flag="--data-set")
+    ] = (),
+    out: Annotated[
+        Path | str | None,
+        Help(
+            "A folder for finished work and the table in every format.",
+            short="-o",
+            metavar="FOLDER",
+        ),
+    ] = None,
+    format: Annotated[  # noqa: A002 - the option's name
+        Literal["table", "markdown", "csv", "latex"], Help("How the table is printed.")
+    ] = "table",
+    quick: Annotated[bool, Help("A small part of the protocol, and marked as such.")] = False,
+    with_ranklib: Annotated[
+        bool, Help("Download RankLib once, and run it as the paper did.")
+    ] = False,
+    threads: Threads = 1,
+    seed: Seed = 0,
+    plugins: Plugins = (),
+    progress: Progress = silent,
+    say: Callable[[str], None] = print_message,
 ) -> Reproduction:
-    """Do what is not in the journal yet, and write every format where there is a folder for it.
+    """Run a paper's protocol on your LETOR folder.
 
-    A data set that cannot be done is named, and the others are done. Raises UsageError for a
-    protocol or a data set that there is not, BadInput for a folder without data, Refused where no
-    data set can be done.
+    Each published figure stands beside ours, with the difference and an interval. Data sets that
+    the folder lacks are named; figures of a part of a data set are marked and not compared.
+    With --out an interrupted run is resumed by the same command.
+
+    Python: `say` receives each message; by default it is printed to standard error.
+
+    Raises UsageError for a protocol or a data set that there is not, BadInput for a folder without
+    data.
     """
-    protocol = protocol_of(asked)
-    if asked.out is not None:
-        prepare(asked.out, asked.protocol)
-    found = find_collections(asked.letor)
-    collections = _chosen(found.collections, asked.data_sets)
-    ranklib = fetch_ranklib(say) if asked.extent.with_ranklib else None
-    journal = Journal(None if asked.out is None else asked.out / "journal")
-    rows = [*fact_rows(protocol), *rows_elsewhere(protocol)]
-    missing, failed = list[str](), list[str]()
-    for number, collection in enumerate(collections):
-        missing += [f"{collection.name}: {what}" for what in collection.missing]
-        own = replace(protocol, metrics=_by_its_script(collection.name, protocol.metrics))
-        tools = Tools(registry, _within(run, number, len(collections)), own.metrics, ranklib)
-        try:
-            rows += _rows(asked, own, collection, Bench(tools, journal), missing)
-        except (BadInput, Refused) as error:
-            failed.append(f"{collection.name} could not be done: {error}")
-    if len(failed) == len(collections):
-        raise Refused(failed[0])
-    notes = (*protocol_notes(protocol, asked.extent), *found.notes, *missing, *failed)
-    outcome = Reproduction(
-        asked.protocol,
-        tuple(rows),
-        (*notes, *absent_notes(protocol, collections)),
-        tuple(citations(rows)),
-        asked.seed,
-        asked.extent.quick,
-        journal.reused,
-        journal.stale,
+    from owpc_ltr.host.registry import load
+    from owpc_ltr.protocols import Run
+    from owpc_ltr_papers.protocol import Extent
+    from owpc_ltr_papers.protocol_run import ReproductionPlan, run_protocol
+
+    folder = None if out is None else Path(out)
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise UsageError(f"{spelled('out')} {out} is a file: name a folder")
+    plan = ReproductionPlan(
+        protocol, Path(letor), tuple(data_sets), folder, Extent(quick, with_ranklib), seed, format
     )
-    if asked.out is not None:
-        outcome.write(asked.out)
-    return outcome
-
-
-def _rows(
-    asked: Asked, protocol: Protocol, collection: Collection, bench: Bench, missing: list[str]
-) -> list[Row]:
-    """The rows of one data set; that it is not as published goes to what is missing."""
-    cut = cut_of(collection)
-    methods = list(protocol.methods(asked.extent))
-    results = bench.results(cut, parts_of(methods))
-    if not cut.as_published:
-        missing.append(f"{cut.label}: not the published folds, so that no difference is told")
-    return rows_of(protocol, methods, cut, results, asked.seed, asked.extent.quick)
-
-
-def protocol_of(asked: Asked) -> Protocol:
-    """The protocol of a name. Raises UsageError where there is none, or it does not use RankLib."""
-    if asked.protocol not in PROTOCOLS:
-        raise UsageError(
-            f"no protocol is called '{asked.protocol}': choose among {', '.join(PROTOCOLS)}"
+    run = Run(seed=seed, threads=threads, progress=progress)
+    try:
+        found = run_protocol(plan, load(map(Path, plugins)), run, say)
+    except Stopped:
+        if folder is None:
+            say(f"nothing of it is kept: with {spelled('out')} FOLDER it would be")
+        raise
+    if found.stale:
+        say(
+            f"{found.stale} results in {out} were of other data, another version or another base, "
+            "or damaged: done again"
         )
-    protocol = PROTOCOLS[asked.protocol]()
-    if asked.extent.with_ranklib and not protocol.uses_ranklib:
-        raise UsageError(
-            f"{asked.protocol} has no use for RankLib: leave --with-ranklib out, or take "
-            "exchangeable2014, whose bases are RankLib's"
-        )
-    return protocol
-
-
-def _chosen(collections: Sequence[Collection], names: tuple[str, ...]) -> list[Collection]:
-    """Those of the names, which may leave the edition out; all where no name is given."""
-    if not names:
-        return list(collections)
-    chosen = []
-    for name in names:
-        fits = [one for one in collections if name.lower() in _names_of(one)]
-        if not fits:
-            known = ", ".join(one.name for one in collections)
-            raise UsageError(f"there is no data set '{name}' in the folder: it has {known}")
-        chosen += [one for one in fits if one not in chosen]
-    return chosen
-
-
-def _names_of(collection: Collection) -> set[str]:
-    return {collection.name.lower(), collection.name.lower().rpartition(" ")[2]}
-
-
-def _by_its_script(data_set: str, metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:
-    """LETOR 4.0's script counts NDCG@k of a query with fewer than k documents as 0."""
-    if not data_set.startswith("LETOR 4.0"):
-        return metrics
-    return tuple(
-        replace(metric, short="zero") if metric.name == "ndcg" else metric for metric in metrics
-    )
-
-
-def _within(run: Run, number: int, count: int) -> Run:
-    """Progress of one data set as a part of all."""
-    tell = run.progress
-    return replace(
-        run,
-        progress=lambda message, done: tell(message, (number + (done or 0.0)) / count),
-    )
+    if folder is not None:
+        say(f"written to {out}: results.json, .csv, .md, .tex and .html")
+    return found

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from owpc_ltr_papers.risk_bounds import Bound
+
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.topics import query_text
@@ -19,7 +21,6 @@ from owpc_ltr.errors import OwpcLtrError, UsageError
 from owpc_ltr.evaluation.comparison import RankerComparison
 from owpc_ltr.evaluation.evaluate import Evaluation
 from owpc_ltr.evaluation.options import split_in_words
-from owpc_ltr.evaluation.risk_bounds import Bound
 from owpc_ltr.explanations.explanation import Explanation
 from owpc_ltr.inspection.result import Inspection
 from owpc_ltr.models.reordering import ReorderingModel, load_ranker

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from owpc_ltr.evaluation.risk_bounds import Bound
+from owpc_ltr_papers.risk_bounds import Bound
+
 from owpc_ltr.models.model_file import warnings_of
 from owpc_ltr_report.blocks import Block, Facts, Section, Table, plain
 

@@ -25,11 +25,12 @@ from owpc_ltr.signatures import (
 )
 
 if TYPE_CHECKING:
+    from owpc_ltr_papers.risk_bounds import Bound
+
     from owpc_ltr.arrays import Vector
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset
     from owpc_ltr.evaluation.comparison import RankerComparison
-    from owpc_ltr.evaluation.risk_bounds import Bound
     from owpc_ltr.inspection.result import Inspection
     from owpc_ltr_report.material import Material
     from owpc_ltr_report.page import Page
@@ -330,7 +331,8 @@ def _checked(found: Sequence[Any]) -> list[Inspection]:
 
 def _bounds(ranker: Any, data: Data, plugins: Sequence[Path | str]) -> list[Bound]:
     """The risk bounds of a linear model on the queries that it was trained on."""
-    from owpc_ltr.api.models import risk_bounds
+    from owpc_ltr_papers.bounds import bounds
+
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.errors import OwpcLtrError
     from owpc_ltr.evaluation.measurement import model_data
@@ -345,4 +347,4 @@ def _bounds(ranker: Any, data: Data, plugins: Sequence[Path | str]) -> list[Boun
         return []
     if not isinstance(trained, RankingDataset):
         return []
-    return risk_bounds(ranker, trained, plugins=plugins)
+    return list(bounds(ranker, trained, plugins=plugins).bounds)

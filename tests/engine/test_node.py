@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 import urllib3
-from owpc_ltr_node.command import app
 from owpc_ltr_node.identity import live_process
 from owpc_ltr_node.local_node import LocalNode, default_url, start, status
 from owpc_ltr_node.record import read_record
-from typer.testing import CliRunner
 
 from owpc_ltr.errors import EngineUnavailable, UsageError
+from tests.commands import commands_in
 from tests.engine.conftest import SessionNode
 
 pytestmark = pytest.mark.node
@@ -95,11 +94,15 @@ def test_a_second_start_with_another_heap_says_that_the_first_is_kept(
 
 
 def test_status_tells_the_node_as_json(
-    session_node: SessionNode, monkeypatch: pytest.MonkeyPatch
+    session_node: SessionNode,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("OWPC_LTR_HOME", str(session_node.home))
+    run = commands_in(tmp_path, monkeypatch, capsys)
     port = str(session_node.config.port)
-    told = json.loads(CliRunner().invoke(app, ["status", "--port", port, "--json"]).stdout)
+    told = json.loads(run("engine", "status", "--port", port, "--json")[1])
     assert told["state"] == "running"
     assert told["url"] == session_node.status.url == default_url()
     assert (told["version"], told["heap"], told["pid"]) == (
@@ -110,27 +113,35 @@ def test_status_tells_the_node_as_json(
     assert told["health"] in ("green", "yellow")
     assert told["data_bytes"] > 0
     assert told["ltr_plugin"] in (True, False)
-    listed = json.loads(CliRunner().invoke(app, ["status", "--json"]).stdout)
+    listed = json.loads(run("engine", "status", "--json")[1])
     assert [node["port"] for node in listed["nodes"]] == [session_node.config.port]
 
 
 def test_status_in_words_is_one_line_per_node(
-    session_node: SessionNode, monkeypatch: pytest.MonkeyPatch
+    session_node: SessionNode,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("OWPC_LTR_HOME", str(session_node.home))
-    (line,) = CliRunner().invoke(app, ["status"]).stdout.splitlines()
+    run = commands_in(tmp_path, monkeypatch, capsys)
+    (line,) = run("engine", "status")[1].splitlines()
     assert line.startswith(session_node.status.url)
     assert "opensearch 3.8.0" in line
 
 
 def test_the_log_is_printed_from_its_end(
-    session_node: SessionNode, monkeypatch: pytest.MonkeyPatch
+    session_node: SessionNode,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("OWPC_LTR_HOME", str(session_node.home))
+    run = commands_in(tmp_path, monkeypatch, capsys)
     port = str(session_node.config.port)
-    printed = CliRunner().invoke(app, ["logs", "--port", port, "-n", "3"]).stdout
+    printed = run("engine", "logs", "--port", port, "-n", "3")[1]
     assert len(printed.splitlines()) == 3
-    assert CliRunner().invoke(app, ["logs", "--port", port, "-n", "0"]).stdout == ""
+    assert run("engine", "logs", "--port", port, "-n", "0")[1] == ""
 
 
 def test_a_node_is_started_on_a_free_port_only(session_node: SessionNode) -> None:

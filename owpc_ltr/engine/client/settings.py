@@ -248,10 +248,14 @@ def _pair(user: str, password: str, names: tuple[str, str, str, str], place: str
         ) from None
 
 
-def _default_url() -> str:
-    from owpc_ltr_node.local_node import default_url
+DEFAULT_URL = "http://127.0.0.1:9200"
 
-    return default_url()
+
+def _default_url() -> str:
+    """The address of a node that a plugin runs on this machine, or the engines' usual one."""
+    from owpc_ltr.host.commands import plugin_answer
+
+    return str(plugin_answer("ltr_default_url") or DEFAULT_URL)
 
 
 @dataclass(frozen=True)

@@ -170,9 +170,9 @@ def _started(workers: RemoteWorkers | str | None) -> Any:
     """The workers as a context: those that are there, or started at a place."""
     if not isinstance(workers, str):
         return nullcontext(workers)
-    from owpc_ltr.host.commands import plugin_function
+    from owpc_ltr.host.commands import plugin_answer
 
-    use_workers = plugin_function("ltr_workers")
+    use_workers = plugin_answer("ltr_workers")
     if use_workers is None:
         raise UsageError(f"no plugin offers workers: leave out {spelled('workers')}")
     return use_workers(workers)

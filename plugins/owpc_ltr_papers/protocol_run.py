@@ -1,0 +1,161 @@
+"""The whole job: the data sets that there are, the protocol's jobs on them, and one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from owpc_ltr.errors import BadInput, Refused, UsageError
+from owpc_ltr.host.registry import Registry
+from owpc_ltr.metrics import Metric
+from owpc_ltr.protocols import Run
+from owpc_ltr.signatures import spelled
+from owpc_ltr_papers.bench import Bench
+from owpc_ltr_papers.exchangeable2014 import exchangeable2014
+from owpc_ltr_papers.folders import Collection, find_collections
+from owpc_ltr_papers.folds import cut_of
+from owpc_ltr_papers.jobs import Tools
+from owpc_ltr_papers.journal import Journal
+from owpc_ltr_papers.lambdarank import lambdarank
+from owpc_ltr_papers.notes import absent_notes, citations, protocol_notes
+from owpc_ltr_papers.outcome import Reproduction, prepare
+from owpc_ltr_papers.owpc2009 import inex2009, owpc2009
+from owpc_ltr_papers.protocol import Extent, Protocol, parts_of
+from owpc_ltr_papers.ranklib import fetch_ranklib
+from owpc_ltr_papers.rows import Row, fact_rows, rows_elsewhere, rows_of
+
+PROTOCOLS: dict[str, Callable[[], Protocol]] = {
+    "owpc2009": owpc2009,
+    "inex2009": inex2009,
+    "lambdarank": lambdarank,
+    "exchangeable2014": exchangeable2014,
+}
+
+
+@dataclass(frozen=True)
+class ReproductionPlan:
+    """What to reproduce, from which folder, and where results are kept (`out`, or nowhere).
+
+    `format` is that of the text which the result is printed as.
+    """
+
+    protocol: str
+    letor: Path
+    data_sets: tuple[str, ...] = ()
+    out: Path | None = None
+    extent: Extent = field(default_factory=Extent)
+    seed: int = 0
+    format: str = "table"
+
+
+def run_protocol(
+    plan: ReproductionPlan, registry: Registry, run: Run, say: Callable[[str], None]
+) -> Reproduction:
+    """Do what is not in the journal yet, and write every format where there is a folder for it.
+
+    A data set that cannot be done is named, and the others are done. Raises UsageError for a
+    protocol or a data set that there is not, BadInput for a folder without data, Refused where no
+    data set can be done.
+    """
+    protocol = protocol_of(plan)
+    if plan.out is not None:
+        prepare(plan.out, plan.protocol)
+    found = find_collections(plan.letor)
+    collections = _chosen(found.collections, plan.data_sets)
+    ranklib = fetch_ranklib(say) if plan.extent.with_ranklib else None
+    journal = Journal(None if plan.out is None else plan.out / "journal")
+    rows = [*fact_rows(protocol), *rows_elsewhere(protocol)]
+    missing, failed = list[str](), list[str]()
+    for number, collection in enumerate(collections):
+        missing += [f"{collection.name}: {what}" for what in collection.missing]
+        own = replace(protocol, metrics=_by_its_script(collection.name, protocol.metrics))
+        tools = Tools(registry, _within(run, number, len(collections)), own.metrics, ranklib)
+        try:
+            rows += _rows(plan, own, collection, Bench(tools, journal), missing)
+        except (BadInput, Refused) as error:
+            failed.append(f"{collection.name} could not be done: {error}")
+    if len(failed) == len(collections):
+        raise Refused(failed[0])
+    notes = (*protocol_notes(protocol, plan.extent), *found.notes, *missing, *failed)
+    outcome = Reproduction(
+        plan.protocol,
+        tuple(rows),
+        (*notes, *absent_notes(protocol, collections)),
+        tuple(citations(rows)),
+        plan.seed,
+        plan.extent.quick,
+        journal.reused,
+        journal.stale,
+        plan.format,
+    )
+    if plan.out is not None:
+        outcome.write(plan.out)
+    return outcome
+
+
+def _rows(
+    plan: ReproductionPlan,
+    protocol: Protocol,
+    collection: Collection,
+    bench: Bench,
+    missing: list[str],
+) -> list[Row]:
+    """The rows of one data set; that it is not as published goes to what is missing."""
+    cut = cut_of(collection)
+    methods = list(protocol.methods(plan.extent))
+    results = bench.results(cut, parts_of(methods))
+    if not cut.as_published:
+        missing.append(f"{cut.label}: not the published folds, so that no difference is told")
+    return rows_of(protocol, methods, cut, results, plan.seed, plan.extent.quick)
+
+
+def protocol_of(plan: ReproductionPlan) -> Protocol:
+    """The protocol of a name. Raises UsageError where there is none, or it does not use RankLib."""
+    if plan.protocol not in PROTOCOLS:
+        raise UsageError(
+            f"no protocol is called '{plan.protocol}': choose among {', '.join(PROTOCOLS)}"
+        )
+    protocol = PROTOCOLS[plan.protocol]()
+    if plan.extent.with_ranklib and not protocol.uses_ranklib:
+        raise UsageError(
+            f"{plan.protocol} does not use RankLib: leave {spelled('with_ranklib')} out, or take "
+            "exchangeable2014, whose bases are RankLib's"
+        )
+    return protocol
+
+
+def _chosen(collections: Sequence[Collection], names: tuple[str, ...]) -> list[Collection]:
+    """Those of the names, which may leave the edition out; all where no name is given."""
+    if not names:
+        return list(collections)
+    chosen = []
+    for name in names:
+        fits = [one for one in collections if name.lower() in _names_of(one)]
+        if not fits:
+            known = ", ".join(one.name for one in collections)
+            raise UsageError(f"there is no data set '{name}' in the folder: it has {known}")
+        chosen += [one for one in fits if one not in chosen]
+    return chosen
+
+
+def _names_of(collection: Collection) -> set[str]:
+    return {collection.name.lower(), collection.name.lower().rpartition(" ")[2]}
+
+
+def _by_its_script(data_set: str, metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:
+    """LETOR 4.0's script counts NDCG@k of a query with fewer than k documents as 0."""
+    if not data_set.startswith("LETOR 4.0"):
+        return metrics
+    return tuple(
+        replace(metric, short="zero") if metric.name == "ndcg" else metric for metric in metrics
+    )
+
+
+def _within(run: Run, number: int, count: int) -> Run:
+    """Progress of one data set as a part of all."""
+    tell = run.progress
+    return replace(
+        run,
+        progress=lambda message, done: tell(message, (number + (done or 0.0)) / count),
+    )
