@@ -3,15 +3,19 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test test-faults test-engines test-cluster lint check install docs notebook clean
+.PHONY: demo test test-all test-faults test-engines test-cluster lint check install docs notebook clean
 
 # The main job on a real local OpenSearch node.
 demo: $(VENV)/.node
 	$(BIN)/owpc-ltr demo
 
-# All tests, with the real node started once.
+# What every commit must pass, with the real node started once.
 test: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
+
+# The thorough tests too: the demo, reproduction, wheels, Dask, the browser, more faults and examples.
+test-all: $(VENV)/.dev
+	OWPC_LTR_TESTS=all OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 
 # Every fault at every stage. A failure prints the line that runs its cell again:
 # OWPC_LTR_FAULTS_CELL='…' make test-faults

@@ -1,4 +1,4 @@
-"""What all tests share: the seeded generator, seeds of faults, the folder of real data."""
+"""What all tests share: which of them run, the seeded generator, the folder of real data."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ settings.register_profile(
     "repeatable",
     deadline=None,
     derandomize=True,
+    max_examples=100 if Selection.asked().thorough else 25,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("repeatable")
@@ -62,17 +63,28 @@ def _tables() -> Sequence[Table]:
     return tables()
 
 
-# First, for the groups are read where a process of several collects, in the same hook.
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of the faults a sample runs; what needs the real node runs in one process, with one node."""
+    """Of the tests those that are asked for run; what needs the real node runs in one process."""
     selection = Selection.asked()
     config.hook.pytest_deselected(items=select(items, selection))
     for item in items:
-        if {"node_for", "node_url", "session_node"} & set(getattr(item, "fixturenames", ())):
+        fixtures = set(getattr(item, "fixturenames", ()))
+        if {"node_for", "node_url", "session_node"} & fixtures:
             item.add_marker(pytest.mark.xdist_group(node_group(item, selection)))
-        if "other_engine" in getattr(item, "fixturenames", ()):
+        if "other_engine" in fixtures:
             item.add_marker(pytest.mark.xdist_group("other engine"))
+        if hasattr(config, "workerinput"):
+            _name_group(item)
+
+
+def _name_group(item: pytest.Item) -> None:
+    """Put the group into the test's id, where `--dist loadgroup` reads it.
+
+    pytest-xdist 3.8 sets `_nodeid` for this, which pytest 9.2 no longer reads.
+    """
+    mark = item.get_closest_marker("xdist_group")
+    if mark is not None and hasattr(item, "id"):
+        item._id = type(item.id).parse(f"{item.nodeid}@{mark.args[0]}")
 
 
 @pytest.hookimpl(wrapper=True)

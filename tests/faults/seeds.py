@@ -16,7 +16,7 @@ _RUNNING = pytest.StashKey["Seeds"]()
 class Seeds:
     """Gives a test its seeds, and knows which of them it has come to.
 
-    `for seed in seeds(sample=20, whole=1000):` is 20 rounds in `make test` and 1,000 in
+    `for seed in seeds(sample=20, whole=1000):` is 20 rounds, and 1,000 in
     `make test-faults`.
     """
 

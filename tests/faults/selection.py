@@ -1,8 +1,11 @@
-"""Which of the tests marked `faults` run: a fixed sample, the whole, or one cell again.
+"""Which tests run: those of a commit, the thorough ones too, all faults, or one cell again.
 
+`@pytest.mark.thorough` is for tests that take long: `make test-all` runs them (OWPC_LTR_TESTS=all),
+`make test` does not.
 `@pytest.mark.faults` is for tests of which there are many more than a run of all tests has time
-for. Of each such function a run takes `sample` cells (1 where nothing is said), always the same;
-`make test-faults` takes all. A test that loops by itself takes its number from the fixture `seeds`.
+for. Of each such function `make test` takes one cell, `make test-all` takes `sample` cells
+(default: 1; with 0 neither takes any), always the same; `make test-faults` takes all
+(OWPC_LTR_FAULTS=all). A test that loops by itself takes its number from the fixture `seeds`.
 """
 
 from __future__ import annotations
@@ -20,18 +23,21 @@ REPLAY = "OWPC_LTR_FAULTS_CELL"
 
 @dataclass(frozen=True)
 class Selection:
-    """What is asked for by OWPC_LTR_FAULTS (`all`) and OWPC_LTR_FAULTS_CELL (one cell)."""
+    """What is asked for by OWPC_LTR_FAULTS, OWPC_LTR_FAULTS_CELL (one cell) and OWPC_LTR_TESTS."""
 
     whole: bool = False
     cell: str = ""
+    thorough: bool = False
 
     @classmethod
     def asked(cls, environ: Mapping[str, str] = os.environ) -> Selection:
         """The selection that the environment asks for."""
-        given = environ.get("OWPC_LTR_FAULTS", "")
-        if given not in {"", "all"}:
-            raise pytest.UsageError(f"OWPC_LTR_FAULTS is 'all' or not set, not {given!r}")
-        return cls(given == "all", environ.get(REPLAY, ""))
+        for name in ("OWPC_LTR_FAULTS", "OWPC_LTR_TESTS"):
+            if (given := environ.get(name, "")) not in {"", "all"}:
+                raise pytest.UsageError(f"{name} is 'all' or not set, not {given!r}")
+        whole = environ.get("OWPC_LTR_FAULTS") == "all"
+        cell = environ.get(REPLAY, "")
+        return cls(whole, cell, bool(whole or cell or environ.get("OWPC_LTR_TESTS")))
 
     @property
     def seed(self) -> int | None:
@@ -46,6 +52,8 @@ class Selection:
             return {cell for cell in cells if cell == asked}
         if self.whole:
             return set(cells)
+        if not self.thorough:
+            sample = min(sample, 1)
         # By hash, so that neighbours, which are much alike, are not taken together.
         return set(sorted(cells, key=_hash)[:sample])
 
@@ -57,7 +65,7 @@ class Selection:
 
 
 def select(items: list[pytest.Item], selection: Selection) -> list[pytest.Item]:
-    """Take out of `items` what does not run, and return it."""
+    """Remove from `items` those that do not run, and return them."""
     functions: dict[str, dict[str, pytest.Item]] = defaultdict(dict)
     samples: dict[str, int] = {}
     for item in items:
@@ -72,7 +80,12 @@ def select(items: list[pytest.Item], selection: Selection) -> list[pytest.Item]:
         for function, cells in functions.items()
         for cell in selection.chosen(list(cells), samples[function])
     }
-    gone = [item for item in items if item.get_closest_marker("faults") and id(item) not in kept]
+    gone = [
+        item
+        for item in items
+        if (item.get_closest_marker("faults") and id(item) not in kept)
+        or (item.get_closest_marker("thorough") and not selection.thorough)
+    ]
     gone_ids = {id(item) for item in gone}
     items[:] = [item for item in items if id(item) not in gone_ids]
     return gone
