@@ -90,24 +90,28 @@ def test_a_change_in_a_callee_of_another_file_is_noticed(package: Path) -> None:
     assert ran(package) == (10.0, 1, True)
 
 
+@pytest.mark.thorough
 def test_a_changed_constant_of_another_file_is_noticed(package: Path) -> None:
     ran(package)
     (package / "numbers.py").write_text("STEP = 4\n")
     assert ran(package) == (5.0, 1, True)
 
 
+@pytest.mark.thorough
 def test_a_change_in_another_file_that_nothing_depends_on_costs_nothing(package: Path) -> None:
     ran(package)
     (package / "callee.py").write_text(f"# moves every line\n{CALLEE}\ndef other():\n    ...\n")
     assert ran(package) == (2.0, 0, True)
 
 
+@pytest.mark.thorough
 def test_code_for_another_processor_is_not_used(package: Path) -> None:
     """So that a home that two machines share is safe."""
     ran(package)
     assert ran(package, NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="") == (2.0, 1, True)
 
 
+@pytest.mark.thorough
 def test_a_folder_that_others_can_write_is_neither_read_nor_written(package: Path) -> None:
     cache = package.parent / "shared"
     assert ran(package, NUMBA_CACHE_DIR=str(cache)) == (2.0, 1, True)
@@ -132,10 +136,12 @@ def poison(index: Path) -> None:
     index.write_bytes(pickle.dumps(Ending()))
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_kept_is_compiled_in_memory(package: Path) -> None:
     assert ran(package, NUMBA_CACHE_DIR="/dev/null/numba") == (2.0, 1, False)
 
 
+@pytest.mark.thorough
 def test_a_damaged_file_costs_time_and_nothing_else(package: Path) -> None:
     ran(package)
     for kept in (package.parent / "cache").rglob("*.nb?"):
@@ -206,6 +212,7 @@ def test_the_stamp_is_of_code_constants_and_options() -> None:
     assert len({stamp_of(one.py_func, {}), *others}) == 5
 
 
+@pytest.mark.thorough
 def test_the_stamp_is_the_same_in_every_process() -> None:
     """Sets have another order in each, and options are sets."""
     code = (
@@ -238,6 +245,7 @@ def test_who_listens_is_told_once_that_something_is_compiled() -> None:
     assert [one.name for one in watched.made] == ["one", "other"]
 
 
+@pytest.mark.thorough
 def test_a_warm_up_does_a_job_for_every_plugin_that_computes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

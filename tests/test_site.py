@@ -14,6 +14,8 @@ import pytest
 import owpc_ltr
 import owpc_ltr.plugin_checks
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).parents[1]
 _FETCHED = re.compile(r"""<(?:script|img|iframe|source)[^>]*\ssrc=["']?([^"'\s>]+)""")
 _LINKED = re.compile(r"""<link[^>]*\shref=["']?([^"'\s>]+)""")

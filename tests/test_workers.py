@@ -251,6 +251,7 @@ def test_a_scheduler_that_does_not_answer_is_told_in_one_line(
 # What needs workers.
 
 
+@pytest.mark.thorough
 def test_a_script_that_asks_for_workers_where_they_import_it_is_told_how(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("import owpc_ltr as ltr\nwith ltr.use_workers('local:1'):\n    pass\n")
@@ -266,6 +267,7 @@ def test_a_script_that_asks_for_workers_where_they_import_it_is_told_how(tmp_pat
 
 
 @one_process
+@pytest.mark.thorough
 def test_any_number_of_workers_gives_the_same_bits(
     cluster: Workers, parts: PartitionedDataset
 ) -> None:
@@ -298,6 +300,7 @@ def test_a_pass_on_workers_is_that_of_one_process(
 
 
 @one_process
+@pytest.mark.thorough
 def test_sides_and_chosen_queries_are_gone_through_alike(
     workers: Workers, parts: PartitionedDataset
 ) -> None:
@@ -318,6 +321,7 @@ def digest(part: RankingDataset) -> tuple[str, int]:
 
 
 @one_process
+@pytest.mark.thorough
 def test_a_trained_model_and_its_figures_have_the_same_bytes(
     workers: Workers, parts: PartitionedDataset
 ) -> None:
@@ -336,6 +340,7 @@ def test_a_trained_model_and_its_figures_have_the_same_bytes(
 
 
 @one_process
+@pytest.mark.thorough
 def test_candidates_on_workers_give_the_same_rows(
     workers: Workers, parts: PartitionedDataset, tmp_path: Path
 ) -> None:
@@ -353,6 +358,7 @@ def test_candidates_on_workers_give_the_same_rows(
 
 
 @one_process
+@pytest.mark.thorough
 def test_a_loss_of_a_plugin_file_is_had_by_workers(
     cluster: Workers, workers: Workers, parts: PartitionedDataset, tmp_path: Path
 ) -> None:
@@ -388,6 +394,7 @@ def use_workers_of(cluster: Workers, *plugins: Path) -> Iterator[Workers]:
 
 
 @one_process
+@pytest.mark.thorough
 def test_a_fault_in_a_loss_travels_from_a_worker(
     workers: Workers, parts: PartitionedDataset
 ) -> None:
@@ -403,6 +410,7 @@ def test_a_fault_in_a_loss_travels_from_a_worker(
 
 
 @one_process
+@pytest.mark.thorough
 def test_what_cannot_be_sent_is_refused_in_one_line(
     workers: Workers, parts: PartitionedDataset
 ) -> None:
@@ -412,6 +420,7 @@ def test_what_cannot_be_sent_is_refused_in_one_line(
 
 
 @one_process
+@pytest.mark.thorough
 def test_a_worker_without_what_is_called_is_named(
     workers: Workers, parts: PartitionedDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -423,6 +432,7 @@ def test_a_worker_without_what_is_called_is_named(
 
 
 @one_process
+@pytest.mark.thorough
 @pytest.mark.parametrize("what", ["missing", "another"])
 def test_a_worker_that_sees_another_folder_is_refused(
     workers: Workers, parts: PartitionedDataset, tmp_path: Path, what: str
@@ -442,6 +452,7 @@ def test_a_worker_that_sees_another_folder_is_refused(
 
 
 @one_process
+@pytest.mark.thorough
 def test_a_worker_of_another_version_is_refused(
     workers: Workers, parts: PartitionedDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -451,6 +462,7 @@ def test_a_worker_of_another_version_is_refused(
 
 
 @one_process
+@pytest.mark.thorough
 def test_a_damaged_part_is_told_with_the_worker_that_has_it(
     workers: Workers, parts: PartitionedDataset
 ) -> None:
@@ -461,6 +473,7 @@ def test_a_damaged_part_is_told_with_the_worker_that_has_it(
 
 
 @one_process
+@pytest.mark.thorough
 def test_nobody_else_can_use_or_see_the_workers(
     workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -485,6 +498,7 @@ def test_nobody_else_can_use_or_see_the_workers(
 
 
 @one_process
+@pytest.mark.thorough
 @pytest.mark.parametrize("objective", ["loss", "rank:ndcg", "loss of weighed queries"])
 def test_trees_are_the_same_for_any_number_of_workers(
     workers: Workers, tmp_path: Path, objective: str
@@ -524,6 +538,7 @@ with LocalCluster(n_workers=1, threads_per_worker=2, processes=False, protocol="
 
 
 @one_process
+@pytest.mark.thorough
 def test_a_scheduler_of_somebody_else_is_used_and_one_that_ends_is_told(
     parts: PartitionedDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -560,6 +575,7 @@ SLOW = PLUGIN.replace(
 
 
 @one_process
+@pytest.mark.thorough
 def test_a_stopped_command_leaves_no_process_and_no_file(
     parts: PartitionedDataset, tmp_path: Path
 ) -> None:
@@ -615,6 +631,7 @@ def test_data_that_workers_cannot_go_through_are_refused_before_any_is_started(
 
 
 @one_process
+@pytest.mark.thorough
 def test_a_worker_that_is_killed_costs_its_parts_and_no_bit(
     workers: Workers, parts: PartitionedDataset, tmp_path: Path
 ) -> None:
@@ -627,6 +644,7 @@ def test_a_worker_that_is_killed_costs_its_parts_and_no_bit(
 
 
 @one_process
+@pytest.mark.thorough
 def test_a_worker_that_dies_while_trees_grow_has_the_others_begin_again(
     workers: Workers, tmp_path: Path
 ) -> None:
@@ -641,6 +659,7 @@ def test_a_worker_that_dies_while_trees_grow_has_the_others_begin_again(
 
 
 @one_process
+@pytest.mark.thorough
 def test_work_that_ends_every_worker_is_told_in_one_line(
     workers: Workers, parts: PartitionedDataset
 ) -> None:

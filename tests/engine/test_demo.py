@@ -37,7 +37,7 @@ from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import load_model
 from tests.engine.scripted_plugin import ScriptedPlugin
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.thorough]
 
 
 class Listening(Narrator):

@@ -18,6 +18,8 @@ from tests.report.click_samples import hostile_clicked
 from tests.report.samples import HOSTILE, against, curves, dataset, linear
 from tests.report.test_cheap_page import comparison
 
+pytestmark = pytest.mark.thorough
+
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 VIEWS = [(width, theme) for width in (390, 1440) for theme in ("light", "dark")]
 _WAIT = 60_000
