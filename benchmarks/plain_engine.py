@@ -32,7 +32,7 @@ from owpc_ltr.formats.plugin_free.form import plugin_free_model, store_plugin_fr
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.host.judgment_lists import read_judgments
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.model_file import load_model
+from owpc_ltr.models.model_file import load_scoring_model
 
 WARM_UP = 12
 
@@ -50,7 +50,7 @@ def main() -> None:
                 ways[what] = with_stored(engine, store, stored)
             else:
                 ways[what] = shown(engine, partial(in_engine, store, stored))
-        model = load_model(path)
+        model = load_scoring_model(path)
         if isinstance(model, LinearModel):
             ways[f"{Path(path).stem}: linear, a rescorer a feature"] = chained(
                 engine, featureset, model
@@ -67,7 +67,7 @@ def main() -> None:
 
 def forms(path: Path, featureset: Any) -> list[tuple[str, StoredModel]]:
     """The forms that a model can have in a plain store."""
-    model = load_model(path)
+    model = load_scoring_model(path)
     if isinstance(model, LinearModel):
         return [(f"{path.stem}: linear, few rescorers", export_linear(model, featureset, "m"))]
     found = [(f"{path.stem}: client-scored", store_for_client(model, featureset, "m"))]

@@ -8,10 +8,6 @@ from owpc_ltr.version import VERSION
 
 if TYPE_CHECKING:
     from owpc_ltr.api.comparing_live import compare_live
-    from owpc_ltr.api.models import (
-        load_model,
-        save_model,
-    )
     from owpc_ltr.data.dataset import RankingDataset, make_dataset
     from owpc_ltr.data.datasets import open_dataset, partition, read_dataset
     from owpc_ltr.data.external_features.reading import read_external_features
@@ -36,6 +32,8 @@ if TYPE_CHECKING:
     from owpc_ltr.host.listing import plugins
     from owpc_ltr.inspection.inspect import inspect
     from owpc_ltr.models.average import average
+    from owpc_ltr.models.model_file import save_model
+    from owpc_ltr.models.reordering import load_model
     from owpc_ltr.training.cross_validation import read_folds
     from owpc_ltr.training.estimators import OwpcRanker, Ranker
     from owpc_ltr.training.select import select
@@ -112,7 +110,7 @@ _HOMES = {
     "import_model": "owpc_ltr.formats.model_import",
     "inspect": "owpc_ltr.inspection.inspect",
     "judge_sample": "owpc_ltr.evaluation.active_sampling",
-    "load_model": "owpc_ltr.api.models",
+    "load_model": "owpc_ltr.models.reordering",
     "make_dataset": "owpc_ltr.data.dataset",
     "open_dataset": "owpc_ltr.data.datasets",
     "partition": "owpc_ltr.data.datasets",
@@ -124,7 +122,7 @@ _HOMES = {
     "read_judgments": "owpc_ltr.host.judgment_lists",
     "read_run": "owpc_ltr.data.runs",
     "save_dataset": "owpc_ltr.data.parquet",
-    "save_model": "owpc_ltr.api.models",
+    "save_model": "owpc_ltr.models.model_file",
     "upgrade_check": "owpc_ltr.engine.upgrade_check",
     "select": "owpc_ltr.training.select",
     "train": "owpc_ltr.training.train",

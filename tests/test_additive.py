@@ -25,7 +25,7 @@ from owpc_ltr.formats.plugin_free.piecewise_linear import (
 from owpc_ltr.models.additive import AdditiveModel, Curve
 from owpc_ltr.models.feature_use import importances
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.model_file import load_model
+from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.models.score_range import LOWEST_RESCORED, score_interval
 from owpc_ltr.training.defaults import KNOTS
 from owpc_ltr.training.feature_cost import Costs
@@ -122,7 +122,7 @@ def test_training_on_ramps_is_certified_and_better_than_a_line_where_there_is_a_
     ours, theirs = (mean_precision(each, held_out) for each in (model, line))
     assert ours > theirs + 0.1
     model.save(tmp_path / "m.json")
-    again: Any = load_model(tmp_path / "m.json")
+    again: Any = load_scoring_model(tmp_path / "m.json")
     np.testing.assert_array_equal(again.score(data.features), model.score(data.features))
     assert again.record == model.record
     # Both sides of the valley are higher than its ground.

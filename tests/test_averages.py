@@ -12,7 +12,7 @@ from owpc_ltr.errors import BadInput
 from owpc_ltr.host.registry import load
 from owpc_ltr.models.average import AverageModel, average
 from owpc_ltr.models.linear import LinearModel, Normaliser
-from owpc_ltr.models.model_file import load_model, save_model
+from owpc_ltr.models.model_file import load_scoring_model, save_model
 from owpc_ltr.models.networks import NetworkModel
 
 NAMES = ("a", "b")
@@ -53,7 +53,7 @@ def test_other_models_are_kept_as_parts_and_read_back(tmp_path: Path) -> None:
     assert isinstance(mean, AverageModel)
     assert mean.score(X) == pytest.approx((ONE.score(X) + other.score(X)) / 2)
     save_model(mean, tmp_path / "mean.json")
-    again = load_model(tmp_path / "mean.json")
+    again = load_scoring_model(tmp_path / "mean.json")
     assert np.array_equal(again.score(X), mean.score(X))
 
 

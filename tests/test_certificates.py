@@ -17,7 +17,7 @@ from owpc_ltr.files.strict_json import finite_json
 from owpc_ltr.host import registry
 from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.model_file import load_model, save_model
+from owpc_ltr.models.model_file import load_scoring_model, save_model
 from owpc_ltr.protocols import Certificate, Run, relative_gap
 from tests.commands import commands_in
 
@@ -84,9 +84,9 @@ def test_a_record_with_an_infinite_number_is_saved_with_null(tmp_path: Path, val
     both = AverageModel(("a",), (model, model), np.ones(2))
     save_model(model, tmp_path / "0.json")
     save_model(both, tmp_path / "1.json")
-    read = load_model(tmp_path / "0.json").record
+    read = load_scoring_model(tmp_path / "0.json").record
     assert read == {"certificate": {"relative_gap": None}, "table": [{"validation": None}]}
-    load_model(tmp_path / "1.json")
+    load_scoring_model(tmp_path / "1.json")
 
 
 def test_a_grid_in_which_a_candidate_gains_nothing_ends_with_a_model(
@@ -109,5 +109,5 @@ def test_a_grid_in_which_a_candidate_gains_nothing_ends_with_a_model(
     assert [(row[0], row[2], row[3]) for row in rows] == [
         (name, "1.0000", "–") for name in grid.partition("=")[2].split(",")
     ]
-    record = load_model(Path("m.json")).record
+    record = load_scoring_model(Path("m.json")).record
     assert [row["relative_gap"] for row in record["table"]] == [None] * 5

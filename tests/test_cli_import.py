@@ -22,7 +22,7 @@ from owpc_ltr.formats.engine_versions import LINEAR, serving_profile
 from owpc_ltr.formats.ranklib import to_ranklib
 from owpc_ltr.formats.sklearn_trees import from_sklearn
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.model_file import load_model, save_model
+from owpc_ltr.models.model_file import load_scoring_model, save_model
 from owpc_ltr.models.trees import TreeModel
 from tests.commands import Run, commands_in
 
@@ -63,7 +63,7 @@ def test_an_import_that_is_imported_again_is_the_same_model(run: Run, data: Rank
         code, told, err = run("import", source, "--out", out, "--features", "names.txt")
         assert (code, err) == (0, "")
         assert "from model/xgboost+json+raw" in told
-    first, third = (load_model(f"{number}.json") for number in (1, 3))
+    first, third = (load_scoring_model(f"{number}.json") for number in (1, 3))
     assert (first.score(data.features) == third.score(data.features)).all()
     assert first.record["imported"] == third.record["imported"]
     # A model that was trained here has no import to tell of.
@@ -118,7 +118,7 @@ def test_an_xgboost_model_is_imported_and_evaluated(run: Run, data: RankingDatas
     assert (code, err) == (0, "")
     assert out.startswith("a trees model of 3 features, from model/xgboost+json+raw")
     assert "base score" in out
-    model = load_model(Path("m.json"))
+    model = load_scoring_model(Path("m.json"))
     wanted = booster.predict(xgboost.DMatrix(data.features, feature_names=list(NAMES)))
     assert model.score(data.features) == pytest.approx(wanted, abs=1e-6)
     # What `upload` asks of a model: documents to score again, and the feature set.
@@ -148,7 +148,7 @@ def test_a_dart_model_has_its_weights_multiplied_in(run: Run, data: RankingDatas
     booster.save_model("xgb.json")
     assert "dart" in run("import", "xgb.json", "--out", "m.json")[1]
     wanted = booster.predict(xgboost.DMatrix(data.features, feature_names=list(NAMES)))
-    scores = load_model(Path("m.json")).score(data.features)
+    scores = load_scoring_model(Path("m.json")).score(data.features)
     assert scores == pytest.approx(wanted, abs=1e-5)
 
 
@@ -169,7 +169,7 @@ def test_a_lightgbm_model_takes_the_names_of_the_feature_set(
     assert told["features"] == list(NAMES)
     assert any("next float32" in note for note in told["notes"])
     assert any(("in the order" if named else "only numbered") in n for n in told["notes"])
-    model = load_model(Path("m.json"))
+    model = load_scoring_model(Path("m.json"))
     assert model.score(data.features) == pytest.approx(light.predict(rows), abs=1e-9)
     assert model.record["featureset_hash"] == FeatureSet("f", features).hash
 
@@ -179,9 +179,9 @@ def test_missing_values_that_were_zeros_are_told(run: Run, data: RankingDataset)
     code, out, _ = run("import", "xgb.json", "--missing", "zero", "--out", "m.json")
     assert code == 0
     assert "missing features go where 0 goes" in out
-    scores = load_model(Path("m.json")).score
+    scores = load_scoring_model(Path("m.json")).score
     assert (scores(data.features) == scores(np.nan_to_num(data.features))).all()
-    model = load_model(Path("m.json"))
+    model = load_scoring_model(Path("m.json"))
     assert model.record["imported"]["missing"] == "zero"
 
 
@@ -194,7 +194,7 @@ def test_a_scikit_learn_model_goes_the_way_of_our_own_file_and_never_as_a_pickle
     code, out, _ = run("import", "own.json", "--features", "names.txt", "--out", "m.json")
     assert code == 0
     assert "in the order" in out
-    scores = load_model(Path("m.json")).score(data.features[:, [2, 0, 1]])
+    scores = load_scoring_model(Path("m.json")).score(data.features[:, [2, 0, 1]])
     assert scores == pytest.approx(estimator.predict(data.features), abs=1e-6)
     Path("model.pkl").write_bytes(pickle.dumps(estimator))
     code, _, err = run("import", "model.pkl", "--out", "p.json")
@@ -210,13 +210,13 @@ def test_ranklib_text_and_a_plugin_definition_are_imported(run: Run, data: Ranki
     Path("names.txt").write_text("\n".join(NAMES))
     assert run("import", "lin.txt", "--out", "m.json")[0] == 3
     assert run("import", "lin.txt", "--features", "names.txt", "--out", "m.json")[0] == 0
-    assert load_model(Path("m.json")).score(data.features) == pytest.approx(
+    assert load_scoring_model(Path("m.json")).score(data.features) == pytest.approx(
         linear.score(data.features)
     )
     stored = {"type": LINEAR, "definition": {"pop": -0.5, "title": 1.0}}
     Path("p.json").write_text(json.dumps(stored))
     assert run("import", "p.json", "--features", "names.txt", "--out", "q.json")[0] == 0
-    model = load_model(Path("q.json"))
+    model = load_scoring_model(Path("q.json"))
     assert isinstance(model, LinearModel)
     assert model.weights.tolist() == [1.0, -0.5, 0.0]
 
@@ -233,7 +233,7 @@ def test_a_dump_is_said_to_lack_what_makes_a_dart_models_order(
     for file in ("dart.json", "dump.json"):
         code, out, _ = run("import", file, "--features", "names.txt", "--out", "m.json")
         assert code == 0
-        scores.append(load_model(Path("m.json")).score(data.features))
+        scores.append(load_scoring_model(Path("m.json")).score(data.features))
     assert "of one, import its file (save_model) instead" in out
     # Not even up to a constant.
     assert np.ptp(scores[1] - scores[0]) > 1e-3
@@ -252,9 +252,9 @@ def test_our_own_tree_model_is_put_on_more_columns_without_another_score(
     wide = np.full((300, 5), 9.0, np.float32)
     wide[:, [2, 4, 1]] = data.features
     assert run("import", "xgb.json", "--out", "n.json")[0] == 0
-    narrow = load_model(Path("n.json"))
+    narrow = load_scoring_model(Path("n.json"))
     assert isinstance(narrow, TreeModel)
-    assert (load_model(Path("m.json")).score(wide) == narrow.score(data.features)).all()
+    assert (load_scoring_model(Path("m.json")).score(wide) == narrow.score(data.features)).all()
 
 
 @pytest.mark.parametrize(

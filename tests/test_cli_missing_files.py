@@ -33,8 +33,8 @@ from owpc_ltr.formats.import_model import Columns, import_with
 from owpc_ltr.formats.upgrade_check import read_deployed
 from owpc_ltr.host import registry
 from owpc_ltr.host.judgment_lists import read_judgments
-from owpc_ltr.models.model_file import load_model
-from owpc_ltr.models.reordering import load_ranker
+from owpc_ltr.models.model_file import load_scoring_model
+from owpc_ltr.models.reordering import load_model
 
 MISSING = "there-is-none"
 NOT_READ = {
@@ -46,11 +46,11 @@ NOT_READ = {
 READERS: dict[str, Callable[[Path], object]] = {
     "data": read_dataset,
     "validation": read_dataset,
-    "model": load_model,
-    "models": load_model,
-    "base": load_model,
-    "baseline": load_ranker,
-    "reranker": load_ranker,
+    "model": load_scoring_model,
+    "models": load_scoring_model,
+    "base": load_scoring_model,
+    "baseline": load_model,
+    "reranker": load_model,
     "featureset": load_featureset,
     "feature_names": read_text,
     "features": read_text,

@@ -22,7 +22,7 @@ from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.model_file import load_model
+from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.models.parity_samples import parity_samples_of
 from owpc_ltr.protocols import Run
 from owpc_ltr.training import feature_cost
@@ -302,7 +302,7 @@ def test_train_takes_what_profile_printed(both: Both, run: Callable[..., Any]) -
         assert (code, err) == (0, "")
         assert "LEFT OUT" in out
         assert "features: copy" in out
-        model = load_model(Path("m.json"))
+        model = load_scoring_model(Path("m.json"))
         assert isinstance(model, LinearModel)
         models.append(model.weights.tolist())
     assert models[0] == models[1]
@@ -313,7 +313,7 @@ def test_train_takes_what_profile_printed(both: Both, run: Callable[..., Any]) -
     assert "the cost of 'strong' is 'much'" in err
     Path("derived.json").write_text(json.dumps({**printed, "derived": {"copy": ["strong"]}}))
     assert run(*words, *more, "derived.json")[0] == 0
-    model = load_model(Path("m.json"))
+    model = load_scoring_model(Path("m.json"))
     assert isinstance(model, LinearModel)
     assert model.weights[:2].tolist() == [0, 0]
     Path("bad.json").write_text(json.dumps({**printed, "derived": {"copy": "strong"}}))

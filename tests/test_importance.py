@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owpc_ltr.api.models import describe, save_model
+from owpc_ltr.engine.deployment.deployment_record import describe_model_file
 from owpc_ltr.formats.xgboost_model import from_raw
 from owpc_ltr.models.average import average
 from owpc_ltr.models.feature_use import importances
 from owpc_ltr.models.linear import LinearModel, Normaliser
-from owpc_ltr.models.model_file import with_record
+from owpc_ltr.models.model_file import save_model, with_record
 from tests.xgboost_samples import NAMES, raw, trained
 
 weights = st.lists(st.floats(-10, 10, width=32), min_size=4, max_size=4)
@@ -86,7 +86,7 @@ def test_a_model_file_is_described_without_its_samples(
     trees = from_raw(raw(trained(rng)))
     kept = with_record(trees, {**trees.record, "seed": 7, "probes": [{"query_id": "q"}]})
     save_model(kept, tmp_path / "m.json")
-    content, facts, features = describe(tmp_path / "m.json")
+    content, facts, features = describe_model_file(tmp_path / "m.json")
     assert (facts["type"], facts["seed"], facts["features"]) == ("trees", 7, 4)
     assert "probes" not in content["record"]
     assert features == importances(trees)

@@ -25,7 +25,7 @@ from owpc_ltr.formats.upgrade_check import scores_around, upgrade_effect
 from owpc_ltr.formats.xgboost_dump import to_dump
 from owpc_ltr.formats.xgboost_model import from_raw
 from owpc_ltr.models.linear import LinearModel, Normaliser
-from owpc_ltr.models.model_file import load_model, save_model
+from owpc_ltr.models.model_file import load_scoring_model, save_model
 from owpc_ltr.models.trees import TreeModel
 
 NAMES = ("title", "pop", "n")
@@ -252,7 +252,7 @@ def test_an_imported_model_survives_its_own_file(rng: np.random.Generator, tmp_p
     boosted(rng, list(NAMES))[0].save_model(tmp_path / "m.json")
     model = import_model(tmp_path / "m.json")
     save_model(model, tmp_path / "own.json")
-    again = load_model(tmp_path / "own.json")
+    again = load_scoring_model(tmp_path / "own.json")
     assert again.as_dict() == model.as_dict()
     assert again.record == model.record
 

@@ -10,9 +10,9 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from owpc_ltr.api.models import describe
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.external_features.source import ExternalSource, external_entry, sources_in
+from owpc_ltr.engine.deployment.deployment_record import describe_model_file
 from owpc_ltr.engine.deployment.serving_mode import served_model
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import BadInput, Refused
@@ -33,7 +33,7 @@ from owpc_ltr.models.additive import AdditiveModel, Curve
 from owpc_ltr.models.average import AverageModel, average
 from owpc_ltr.models.feature_use import features_used, without_last_columns
 from owpc_ltr.models.linear import LinearModel, Normaliser
-from owpc_ltr.models.model_file import load_model, save_model, with_record
+from owpc_ltr.models.model_file import load_scoring_model, save_model, with_record
 from owpc_ltr.models.networks import NetworkModel
 from owpc_ltr.models.parity_samples import packed, unpacked
 from owpc_ltr.models.trees import Forest, TreeModel
@@ -204,10 +204,10 @@ def test_a_trained_model_knows_which_of_its_features_are_joined(tmp_path: Path) 
     data = judged()
     model = train(data, settings={"C": 1.0}, validation_share=0, test_share=0)
     save_model(model, tmp_path / "m.json")
-    back = load_model(tmp_path / "m.json")
+    back = load_scoring_model(tmp_path / "m.json")
     assert sources_in(back.record) == sources_in(data.manifest) != ()
     assert joined_used(back) == ("ctr",)
-    _, told, _ = describe(tmp_path / "m.json")
+    _, told, _ = describe_model_file(tmp_path / "m.json")
     assert told["joined.ctr"] == "ctr.parquet, by document_id (abababababab)"
     plain = train(
         replace(data, manifest=None), settings={"C": 1.0}, validation_share=0, test_share=0

@@ -16,7 +16,7 @@ from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.formats.emulator import emulate
 from owpc_ltr.formats.engine_versions import serving_profile
 from owpc_ltr.formats.export import export_checked
-from owpc_ltr.models.model_file import load_model, save_model
+from owpc_ltr.models.model_file import load_scoring_model, save_model
 from owpc_ltr.training.fit import taking_missing_as_zero
 from owpc_ltr.training.train import train
 
@@ -53,7 +53,7 @@ def test_a_gap_is_scored_as_a_zero_and_the_record_says_so(tmp_path: Path) -> Non
     # It is known by the data as they were given.
     assert model.record["fingerprint"] == DATA.fingerprint
     save_model(model, tmp_path / "m.json")
-    again = load_model(tmp_path / "m.json")
+    again = load_scoring_model(tmp_path / "m.json")
     np.testing.assert_array_equal(again.score(DATA.features), model.score(DATA.features))
 
 

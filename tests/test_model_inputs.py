@@ -12,9 +12,9 @@ import pytest
 from owpc_ltr.errors import BadInput
 from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.model_file import load_model, model_matrix
+from owpc_ltr.models.model_file import load_scoring_model, model_matrix
 from owpc_ltr.models.networks import Layer, LogisticNetwork, NetworkModel
-from owpc_ltr.models.reordering import ReorderingModel, load_ranker
+from owpc_ltr.models.reordering import ReorderingModel, load_model
 from owpc_ltr.models.trees import Forest, TreeModel
 from owpc_ltr.protocols import Model
 
@@ -87,6 +87,6 @@ def test_every_kind_of_model_saves_itself(model: Any, as_text: bool, tmp_path: P
     path = tmp_path / "m.json"
     model.save(str(path) if as_text else path)
     if isinstance(model, ReorderingModel):
-        assert np.array_equal(load_ranker(path).base.score(X), LINEAR.score(X))  # type: ignore[union-attr]
+        assert np.array_equal(load_model(path).base.score(X), LINEAR.score(X))  # type: ignore[union-attr]
     else:
-        assert np.array_equal(load_model(path).score(X), model.score(X))
+        assert np.array_equal(load_scoring_model(path).score(X), model.score(X))

@@ -19,7 +19,7 @@ from owpc_ltr.data.runs import write_ranking, write_scores
 from owpc_ltr.errors import UsageError
 from owpc_ltr.files.output import open_output, output_file, write_output
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.model_file import load_model, save_model
+from owpc_ltr.models.model_file import load_scoring_model, save_model
 from tests.commands import Run, commands_in
 
 LETOR = "".join(
@@ -181,7 +181,7 @@ def test_a_link_stays_and_its_file_is_replaced(tmp_path: Path, run: Run) -> None
     for name in ("mean.json", "new.json"):
         assert run("average", "m.json", "m.json", "--out", name)[0] == 0
         assert (tmp_path / name).readlink() == Path("store") / name
-        assert load_model(tmp_path / "store" / name).kind == "linear"
+        assert load_scoring_model(tmp_path / "store" / name).kind == "linear"
     assert sorted(path.name for path in (tmp_path / "store").iterdir()) == ["mean.json", "new.json"]
     assert (tmp_path / "store" / "mean.json").stat().st_mode & 0o777 == 0o600
 

@@ -21,12 +21,12 @@ from owpc_ltr.data.document_fields import fields_of, with_document_fields
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.model_file import load_model, save_model
+from owpc_ltr.models.model_file import load_scoring_model, save_model
 from owpc_ltr.models.reordering import (
     ReorderingModel,
     dataset_scores,
     feature_ranker,
-    load_ranker,
+    load_model,
     read_base,
 )
 from owpc_ltr.protocols import Loss, Run
@@ -90,7 +90,7 @@ def test_a_metric_that_is_an_error_is_made_small() -> None:
 def test_a_file_scores_as_what_was_saved(learned: ReorderingModel, tmp_path: Path) -> None:
     data = crowded(seed=5)
     save_model(learned, tmp_path / "r.json")
-    again = load_ranker(tmp_path / "r.json")
+    again = load_model(tmp_path / "r.json")
     assert isinstance(again, ReorderingModel)
     assert again.rerank_dataset(data).tobytes() == learned.rerank_dataset(data).tobytes()
     assert again.record == json.loads(json.dumps(learned.record))
@@ -109,7 +109,7 @@ def test_a_reordering_without_a_reranker_needs_no_plugin(tmp_path: Path) -> None
     save_model(model, tmp_path / "r.json")
     data = crowded()
     np.testing.assert_array_equal(
-        dataset_scores(load_ranker(tmp_path / "r.json"), data),
+        dataset_scores(load_model(tmp_path / "r.json"), data),
         weights(1, 2, 3).score(data.features),
     )
 
@@ -118,10 +118,10 @@ def test_a_plain_model_is_a_ranker_and_a_reordering_is_no_plain_model(
     learned: ReorderingModel, tmp_path: Path
 ) -> None:
     save_model(weights(1, 2, 3), tmp_path / "m.json")
-    assert isinstance(load_ranker(tmp_path / "m.json"), LinearModel)
+    assert isinstance(load_model(tmp_path / "m.json"), LinearModel)
     save_model(learned, tmp_path / "r.json")
     with pytest.raises(BadInput, match="ranks whole lists"):
-        load_model(tmp_path / "r.json")
+        load_scoring_model(tmp_path / "r.json")
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_a_damaged_file_is_refused_by_name(
     del content["digest"]  # as one does who changes a file by hand
     path.write_text(json.dumps(content))
     with pytest.raises(BadInput, match=message) as caught:
-        load_ranker(path)
+        load_model(path)
     assert str(path) in str(caught.value)
 
 
@@ -153,7 +153,7 @@ def test_two_parts_that_read_other_features_are_refused(
     other = LinearModel(("1", "2", "4"), np.ones(3))
     save_model(ReorderingModel(other, learned.reranker, learned.reordering), tmp_path / "r.json")
     with pytest.raises(BadInput, match="other features"):
-        load_ranker(tmp_path / "r.json")
+        load_model(tmp_path / "r.json")
 
 
 def test_a_feature_is_a_base_bit_for_bit() -> None:

@@ -16,13 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import owpc_ltr as ltr
-from owpc_ltr.api.models import describe
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.judgments.topics import normalised_text
 from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
 from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.data.sources import QueryDigests, digests_of, known_sides, source_of
 from owpc_ltr.data.splits import HashSplit
+from owpc_ltr.engine.deployment.deployment_record import describe_model_file
 from owpc_ltr.engine.deployment.gate import held_out
 from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.held_out import choose_queries
@@ -375,7 +375,7 @@ def test_a_record_has_eight_bytes_a_query_and_kind() -> None:
 
 def test_what_is_shown_of_a_model_has_no_digests(tmp_path: Path) -> None:
     trained(FIRST, source={"data": "first"}).save(tmp_path / "m.json")
-    content = describe(tmp_path / "m.json")[0]
+    content = describe_model_file(tmp_path / "m.json")[0]
     assert content["record"]["source"] == {"data": "first"}
 
 

@@ -25,8 +25,8 @@ from owpc_ltr.evaluation.ranked_lists import list_warnings, lists_of
 from owpc_ltr.host.registry import load
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.model_file import load_model, save_model
-from owpc_ltr.models.reordering import load_ranker
+from owpc_ltr.models.model_file import load_scoring_model, save_model
+from owpc_ltr.models.reordering import load_model
 from owpc_ltr.protocols import Run
 from owpc_ltr.training.candidates import kept_history, train_plan
 from owpc_ltr.training.plan import Plan, RerankingPlan
@@ -183,7 +183,7 @@ def test_a_model_file_tells_how_it_was_made_and_reads_back(tmp_path: Path) -> No
         training, Plan(OWPC, LARANK, {"loss.generator": "inverse"}), Run(), validation
     )
     save_model(trained.model, tmp_path / "m.json")
-    model = load_model(tmp_path / "m.json")
+    model = load_scoring_model(tmp_path / "m.json")
     assert model.record["loss"] == {
         "name": "owpc",
         "settings": {**model.record["loss"]["settings"], "generator": "inverse"},
@@ -199,7 +199,7 @@ def test_files_are_named_by_texts_as_by_paths(tmp_path: Path) -> None:
     save_model(model, str(tmp_path / "text.json"))
     save_model(model, tmp_path / "path.json")
     assert (tmp_path / "text.json").read_bytes() == (tmp_path / "path.json").read_bytes()
-    for read in (load_model, load_ranker):
+    for read in (load_scoring_model, load_model):
         assert read(str(tmp_path / "text.json")).as_dict() == model.as_dict()
         with pytest.raises(BadInput, match="cannot read the model nowhere"):
             read("nowhere")
@@ -409,7 +409,7 @@ def test_a_file_that_is_no_model_is_named(tmp_path: Path, content: str, message:
     path = tmp_path / "m.json"
     path.write_text(content)
     with pytest.raises(BadInput, match=message) as caught:
-        load_model(path)
+        load_scoring_model(path)
     assert str(path) in str(caught.value)
 
 

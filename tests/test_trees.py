@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from owpc_ltr.errors import BadInput
 from owpc_ltr.formats.tree_builder import GrowingForest, NodeTable, below, up_to
-from owpc_ltr.models.model_file import load_model, save_model
+from owpc_ltr.models.model_file import load_scoring_model, save_model
 from owpc_ltr.models.trees import (
     DEEPEST,
     HIGHEST,
@@ -114,7 +114,7 @@ def test_missing_as_zero_scores_as_zeros_do(rng: np.random.Generator) -> None:
 def test_a_model_file_gives_back_the_model(rng: np.random.Generator, tmp_path: Path) -> None:
     model = replace(random_model(rng), base=0.1, link="logistic", record={"seed": 1})
     save_model(model, tmp_path / "m.json")
-    again = load_model(tmp_path / "m.json")
+    again = load_scoring_model(tmp_path / "m.json")
     assert isinstance(again, TreeModel)
     assert again.as_dict() == model.as_dict()
     assert again.record == model.record

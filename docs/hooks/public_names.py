@@ -21,7 +21,7 @@ TOPICS = {
         *("owpc_ltr.inspection", "owpc_ltr_clicks", "owpc_ltr_dask"),
     ),
     "training": (
-        *("owpc_ltr.api.models", "owpc_ltr.training"),
+        "owpc_ltr.training",
         *("owpc_ltr.models", "owpc_ltr.formats"),
     ),
     "evaluation": (

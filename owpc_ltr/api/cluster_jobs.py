@@ -92,7 +92,7 @@ def upload(
     from owpc_ltr.errors import give_warnings
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import parse_metric
-    from owpc_ltr.models.model_file import load_model, warnings_of
+    from owpc_ltr.models.model_file import load_scoring_model, warnings_of
     from owpc_ltr.models.parity_samples import parity_samples_of
 
     registry = load(map(Path, plugins))
@@ -104,7 +104,7 @@ def upload(
     gate: Gate | LiveGate | None = None
     samples = None if data is None else parity_samples_of(data)
     path = Path(model) if isinstance(model, Path | str) else None
-    ranker = load_model(path) if path is not None else model
+    ranker = load_scoring_model(path) if path is not None else model
     assert not isinstance(ranker, Path | str)  # noqa: S101 - told to the type checker
     called = the_name(cluster.engine, cluster.stores, name, path)
     store = cluster.holding(called).store

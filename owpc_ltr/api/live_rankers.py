@@ -24,7 +24,7 @@ from owpc_ltr.evaluation.offline_comparison import LIVE, is_live
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.reordering import FEATURE, load_ranker
+from owpc_ltr.models.reordering import FEATURE, load_model
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class LiveRankers:
             content = read_json_object(Path(name))
             if not {"kind", "record"} <= content.keys():
                 return self._query(split_body(content)[0], index)
-            name = load_ranker(Path(name), self.plugins)
+            name = load_model(Path(name), self.plugins)
         elif isinstance(name, str | Path) and is_run(Path(name)):
             return read_run(name)
         return self._model(name, index)

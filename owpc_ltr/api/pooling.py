@@ -117,13 +117,13 @@ def _read(ranker: Any) -> Any:
     """A query, or a model, as its file has it."""
     from owpc_ltr.engine.search.request import split_body
     from owpc_ltr.files.strict_json import read_json_object
-    from owpc_ltr.models.model_file import load_model
+    from owpc_ltr.models.model_file import load_scoring_model
 
     if not isinstance(ranker, Path | str):
         return ranker
     content = read_json_object(Path(ranker))
     if {"kind", "record"} <= content.keys():
-        return load_model(Path(ranker))
+        return load_scoring_model(Path(ranker))
     return split_body(content)[0]
 
 

@@ -192,14 +192,14 @@ def _profiled(
     from owpc_ltr.engine.defaults import the_featureset
     from owpc_ltr.engine.deployment.serving_mode import exported, searchable
     from owpc_ltr.errors import UsageError
-    from owpc_ltr.models.model_file import load_model
+    from owpc_ltr.models.model_file import load_scoring_model
 
     if model is None:
         store, where = cluster.holding_set(featureset).store, the_index(cluster.engine, index)
         yield store, where, store.get_featureset(str(featureset)), None
         return
     if not isinstance(model, str) or Path(model).is_file():
-        ranker = load_model(Path(model)) if isinstance(model, Path | str) else model
+        ranker = load_scoring_model(Path(model)) if isinstance(model, Path | str) else model
         wanted = ranker.record.get("featureset_hash")
         own = cluster.store.get_featureset(the_featureset(cluster.store, featureset, wanted))
         where = the_index(cluster.engine, index)

@@ -14,7 +14,7 @@ from owpc_ltr.engine.deployment.serving_mode import on_trial
 from owpc_ltr.engine.search.serving import with_stored
 from owpc_ltr.formats.export import joined_in
 from owpc_ltr.formats.external_features import joined_sources
-from owpc_ltr.models.reordering import ReorderingModel, load_ranker
+from owpc_ltr.models.reordering import ReorderingModel, load_model
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.cluster import Cluster
@@ -40,7 +40,7 @@ def trying(
         serve = with_stored(cluster.engine, cluster.store, stored, known[1], tables)
         yield Tried(serve, cluster.index_of(name, index), stored.featureset, known[0])
         return
-    ranker = load_ranker(Path(model)) if isinstance(model, Path | str) else model
+    ranker = load_model(Path(model)) if isinstance(model, Path | str) else model
     own = None
     if featureset is not None or not isinstance(ranker, ReorderingModel):
         wanted = ranker.record.get("featureset_hash")

@@ -60,12 +60,12 @@ def show(
     What is known, and was proven, of a model in the cluster is in its certificate there; of a
     FILE, in its record.
     """
-    from owpc_ltr.api.models import describe
+    from owpc_ltr.engine.deployment.deployment_record import describe_model_file
 
     file = Path(name)
     local = file.suffix == ".json" and file.is_file()
     models = None if local else place.connect().models
-    content, facts, features = describe(file) if models is None else _known(models, name)
+    content, facts, features = describe_model_file(file) if models is None else _known(models, name)
     if as_json:
         print_json({**content, "importances": features})
         return

@@ -34,7 +34,7 @@ class Ranking:
 
     def chosen(self) -> dict[str, Any]:
         """What ranks, as a search takes it. Raises UsageError for both."""
-        from owpc_ltr.api.models import load_reordering
+        from owpc_ltr.models.reordering import load_reordering
 
         if self.reranker is None:
             return {"model": self.model}

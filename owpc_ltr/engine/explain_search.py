@@ -64,7 +64,7 @@ def explain_search(
     from owpc_ltr.engine.defaults import tables_of, the_index
     from owpc_ltr.engine.deployment.alias import the_name
     from owpc_ltr.engine.search_explanation import ExplainRequest, explain_reordered, explain_stored
-    from owpc_ltr.models.reordering import ReorderingModel, load_ranker
+    from owpc_ltr.models.reordering import ReorderingModel, load_model
     from owpc_ltr.names import check_index
 
     if above is not None and document is None:
@@ -76,7 +76,7 @@ def explain_search(
     if index is not None:
         check_index(index)
     if isinstance(reranker, Path | str):
-        loaded = load_ranker(reranker, plugins)
+        loaded = load_model(reranker, plugins)
         if not isinstance(loaded, ReorderingModel):
             raise UsageError(f"{reranker} is a model, and no reranker: upload it, and name it")
         reranker = loaded

@@ -24,7 +24,7 @@ from owpc_ltr.evaluation.held_out import NothingHeldOut, check_side, choose_quer
 from owpc_ltr.evaluation.ranked_lists import ListFacts, Ranking, list_warnings, lists_of
 from owpc_ltr.evaluation.significance import Comparison, compare_paired
 from owpc_ltr.metrics import Metric, RankedQueries, uneven
-from owpc_ltr.models.reordering import FEATURE, ReorderingModel, feature_ranker, load_ranker
+from owpc_ltr.models.reordering import FEATURE, ReorderingModel, feature_ranker, load_model
 from owpc_ltr.protocols import Model, Ranker
 
 Data = RankingDataset | PartitionedDataset
@@ -330,5 +330,5 @@ def ranker_of(
         return feature_ranker(given, data)
     if isinstance(given, Path | str):
         path = Path(given)
-        return read_run(path) if is_run(path) else load_ranker(path, plugins)
+        return read_run(path) if is_run(path) else load_model(path, plugins)
     return given  # type: ignore[no-any-return]

@@ -107,7 +107,7 @@ def _ranker(
 ) -> Model | ReorderingModel:
     """A ranker as it is, from its file, or `feature:NAME`."""
     from owpc_ltr.data.runs import is_run
-    from owpc_ltr.models.reordering import FEATURE, feature_ranker, load_ranker
+    from owpc_ltr.models.reordering import FEATURE, feature_ranker, load_model
 
     if isinstance(given, str) and given.startswith(FEATURE):
         return feature_ranker(given, data)
@@ -115,7 +115,7 @@ def _ranker(
         return given
     if is_run(Path(given)):
         raise UsageError("a run has no features to explain it by: give the model that made it")
-    return load_ranker(Path(given), [Path(plugin) for plugin in plugins])
+    return load_model(Path(given), [Path(plugin) for plugin in plugins])
 
 
 def _query_of(data: Data, query_id: str) -> RankingDataset:

@@ -34,7 +34,7 @@ from owpc_ltr.formats.ranklib import from_ranklib
 from owpc_ltr.formats.xgboost_dump import from_dump
 from owpc_ltr.formats.xgboost_model import from_raw
 from owpc_ltr.models.linear import LinearModel, Normaliser
-from owpc_ltr.models.model_file import FORMAT, load_model, with_record
+from owpc_ltr.models.model_file import FORMAT, load_scoring_model, with_record
 from owpc_ltr.models.parity_samples import parity_samples_of
 from owpc_ltr.models.trees import TreeModel, to_single
 from owpc_ltr.protocols import Model
@@ -72,7 +72,7 @@ def read_model(
         if raw.lstrip()[:1] in {b"{", b"["} and not _is_binary(raw):
             content = parse_json(raw, "the file")
             if isinstance(content, dict) and content.get("format") == FORMAT:
-                return load_model(path), True
+                return load_scoring_model(path), True
             model, kind = _from_json(content, names, slice_best)
         else:
             model, kind = _from_text(raw, names)

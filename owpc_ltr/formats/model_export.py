@@ -70,12 +70,12 @@ def export_model(
     from owpc_ltr.formats.export import check_features
     from owpc_ltr.formats.external_features import for_engine
     from owpc_ltr.host.registry import load
-    from owpc_ltr.models.model_file import load_model
+    from owpc_ltr.models.model_file import load_scoring_model
 
     found = load(map(Path, plugins)).find("export-target", target)
     made = configure(found, _own_settings(settings or {}))
     known = load_featureset(Path(featureset)) if isinstance(featureset, Path | str) else featureset
-    ranker = load_model(model) if isinstance(model, Path | str) else model
+    ranker = load_scoring_model(model) if isinstance(model, Path | str) else model
     if known is not None:
         check_features(ranker, known)
     exported: ExportedFile = replace(

@@ -20,7 +20,7 @@ from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import (
     SavedRanker,
     content_of,
-    load_model,
+    load_scoring_model,
     model_matrix,
     model_of,
     save_model,
@@ -116,7 +116,7 @@ def average(
     change no ranking, are left out. Averages among the models are replaced by their parts.
     Raises BadInput where the features differ.
     """
-    loaded = [load_model(one) if isinstance(one, Path | str) else one for one in models]
+    loaded = [load_scoring_model(one) if isinstance(one, Path | str) else one for one in models]
     mean = _mean(loaded, weights)
     if out is not None:
         save_model(mean, out)

@@ -91,8 +91,8 @@ def content_of(model: Ranker) -> dict[str, Any]:
     }
 
 
-def load_model(path: Path | str) -> Model:
-    """Read a model file. Raises BadInput naming the file and what is wrong with it."""
+def load_scoring_model(path: Path | str) -> Model:
+    """A model that scores single documents, from its file. Raises BadInput naming the file."""
     path = Path(path)
     return model_of(read_content(path), path)
 

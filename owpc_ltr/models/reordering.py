@@ -21,7 +21,7 @@ from owpc_ltr.models.model_file import (
     checked_record,
     content_of,
     damaged,
-    load_model,
+    load_scoring_model,
     model_matrix,
     model_of,
     read_content,
@@ -93,10 +93,10 @@ class ReorderingModel(SavedRanker):
         }
 
 
-def load_ranker(path: Path | str, plugins: Iterable[Path | str] = ()) -> Model | ReorderingModel:
-    """Read a model file, or a reordering, whose reranker is found among the plugins.
+def load_model(path: Path | str, plugins: Iterable[Path | str] = ()) -> Model | ReorderingModel:
+    """A model or a reordering from its file. Raises BadInput naming the file.
 
-    `plugins` are files besides those installed. Raises BadInput.
+    `plugins` are the files of rerankers besides those installed.
     """
     path = Path(path)
     content = read_content(path)
@@ -127,6 +127,14 @@ def load_ranker(path: Path | str, plugins: Iterable[Path | str] = ()) -> Model |
     return ReorderingModel(base, name, reordering, record)
 
 
+def load_reordering(path: Path | str, plugins: Iterable[Path | str] = ()) -> ReorderingModel:
+    """A reordering from its file. Raises BadInput for a model of single documents too."""
+    ranker = load_model(path, plugins)
+    if not isinstance(ranker, ReorderingModel):
+        raise BadInput(f"{path} is no reordering: upload it, and search with --model NAME")
+    return ranker
+
+
 def dataset_scores(ranker: Model | ReorderingModel | TrecRun, data: RankingDataset) -> Vector:
     """A ranker's scores of all documents of a dataset: list by list where it sees whole lists."""
     from owpc_ltr.data.runs import TrecRun
@@ -140,7 +148,9 @@ def dataset_scores(ranker: Model | ReorderingModel | TrecRun, data: RankingDatas
 
 def read_base(text: str, data: RankingDataset) -> Model:
     """The base ranker that is meant: a model file, or `feature:NAME`, as the engine's score."""
-    return feature_ranker(text, data) if text.startswith(FEATURE) else load_model(Path(text))
+    return (
+        feature_ranker(text, data) if text.startswith(FEATURE) else load_scoring_model(Path(text))
+    )
 
 
 def feature_ranker(text: str, data: RankingDataset | PartitionedDataset) -> Model:

@@ -87,7 +87,7 @@ def bounds(
     from owpc_ltr.evaluation.measurement import model_data
     from owpc_ltr.host.registry import load
     from owpc_ltr.host.settings import configure
-    from owpc_ltr.models.model_file import load_model
+    from owpc_ltr.models.reordering import load_model
     from owpc_ltr_papers.risk_bounds import all_bounds, trained_here
 
     registry = load(map(Path, plugins))

@@ -21,7 +21,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.output import disk_faults, write_atomically
 from owpc_ltr.files.regular import read_regular
-from owpc_ltr.models.model_file import load_model, save_model
+from owpc_ltr.models.model_file import load_scoring_model, save_model
 from owpc_ltr.protocols import Model
 from owpc_ltr.version import VERSION
 from owpc_ltr_papers.jobs import Done, Job, Result
@@ -104,7 +104,7 @@ def _read(path: Path, job: Job, inputs: dict[str, Any]) -> Done | None:
         if job.is_base:
             if content["model"] != _digest_of(_model_file(path)):
                 return None
-            model = load_model(_model_file(path))
+            model = load_scoring_model(_model_file(path))
         return Done(_from_json(content["result"]), model)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, BadInput):
         return None

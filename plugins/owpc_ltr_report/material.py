@@ -23,7 +23,7 @@ from owpc_ltr.evaluation.evaluate import Evaluation
 from owpc_ltr.evaluation.options import split_in_words
 from owpc_ltr.explanations.explanation import Explanation
 from owpc_ltr.inspection.result import Inspection
-from owpc_ltr.models.reordering import ReorderingModel, load_ranker
+from owpc_ltr.models.reordering import ReorderingModel, load_model
 from owpc_ltr.protocols import Model
 from owpc_ltr.training.cross_validation import Selection
 from owpc_ltr.training.feature_cost import Costs
@@ -97,7 +97,7 @@ def _with(found: Material, result: Any, plugins: Sequence[Path | str]) -> Materi
             found = _with(found, each, plugins)
         return found
     if isinstance(result, Path | str):
-        result = ReportRanker(short_name(str(result)), load_ranker(Path(result), plugins))
+        result = ReportRanker(short_name(str(result)), load_model(Path(result), plugins))
     elif _is_ranker(result):
         result = ReportRanker(f"the {result.kind} model", result)
     if isinstance(result, ReportRanker):

@@ -34,7 +34,7 @@ from owpc_ltr.features.loading import load_featureset
 from owpc_ltr.host.judgment_lists import read_judgments
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.model_file import load_model
+from owpc_ltr.models.model_file import load_scoring_model
 from tests.engine.scripted_plugin import ScriptedPlugin
 
 pytestmark = [pytest.mark.node, pytest.mark.thorough]
@@ -109,7 +109,7 @@ def test_the_demo_goes_all_the_way_and_its_figures_can_be_had_again(
 
     fewer_features = figures["fewer"]
     assert fewer_features["gain_kept"] >= 0.95
-    fewer = load_model(folder / f"{INDEX}-owpc-fewer.json")
+    fewer = load_scoring_model(folder / f"{INDEX}-owpc-fewer.json")
     assert isinstance(fewer, LinearModel)
     names = np.array(fewer.feature_names)
     assert names[fewer.weights != 0].tolist() == fewer_features["kept"]
@@ -120,7 +120,7 @@ def test_the_demo_goes_all_the_way_and_its_figures_can_be_had_again(
     assert chosen["features"] == len(fewer_features["kept"])
 
     # What `owpc-ltr evaluate` prints for the files that the demo leaves.
-    model = load_model(folder / f"{INDEX}-owpc.json")
+    model = load_scoring_model(folder / f"{INDEX}-owpc.json")
     held_out, side = model_data(model, read_dataset(folder / f"{INDEX}.parquet"))
     assert side == "test"
     (again,) = measure(model.score(held_out.features), held_out, [parse_metric("ndcg@10")])

@@ -11,7 +11,7 @@ import pytest
 
 import owpc_ltr as ltr
 from owpc_ltr.data.parquet import load_dataset
-from owpc_ltr.models.model_file import load_model
+from owpc_ltr.models.model_file import load_scoring_model
 from tests.commands import Run, commands_in
 from tests.engine.small_cluster import WORDS, Small, small_cluster
 
@@ -105,7 +105,7 @@ def served(run: Run, small: Small, name: str, *ranking: str) -> dict[str, object
     hits = found["after"]
     assert isinstance(hits, list)
     rows = {one.as_py(): n for n, one in enumerate(data.document_ids[: int(data.offsets[1])])}
-    model = load_model(Path(f"{name}.json"))
+    model = load_scoring_model(Path(f"{name}.json"))
     local = model.score(data.features[: int(data.offsets[1])])
     remote = np.array([hit["score"] for hit in hits])
     wanted = local[[rows[hit["document_id"]] for hit in hits]]
@@ -136,7 +136,7 @@ def test_a_trained_model_scores_in_the_cluster_as_it_does_here(
     if kind not in {"deep", "no-missing", "cheap-trees"}:
         assert found["scored_by"] == ("client" if kind in CLIENT else "engine")
     if kind.startswith("cheap"):
-        assert "body" not in load_model(Path(f"{kind}.json")).record["feature_cost"]["kept"]
+        assert "body" not in load_scoring_model(Path(f"{kind}.json")).record["feature_cost"]["kept"]
 
 
 @pytest.mark.parametrize("kind", ["average", "mixed"])

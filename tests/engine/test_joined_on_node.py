@@ -26,7 +26,7 @@ from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import UsageError
 from owpc_ltr.formats.export import is_client_scored
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.model_file import load_model
+from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.models.reordering import ReorderingModel
 from tests.commands import Run, commands_in
 from tests.engine.small_cluster import FEATURESET, WORDS, Small, small_cluster
@@ -140,7 +140,7 @@ def scores_here(small: Small, model: str, text: str, known: Rates) -> dict[str, 
     found, features = logged(small.engine, small.store, FEATURESET, small.index, probe)
     clicks = [[known.get((text, document), np.nan)] for document in found]
     matrix = np.hstack([features, np.array(clicks, np.float32)])
-    return dict(zip(found, load_model(Path(model)).score(matrix).tolist(), strict=True))
+    return dict(zip(found, load_scoring_model(Path(model)).score(matrix).tolist(), strict=True))
 
 
 def upload(
@@ -263,7 +263,7 @@ def test_what_users_get_is_measured_with_the_table_by_name_by_file_and_at_the_ga
 def test_a_joined_feature_that_is_worth_nothing_leaves_the_model_to_the_engine(
     run: Run, small: Small, place: list[str]
 ) -> None:
-    whole = load_model("model.json")
+    whole = load_scoring_model("model.json")
     LinearModel(
         whole.feature_names, np.array([1.0, 0.5, -0.2, 0.0]), record=dict(whole.record)
     ).save("small.json")
@@ -335,7 +335,7 @@ def test_a_log_may_be_a_folder_of_parts(run: Run, small: Small, place: list[str]
 def test_a_reranker_of_joined_features_finds_its_values_in_a_search(
     run: Run, small: Small, place: list[str]
 ) -> None:
-    base = load_model("model.json")
+    base = load_scoring_model("model.json")
     ranker = ReorderingModel(base, "", None, dict(base.record))
     ranker.save("reranker.json")
     text = texts()[4]

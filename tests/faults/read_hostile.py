@@ -20,7 +20,6 @@ def readers() -> dict[str, Callable[[Path], Any]]:
     """A reader for each kind of file, as commands and notebooks call it."""
     from owpc_ltr_clicks.judge_clicks import count_clicks
 
-    from owpc_ltr.api.models import load_model
     from owpc_ltr.data.datasets import read_dataset
     from owpc_ltr.data.external_features.reading import read_external_features
     from owpc_ltr.data.judgments.pools import read_queries
@@ -29,6 +28,7 @@ def readers() -> dict[str, Callable[[Path], Any]]:
     from owpc_ltr.files.json_lines import DocumentFile
     from owpc_ltr.files.strict_json import read_json_object
     from owpc_ltr.host.judgment_lists import read_judgments
+    from owpc_ltr.models.reordering import load_model
 
     return {
         "clicks": lambda path: count_clicks(path, min_people=1),

@@ -22,7 +22,7 @@ from owpc_ltr.errors import BadInput, OwpcLtrError
 from owpc_ltr.files.journal import Journal
 from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.linear import LinearModel, Normaliser
-from owpc_ltr.models.model_file import load_model, save_model
+from owpc_ltr.models.model_file import load_scoring_model, save_model
 from owpc_ltr.protocols import Model
 from tests.faults.seeds import Seeds
 
@@ -118,7 +118,7 @@ def models() -> dict[str, Model]:
 
 
 def read_model(path: Path) -> list[Any]:
-    model = load_model(path)
+    model = load_scoring_model(path)
     return [model.kind, model.feature_names, repr(model.as_dict()), model.record]
 
 
@@ -271,12 +271,12 @@ def test_a_model_laid_out_anew_is_the_same_and_a_changed_one_is_told_how_to_be_a
     changed = text.replace("-3.5", "-4.5")
     path.write_text(changed)
     with pytest.raises(BadInput, match='take its line "digest" out'):
-        load_model(path)
+        load_scoring_model(path)
     without = "".join(
         line for line in changed.splitlines(keepends=True) if not line.startswith(' "digest"')
     )
     path.write_text(without)
-    assert load_model(path).as_dict()["weights"] == [1.25, -4.5]
+    assert load_scoring_model(path).as_dict()["weights"] == [1.25, -4.5]
 
 
 def test_a_model_file_is_as_before_but_for_the_line_of_its_digest(tmp_path: Path) -> None:

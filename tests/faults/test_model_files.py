@@ -20,7 +20,7 @@ import pytest
 from owpc_ltr.errors import BadInput, OwpcLtrError
 from owpc_ltr.formats.import_model import Columns, import_with
 from owpc_ltr.models.model_file import FORMAT, content_of, model_of
-from owpc_ltr.models.reordering import ReorderingModel, load_ranker
+from owpc_ltr.models.reordering import ReorderingModel, load_model
 from owpc_ltr.models.trees import DEEPEST, HIGHEST, LARGEST, TreeModel
 from owpc_ltr.shown import printable
 from tests.faults.damaged_models import NAMES, damaged, sound_files
@@ -72,7 +72,7 @@ def test_every_damaged_model_file_is_refused_or_sound(
 
 def _read(path: Path) -> Iterator[Any]:
     """What `import` and `evaluate` make of a file: a model, or the error that they tell."""
-    for read in (_imported, load_ranker):
+    for read in (_imported, load_model):
         try:
             yield read(path)
         except OwpcLtrError as error:
@@ -99,7 +99,7 @@ def check_sound(ranker: Any, path: Path) -> None:
     content = json.loads(json.dumps({"format": FORMAT, **content_of(ranker)}, allow_nan=False))
     if isinstance(ranker, ReorderingModel):
         path.write_text(json.dumps(content))
-        again: Any = load_ranker(path)
+        again: Any = load_model(path)
     else:
         again = model_of(content, path)
     assert (scored(again, rows) == scores).all()

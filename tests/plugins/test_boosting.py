@@ -24,7 +24,7 @@ from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.errors import Refused
 from owpc_ltr.kernels.kernel import Kernel, KernelLoss, kernel
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.models.model_file import load_model, save_model
+from owpc_ltr.models.model_file import load_scoring_model, save_model
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Loss, Run
 from tests.parted_samples import in_parts, learnable
@@ -209,7 +209,7 @@ def test_a_model_scores_the_same_after_its_file(tmp_path: Path) -> None:
     data = problem(10)
     model = fit(data).model
     save_model(model, tmp_path / "trees.json")
-    again = load_model(tmp_path / "trees.json")
+    again = load_scoring_model(tmp_path / "trees.json")
     assert np.array_equal(again.score(data.features), model.score(data.features))
 
 

@@ -23,7 +23,7 @@ from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.kernels.kernel import bind
 from owpc_ltr.metrics import parse_metric
-from owpc_ltr.models.model_file import load_model, save_model
+from owpc_ltr.models.model_file import load_scoring_model, save_model
 from owpc_ltr.models.networks import NetworkModel
 from owpc_ltr.protocols import Loss, Run
 
@@ -265,7 +265,7 @@ def test_a_network_scores_the_same_after_its_file(tmp_path: Path) -> None:
     data = problem(13)
     model = Gradient(model="network", epochs=2).minimise(LambdaRank(), data, Run()).model
     save_model(model, tmp_path / "network.json")
-    again = load_model(tmp_path / "network.json")
+    again = load_scoring_model(tmp_path / "network.json")
     assert isinstance(again, NetworkModel)
     assert np.array_equal(again.score(data.features), model.score(data.features))
 

@@ -22,7 +22,9 @@ from owpc_ltr.engine.deployment.alias import INDEX, prepare
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import FeatureSet, parse_featureset
-from owpc_ltr.models.model_file import model_of
+from owpc_ltr.models.feature_use import importances
+from owpc_ltr.models.model_file import content_of, model_of
+from owpc_ltr.models.reordering import load_model
 from owpc_ltr.models.score_range import ScoreInterval
 from owpc_ltr.names import check_name, immutable, split_immutable
 from owpc_ltr.protocols import Model
@@ -269,6 +271,21 @@ def recorded(record: dict[str, Any]) -> dict[str, Any]:
     fit = record.get("certificate") or {}
     told = {key: fit[key] for key in _FIT if key in fit and fit[key] not in ("", None)}
     return facts | ({"fit": told} if told else {})
+
+
+def describe_model_file(
+    path: Path | str,
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, dict[str, Any]]]:
+    """A model file without samples and digests, the facts of its record, and importances."""
+    model = load_model(path)
+    record = {key: part for key, part in model.record.items() if key != "probes"}
+    if "source" in record:
+        # The list of queries is for comparison with other models.
+        source = record["source"] or {}
+        record["source"] = {key: part for key, part in source.items() if key != "queries"}
+    facts = {"file": str(path), "type": model.kind, "features": len(model.feature_names)}
+    told = dict(flattened(facts | recorded(record)))
+    return {**content_of(model), "record": record}, told, importances(model)
 
 
 def differences(one: Certificate, other: Certificate) -> list[tuple[str, Any, Any]]:
