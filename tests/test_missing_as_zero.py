@@ -129,4 +129,4 @@ def test_a_model_that_scores_gaps_otherwise_is_refused() -> None:
 
 def test_another_word_is_refused_before_any_work() -> None:
     with pytest.raises(UsageError, match="as zero, not as 'mean'"):
-        train(DATA, missing="mean", validation_share=0, test_share=0)
+        train(DATA, missing="mean", validation_share=0, test_share=0)  # type: ignore[arg-type]

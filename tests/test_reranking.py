@@ -30,7 +30,8 @@ from owpc_ltr.models.reordering import (
     read_base,
 )
 from owpc_ltr.protocols import Loss, Run
-from owpc_ltr.training.plan import PENALTIES, RerankingPlan
+from owpc_ltr.training.defaults import PENALTIES
+from owpc_ltr.training.plan import RerankingPlan
 from owpc_ltr.training.rerankers import fit_reranker
 from tests.list_samples import crowded, weights
 
