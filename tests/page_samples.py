@@ -61,14 +61,14 @@ def movies(folder: Path) -> None:
 
 
 def demo_files(folder: Path) -> None:
-    """`road/`: what `demo --files road` writes, with fewer queries; it asks the cluster."""
+    """`workflow/`: what `demo --files workflow` writes, with fewer queries; it asks the cluster."""
     from owpc_ltr_demo.preparation import write_files
     from owpc_ltr_demo.session import Narrator
 
     from owpc_ltr.engine.client.engine import open_engine
 
-    (folder / "road").mkdir()
-    write_files(open_engine(), folder / "road", 300, Narrator())
+    (folder / "workflow").mkdir()
+    write_files(open_engine(), folder / "workflow", 300, Narrator())
 
 
 def letor(folder: Path) -> None:

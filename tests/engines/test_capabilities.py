@@ -84,7 +84,7 @@ def test_every_logged_value_is_its_querys_own_score(docs: Docs, record_property:
 def test_an_uploaded_model_scores_in_the_engine_as_here(
     small: Small, record_property: Record
 ) -> None:
-    """an uploaded model scores as on the laptop"""
+    """an uploaded model's scores equal the local ones"""
     parity = put(small, linear()).parity
     record_property("figure", f"{parity.largest_difference:.1e}, {parity.swapped} swapped")
     assert parity.largest_difference <= 1e-5

@@ -1,4 +1,4 @@
-"""The README's road, command by command, on an engine that is asked for."""
+"""The README's workflow, command by command, on an engine that is asked for."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ def figure(pattern: str, text: str) -> str:
     return found[1]
 
 
-def test_the_road_of_the_readme_leads_to_a_better_list(
+def test_the_workflow_of_the_readme_leads_to_a_better_list(
     run: Run,
     shared_data: Path,
     release: Release,
     record_property: Callable[[str, object], None],
 ) -> None:
-    """the README's road on movies"""
+    """the README's workflow on movies"""
     files_of(shared_data / "msrd-movies", release)
 
     def did(*words: str) -> str:
