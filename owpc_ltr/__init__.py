@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from owpc_ltr.evaluation.metric_conventions import explain_metric
     from owpc_ltr.evaluation.run_files import write_run
     from owpc_ltr.explanations.explain import explain
-    from owpc_ltr.formats.model_export import export_model
-    from owpc_ltr.formats.model_import import import_model
+    from owpc_ltr.formats.export_model import export_model
+    from owpc_ltr.formats.import_model import import_model
     from owpc_ltr.host.hookspecs import hookimpl
     from owpc_ltr.host.judgment_lists import read_judgments, write_judgments
-    from owpc_ltr.host.listing import plugins
+    from owpc_ltr.host.plugin_list import plugins
     from owpc_ltr.inspection.inspect import inspect
     from owpc_ltr.models.average import average
     from owpc_ltr.models.model_file import save_model
@@ -104,17 +104,17 @@ _HOMES = {
     "evaluate": "owpc_ltr.evaluation.evaluate",
     "explain": "owpc_ltr.explanations.explain",
     "explain_metric": "owpc_ltr.evaluation.metric_conventions",
-    "export_model": "owpc_ltr.formats.model_export",
+    "export_model": "owpc_ltr.formats.export_model",
     "from_frame": "owpc_ltr.data.frame_dataset",
     "hookimpl": "owpc_ltr.host.hookspecs",
-    "import_model": "owpc_ltr.formats.model_import",
+    "import_model": "owpc_ltr.formats.import_model",
     "inspect": "owpc_ltr.inspection.inspect",
     "judge_sample": "owpc_ltr.evaluation.active_sampling",
     "load_model": "owpc_ltr.models.reordering",
     "make_dataset": "owpc_ltr.data.dataset",
     "open_dataset": "owpc_ltr.data.datasets",
     "partition": "owpc_ltr.data.datasets",
-    "plugins": "owpc_ltr.host.listing",
+    "plugins": "owpc_ltr.host.plugin_list",
     "read_costs": "owpc_ltr.training.train",
     "read_dataset": "owpc_ltr.data.datasets",
     "read_folds": "owpc_ltr.training.cross_validation",

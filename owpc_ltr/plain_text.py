@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Sequence
 from itertools import zip_longest
 
-from owpc_ltr.shown import printable
+from owpc_ltr.sanitization import printable
 
 _NARROWEST = 12
 """Columns of text are not made narrower than this."""

@@ -133,7 +133,7 @@ def warm_up_jobs(registry: Registry, folder: Path, plugins: Sequence[Path | str]
 
 def _other_ways(optimizer: Any, registry: Registry, data: RankingDataset) -> None:
     """The optimizer with a loss of each kind of claims, and with each choice of its settings."""
-    from owpc_ltr.host.literals import choices_of
+    from owpc_ltr.host.choices import choices_of
 
     losses = _losses_of_each_kind(registry)
     for loss in losses:
@@ -222,7 +222,7 @@ def _emulate() -> None:
     from owpc_ltr.features.feature_set import Feature, FeatureSet
     from owpc_ltr.formats.engine_versions import serving_profile
     from owpc_ltr.formats.stored_model import StoredModel
-    from owpc_ltr.formats.upgrade_check import upgrade_effect
+    from owpc_ltr.formats.upgrade_report import upgrade_effect
 
     features = FeatureSet("f", (Feature("a", (), {"match_all": {}}),))
     stored = StoredModel("m", "model/linear", {"a": 1.0}, features)

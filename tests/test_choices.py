@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 import pytest
 
 from owpc_ltr.host import registry
-from owpc_ltr.host.literals import check_choices, choice_number
+from owpc_ltr.host.choices import check_choices, choice_number
 
 Shade = Literal["dark", "light", "none"]
 

@@ -29,8 +29,8 @@ from owpc_ltr.files.json_lines import read_json_lines
 from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.files.text import read_text
 from owpc_ltr.formats.engine_versions import serving_profile
-from owpc_ltr.formats.import_model import Columns, import_with
-from owpc_ltr.formats.upgrade_check import read_deployed
+from owpc_ltr.formats.model_reader import Columns, import_with
+from owpc_ltr.formats.upgrade_report import read_deployed
 from owpc_ltr.host import registry
 from owpc_ltr.host.judgment_lists import read_judgments
 from owpc_ltr.models.model_file import load_scoring_model

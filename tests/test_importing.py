@@ -21,7 +21,7 @@ from owpc_ltr.formats.engine_versions import LINEAR, XGBOOST, serving_profile
 from owpc_ltr.formats.import_model import import_model
 from owpc_ltr.formats.ranklib import to_ranklib
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.formats.upgrade_check import scores_around, upgrade_effect
+from owpc_ltr.formats.upgrade_report import scores_around, upgrade_effect
 from owpc_ltr.formats.xgboost_dump import to_dump
 from owpc_ltr.formats.xgboost_model import from_raw
 from owpc_ltr.models.linear import LinearModel, Normaliser
@@ -62,11 +62,15 @@ def test_each_kind_of_file_is_known_by_its_content(
 
     dump = booster.get_dump(dump_format="json")
     path.write_text("[" + ",\n".join(dump) + "]")
-    assert import_model(path, NAMES).score(rows) + whole.base == pytest.approx(wanted, abs=1e-6)
+    assert import_model(path, feature_names=NAMES).score(rows) + whole.base == pytest.approx(
+        wanted, abs=1e-6
+    )
 
     zeros = whole.with_missing_as_zero()
     path.write_text(to_ranklib(zeros, NAMES, NEW))
-    assert import_model(path, NAMES).score(rows) == pytest.approx(zeros.score(rows), abs=1e-6)
+    assert import_model(path, feature_names=NAMES).score(rows) == pytest.approx(
+        zeros.score(rows), abs=1e-6
+    )
 
     labels = rows_and_labels(rng)[1]
     light = lightgbm.train(
@@ -85,14 +89,14 @@ def test_numbered_features_take_the_names_in_order(
     wanted = booster.predict(xgboost.DMatrix(rows))
     path = tmp_path / "m.json"
     booster.save_model(path)
-    whole = import_model(path, NAMES)
+    whole = import_model(path, feature_names=NAMES)
     assert isinstance(whole, TreeModel)
     assert whole.feature_names == NAMES
     assert whole.score(rows) == pytest.approx(wanted, abs=1e-6)
     with pytest.raises(BadInput, match="has no feature names"):
         import_model(path)
     path.write_text("[" + ",".join(booster.get_dump(dump_format="json")) + "]")
-    numbered = import_model(path, NAMES)
+    numbered = import_model(path, feature_names=NAMES)
     assert numbered.feature_names == NAMES
     assert numbered.score(rows) + whole.base == pytest.approx(wanted, abs=1e-6)
     with pytest.raises(BadInput, match="does not name its features"):
@@ -133,7 +137,9 @@ def test_a_stored_model_brings_its_feature_set(rng: np.random.Generator, tmp_pat
     trees = from_raw(json.loads(boosted(rng, list(NAMES))[0].save_raw("json")))
     path.write_text(json.dumps({"type": XGBOOST, "definition": to_dump(trees, NAMES, NEW)}))
     rows, _ = rows_and_labels(rng)
-    assert import_model(path, NAMES).score(rows) == pytest.approx(trees.score(rows), abs=1e-6)
+    assert import_model(path, feature_names=NAMES).score(rows) == pytest.approx(
+        trees.score(rows), abs=1e-6
+    )
 
 
 @pytest.mark.parametrize(

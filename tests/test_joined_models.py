@@ -18,17 +18,22 @@ from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.formats.engine_versions import serving_profile
-from owpc_ltr.formats.export import check_features, client_model, joined_in, store_for_client
-from owpc_ltr.formats.export import export_model as export_to_store
+from owpc_ltr.formats.export_model import export_model
 from owpc_ltr.formats.external_features import (
     for_engine,
     index_features,
     joined_used,
     without_joined,
 )
-from owpc_ltr.formats.model_export import export_model
+from owpc_ltr.formats.model_conversion import (
+    check_features,
+    client_model,
+    joined_in,
+    store_for_client,
+    to_stored_model,
+)
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.formats.upgrade_check import deploy
+from owpc_ltr.formats.upgrade_report import deploy
 from owpc_ltr.models.additive import AdditiveModel, Curve
 from owpc_ltr.models.average import AverageModel, average
 from owpc_ltr.models.feature_use import features_used, without_last_columns
@@ -156,7 +161,7 @@ def test_what_the_client_scores_is_stored_with_where_its_columns_are_from(model:
         client_model(StoredModel("m", stored.type, {**lying, "joined_tables": [1]}, SET))
     plain = store_for_client(with_record(for_engine(models(None)[0]), {}), SET, "m")
     assert joined_in(plain) == ()
-    assert joined_in(export_to_store(for_engine(models(None)[0]), SET, "m", "plugin-free")) == ()
+    assert joined_in(to_stored_model(for_engine(models(None)[0]), SET, "m", "plugin-free")) == ()
 
 
 def test_a_record_whose_columns_are_not_the_last_is_damaged() -> None:

@@ -15,7 +15,7 @@ from owpc_ltr.errors import OwpcLtrWarning, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.formats.emulator import emulate
 from owpc_ltr.formats.engine_versions import serving_profile
-from owpc_ltr.formats.export import export_checked
+from owpc_ltr.formats.model_conversion import export_checked
 from owpc_ltr.models.model_file import load_scoring_model, save_model
 from owpc_ltr.training.fit import taking_missing_as_zero
 from owpc_ltr.training.train import train

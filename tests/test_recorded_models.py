@@ -17,8 +17,8 @@ from owpc_ltr.features.expressions import compile_expression
 from owpc_ltr.features.feature_set import FeatureSet, parse_featureset
 from owpc_ltr.formats.emulator import emulate, rejection_reason
 from owpc_ltr.formats.engine_versions import LINEAR, RANKLIB, XGBOOST, XGBOOST_RAW, serving_profile
-from owpc_ltr.formats.export import export_linear, import_linear
 from owpc_ltr.formats.ltr_plugin import PluginTrees, read_definition
+from owpc_ltr.formats.model_conversion import export_linear, import_linear
 from owpc_ltr.formats.ranklib import Ensembles, Sum, from_ranklib, parse_ranklib, to_ranklib
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.formats.xgboost_dump import from_dump, to_dump

@@ -16,9 +16,9 @@ from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.engine.client.engine import Engine, Identity
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.formats.engine_versions import serving_profile
-from owpc_ltr.formats.export import export_linear
+from owpc_ltr.formats.model_conversion import export_linear
 from owpc_ltr.formats.stored_model import model_source
-from owpc_ltr.formats.upgrade_check import deploy
+from owpc_ltr.formats.upgrade_report import deploy
 from owpc_ltr.formats.xgboost_dump import from_dump
 from owpc_ltr.formats.xgboost_model import from_raw
 from owpc_ltr.models.linear import LinearModel

@@ -12,8 +12,8 @@ from owpc_ltr.data.external_features.columns import refuse_unused
 from owpc_ltr.engine.defaults import tables_of, the_featureset, the_index
 from owpc_ltr.engine.deployment.serving_mode import on_trial
 from owpc_ltr.engine.search.serving import with_stored
-from owpc_ltr.formats.export import joined_in
 from owpc_ltr.formats.external_features import joined_sources
+from owpc_ltr.formats.model_conversion import joined_in
 from owpc_ltr.models.reordering import ReorderingModel, load_model
 
 if TYPE_CHECKING:

@@ -104,7 +104,7 @@ class UploadedModels:
 
     def serving_mode(self, name: str) -> str:
         """Who scores with a model: `engine` or `client`."""
-        from owpc_ltr.formats.export import is_client_scored
+        from owpc_ltr.formats.model_conversion import is_client_scored
 
         stored = self._holding(name).get_model(self.resolve(name))
         return "client" if is_client_scored(stored) else "engine"

@@ -82,7 +82,7 @@ def _tell_stop(stops: Stops) -> int:
 @contextmanager
 def _warnings_told() -> Iterator[None]:
     """What the library warns of goes to standard error, a line each, when it is found."""
-    from owpc_ltr.shown import message_line
+    from owpc_ltr.sanitization import message_line
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", OwpcLtrWarning)
@@ -125,7 +125,7 @@ def _compiling_told() -> Iterator[None]:
 
 def _tell(message: str, code: int) -> int:
     """Print a fault, of which foreign names are a part; its exit code."""
-    from owpc_ltr.shown import message_line
+    from owpc_ltr.sanitization import message_line
 
     if message:
         print(f"owpc-ltr: {message_line(message)}", file=sys.stderr)

@@ -81,12 +81,12 @@ COMMANDS = (
     ),
     Command(
         "import",
-        "owpc_ltr.formats.model_import:import_model",
+        "owpc_ltr.formats.import_model:import_model",
         "Read a model of another library, and say what changed.",
     ),
     Command(
         "export",
-        "owpc_ltr.formats.model_export:export_model",
+        "owpc_ltr.formats.export_model:export_model",
         "Write the file that makes a model in an engine.",
     ),
     Command(
@@ -96,7 +96,7 @@ COMMANDS = (
     ),
     Command(
         "plugins",
-        "owpc_ltr.host.listing:plugins",
+        "owpc_ltr.host.plugin_list:plugins",
         "List what is installed; of one plugin show its settings.",
     ),
     Command(

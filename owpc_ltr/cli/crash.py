@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from owpc_ltr.shown import printable, redacted, secrets_of
+from owpc_ltr.sanitization import printable, redacted, secrets_of
 from owpc_ltr.version import VERSION
 
 EXIT_CODE = 70

@@ -12,7 +12,7 @@ import typer
 from owpc_ltr.cli.streams import results
 from owpc_ltr.files.strict_json import finite_json
 from owpc_ltr.plain_text import text_table, wrapped_text
-from owpc_ltr.shown import message_line, printable, printable_lines
+from owpc_ltr.sanitization import message_line, printable, printable_lines
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars

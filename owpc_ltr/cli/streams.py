@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
-from owpc_ltr.shown import printable_lines
+from owpc_ltr.sanitization import printable_lines
 
 
 class Outlet(io.TextIOBase):

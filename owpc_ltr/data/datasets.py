@@ -196,7 +196,7 @@ def _read(path: Path, n_features: int | None, max_features: int | None) -> Ranki
     from owpc_ltr.data.parquet import load_dataset
     from owpc_ltr.data.partitioned.dataset import open_partitioned
     from owpc_ltr.data.partitioned.manifest import is_partitioned
-    from owpc_ltr.files.regular import open_regular
+    from owpc_ltr.files.regular_file import open_regular
 
     if is_partitioned(path):
         return open_partitioned(path).load()

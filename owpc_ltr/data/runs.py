@@ -19,7 +19,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.errors import BadInput, OwpcLtrWarning, UsageError
 from owpc_ltr.files.output import write_output
-from owpc_ltr.files.regular import open_regular
+from owpc_ltr.files.regular_file import open_regular
 from owpc_ltr.files.text import read_text, shown
 
 _BLANK = r"\s|^$"

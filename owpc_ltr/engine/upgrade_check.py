@@ -12,7 +12,7 @@ from owpc_ltr.signatures import NO_FEATURE_SET, Help, Reads, job, spelled
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.features.feature_set import FeatureSet
-    from owpc_ltr.formats.upgrade_check import UpgradeReport
+    from owpc_ltr.formats.upgrade_report import UpgradeReport
 
 Distribution = Literal["opensearch", "elasticsearch"]
 
@@ -61,7 +61,7 @@ def upgrade_check(
     from owpc_ltr.data.datasets import read_dataset
     from owpc_ltr.features.loading import load_featureset
     from owpc_ltr.formats.engine_versions import serving_profile
-    from owpc_ltr.formats.upgrade_check import report_upgrade
+    from owpc_ltr.formats.upgrade_report import report_upgrade
 
     runs: str | None = distribution
     if before is None:

@@ -212,7 +212,7 @@ def _table_bytes(found: RankerComparison, path: Path) -> bytes:
 
 
 def _cell(value: object) -> object:
-    from owpc_ltr.shown import printable
+    from owpc_ltr.sanitization import printable
 
     if isinstance(value, str):
         return printable(value)

@@ -114,7 +114,7 @@ class _Ids(dict[str, str]):
 
 def _has_features(path: Path) -> bool:
     """Whether a file is a dataset: our Parquet, or LETOR text; what is neither is a list."""
-    from owpc_ltr.files.regular import open_regular
+    from owpc_ltr.files.regular_file import open_regular
     from owpc_ltr.files.text import first_lines, read_head
 
     with open_regular(path) as file:

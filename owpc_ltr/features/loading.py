@@ -8,7 +8,7 @@ from pathlib import Path
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import FeatureSet, parse_featureset
 from owpc_ltr.features.lint import lint
-from owpc_ltr.files.regular import read_regular
+from owpc_ltr.files.regular_file import read_regular
 from owpc_ltr.files.strict_json import each_once
 
 _LARGEST_FILE = 50_000_000

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from owpc_ltr.errors import BadInput, DiskFault
-from owpc_ltr.files.regular import open_regular
+from owpc_ltr.files.regular_file import open_regular
 from owpc_ltr.files.text import FREE_BYTES, LARGEST_RATIO, open_bytes, read_bytes, shown
 
 PARQUET, ARROW = b"PAR1", b"ARROW1"

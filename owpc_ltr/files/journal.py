@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.output import write_atomically
-from owpc_ltr.files.regular import open_in_shared, read_regular
+from owpc_ltr.files.regular_file import open_in_shared, read_regular
 
 _LARGEST = 1 << 30
 _BEGINNING = b'{"key": "'

@@ -8,7 +8,7 @@ import socket
 from pathlib import Path
 
 from owpc_ltr.errors import Refused
-from owpc_ltr.files.regular import open_in_shared, refuse_foreign
+from owpc_ltr.files.regular_file import open_in_shared, refuse_foreign
 
 
 class LockHeld(Refused):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from owpc_ltr.errors import BadInput, DiskFault
-from owpc_ltr.files.regular import open_regular
+from owpc_ltr.files.regular_file import open_regular
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,7 +12,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from owpc_ltr.errors import PluginError
-from owpc_ltr.host.strangers import importing_strangers, reason_of
+from owpc_ltr.host.third_party import reason_of, third_party_import
 from owpc_ltr.signatures import Command
 
 GROUP = "owpc_ltr.commands"
@@ -82,7 +82,7 @@ def public_function(name: str) -> Any:
 def plugin_answer(hook: str) -> Any:
     """What the first plugin of this group that has a hook returns for it, or None."""
     for point in sorted(entry_points(group=GROUP), key=_shipped_first):
-        with importing_strangers():
+        with third_party_import():
             module = point.load()
         if hasattr(module, hook):
             return getattr(module, hook)()
@@ -94,7 +94,7 @@ def _shipped_first(point: EntryPoint) -> tuple[bool, str]:
 
 
 def _offered(point: EntryPoint) -> list[Command]:
-    with importing_strangers():
+    with third_party_import():
         module = point.load()
     if not hasattr(module, "ltr_commands"):
         if any(hasattr(module, hook) for hook in _OTHER_HOOKS):

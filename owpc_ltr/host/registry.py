@@ -27,7 +27,7 @@ from owpc_ltr.compiling import keep_privately
 from owpc_ltr.errors import PluginError, UsageError
 from owpc_ltr.host import hookspecs
 from owpc_ltr.host.contracts import checked_name
-from owpc_ltr.host.strangers import importing_strangers, reason_of
+from owpc_ltr.host.third_party import reason_of, third_party_import
 from owpc_ltr.ownership import why_unsafe
 
 T = TypeVar("T")
@@ -174,7 +174,7 @@ class Registry:
 
     def _load(self, entry: Entry) -> None:
         try:
-            with importing_strangers():
+            with third_party_import():
                 offered = _offers(entry.load(), entry.source)
         except Exception as error:  # noqa: BLE001 - a stranger's code; kept and named in `find`
             failure = Failure(entry.name, entry.source, reason_of(error))
@@ -209,7 +209,7 @@ def load(files: Iterable[Path | str] = ()) -> Registry:
     plugins: list[Plugin] = []
     for path in map(Path, files):
         try:
-            with importing_strangers():
+            with third_party_import():
                 plugins += _offers(_load_file(path), str(path))
         except PluginError as error:
             raise PluginError(f"{path}: {error}") from error

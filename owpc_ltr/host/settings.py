@@ -16,7 +16,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from owpc_ltr.errors import UsageError
-from owpc_ltr.host.literals import check_choices
+from owpc_ltr.host.choices import check_choices
 
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ from owpc_ltr.data import html
 from owpc_ltr.data.matrix import float_array
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.output import write_output
-from owpc_ltr.files.regular import read_regular
+from owpc_ltr.files.regular_file import read_regular
 from owpc_ltr.files.strict_json import a_json, each_once, finite_json, shown, take_strings
 from owpc_ltr.protocols import Model, Ranker
 

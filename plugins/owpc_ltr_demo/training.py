@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from owpc_ltr.errors import Refused
-from owpc_ltr.formats.export import export_linear
+from owpc_ltr.formats.model_conversion import export_linear
 from owpc_ltr.inspection.columns import silent_in_training
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.training.defaults import DEFAULT_C

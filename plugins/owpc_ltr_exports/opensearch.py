@@ -10,7 +10,7 @@ from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Matrix, Vector
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.engine_versions import serving_profile
-from owpc_ltr.formats.export import ltr_plugin_file, ltr_plugin_scores
+from owpc_ltr.formats.model_conversion import ltr_plugin_file, ltr_plugin_scores
 from owpc_ltr.protocols import ExportedFile, ExportTarget, Model
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from owpc_ltr.errors import EngineUnavailable
-from owpc_ltr.shown import printable
+from owpc_ltr.sanitization import printable
 from owpc_ltr.signatures import Help, Progress, job, silent
 from owpc_ltr_node.config import DEFAULT_HEAP, DEFAULT_PORT
 

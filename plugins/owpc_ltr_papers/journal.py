@@ -20,7 +20,7 @@ import numpy as np
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.output import disk_faults, write_atomically
-from owpc_ltr.files.regular import read_regular
+from owpc_ltr.files.regular_file import read_regular
 from owpc_ltr.models.model_file import load_scoring_model, save_model
 from owpc_ltr.protocols import Model
 from owpc_ltr.version import VERSION

@@ -15,7 +15,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.letor import write_letor
 from owpc_ltr.errors import EngineUnavailable, Refused
 from owpc_ltr.evaluation.measurement import measure
-from owpc_ltr.formats.import_model import Columns, import_with
+from owpc_ltr.formats.model_reader import Columns, import_with
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.protocols import Model
 from owpc_ltr_papers.jobs import DataFold, Done, Result, Tools, test_values

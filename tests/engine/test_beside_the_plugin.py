@@ -16,7 +16,7 @@ from owpc_ltr.engine.deployment.model_lifecycle import prunable
 from owpc_ltr.engine.deployment.serving_mode import searchable
 from owpc_ltr.errors import BadInput, OwpcLtrWarning, Refused, UsageError
 from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
-from owpc_ltr.formats.export import export_linear
+from owpc_ltr.formats.model_conversion import export_linear
 from owpc_ltr.models.additive import AdditiveModel
 from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.trees import Forest, TreeModel

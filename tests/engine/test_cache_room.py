@@ -16,7 +16,7 @@ from owpc_ltr.engine.search.profile import CompiledTrees, compiled_trees
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.errors import Refused
 from owpc_ltr.formats.engine_versions import serving_profile
-from owpc_ltr.formats.export import export_checked
+from owpc_ltr.formats.model_conversion import export_checked
 from owpc_ltr.models.trees import Forest, TreeModel
 from tests.engine.fake_engine import Asked, FakeEngine, Reply
 from tests.engine.small_cluster import FEATURESET, linear, probes

@@ -21,7 +21,7 @@ from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.engine_versions import RANKLIB, XGBOOST, serving_profile
-from owpc_ltr.formats.export import client_model, export_model, is_client_scored
+from owpc_ltr.formats.model_conversion import client_model, is_client_scored, to_stored_model
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.parity_samples import packed
 from owpc_ltr.models.trees import Forest, TreeModel
@@ -192,7 +192,7 @@ def test_verify_says_the_same_two_figures(small: Small) -> None:
 
 
 def test_a_damaged_stored_model_is_not_taken(small: Small) -> None:
-    definition = {**export_model(trees(small), FEATURESET, "m", "plugin-free").definition}
+    definition = {**to_stored_model(trees(small), FEATURESET, "m", "plugin-free").definition}
     definition["left"] = [0] * 8
     with pytest.raises(BadInput, match="damaged"):
         small.store.put_model(StoredModel("m", "owpc-ltr/trees", definition, FEATURESET))
@@ -202,16 +202,16 @@ def test_a_damaged_stored_model_is_not_taken(small: Small) -> None:
 
 def test_the_plugin_gets_trees_in_the_first_format_that_scores_them_exactly(small: Small) -> None:
     model = trees(small)
-    stored = export_model(model, FEATURESET, "m", "ltr-plugin", OPENSEARCH)
+    stored = to_stored_model(model, FEATURESET, "m", "ltr-plugin", OPENSEARCH)
     assert stored.type == XGBOOST
     json.dumps(stored.definition)
     # Up to 3.1 a missing feature counts 0: only what goes there anyway can be exported.
     old = serving_profile("opensearch", "2.19.0")
-    as_zero = export_model(model.with_missing_as_zero(), FEATURESET, "m", "ltr-plugin", old)
+    as_zero = to_stored_model(model.with_missing_as_zero(), FEATURESET, "m", "ltr-plugin", old)
     assert as_zero.type == XGBOOST
     # From 3.2 on it goes right, which RankLib's trees do not: they take 0.
     right = serving_profile("opensearch", "3.3.0")
-    ranklib = export_model(model.with_missing_as_zero(), FEATURESET, "m", "ltr-plugin", right)
+    ranklib = to_stored_model(model.with_missing_as_zero(), FEATURESET, "m", "ltr-plugin", right)
     assert ranklib.type == RANKLIB
     with pytest.raises(Refused, match="unknown version"):
-        export_model(model, FEATURESET, "m", "ltr-plugin")
+        to_stored_model(model, FEATURESET, "m", "ltr-plugin")

@@ -22,7 +22,7 @@ from owpc_ltr.engine.stores.feature_queries import (
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from owpc_ltr.features.score_kinds import scoring
-from owpc_ltr.formats.export import export_linear
+from owpc_ltr.formats.model_conversion import export_linear
 from owpc_ltr.models.linear import LinearModel
 
 ASKED: list[dict[str, Any]] = [

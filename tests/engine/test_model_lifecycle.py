@@ -25,7 +25,7 @@ from owpc_ltr.engine.deployment.model_lifecycle import delete, doomed, promote, 
 from owpc_ltr.engine.deployment.upload import Uploaded, upload
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
-from owpc_ltr.formats.export import export_linear
+from owpc_ltr.formats.model_conversion import export_linear
 from tests.engine.deployed import put, state
 from tests.engine.small_cluster import FEATURESET, Small, Unreliable, linear, small_cluster
 

@@ -25,7 +25,7 @@ from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.search import search
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import OwpcLtrWarning, Refused
-from owpc_ltr.formats.export import is_client_scored
+from owpc_ltr.formats.model_conversion import is_client_scored
 from owpc_ltr.formats.plugin_free.trees import TYPE
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.parity_samples import packed

@@ -10,7 +10,7 @@ import pytest
 from owpc_ltr.engine.search.request import SearchRequest, check_query, default_query, request_body
 from owpc_ltr.engine.search.search import search
 from owpc_ltr.errors import BadInput, Refused, UsageError
-from owpc_ltr.formats.export import export_linear
+from owpc_ltr.formats.model_conversion import export_linear
 from tests.engine.fake_engine import FakeEngine
 from tests.engine.small_cluster import FEATURESET, Small, linear, small_cluster
 

@@ -14,7 +14,7 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import Aliases, immutable_name
 from owpc_ltr.engine.deployment.upload import Uploaded
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused
-from owpc_ltr.formats.export import export_linear
+from owpc_ltr.formats.model_conversion import export_linear
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.protocols import Model

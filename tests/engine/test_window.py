@@ -21,7 +21,7 @@ from owpc_ltr.engine.search.request import (
     window_safe,
 )
 from owpc_ltr.engine.stores.feature_queries import linear_rescorers
-from owpc_ltr.formats.export import export_linear
+from owpc_ltr.formats.model_conversion import export_linear
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.score_range import UNKNOWN, ScoreInterval, score_interval

@@ -21,7 +21,7 @@ from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.features.score_kinds import ScoreKind, score_kind
 from owpc_ltr.formats.engine_versions import LINEAR, serving_profile
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.formats.upgrade_check import scores_around, upgrade_effect
+from owpc_ltr.formats.upgrade_report import scores_around, upgrade_effect
 from tests.engine.documents import KW, QUERIES, featureset_of, fill, logged
 
 pytestmark = pytest.mark.engines

@@ -18,11 +18,11 @@ import numpy as np
 import pytest
 
 from owpc_ltr.errors import BadInput, OwpcLtrError
-from owpc_ltr.formats.import_model import Columns, import_with
+from owpc_ltr.formats.model_reader import Columns, import_with
 from owpc_ltr.models.model_file import FORMAT, content_of, model_of
 from owpc_ltr.models.reordering import ReorderingModel, load_model
 from owpc_ltr.models.trees import DEEPEST, HIGHEST, LARGEST, TreeModel
-from owpc_ltr.shown import printable
+from owpc_ltr.sanitization import printable
 from tests.faults.damaged_models import NAMES, damaged, sound_files
 from tests.faults.seeds import Seeds
 

@@ -17,7 +17,7 @@ from owpc_ltr_exports.solr import Solr
 
 from owpc_ltr.errors import BadInput, OwpcLtrError, PluginError, Refused, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
-from owpc_ltr.formats.model_export import export_model
+from owpc_ltr.formats.export_model import export_model
 from owpc_ltr.formats.tree_builder import rounded_up
 from owpc_ltr.host.registry import load
 from owpc_ltr.models.linear import LinearModel

@@ -22,7 +22,7 @@ from owpc_ltr.data.judgments.tables import ROLES
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import RESERVED_NAMES
 from owpc_ltr.files.columnar import columns_in, reading_columns
-from owpc_ltr.files.regular import open_regular
+from owpc_ltr.files.regular_file import open_regular
 from owpc_ltr.files.text import shown
 
 _KEYS = {QUERY_ID: ROLES["query_id"], QUERY: ROLES["query"], DOCUMENT_ID: ROLES["doc_id"]}

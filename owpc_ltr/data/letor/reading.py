@@ -19,7 +19,7 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.letor import kernel
 from owpc_ltr.data.letor.reader import BLOCK, Reader, Source
 from owpc_ltr.errors import BadInput
-from owpc_ltr.files.regular import open_regular
+from owpc_ltr.files.regular_file import open_regular
 from owpc_ltr.files.text import ByteSource, open_bytes
 
 PIECE = 8 << 20

@@ -22,7 +22,7 @@ from owpc_ltr.data.frames import arrow_of, numbers_in
 from owpc_ltr.data.parquet.digest import digest_of
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.columnar import reading_columns
-from owpc_ltr.files.regular import open_regular
+from owpc_ltr.files.regular_file import open_regular
 from owpc_ltr.files.text import shown
 
 FORMAT = 1

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.errors import BadInput, DiskFault, UsageError
 from owpc_ltr.files.output import disk_faults, write_atomically
-from owpc_ltr.files.regular import read_regular
+from owpc_ltr.files.regular_file import read_regular
 from owpc_ltr.files.text import shown
 
 BUCKETS = 20

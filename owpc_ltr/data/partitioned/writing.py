@@ -33,7 +33,7 @@ from owpc_ltr.data.splits import hashes_of, positions_of
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.files.lock import LockHeld, lock_file
 from owpc_ltr.files.output import disk_faults
-from owpc_ltr.files.regular import open_regular, refuse_foreign
+from owpc_ltr.files.regular_file import open_regular, refuse_foreign
 from owpc_ltr.files.text import shown
 
 COLUMN = "bucket"

@@ -34,7 +34,7 @@ from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import BadInput, give_warnings
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.named_fields import named_fields
-from owpc_ltr.formats.export import joined_in
+from owpc_ltr.formats.model_conversion import joined_in
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.names import base_index, check_index
 

@@ -33,12 +33,17 @@ from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, 
 from owpc_ltr.features.expressions import expression_variables
 from owpc_ltr.features.feature_set import DERIVED, MUSTACHE, FeatureSet
 from owpc_ltr.formats.engine_versions import serving_profile
-from owpc_ltr.formats.export import export_checked, export_model, is_client_scored, store_for_client
 from owpc_ltr.formats.external_features import (
     for_engine,
     joined_sources,
     joined_used,
     without_joined,
+)
+from owpc_ltr.formats.model_conversion import (
+    export_checked,
+    is_client_scored,
+    store_for_client,
+    to_stored_model,
 )
 from owpc_ltr.formats.plugin_free.form import plugin_free_model, store_plugin_free
 from owpc_ltr.formats.stored_model import StoredModel
@@ -124,7 +129,7 @@ def export_for(
         profile = serving_profile(identity.distribution, identity.version)
         return export_checked(model, featureset, name, profile)
     if isinstance(model, LinearModel):
-        return export_model(model, featureset, name, store.kind)
+        return to_stored_model(model, featureset, name, store.kind)
     try:
         return store_plugin_free(model, featureset, name)
     except Refused:

@@ -51,7 +51,7 @@ from owpc_ltr.engine.stores.store import Absent, Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.value_bounds import highest_value, never_negative
-from owpc_ltr.formats.export import check_features, is_client_scored
+from owpc_ltr.formats.model_conversion import check_features, is_client_scored
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.model_file import content_of
 from owpc_ltr.models.score_range import ScoreInterval, score_interval

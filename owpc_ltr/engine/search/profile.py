@@ -32,7 +32,7 @@ from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import EngineUnavailable, Refused
 from owpc_ltr.features.feature_set import MUSTACHE, FeatureSet
 from owpc_ltr.formats.engine_versions import XGBOOST
-from owpc_ltr.formats.export import import_linear, is_client_scored
+from owpc_ltr.formats.model_conversion import import_linear, is_client_scored
 from owpc_ltr.formats.plugin_free.form import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel
 

@@ -29,7 +29,7 @@ from owpc_ltr.engine.stores.feature_queries import render
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import Refused, UsageError
 from owpc_ltr.files.strict_json import read_json_object
-from owpc_ltr.formats.export import is_client_scored
+from owpc_ltr.formats.model_conversion import is_client_scored
 from owpc_ltr.formats.plugin_free.form import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.score_range import LOWEST_RESCORED, ScoreInterval

@@ -1,4 +1,4 @@
-"""Settings with a list of choices: refused where they are none of them, numbers for kernels.
+"""Settings with a list of choices: other values are refused; kernels read a choice's number.
 
     target: Literal["label", "gain"] = "label"
 
@@ -8,7 +8,7 @@
     def parameters(self) -> Vector:
         return np.array([choice_number(self, "target")])
 
-A setting is declared so; its type says the choices.
+The type of the field lists the choices.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owpc_ltr.shown import message_line, printable, printable_lines, redacted, secrets_of
+from owpc_ltr.sanitization import message_line, printable, printable_lines, redacted, secrets_of
 
 SECRET = "c4n4ry/s3cret"
 

@@ -1,4 +1,4 @@
-"""A stranger's module while it is imported: it may not end, print for, or steer our process."""
+"""The import of a third-party module: it cannot end the process, print, or change its settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGT
 
 
 @contextmanager
-def importing_strangers() -> Iterator[None]:
+def third_party_import() -> Iterator[None]:
     """Around imports of plugins: what they print goes to standard error, as no result of ours.
 
     Raises PluginError where one ends the process, or raises what no `except Exception` takes.

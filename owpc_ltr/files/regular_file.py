@@ -1,4 +1,4 @@
-"""Plain files, opened so that neither a pipe nor a link of another user is followed."""
+"""Regular files, opened without waiting for a pipe or following another user's link."""
 
 from __future__ import annotations
 

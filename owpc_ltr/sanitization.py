@@ -1,4 +1,4 @@
-"""Foreign text as we show it: what steers a terminal is escaped, and secrets are blacked."""
+"""Sanitized output: control characters are escaped, and secrets are replaced by ***."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def export_checked(
     model: Model, featureset: FeatureSet, name: str, profile: ServingProfile
 ) -> StoredModel:
     """The model as the LTR plugin of this version keeps it; Refused where it would not take it."""
-    stored = export_model(model, featureset, name, "ltr-plugin", profile)
+    stored = to_stored_model(model, featureset, name, "ltr-plugin", profile)
     fault = rejection_reason(
         stored.definition,
         stored.type,
@@ -83,7 +83,7 @@ def export_checked(
     return stored
 
 
-def export_model(
+def to_stored_model(
     model: Model,
     featureset: FeatureSet,
     name: str,

@@ -1,0 +1,380 @@
+"""Model files of other libraries, put on a feature set's columns; notes say what was changed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from owpc_ltr.data.dataset import RankingDataset
+from owpc_ltr.data.external_features.source import external_entry, sources_in
+from owpc_ltr.data.sources import source_of
+from owpc_ltr.errors import BadInput
+from owpc_ltr.files.regular_file import read_regular
+from owpc_ltr.files.strict_json import (
+    LARGEST_FILE,
+    a_json,
+    parse_json,
+    take,
+    take_integers,
+    take_list,
+    take_numbers,
+    take_text,
+)
+from owpc_ltr.files.text import read_text, shown
+from owpc_ltr.formats.engine_versions import LINEAR, RANKLIB, XGBOOST, XGBOOST_RAW, serving_profile
+from owpc_ltr.formats.lightgbm import from_lightgbm
+from owpc_ltr.formats.ltr_plugin import PluginLinear, read_definition, read_normalisers
+from owpc_ltr.formats.ranklib import from_ranklib
+from owpc_ltr.formats.xgboost_dump import from_dump
+from owpc_ltr.formats.xgboost_model import from_raw
+from owpc_ltr.models.linear import LinearModel, Normaliser
+from owpc_ltr.models.model_file import FORMAT, load_scoring_model, with_record
+from owpc_ltr.models.parity_samples import parity_samples_of
+from owpc_ltr.models.trees import TreeModel, to_single
+from owpc_ltr.protocols import Model
+
+Missing = Literal["as-trained", "zero"]
+
+
+def read_model_file(path: Path, feature_names: Sequence[str] = ()) -> tuple[Model, bool]:
+    """The model of a file of any kind, and whether it is an owpc-ltr file, which has a record.
+
+    The file is XGBoost's (model or dump), LightGBM's, RankLib's, the LTR plugin's, or owpc-ltr's.
+    `feature_names` name the columns of files that do not (RankLib, a dump's f0, f1, …). Raises
+    BadInput, naming the file.
+    """
+    names = tuple(feature_names)
+    raw = read_regular(path, LARGEST_FILE, "cannot import", kind="a model")
+    try:
+        if raw.lstrip()[:1] in {b"{", b"["} and not _is_binary(raw):
+            content = parse_json(raw, "the file")
+            if isinstance(content, dict) and content.get("format") == FORMAT:
+                return load_scoring_model(path), True
+            model, kind = _from_json(content, names)
+        else:
+            model, kind = _from_text(raw, names)
+    except BadInput as error:
+        raise BadInput(f"cannot import {path}: {error}") from error
+    details = model.record.get("imported") or {}
+    record = {**model.record, "imported": {**details, "format": kind, "file": path.name}}
+    return with_record(model, record), False
+
+
+def _is_binary(raw: bytes) -> bool:
+    """Whether this is UBJSON, which XGBoost writes to .ubj files, and which also starts with {."""
+    return re.match(rb"\{[LUiIl$#]", raw) is not None
+
+
+def _from_text(raw: bytes, names: tuple[str, ...]) -> tuple[Model, str]:
+    if _is_binary(raw) or b"\0" in raw[:4096]:
+        raise BadInput(
+            "it is binary: save an XGBoost model with save_model('model.json'), LightGBM's with "
+            "save_model('model.txt'), scikit-learn's with from_sklearn of "
+            "owpc_ltr.formats.sklearn_trees; pickles are never read"
+        )
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadInput(f"it is neither JSON nor text: {error.reason}") from error
+    if text.split("\n", 1)[0].strip() == "tree":
+        return from_lightgbm(text), "lightgbm"
+    if text.startswith("## "):
+        return from_ranklib(text, _needed(names)), RANKLIB
+    raise BadInput(
+        "it is no model that we know: XGBoost's JSON, LightGBM's text, RankLib's text or a model "
+        "of the LTR plugin"
+    )
+
+
+def _from_json(content: Any, names: tuple[str, ...]) -> tuple[Model, str]:
+    if isinstance(content, list) or "splits" in content:
+        return _from_dump(content, names), XGBOOST
+    if "learner" in content:
+        return from_raw(content, names or None), XGBOOST_RAW
+    return _from_plugin(content, names)
+
+
+def _from_dump(content: Any, names: tuple[str, ...]) -> TreeModel:
+    """A dump; its f0, f1, … are the columns where they are not among the names."""
+    needed = _needed(names)
+    trees = content if isinstance(content, list) else take_list(content, "splits", "the dump")
+    used = _split_names(trees)
+    numbered = tuple(f"f{column}" for column in range(len(needed)))
+    if used and not used & set(needed) and used <= set(numbered):
+        return replace(from_dump(content, numbered), feature_names=needed)
+    return from_dump(content, needed)
+
+
+def _split_names(trees: list[Any]) -> set[str]:
+    found: set[str] = set()
+    stack = [tree for tree in trees if isinstance(tree, dict)]
+    while stack:
+        node = stack.pop()
+        if isinstance(node.get("split"), str):
+            found.add(node["split"])
+        children = node.get("children", [])
+        if isinstance(children, list):
+            stack += [child for child in children if isinstance(child, dict)]
+    return found
+
+
+def _from_plugin(content: dict[str, Any], names: tuple[str, ...]) -> tuple[Model, str]:
+    """What GET _ltr/_model/NAME answers, the body that made it, or its type and definition alone.
+
+    A stored model brings its feature set's names.
+    """
+    inner = content.get("_source", content)
+    while isinstance(inner, dict) and "definition" not in inner:
+        stored = inner.get("feature_set")
+        if isinstance(stored, dict):
+            features = take_list(stored, "features", "the stored feature set")
+            names = tuple(take_text(feature, "name", "a stored feature") for feature in features)
+        inner = take(inner, "model", "the file")
+    kind = take(inner, "type", "the model")
+    definition = take(inner, "definition", "the model")
+    if kind == RANKLIB:
+        return from_ranklib(definition, _needed(names)), RANKLIB
+    if isinstance(definition, str):
+        definition = parse_json(definition, "the definition")
+    normalisers = inner.get("feature_normalizers") or {}
+    if kind == LINEAR:
+        return _linear(definition, normalisers, names), LINEAR
+    if normalisers:
+        raise BadInput(f"a {kind} with feature_normalizers: only linear models can keep them")
+    if kind == XGBOOST:
+        return from_dump(definition, _needed(names)), XGBOOST
+    if kind == XGBOOST_RAW:
+        return from_raw(definition, names or None, slice_best=False), XGBOOST_RAW
+    raise BadInput(f"its model type is {a_json(kind)}, which no LTR plugin has")
+
+
+def _linear(definition: Any, normalisers: Any, names: tuple[str, ...]) -> LinearModel:
+    if not names and isinstance(definition, dict):
+        names = tuple(definition)
+    read = read_definition(definition, LINEAR, names, serving_profile("opensearch", "3.8.0"))
+    weights = read.weights if isinstance(read, PluginLinear) else np.zeros(0)
+    kept = {
+        names[n.column]: Normaliser(
+            next(iter(normalisers[names[n.column]])), float(n.shift), float(n.scale)
+        )
+        for n in read_normalisers(normalisers, names)
+    }
+    return LinearModel(names, weights, kept)
+
+
+def _needed(names: tuple[str, ...]) -> tuple[str, ...]:
+    if not names:
+        raise BadInput("it does not name its features: say the feature set that it was trained on")
+    return names
+
+
+_NUMBERED = re.compile(r"(?:Column_|f)(\d+)")
+"""What LightGBM and XGBoost call the columns of data without names, counted from 0."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns that a model will be given: a feature set's, or a dataset's.
+
+    `record` goes into the model's own record: what `upload` asks for (`featureset_hash`, `probes`).
+    """
+
+    names: tuple[str, ...] = ()
+    record: dict[str, Any] | None = None
+
+
+def columns_of(data: RankingDataset, source: str) -> Columns:
+    """The columns of the dataset that a model was trained on; `source` is what it is called."""
+    known = source_of(data, None, {"data": source, "fingerprint": data.fingerprint})
+    record = {"featureset_hash": data.featureset_hash, "probes": parity_samples_of(data)}
+    record |= external_entry(sources_in(data.manifest, "the dataset's manifest"))
+    return Columns(data.feature_names, {**record, "source": known})
+
+
+def import_with(path: Path, columns: Columns, missing: Missing = "as-trained") -> Model:
+    """Read a model file of any kind, and put the model on these columns (if there are any).
+
+    Its record has a note for each thing that was changed or that the file lacked.
+    Raises BadInput where the file is no model, or needs a column that is not there.
+    """
+    model, is_own = read_model_file(path, columns.names)
+    known = model.record.get("imported") or {}
+    notes = [] if is_own else _notes(path, model)
+    if missing == "zero":
+        model, note = _with_zeros(model)
+        notes.append(note)
+    model, moved = on_columns(model, columns.names)
+    notes += moved
+    record = {**(columns.record or {}), **model.record}
+    # What an earlier import of the same model did to it stays true.
+    if is_own and known.get("missing") == "zero":
+        missing = "zero"
+    told = known.get("notes")
+    earlier = [note for note in told if note not in notes] if isinstance(told, list) else []
+    imported = {**known, "missing": missing, "notes": [*earlier, *notes]}
+    return with_record(model, {**record, "imported": imported})
+
+
+def read_names(path: Path) -> tuple[str, ...]:
+    """Feature names from a file, one a line. Raises BadInput for none, or one twice."""
+    names: dict[str, int] = {}
+    for number, line in enumerate(read_text(path, largest=10_000_000).splitlines(), 1):
+        name = line.strip()
+        if name in names:
+            raise BadInput(
+                f"{path}, line {number}: the feature {shown(name)} stands on line {names[name]} "
+                "already: leave one"
+            )
+        if name:
+            names[name] = number
+    if not names:
+        raise BadInput(f"{path} names no feature: write one on each line")
+    return tuple(names)
+
+
+def on_columns(model: Model, names: tuple[str, ...]) -> tuple[Model, list[str]]:
+    """The model with exactly these columns, in this order, and what that changed.
+
+    Columns that a library only numbered are taken in order; a column that the model does not know
+    weighs nothing. Raises BadInput where the model needs another one.
+    """
+    own = model.feature_names
+    if not names or own == names:
+        return model, []
+    if not set(own) & set(names) and len(own) <= len(names) and _only_numbered(own):
+        named = _renamed(model, names[: len(own)])
+        note = f"its columns are only numbered ({own[0]} …): they were named in order"
+        return _moved(named, names), [note]
+    lacking = [name for name in own if name not in names]
+    if lacking:
+        raise BadInput(
+            f"the model needs the feature '{lacking[0]}', which is not among the {len(names)} "
+            "given: name the feature set that it was trained on"
+        )
+    unknown = len(names) - len(own)
+    note = "its columns were put in the order of the feature set" + (
+        f"; {unknown} of them it does not use" if unknown else ""
+    )
+    return _moved(model, names), [note]
+
+
+def _only_numbered(names: tuple[str, ...]) -> bool:
+    numbers = [_NUMBERED.fullmatch(name) for name in names]
+    return all(match and int(match[1]) == place for place, match in enumerate(numbers))
+
+
+def _renamed(model: Model, names: tuple[str, ...]) -> Model:
+    if isinstance(model, TreeModel):
+        return replace(model, feature_names=names)
+    raise BadInput(f"a {model.kind} model whose features are only numbered: give it their names")
+
+
+def _moved(model: Model, names: tuple[str, ...]) -> Model:
+    places = np.array([names.index(name) for name in model.feature_names], dtype=np.int32)
+    if isinstance(model, LinearModel):
+        weights = np.zeros(len(names))
+        weights[places] = model.weights
+        return replace(model, feature_names=names, weights=weights)
+    if isinstance(model, TreeModel):
+        old = model.forest
+        feature = np.where(old.is_leaf, old.feature, places[old.feature]).astype(np.int32)
+        return replace(model, feature_names=names, forest=replace(old, feature=feature))
+    raise BadInput(
+        f"the features of the {model.kind} model are not those given, or in another order: give "
+        "the feature set that it was trained on"
+    )
+
+
+def _with_zeros(model: Model) -> tuple[Model, str]:
+    if isinstance(model, TreeModel):
+        changed = model.with_missing_as_zero()
+        splits = model.splits
+        moved = int((changed.forest.default_left != model.forest.default_left)[splits].sum())
+        return changed, (
+            f"missing features go where 0 goes: {moved} of {len(splits)} splits sent them elsewhere"
+        )
+    if isinstance(model, LinearModel):
+        return model, "a linear model takes missing features as 0 already"
+    raise BadInput(f"--missing zero is for tree models, and this is a {model.kind} model")
+
+
+def _notes(path: Path, model: Model) -> list[str]:
+    """What the file says that engines do not read, or read otherwise, and what became of it."""
+    kind = model.record.get("imported", {}).get("format")
+    if kind == XGBOOST_RAW and isinstance(model, TreeModel):
+        return _xgboost(_definition(json.loads(path.read_bytes())), model)
+    if kind == XGBOOST:
+        return [
+            "a dump holds no base score, which changes no order; nor the weights of a dart model's "
+            "trees, which do: of one, import its file (save_model) instead"
+        ]
+    if kind == "lightgbm" and isinstance(model, TreeModel):
+        return [_below(model, "LightGBM"), *_averaged(path)]
+    if kind != RANKLIB:
+        return []
+    intercept = float(model.record["imported"].get("intercept", 0))
+    left_out = f"the intercept {intercept:g} was left out: it changes no ranking"
+    return ([_below(model, "RankLib")] if isinstance(model, TreeModel) else []) + (
+        [left_out] if intercept else []
+    )
+
+
+def _definition(content: Any) -> dict[str, Any]:
+    """The XGBoost file in the JSON of a stored model, or the file itself."""
+    while isinstance(content, dict) and "learner" not in content:
+        inner = next((content[k] for k in ("_source", "model", "definition") if k in content), None)
+        content = json.loads(inner) if isinstance(inner, str) else inner
+    return content if isinstance(content, dict) else {}
+
+
+def _xgboost(content: dict[str, Any], model: TreeModel) -> list[str]:
+    booster = content["learner"]["gradient_booster"]
+    notes = []
+    if booster["name"] == "dart":
+        notes.append("dart: the weights of its trees were multiplied into their leaves")
+        booster = booster["gbtree"]
+    trees = booster["model"]["trees"]
+    kept = len(model.forest.roots)
+    if kept < len(trees):
+        notes.append(f"trees after the best iteration were left out: {kept} of {len(trees)} kept")
+    if model.base:
+        notes.append(
+            f"the base score, which engines leave out, is part of the model: {model.base:g}"
+        )
+    stale = sum(_stale_leaves(tree) for tree in trees[:kept])
+    if stale:
+        notes.append(
+            f"{stale} leaves have another value in base_weights, where the LTR plugin looks: those "
+            "that XGBoost predicts with were taken"
+        )
+    return notes
+
+
+def _stale_leaves(tree: dict[str, Any]) -> int:
+    leaves = take_integers(tree, "left_children", "a tree") == -1
+    read = to_single(take_numbers(tree, "split_conditions", "a tree"))
+    try:
+        looked_at = to_single(take_numbers(tree, "base_weights", "a tree"))
+    except BadInput:
+        looked_at = read[:0]
+    # What XGBoost does not read may be absent, or anything.
+    same_length = len(looked_at) == len(read)
+    return int((read != looked_at)[leaves].sum()) if same_length else int(leaves.sum())
+
+
+def _below(model: TreeModel, library: str) -> str:
+    return (
+        f"{len(model.splits)} splits of {library} send a value that equals the threshold left: "
+        "each became the next float32, so that `<` does the same"
+    )
+
+
+def _averaged(path: Path) -> list[str]:
+    lines: Sequence[str] = path.read_text(encoding="utf-8-sig").split("\nTree=", 1)[0].split("\n")
+    return ["the mean of the trees, as a sum: leaves were divided"] * ("average_output" in lines)
