@@ -36,7 +36,6 @@ from owpc_ltr_clicks.judgments import judge
 from owpc_ltr_clicks.relabelling import relabel_log
 
 import owpc_ltr as ltr
-from owpc_ltr.api.live_rankers import LiveSearch
 from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.joining import join_datasets
@@ -61,9 +60,6 @@ def main() -> None:
         if not asked.query:
             templates = {one.name: one.template for one in featureset.features}
             query.write_text(json.dumps(templates[asked.served[0]]))
-        search = LiveSearch(
-            cluster, asked.index, query, asked.window, featureset=featureset.name
-        )  # fmt: skip
         true = trained(sides, None)
         for kind in ("position", "cascade"):
             users = simulate.Users(kind)
@@ -76,9 +72,10 @@ def main() -> None:
             laptop = ltr.compare(
                 models, data=ltr.read_dataset(asked.data), metrics=METRIC, baseline=TRUE
             )
-            live = ltr.compare_live(
-                {**models, SERVED: f"live:{query}"}, data=asked.judgments, metrics=METRIC,
-                baseline=TRUE, live=search,
+            live = cluster.compare_live(
+                {**models, SERVED: f"live:{query}"}, judgments=asked.judgments, metrics=METRIC,
+                baseline=TRUE, index=asked.index, query_template=query, window=asked.window,
+                featureset=featureset.name,
             )  # fmt: skip
             print_table(laptop, live)
 

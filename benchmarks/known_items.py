@@ -30,7 +30,6 @@ from typing import Any
 
 import numpy as np
 
-from owpc_ltr.api.live import LiveProof
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.datasets import read_dataset
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
@@ -40,6 +39,7 @@ from owpc_ltr.engine.deployment.live_gate import NotBetter
 from owpc_ltr.engine.feature_log.log import run_log
 from owpc_ltr.engine.feature_log.options import LogOptions
 from owpc_ltr.engine.index import index_documents
+from owpc_ltr.engine.live_queries import LiveQueries
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation
 from owpc_ltr.engine.staging_index import create_index, drop_index
 from owpc_ltr.errors import OwpcLtrWarning, Refused
@@ -182,7 +182,9 @@ def trained(data: RankingDataset, *, trees: bool = False) -> tuple[Model, list[s
 
 def live(cluster: Cluster, index: str, model: Model, judgments: Judgments) -> LiveEvaluation:
     """What users get without and with the model."""
-    return cluster.evaluate_live(model, LiveProof(judgments, QUERY), [METRIC], index=index)
+    return cluster.evaluate_live(
+        model, judgments=judgments, query_template=QUERY, metrics=[METRIC], index=index
+    )
 
 
 @dataclass(frozen=True)
@@ -369,7 +371,7 @@ def _rows(
             print(_LINE.format(name, kind, f"not trained: {str(refusal)[:60]}", "", "", ""))
             continue
         yield _row(partial(cluster.upload, name=NAME, index=index, max_drift=1e9), model, data,
-                   LiveProof(judged, QUERY), live(cluster, index, model, world.truth()),
+                   LiveQueries(judged, QUERY), live(cluster, index, model, world.truth()),
                    (name, kind, warned))  # fmt: skip
 
 
@@ -377,7 +379,7 @@ def _row(
     upload: Callable[..., Any],
     model: Model,
     data: RankingDataset,
-    proof: LiveProof,
+    proof: LiveQueries,
     truth: LiveEvaluation,
     told: tuple[str, str, list[str]],
 ) -> int:

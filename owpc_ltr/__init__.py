@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from owpc_ltr.version import VERSION
 
 if TYPE_CHECKING:
-    from owpc_ltr.api.comparing_live import compare_live
     from owpc_ltr.data.dataset import RankingDataset, make_dataset
     from owpc_ltr.data.datasets import open_dataset, partition, read_dataset
     from owpc_ltr.data.external_features.reading import read_external_features
@@ -53,7 +52,6 @@ __all__ = [
     "__version__",
     "average",
     "compare",
-    "compare_live",
     "connect",
     "evaluate",
     "explain",
@@ -99,7 +97,6 @@ _HOMES = {
     "RankingDataset": "owpc_ltr.data.dataset",
     "average": "owpc_ltr.models.average",
     "compare": "owpc_ltr.evaluation.compare",
-    "compare_live": "owpc_ltr.api.comparing_live",
     "connect": "owpc_ltr.engine.cluster",
     "evaluate": "owpc_ltr.evaluation.evaluate",
     "explain": "owpc_ltr.explanations.explain",

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from owpc_ltr.api.live import LiveProof, with_params
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
+from owpc_ltr.engine.live_queries import LiveQueries, with_params
 from owpc_ltr.errors import BadInput
 from owpc_ltr.features.feature_set import Feature, FeatureSet
 from tests.commands import Run, commands_in
@@ -40,20 +40,17 @@ def test_a_querys_own_parameter_goes_before_the_one_that_is_given() -> None:
     assert "n" not in QUERIES[0].params
 
 
-def test_a_live_proof_asks_with_what_is_given_and_is_refused_without() -> None:
+def test_live_queries_ask_with_what_is_given_and_is_refused_without() -> None:
     asked = {"match": {"t": "{{keywords}}"}}
-    proof = LiveProof(Judgments(QUERIES), params={"vector": [0.5]})
-    question = proof.question("index", asked, (), FEATURES)
+    live = LiveQueries(Judgments(QUERIES), params={"vector": [0.5]})
+    question = live.question("index", asked, (), FEATURES)
     vectors = [request.params["vector"] for request in question.requests()]
     assert vectors == [[1.0, 2.0], [0.5]]
     with pytest.raises(BadInput, match="query 'none' has no 'vector', which the feature set 'set'"):
-        LiveProof(Judgments(QUERIES)).question("index", asked, (), FEATURES)
+        LiveQueries(Judgments(QUERIES)).question("index", asked, (), FEATURES)
 
 
-@pytest.mark.parametrize("command", ["evaluate", "upload"])
-def test_a_parameter_that_nothing_is_asked_with_is_refused(command: str, run: Run) -> None:
+def test_a_parameter_of_an_upload_without_live_searches_is_refused(run: Run) -> None:
     Path("m.json").write_text("{}")
-    Path("d.txt").write_text("1 qid:1 1:1\n")
-    words = ["m.json", "d.txt"] if command == "evaluate" else ["m.json"]
-    code, _, err = run(command, *words, "--param", "k=3")
+    code, _, err = run("upload", "m.json", "--param", "k=3")
     assert (code, err) == (2, "owpc-ltr: --param is asked live: add --live, or leave it out\n")

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from owpc_ltr_metrics.ndcg import NDCG
 
-from owpc_ltr.api.live import LiveProof
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
-from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveQuestion, evaluate_live
+from owpc_ltr.engine.live_queries import LiveQueries
+from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveQuestion, measure_live
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Served
 
@@ -32,7 +32,7 @@ def served(request: SearchRequest, seed: int) -> Served:
 
 def found(queries: list[JudgedQuery], **how: bool) -> LiveEvaluation:
     question = LiveQuestion("i", {}, queries, [NDCG(cutoff=3)], 10, **how)
-    return evaluate_live(question, lambda q: served(q, 1), lambda q: served(q, 2))
+    return measure_live(question, lambda q: served(q, 1), lambda q: served(q, 2))
 
 
 def figures(one: LiveEvaluation) -> list[float]:
@@ -62,6 +62,6 @@ def test_who_wants_no_weights_gets_the_figures_without() -> None:
     assert figures(found(OFTEN, unweighted=True)) == figures(found(PLAIN))
     alike = [replace(query, importance=2.0) for query in PLAIN]
     assert found(alike).measured[0].comparison == found(PLAIN).measured[0].comparison
-    proof = LiveProof(Judgments(OFTEN), unweighted=True)
-    assert proof.question("i", {}, [], None).weights is None
-    assert replace(proof, unweighted=False).question("i", {}, [], None).weights is not None
+    live = LiveQueries(Judgments(OFTEN), unweighted=True)
+    assert live.question("i", {}, [], None).weights is None
+    assert replace(live, unweighted=False).question("i", {}, [], None).weights is not None

@@ -11,11 +11,11 @@ from owpc_ltr.engine.deployment.alias import the_name
 from owpc_ltr.engine.options import DEFAULT_WINDOW, MAX_DRIFT, MIN_PROOF_COVERAGE, PARITY_TOLERANCE
 
 if TYPE_CHECKING:
-    from owpc_ltr.api.live import LiveProof
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.deployment.feature_drift import Verified
     from owpc_ltr.engine.deployment.upload import Uploaded
+    from owpc_ltr.engine.live_queries import LiveQueries
     from owpc_ltr.engine.search.live_evaluation import LiveQuestion
     from owpc_ltr.features.feature_set import FeatureSet
     from owpc_ltr.protocols import Model
@@ -44,7 +44,7 @@ def upload(
     tolerance: float = PARITY_TOLERANCE,
     history: int | None = None,
     allow_slow: bool = False,
-    live: LiveProof | None = None,
+    live: LiveQueries | None = None,
     query: Mapping[str, Any] | Path | str | None = None,
     window: int = DEFAULT_WINDOW,
     accept_unproven: str | None = None,
@@ -84,11 +84,11 @@ def upload(
     documents or queries of the proof are in the index.
     """
     from owpc_ltr.api.gate_judgments import check_gain, gate_judgments
-    from owpc_ltr.api.live import LiveProof, live_metric
     from owpc_ltr.engine.deployment.gate import Gate
     from owpc_ltr.engine.deployment.live_gate import LiveGate
     from owpc_ltr.engine.deployment.serving_mode import Budget
     from owpc_ltr.engine.deployment.upload import upload
+    from owpc_ltr.engine.live_queries import LiveQueries, live_metric
     from owpc_ltr.errors import give_warnings
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import parse_metric
@@ -115,16 +115,16 @@ def upload(
         _warn_of_judgments(cluster, data, trained_on, index, live)
     budgeted = None
     if live is not None and metric is not None:
-        budgeted = cluster.template(where, live.query)[0]
+        budgeted = cluster.template(where, live.query_template)[0]
         gate = LiveGate(
             live.question(where, budgeted, [metric], trained_on),
-            over, live.queries, live.progress, tables, accept_unproven,
+            over, live.split, progress, tables, accept_unproven,
         )  # fmt: skip
     elif data is not None and metric is not None:
         asked = [live_metric(metric, window)]
 
         def ask(part: RankingDataset) -> LiveQuestion:
-            proof = LiveProof(part, window=window)
+            proof = LiveQueries(part, window=window)
             return proof.question(where, cluster.template(where, query)[0], asked, trained_on)
 
         gate = Gate(
@@ -175,7 +175,7 @@ def _warn_of_judgments(
     data: RankingDataset,
     featureset: FeatureSet,
     index: str | None,
-    live: LiveProof | None,
+    live: LiveQueries | None,
 ) -> None:
     """Say what looks harmful in the judgments; the engine is asked where one is named."""
     from owpc_ltr.errors import give_warnings

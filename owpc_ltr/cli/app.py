@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from owpc_ltr.cli import judge, models
+from owpc_ltr.cli import models
 from owpc_ltr.cli.generator import HELP_OPTIONS, LazyCommand
 from owpc_ltr.cli.profile import profile
 from owpc_ltr.cli.rescore_body import rescore_body
@@ -38,6 +38,16 @@ COMMANDS = (
         "compare",
         "owpc_ltr.evaluation.compare:compare",
         "Compare rankers on the same judged queries.",
+    ),
+    Command(
+        "evaluate-live",
+        "owpc_ltr.engine.live_results.evaluate_live:evaluate_live",
+        "Measure live results of the whole index with a model, against the query alone.",
+    ),
+    Command(
+        "compare-live",
+        "owpc_ltr.engine.live_results.compare_live:compare_live",
+        "Compare rankers by their live results of the whole index.",
     ),
     Command(
         "judge sample",
@@ -131,6 +141,11 @@ COMMANDS = (
         "Delete a feature set that no uploaded model uses.",
     ),
     Command("judge", "", "What to judge next; judgments from clicks, in other formats."),
+    Command(
+        "judge pool",
+        "owpc_ltr.engine.live_results.judge_pool:judge_pool",
+        "Write a sheet of the documents that rankers bring to the top.",
+    ),
     Command(
         "judge convert",
         "owpc_ltr.host.judgment_lists:convert_judgments",
@@ -268,6 +283,8 @@ _PANELS = {
             "select",
             "evaluate",
             "compare",
+            "evaluate-live",
+            "compare-live",
             "report",
             "average",
             "import",
@@ -293,7 +310,6 @@ for command in (
     upload, verify, search, rescore_body, profile,
 ):  # fmt: skip
     app.command()(command)
-app.add_typer(judge.app, name="judge", cls=_Group, context_settings=HELP_OPTIONS)
 app.add_typer(models.app, name="models", cls=_Group, context_settings=HELP_OPTIONS)
 
 

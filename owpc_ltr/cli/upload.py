@@ -93,7 +93,7 @@ class Proof:
         given = self.data or self.cheap or self.human
         if self.require_gain and given is None and not self.live.live:
             raise UsageError("--require-gain needs judged queries to compare on: give --data FILE")
-        proof = self.live.proof(self.queries, show) if self.live.live else None
+        proof = self.live.proof(self.queries) if self.live.live else None
         judged = None if self.data is None else _read(self.data)
         seen = {} if proof else {"query": self.live.query, "window": self.live.window}
         return {
@@ -306,7 +306,7 @@ def _settling(
     given = {
         "--queries": proof.judged_queries, "--sample": result.to_judge[0],
         "--rankers": f"{other},{model}", "--depth": result.depth, "--out": "to-judge.csv",
-        "--query": proof.live.query, "--window": proof.live.window, "--index": index,
+        "--query-template": proof.live.query, "--window": proof.live.window, "--index": index,
         "--featureset": featureset, "--store-kind": place.store_kind, "--store": place.store,
         "--url": place.cluster.url, "--ca": place.cluster.ca,
     }  # fmt: skip

@@ -17,11 +17,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from owpc_ltr.api import cluster_jobs, live_lists, searches
+from owpc_ltr.api import cluster_jobs, searches
 from owpc_ltr.engine.defaults import the_index
 from owpc_ltr.engine.explain_search import explain_search
 from owpc_ltr.engine.feature_log.log_features import log_features
 from owpc_ltr.engine.index import index
+from owpc_ltr.engine.live_queries import check_judgments
+from owpc_ltr.engine.live_results.compare_live import compare_live
+from owpc_ltr.engine.live_results.evaluate_live import evaluate_live
+from owpc_ltr.engine.live_results.judge_pool import judge_pool
 from owpc_ltr.engine.options import Authority, Insecure, StoreKind, StoreName, Url
 from owpc_ltr.engine.workbench import judgments
 
@@ -126,9 +130,10 @@ class Cluster:
     rescore_body = searches.rescore_body
     profile = searches.profile
     explain = explain_search
-    evaluate_live = live_lists.evaluate_live
-    check_judgments = live_lists.check_judgments
-    pool = live_lists.pool
+    evaluate_live = evaluate_live
+    compare_live = compare_live
+    check_judgments = check_judgments
+    judge_pool = judge_pool
     judgments = judgments
 
     @property

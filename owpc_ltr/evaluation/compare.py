@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import MaxFeatures, Memory
 from owpc_ltr.errors import UsageError
@@ -13,15 +13,21 @@ from owpc_ltr.evaluation.options import (
     METRICS,
     RESAMPLES,
     WORST_QUERIES,
+    Baseline,
     Documents,
     IdField,
+    LatexTable,
     Metrics,
+    PerQueryTable,
+    Resamples,
     Split,
     Strata,
+    Unjudged,
     Unweighted,
+    Worst,
 )
 from owpc_ltr.host.report import ReportPage, write_report
-from owpc_ltr.signatures import Help, Plugins, Progress, Reads, Seed, Writes, job, silent, spelled
+from owpc_ltr.signatures import Plugins, Progress, Reads, Seed, job, silent, spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -50,17 +56,9 @@ def compare(
         Reads("Judged queries: a dataset; for runs also judgments (TSV, qrels …).", cli=Path),
     ],
     metrics: Metrics = METRICS,
-    baseline: Annotated[
-        str | None, Help("Compare each ranker with this one alone; default: all pairs.")
-    ] = None,
+    baseline: Baseline = None,
     split: Split = "auto",
-    unjudged: Annotated[
-        Literal["zero", "skip", "condensed"],
-        Help(
-            "Unjudged documents of runs: zero (irrelevant), skip (their queries left out), "
-            "condensed (taken out)."
-        ),
-    ] = "zero",
+    unjudged: Unjudged = "zero",
     unweighted: Unweighted = False,
     proxy_labels: Annotated[
         OneData | None,
@@ -73,25 +71,13 @@ def compare(
     strata: Strata = None,
     documents: Documents = None,
     id_field: IdField = None,
-    worst: Annotated[
-        int, Help("How many of the queries that lose most are shown.", min=0)
-    ] = WORST_QUERIES,
-    per_query: Annotated[
-        Path | str | None,
-        Writes(
-            "Also write the values of every query, as .csv or .parquet.",
-            standard_output="the values of queries go to a file: name one, not -",
-        ),
-    ] = None,
+    worst: Worst = WORST_QUERIES,
+    per_query: PerQueryTable = None,
     report: ReportPage = None,
-    latex: Annotated[
-        Path | str | None, Writes("Also write the means as a LaTeX table (booktabs).")
-    ] = None,
+    latex: LatexTable = None,
     max_features: MaxFeatures = None,
     memory: Memory = None,
-    resamples: Annotated[
-        int, Help("Permutations and bootstrap samples.", min=100, panel="Advanced")
-    ] = RESAMPLES,
+    resamples: Resamples = RESAMPLES,
     seed: Seed = 0,
     plugins: Plugins = (),
     progress: Progress = silent,
@@ -125,8 +111,7 @@ def compare(
     from owpc_ltr.host.registry import load
     from owpc_ltr.metrics import Metric, parse_metric
 
-    if per_query is not None:
-        _check_table(per_query)
+    check_table(per_query)
     named = named_rankers(rankers)
     check_baseline(baseline, named)
     check_unjudged(unjudged)
@@ -156,7 +141,7 @@ def compare(
 
         found = compare_on_data(request, judged)
     found = replace(found, data=str(data) if isinstance(data, Path | str) else "", n_worst=worst)
-    _write(found, per_query, latex)
+    write_comparison(found, per_query, latex)
     write_report(found, report, plugins)
     return found
 
@@ -177,7 +162,10 @@ def _check_folds(named: Mapping[str, Any], *, folds: bool, labels: bool, strata:
         )
 
 
-def _write(found: RankerComparison, per_query: Any, latex: Any) -> None:
+def write_comparison(
+    found: RankerComparison, per_query: Path | str | None, latex: Path | str | None
+) -> None:
+    """Write the values of every query, and the LaTeX table, where files are named."""
     from owpc_ltr.files.output import write_output
 
     if per_query is not None:
@@ -186,9 +174,9 @@ def _write(found: RankerComparison, per_query: Any, latex: Any) -> None:
         write_output(latex, found.to_latex().encode())
 
 
-def _check_table(path: Path | str) -> None:
-    """Refuse a file of neither kind, before the work."""
-    if Path(path).suffix.lower() not in _TABLES:
+def check_table(path: Path | str | None) -> None:
+    """Refuse a file for the values of queries that is of neither kind, before the work."""
+    if path is not None and Path(path).suffix.lower() not in _TABLES:
         raise UsageError(
             f"cannot write {path}: the values of queries are written as {' or '.join(_TABLES)}"
         )

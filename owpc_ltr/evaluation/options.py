@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 from owpc_ltr.errors import UsageError
-from owpc_ltr.signatures import NO_STORE, ConnectsWith, Help, Reads, spelled
+from owpc_ltr.signatures import NO_STORE, ConnectsWith, Help, Reads, Writes, spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
@@ -61,6 +61,28 @@ Split = Annotated[
     Help("auto (queries that no ranker was trained on), all, test, validation, train."),
 ]
 Unweighted = Annotated[bool, Help("Let every query count the same.")]
+Baseline = Annotated[
+    str | None, Help("Compare each ranker with this one alone; default: all pairs.")
+]
+Unjudged = Annotated[
+    Literal["zero", "skip", "condensed"],
+    Help(
+        "Unjudged documents of lists: zero (irrelevant), skip (their queries left out), condensed "
+        "(taken out)."
+    ),
+]
+Worst = Annotated[int, Help("How many of the queries that lose most are shown.", min=0)]
+PerQueryTable = Annotated[
+    Path | str | None,
+    Writes(
+        "Also write the values of every query, as .csv or .parquet.",
+        standard_output="the values of queries go to a file: name one, not -",
+    ),
+]
+LatexTable = Annotated[
+    Path | str | None, Writes("Also write the means as a LaTeX table (booktabs).")
+]
+Resamples = Annotated[int, Help("Permutations and bootstrap samples.", min=100, panel="Advanced")]
 Documents = Annotated[
     Path | str | None,
     Reads("The file that was indexed, for rerankers that read fields of documents.", panel="Data"),
@@ -96,7 +118,7 @@ class JudgmentChecker(Protocol):
     """What a job that trains asks of a cluster."""
 
     def check_judgments(
-        self, judgments: RankingDataset, *, index: str, query: Path | str | None
+        self, judgments: RankingDataset, *, index: str, query_template: Path | str | None
     ) -> list[str]:
         """What looks harmful in judgments when the engine is asked some of their queries."""
         ...
@@ -166,5 +188,7 @@ def engine_doubts(
         raise UsageError(f"{spelled('index')} is an index of a cluster: give {spelled('cluster')}")
     from owpc_ltr.data.partitioned.dataset import head_of
 
-    doubts: list[str] = cluster.check_judgments(head_of(data), index=index, query=query_template)
+    doubts: list[str] = cluster.check_judgments(
+        head_of(data), index=index, query_template=query_template
+    )
     return doubts

@@ -267,8 +267,6 @@ def compare_live(
     baseline: MultiMatch,
 ) -> None:
     """Held-out queries on the whole corpus, by their true grades; models rerank the candidates."""
-    from owpc_ltr.api.comparing_live import compare_live as compare_rankers_live
-    from owpc_ltr.api.live_rankers import LiveSearch
     from owpc_ltr.engine.cluster import connect
 
     with session.step(
@@ -281,13 +279,10 @@ def compare_live(
         judgments = _true_judgments(p for p in logged.pools if p.query.query_id in held_out)
         node = logged.engine
         with session.narrator.working() as show:
-            search = LiveSearch(
-                connect(node.engine.settings.url), INDEX, query, POOL_SIZE,
-                featureset=node.featureset.name,
-            )  # fmt: skip
-            compared = compare_rankers_live(
-                rankers, data=judgments, metrics=SELECT,
-                baseline=FROM_CLICKS, live=search, seed=session.options.seed, progress=show,
+            compared = connect(node.engine.settings.url).compare_live(
+                rankers, judgments=judgments, metrics=SELECT, baseline=FROM_CLICKS, index=INDEX,
+                query_template=query, window=POOL_SIZE, featureset=node.featureset.name,
+                seed=session.options.seed, progress=show,
             )  # fmt: skip
         _comparison_lines(session, compared)
         session.figures["compare"] = compared.as_dict()

@@ -14,7 +14,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveQuestion, evaluate_live
+from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveQuestion, measure_live
 from owpc_ltr.engine.search.serving import query_alone, with_stored
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.evaluation.measurement import Measured, compare, measure
@@ -228,7 +228,7 @@ def search_live(
     ]
     # One search at a time: the times are those of a node without other work.
     question = LiveQuestion(index, query, judged, [parse_metric(SELECT)], WINDOW, in_flight=1)
-    found = evaluate_live(
+    found = measure_live(
         question, query_alone(engine, store), with_stored(engine, store, model), progress
     )
     return LiveSearches(tuple(queries), found)

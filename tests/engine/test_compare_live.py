@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-import owpc_ltr as ltr
-from owpc_ltr.api.live import LiveProof
-from owpc_ltr.api.live_rankers import LiveSearch
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.deployment.upload import upload
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, UsageError
+from owpc_ltr.evaluation.comparison import RankerComparison
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import save_model
 from tests.commands import commands_in
@@ -57,9 +56,12 @@ def judgments(small: Small) -> Judgments:
     return Judgments(queries)
 
 
+Compare = Callable[..., RankerComparison]
+
+
 @pytest.fixture
-def search(cluster: Cluster, small: Small) -> LiveSearch:
-    return LiveSearch(cluster, small.index, BODY)
+def compare(cluster: Cluster, small: Small) -> Compare:
+    return partial(cluster.compare_live, index=small.index, query_template=BODY)
 
 
 def half(judgments: Judgments) -> Judgments:
@@ -78,26 +80,25 @@ def trained(weights: tuple[float, ...], salt: str = "owpc-ltr") -> LinearModel:
 
 
 def test_two_rankers_are_what_evaluate_live_says_of_them(
-    cluster: Cluster, small: Small, judgments: Judgments, search: LiveSearch, tmp_path: Path
+    cluster: Cluster, small: Small, judgments: Judgments, compare: Compare, tmp_path: Path
 ) -> None:
     (tmp_path / "body.json").write_text(json.dumps(BODY))
     model, data = trained(BY_TITLE), half(judgments)
-    wanted = cluster.evaluate_live(model, LiveProof(data, BODY), ["ndcg@10", "map"],
-                                   index=small.index)  # fmt: skip
+    wanted = cluster.evaluate_live(
+        model, judgments=data, query_template=BODY, metrics=["ndcg@10", "map"], index=small.index
+    )
     asked = {"new": model, "old": f"live:{tmp_path / 'body.json'}"}
     for unjudged in ("zero", "condensed"):
-        found = ltr.compare_live(
-            asked, data=data, metrics=["ndcg@10", "map"], live=search, unjudged=unjudged
-        )
+        found = compare(asked, judgments=data, metrics=["ndcg@10", "map"], unjudged=unjudged)
         assert (found.split, found.n_queries) == (wanted.split, wanted.n_queries)
         for pair, one in zip(found.pairs, wanted.measured, strict=True):
             theirs = one.comparison if unjudged == "zero" else one.condensed
             assert pair.comparison.as_dict() == pytest.approx(theirs.as_dict(), abs=1e-4)
-    plain = ltr.compare_live(asked, data=data, metrics=["ndcg@10", "map"], live=search)
+    plain = compare(asked, judgments=data, metrics=["ndcg@10", "map"])
     outcomes = [pair.verdict.outcome for pair in plain.pairs]
     assert outcomes == [wanted.verdict(number).outcome for number in range(2)]
     assert {"unjudged"} <= {doubt.check for doubt in plain.pairs[0].verdict.doubts}
-    whole = ltr.compare_live(asked, data=judgments, metrics=["ndcg@10", "map"], live=search)
+    whole = compare(asked, judgments=judgments, metrics=["ndcg@10", "map"])
     assert whole.pairs[0].verdict.doubts == ()
     share = found.ranker("new").unjudged
     assert share is not None
@@ -107,7 +108,7 @@ def test_two_rankers_are_what_evaluate_live_says_of_them(
 
 
 def test_uploaded_tried_feature_query_and_run_stand_side_by_side(
-    small: Small, cluster: Cluster, judgments: Judgments, search: LiveSearch, tmp_path: Path
+    small: Small, cluster: Cluster, judgments: Judgments, compare: Compare, tmp_path: Path
 ) -> None:
     name = f"{small.name}-one"
     upload(small.engine, small.store, linear(BY_TITLE), FEATURESET, small.index, name)
@@ -124,9 +125,7 @@ def test_uploaded_tried_feature_query_and_run_stand_side_by_side(
         f"live:{name}@{small.index}", str(tmp_path / "model.json"), "feature:title",
         f"live:{tmp_path / 'body.json'}@{small.index}", str(tmp_path / "ideal.run"),
     ]  # fmt: skip
-    found = ltr.compare_live(
-        asked, data=judgments, metrics="ndcg@10", live=search, baseline=asked[3], **QUICK
-    )
+    found = compare(asked, judgments=judgments, metrics="ndcg@10", baseline=asked[3], **QUICK)
     values = [ranker.measured[0].per_query for ranker in found.rankers]
     assert values[0].tolist() == values[1].tolist() == values[2].tolist()
     assert values[4].tolist() == pytest.approx([1.0] * 24)
@@ -135,19 +134,18 @@ def test_uploaded_tried_feature_query_and_run_stand_side_by_side(
     assert "lists are of the whole index, their first 100 documents" in found.notes
     assert any("nothing tells which queries" in told for told in found.warnings)
     assert small.store.list_models() == models
-    # One live ranker makes all of them live; the name is found without --live too.
-    same = ltr.compare_live(asked[:2], data=judgments, metrics="ndcg@10", live=search, **QUICK)
+    same = compare(asked[:2], judgments=judgments, metrics="ndcg@10", **QUICK)
     assert same.pairs[0].comparison.ties == 24
 
 
 def test_queries_are_left_that_neither_model_was_trained_on(
-    judgments: Judgments, search: LiveSearch
+    judgments: Judgments, compare: Compare
 ) -> None:
     ids = [query.query_id for query in judgments.queries]
     salts = ("owpc-ltr", "x")
     tests = [replace(SPLIT, salt=salt).sides_of(ids) == "test" for salt in salts]
     asked = {salt: trained(BY_TITLE, salt) for salt in salts}
-    found = ltr.compare_live(asked, data=judgments, metrics="ndcg@10", live=search, **QUICK)
+    found = compare(asked, judgments=judgments, metrics="ndcg@10", **QUICK)
     left = np.flatnonzero(tests[0] & tests[1])
     assert found.query_ids.to_pylist() == [ids[n] for n in left]
     assert found.split == "test"
@@ -155,17 +153,15 @@ def test_queries_are_left_that_neither_model_was_trained_on(
 
 
 def test_queries_with_unjudged_documents_are_skipped_for_all(
-    judgments: Judgments, search: LiveSearch
+    judgments: Judgments, compare: Compare
 ) -> None:
     gap = replace(judgments.queries[3], document_ids=[], grades=np.empty(0, np.float32))
     data = Judgments([*judgments.queries[:3], gap, *judgments.queries[4:]])
     asked = {"title": linear(BY_TITLE), "size": linear(BY_SIZE)}
-    found = ltr.compare_live(
-        asked, data=data, metrics="ndcg@10", live=search, unjudged="skip", **QUICK
-    )
+    found = compare(asked, judgments=data, metrics="ndcg@10", unjudged="skip", **QUICK)
     assert found.pairs[0].comparison.n_queries == 23
     with pytest.raises(Refused, match="queries count in ndcg@10"):
-        ltr.compare_live(asked, data=half(data), metrics="ndcg@10", live=search, unjudged="skip")
+        compare(asked, judgments=half(data), metrics="ndcg@10", unjudged="skip")
 
 
 @pytest.mark.parametrize(
@@ -179,20 +175,18 @@ def test_queries_with_unjudged_documents_are_skipped_for_all(
     ],
 )
 def test_what_no_engine_can_serve_is_refused(
-    judgments: Judgments, search: LiveSearch, ranker: str, error: type[Exception], message: str
+    judgments: Judgments, compare: Compare, ranker: str, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        ltr.compare_live(
-            [linear(BY_TITLE), ranker], data=judgments, metrics="ndcg@10", live=search, **QUICK
-        )
+        compare([linear(BY_TITLE), ranker], judgments=judgments, metrics="ndcg@10", **QUICK)
 
 
 def test_a_metric_that_looks_beyond_the_window_is_refused(
-    judgments: Judgments, search: LiveSearch
+    judgments: Judgments, compare: Compare
 ) -> None:
     asked = [linear(BY_TITLE), linear(BY_SIZE)]
     with pytest.raises(UsageError, match="further than the window of 5"):
-        ltr.compare_live(asked, data=judgments, metrics="ndcg@10", live=replace(search, window=5))
+        compare(asked, judgments=judgments, metrics="ndcg@10", window=5)
 
 
 def test_the_command_asks_the_cluster_that_it_is_told(
@@ -210,12 +204,13 @@ def test_the_command_asks_the_cluster_that_it_is_told(
     Path("body.json").write_text(json.dumps(BODY))
     save_model(linear(BY_TITLE), Path("model.json"))
     code, out, err = run(
-        "compare", "model.json", "live:body.json", "--data", "judged.tsv", "--query", "body.json",
+        "compare-live", "model.json", "live:body.json", "--judgments", "judged.tsv",
+        "--query-template", "body.json",
         "--url", small.engine.settings.url, "--store-kind", "plugin-free",
         "--store", small.name.removeprefix("m-"), "--index", small.index,
-        "--metrics", "ndcg@10", "--resamples", "200",
+        "--metric", "ndcg@10", "--resamples", "200",
     )  # fmt: skip
     assert code == 0, err
     assert out.startswith("better: model.json against live:body.json by ndcg@10\n")
     assert "UNJUDGED" in out
-    assert "nothing tells which queries model.json was trained on" in err
+    assert "nothing tells which queries model.json was trained on" in " ".join(out.split())

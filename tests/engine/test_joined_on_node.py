@@ -226,23 +226,24 @@ def test_a_table_of_other_values_does_not_pass_an_upload(
 def test_what_users_get_is_measured_with_the_table_by_name_by_file_and_at_the_gate(
     run: Run, small: Small, place: list[str]
 ) -> None:
-    live = ["--live", "--judgments", "judged.csv", "--query", "query.json", "--window", "120"]
-    live += ["--index", small.index]
+    live = ["--judgments", "judged.csv", "--window", "120"]
     flags = ["--client-scored", "--extra-features", "ctr.parquet"]
-    code, out, err = upload(run, small, place, *flags, *live[:-2], "--queries", "all", *GATE)
+    gate = [*GATE, "--live", "--query", "query.json", "--queries", "all"]
+    code, out, err = upload(run, small, place, *flags, *live, *gate)
     assert (code, "gain in ndcg@10" in out) == (0, True), err
-    ask = ["--metric", "ndcg@10", "--queries", "all", "--json", *live, *place]
+    template = ["--query-template", "query.json", "--index", small.index]
+    ask = ["--metric", "ndcg@10", "--split", "all", "--json", *live, *template, *place]
     figures = []
     for ranker in (small.name, "model.json"):
-        code, _, err = run("evaluate", ranker, *ask)
+        code, _, err = run("evaluate-live", ranker, *ask)
         assert (code, "--extra-features FILE" in err) == (2, True)
-        code, out, _ = run("evaluate", ranker, *ask, "--extra-features", "ctr.parquet")
+        code, out, _ = run("evaluate-live", ranker, *ask, "--extra-features", "ctr.parquet")
         assert code == 0
         figures.append(json.loads(out)["metrics"][0]["unjudged_irrelevant"])
     assert figures[0] == figures[1]
     assert figures[0]["mean_difference"] > 0.1
     # By query id too: of judged queries it is known.
-    code, out, _ = run("evaluate", small.name, *ask, "--extra-features", "by_id.parquet")
+    code, out, _ = run("evaluate-live", small.name, *ask, "--extra-features", "by_id.parquet")
     assert json.loads(out)["metrics"][0]["unjudged_irrelevant"] == figures[0]
     tables = ["--extra-features", "by_id.parquet"]
     search = ["search", texts()[3], "--model", small.name, *tables, "--json"]
@@ -252,7 +253,7 @@ def test_what_users_get_is_measured_with_the_table_by_name_by_file_and_at_the_ga
     here = scores_here(small, "model.json", texts()[3], rates())
     assert all(hit["score"] == here[hit["document_id"]] for hit in json.loads(out)["after"])
     sheet = ["judge", "pool", "--queries", "judged.csv", "--rankers", small.name, "--depth", "3"]
-    sheet += ["--query", "query.json", "--index", small.index, "--out", "sheet.csv", *place]
+    sheet += [*template, "--out", "sheet.csv", *place]
     assert run(*sheet)[0] == 2
     assert run(*sheet, "--extra-features", "ctr.parquet")[0] == 0
     code, _, err = run("evaluate", "model.json", "data.parquet", "--extra-features", "ctr.parquet")

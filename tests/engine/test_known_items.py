@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from owpc_ltr.api.live import LiveProof
 from owpc_ltr.engine.cluster import Cluster, connect
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.live_gate import NotBetter
+from owpc_ltr.engine.live_queries import LiveQueries
 from owpc_ltr.evaluation.judgment_checks import judgment_findings
 from owpc_ltr.features.score_kinds import text_scores
 from owpc_ltr.metrics import parse_metric
@@ -77,10 +77,10 @@ def test_known_items_are_warned_of_and_what_they_teach_does_not_get_in(
     assert any("has 1 relevant and 10 irrelevant documents" in one for one in findings)
     model, warned = story.trained(data)
     assert any("judge pool" in one for one in warned)
-    asked = cluster.check_judgments(data, index=INDEX, query=story.QUERY)
+    asked = cluster.check_judgments(data, index=INDEX, query_template=story.QUERY)
     assert any("of the relevant documents are among the first 100" in one for one in asked)
     assert any("of the first ten documents of the query alone are judged" in one for one in asked)
-    proof = LiveProof(items, story.QUERY)
+    proof = LiveQueries(items, story.QUERY)
     with pytest.raises(NotBetter) as refusal:
         cluster.upload(model, NAME, index=INDEX, require_gain="ndcg@10", live=proof)
     assert refusal.value.result.verdict.outcome == "cannot tell"

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from owpc_ltr.api.live import LiveProof
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.datasets import read_dataset
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
@@ -21,11 +20,12 @@ from owpc_ltr.engine.deployment.gate import NotBetter
 from owpc_ltr.engine.deployment.live_gate import LiveGate
 from owpc_ltr.engine.deployment.serving_mode import PREFIX, on_trial
 from owpc_ltr.engine.deployment.upload import Uploaded, upload
-from owpc_ltr.engine.search.live_evaluation import LiveQuestion
+from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveQuestion
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import query_alone
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrWarning, Refused, UsageError
+from owpc_ltr.evaluation.options import METRICS
 from owpc_ltr.evaluation.verdict import Outcome
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
@@ -83,8 +83,12 @@ def partly(judgments: Judgments) -> Judgments:
     )
 
 
-def proof(judgments: Judgments, **how: Any) -> LiveProof:
-    return LiveProof(judgments, BODY, **how)
+def measured(
+    cluster: Cluster, model: Any, judgments: Judgments, metrics: Any = METRICS, **how: Any
+) -> LiveEvaluation:
+    return cluster.evaluate_live(
+        model, judgments=judgments, query_template=BODY, metrics=metrics, **how
+    )
 
 
 def trained(weights: tuple[float, ...]) -> LinearModel:
@@ -94,8 +98,8 @@ def trained(weights: tuple[float, ...]) -> LinearModel:
 def test_a_model_that_orders_as_the_query_does_changes_nothing(
     cluster: Cluster, small: Small, judgments: Judgments
 ) -> None:
-    found = cluster.evaluate_live(trained(BY_BODY), proof(judgments), index=small.index)
-    assert found.side == "test"
+    found = measured(cluster, trained(BY_BODY), judgments, index=small.index)
+    assert found.split == "test"
     assert found.n_queries == int((SPLIT.sides_of([f"q{n}" for n in range(56)]) == "test").sum())
     for one in found.measured:
         assert one.comparison.mean_difference == one.condensed.mean_difference == 0.0
@@ -106,8 +110,8 @@ def test_a_model_that_orders_as_the_query_does_changes_nothing(
 def test_a_better_model_is_found_better_and_a_worse_one_worse(
     cluster: Cluster, small: Small, judgments: Judgments
 ) -> None:
-    good = cluster.evaluate_live(trained(BY_TITLE), proof(judgments), "ndcg@10", index=small.index)
-    bad = cluster.evaluate_live(trained(BY_SIZE), proof(judgments), "ndcg@10", index=small.index)
+    good = measured(cluster, trained(BY_TITLE), judgments, "ndcg@10", index=small.index)
+    bad = measured(cluster, trained(BY_SIZE), judgments, "ndcg@10", index=small.index)
     assert good.measured[0].comparison.low > 0 > bad.measured[0].comparison.mean_difference
     assert all(one["new"] < one["old"] for one in bad.losers())
     # All is judged: what unjudged documents are taken for does not matter.
@@ -120,12 +124,8 @@ def test_a_better_model_is_found_better_and_a_worse_one_worse(
 def test_unjudged_documents_are_told_and_the_bounds_hold_what_they_hide(
     cluster: Cluster, small: Small, judgments: Judgments
 ) -> None:
-    whole = cluster.evaluate_live(
-        trained(BY_TITLE), proof(judgments), "precision@5", index=small.index
-    )
-    half = cluster.evaluate_live(
-        trained(BY_TITLE), proof(partly(judgments)), "precision@5", index=small.index
-    )
+    whole = measured(cluster, trained(BY_TITLE), judgments, "precision@5", index=small.index)
+    half = measured(cluster, trained(BY_TITLE), partly(judgments), "precision@5", index=small.index)
     assert 0.2 < half.judged[0] < 0.8
     ((low, high), (low_after, high_after)) = half.measured[0].bounds or ((0, 0), (0, 0))
     assert low <= whole.measured[0].comparison.mean_b <= high
@@ -136,18 +136,17 @@ def test_unjudged_documents_are_told_and_the_bounds_hold_what_they_hide(
 def test_what_the_query_does_not_bring_within_the_window_is_told(
     cluster: Cluster, small: Small, judgments: Judgments
 ) -> None:
-    narrow = cluster.evaluate_live(
-        trained(BY_TITLE), proof(judgments, window=10), "ndcg@10", index=small.index
+    narrow = measured(
+        cluster, trained(BY_TITLE), judgments, "ndcg@10", index=small.index, window=10
     )
-    wide = cluster.evaluate_live(
-        trained(BY_TITLE), proof(judgments, window=150), "ndcg@10", index=small.index
-    )
+    wide = measured(cluster, trained(BY_TITLE), judgments, "ndcg@10", index=small.index, window=150)
     assert narrow.recall < 0.5 < wide.recall
     assert any("among the first 10 that the query brings" in line for line in narrow.warnings)
     assert not any("that the query brings" in line for line in wide.warnings)
-    (doubt,) = cluster.check_judgments(judgments, index=small.index, query=BODY, window=10)
+    how: dict[str, Any] = {"index": small.index, "query_template": BODY}
+    (doubt,) = cluster.check_judgments(judgments, **how, window=10)
     assert "no ranker of the window can change that" in doubt
-    assert cluster.check_judgments(judgments, index=small.index, query=BODY, window=150) == []
+    assert cluster.check_judgments(judgments, **how, window=150) == []
 
 
 def test_engine_and_client_serve_the_same(small: Small) -> None:
@@ -168,22 +167,20 @@ def test_a_name_that_is_uploaded_and_its_file_are_worth_the_same(
     model = trained(BY_TITLE)
     upload(small.engine, small.store, model, FEATURESET, small.index, f"{small.name}-same")
     # The index is the one that the name was proved on.
-    named = cluster.evaluate_live(f"{small.name}-same", proof(judgments), "ndcg@10")
-    tried = cluster.evaluate_live(model, proof(judgments), "ndcg@10", index=small.index)
+    named = measured(cluster, f"{small.name}-same", judgments, "ndcg@10")
+    tried = measured(cluster, model, judgments, "ndcg@10", index=small.index)
     assert named.measured[0].comparison == tried.measured[0].comparison
-    assert named.side == tried.side == "test"
+    assert named.split == tried.split == "test"
 
 
 def test_of_a_model_without_a_split_all_queries_count_and_it_is_said(
     cluster: Cluster, small: Small, judgments: Judgments
 ) -> None:
-    found = cluster.evaluate_live(linear(BY_TITLE), proof(judgments), "ndcg@10", index=small.index)
-    assert (found.side, found.n_queries) == ("all", 56)
+    found = measured(cluster, linear(BY_TITLE), judgments, "ndcg@10", index=small.index)
+    assert (found.split, found.n_queries) == ("all", 56)
     assert "flatter" in found.warnings[0]
     with pytest.raises(UsageError, match="further than the window"):
-        cluster.evaluate_live(
-            linear(BY_TITLE), proof(judgments, window=5), "ndcg@10", index=small.index
-        )
+        measured(cluster, linear(BY_TITLE), judgments, "ndcg@10", index=small.index, window=5)
 
 
 def gated(

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import owpc_ltr as ltr
-from owpc_ltr.api.live import judged_queries
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.data.judgments.weights import importance_of, weights_of
@@ -19,6 +18,7 @@ from owpc_ltr.data.partitioned.dataset import open_partitioned
 from owpc_ltr.data.partitioned.manifest import Share
 from owpc_ltr.engine.feature_log.assembly import PartitionedOutput
 from owpc_ltr.engine.feature_log.log import LogReport
+from owpc_ltr.engine.live_queries import judged_queries
 from owpc_ltr.errors import EngineUnavailable, Refused
 from tests.engine.log_runs import QUICK, lenient, log, without
 from tests.engine.memory_engine import MemoryEngine, small_judgments

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from owpc_ltr.api.live import LiveProof
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.datasets import read_dataset
 from owpc_ltr.engine.client.engine import Engine
@@ -156,8 +155,10 @@ def check_serving(road: Road) -> None:
     found = road.cluster.verify(name, index=road.index)
     assert found.drift == ()
     _check_search(road, model, name)
-    proof = LiveProof(road.judgments, QUERY, queries="all")
-    live = road.cluster.evaluate_live(name, proof, "ndcg@10", index=road.index)
+    live = road.cluster.evaluate_live(
+        name, judgments=road.judgments, query_template=QUERY, split="all", metrics="ndcg@10",
+        index=road.index,
+    )  # fmt: skip
     assert live.measured[0].comparison.low > 0
     other = LinearModel(model.feature_names, -model.weights, record=model.record)
     second = road.cluster.upload(other, name, **uploads)

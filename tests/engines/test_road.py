@@ -104,12 +104,11 @@ def test_the_workflow_of_the_readme_leads_to_a_better_list(
     )
     assert told["hits"]
     live = ("--metric", "ndcg@10", *index, "--json")
-    judged = ("--live", "--judgments", "judgments.tsv")
-    (measured,) = json.loads(did("evaluate", "movies-owpc", *judged, *live))["metrics"]
+    live = (*live, "--judgments", "judgments.tsv")
+    (measured,) = json.loads(did("evaluate-live", "movies-owpc", *live))["metrics"]
     assert 0 < measured["unjudged_irrelevant"]["mean_a"] < 1
     # The model that the name is rolled back to, and its file: users would get the same lists.
-    both = ("live:movies-owpc", "model.json", "--live", "--data", "judgments.tsv")
-    compared = json.loads(did("compare", *both, *live))
+    compared = json.loads(did("compare-live", "live:movies-owpc", "model.json", *live))
     assert [pair["mean_difference"] for pair in compared["pairs"]] == [0.0]
     values = figure(r"([\d,]+ documents of [\d,]+ queries)", account)
     better = f"{gain['mean_a']:.4f} ndcg@10 against {gain['mean_b']:.4f} of best_fields"

@@ -65,11 +65,11 @@ STAGES = [
     Stage("search", Kind.READS, _placed("search", "alpha beta", "--model", "RANKER", "--json"),
           printed=without_times),
     Stage(
-        "evaluate --live",
+        "evaluate-live",
         Kind.READS,
         _placed(
-            *("evaluate", "RANKER", "--live", "--judgments", "judged.tsv", "--json"),
-            *("--query", "query.json", "--in-flight", "2", "--metric", "ndcg@10"),
+            *("evaluate-live", "RANKER", "--judgments", "judged.tsv", "--json"),
+            *("--query-template", "query.json", "--in-flight", "2", "--metric", "ndcg@10"),
         ),
         printed=without_times,
     ),
@@ -106,7 +106,7 @@ STAGES = [
         Kind.LOGS,
         _placed(
             *("judge", "pool", "--queries", "judged.tsv", "--rankers", "query.json,RANKER"),
-            *("--query", "query.json", "--in-flight", "2", "--out", "sheet.csv"),
+            *("--query-template", "query.json", "--in-flight", "2", "--out", "sheet.csv"),
         ),
         out="sheet.csv",
     ),

@@ -26,7 +26,7 @@ from owpc_ltr.engine.search.live_evaluation import (
     QUERY_ALONE,
     LiveEvaluation,
     LiveQuestion,
-    evaluate_live,
+    measure_live,
 )
 from owpc_ltr.engine.search.serving import query_alone, with_stored
 from owpc_ltr.engine.stores.store import Store
@@ -270,7 +270,7 @@ def live_evidence(
             f"'{other.model}'",
         )
     with on_trial(engine, store, model, featureset, tables) as after:
-        return evaluate_live(
+        return measure_live(
             question, before, after, progress,
             alone=None if other is None else alone, names=(name, "the new model"),
         )  # fmt: skip

@@ -18,6 +18,7 @@ from owpc_ltr.engine.client.responses import search_hits
 from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, serve_all
+from owpc_ltr.plain_text import wrapped_text
 
 _BATCH = 500
 Progress = Callable[[str, float | None], None]
@@ -27,18 +28,43 @@ Progress = Callable[[str, float | None], None]
 class Pooled:
     """Queries with their documents to judge, what is shown of these, and what was left out.
 
-    `judged` documents have a grade already; `absent` ones (of runs) are not in the index.
+    `judged` documents have a grade already; `absent` ones (of runs) are not in the index. `sheet`
+    is the file that they were written to.
     """
 
     queries: tuple[JudgedQuery, ...]
     shown: Mapping[str, Mapping[str, Any]]
     judged: int
     absent: int
+    sheet: str = ""
 
     @property
     def n_documents(self) -> int:
         """How many pairs of query and document there are to judge."""
         return sum(len(query.document_ids) for query in self.queries)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The counts as JSON."""
+        return {
+            "sheet": self.sheet,
+            "queries": len(self.queries),
+            "documents": self.n_documents,
+            "already_judged": self.judged,
+            "absent": self.absent,
+        }
+
+    def __str__(self) -> str:
+        return wrapped_text(
+            f"{self.n_documents:,} documents of {len(self.queries):,} queries to grade; "
+            f"{self.judged:,} left out that are judged already, {self.absent:,} that are not in "
+            "the index"
+        )
+
+    def _repr_html_(self) -> str:
+        """The counts."""
+        from owpc_ltr.data.html import block, line
+
+        return block("Documents to grade", line(str(self)))
 
 
 @dataclass(frozen=True)

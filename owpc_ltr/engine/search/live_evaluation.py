@@ -6,7 +6,7 @@ very request that an application sends; each figure says what unjudged documents
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -24,12 +24,15 @@ from owpc_ltr.engine.search.serving import Serve, Served, serve_all
 from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.judgment_checks import TOP, list_doubts, mean_known, recall_doubts
 from owpc_ltr.evaluation.live_lists import LiveLists, live_lists, within_window
+from owpc_ltr.evaluation.options import split_in_words
 from owpc_ltr.evaluation.significance import Comparison, compare_paired, holm
 from owpc_ltr.evaluation.verdict import Doubt, Verdict
 from owpc_ltr.metrics import Metric, uneven
+from owpc_ltr.plain_text import text_table, wrapped_text
 
 Progress = Callable[[str, float | None], None]
 QUERY_ALONE = "the query alone"
+THE_MODEL = "the model"
 _SHOWN = 10
 
 
@@ -114,7 +117,7 @@ class LiveMeasured:
         }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LiveEvaluation:
     """Every query served twice, over the whole index, and what came of it.
 
@@ -126,8 +129,10 @@ class LiveEvaluation:
     after: tuple[Served, ...] = field(repr=False)
     measured: tuple[LiveMeasured, ...]
     lists: tuple[LiveLists, LiveLists, LiveLists] = field(repr=False)
-    names: tuple[str, str] = (QUERY_ALONE, "the model")
-    side: str = "all"
+    names: tuple[str, str] = (QUERY_ALONE, THE_MODEL)
+    model: str = THE_MODEL
+    """What the model is called: its uploaded name, or its file."""
+    split: str = "all"
     warnings: tuple[str, ...] = ()
 
     @cached_property
@@ -200,10 +205,11 @@ class LiveEvaluation:
     def as_dict(self) -> dict[str, Any]:
         """Every figure as JSON."""
         return {
+            "model": self.model,
             "index": self.question.index,
             "window": self.question.window,
             "n_queries": self.n_queries,
-            "queries": self.side,
+            "split": self.split,
             **({"weighted": True} if self.weighted else {}),
             "metrics": [
                 {**one.as_dict(), "verdict": self.verdict(number).as_dict()}
@@ -216,15 +222,40 @@ class LiveEvaluation:
             "warnings": list(self.warnings),
         }
 
+    def __str__(self) -> str:
+        """Every figure, with what unjudged documents are taken for."""
+        return "\n".join(_text_lines(self))
 
-def evaluate_live(
+    def __repr__(self) -> str:
+        lines = [_title(self), *map(wrapped_text, _verdict_lines(self))]
+        lines += [
+            f"{one.metric!s:<12} {one.comparison.mean_b:.4f} before, {one.comparison.mean_a:.4f} "
+            "after"
+            for one in self.measured
+        ]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Figures as a table, the verdict above, warnings below."""
+        from owpc_ltr.data.html import block, line, table
+
+        return block(
+            _title(self),
+            *map(line, _verdict_lines(self)),
+            table(_HEADERS, [[_rounded(cell) for cell in row] for row in _rows(self)]),
+            *map(line, _facts(self)),
+            *(line(f"warning: {message}") for message in self.warnings),
+        )
+
+
+def measure_live(
     question: LiveQuestion,
     before: Serve,
     after: Serve,
     progress: Progress | None = None,
     *,
     alone: Serve | None = None,
-    names: tuple[str, str] = (QUERY_ALONE, "the model"),
+    names: tuple[str, str] = (QUERY_ALONE, THE_MODEL),
 ) -> LiveEvaluation:
     """Serve every query in both ways and compare them.
 
@@ -298,6 +329,74 @@ def _compare(after: Vector, before: Vector, question: LiveQuestion) -> Compariso
     weights = question.weights
     own = None if weights is None else weights[counted]
     return compare_paired(after[counted], before[counted], seed=question.seed, weights=own)
+
+
+_HEADERS = ("METRIC", "UNJUDGED ARE", "BEFORE", "AFTER", "DIFFERENCE", "95 % INTERVAL", "P")
+
+
+def _text_lines(found: LiveEvaluation) -> Iterator[str]:
+    yield wrapped_text(_title(found))
+    if found.weighted:
+        yield "means are weighted by the importance of queries"
+    yield text_table(_HEADERS, _rows(found))
+    yield from map(wrapped_text, (*_verdict_lines(found), *_facts(found)))
+    losers = found.losers()
+    if losers:
+        rows = [(one["query_id"], one["keywords"], one["old"], one["new"]) for one in losers]
+        yield text_table(["LOSES MOST", "KEYWORDS", "OLD", "NEW"], rows)
+    yield from (wrapped_text(f"warning: {message}") for message in found.warnings)
+
+
+def _title(found: LiveEvaluation) -> str:
+    question = found.question
+    return (
+        f"{found.model} on {found.n_queries} queries ({split_in_words(found.split)}), the whole of "
+        f"'{question.index}', the best {question.window} of each rescored"
+    )
+
+
+def _rows(found: LiveEvaluation) -> list[tuple[Any, ...]]:
+    return [
+        (str(one.metric), unjudged, by.mean_b, by.mean_a, by.mean_difference,
+         f"[{by.low:+.4f}, {by.high:+.4f}]", by.p_permutation)
+        for one in found.measured
+        for unjudged, by in (("irrelevant", one.comparison), ("left out", one.condensed))
+    ]  # fmt: skip
+
+
+def _verdict_lines(found: LiveEvaluation) -> list[str]:
+    """Whether users get better results: once where no metric can tell, else by each."""
+    if found.doubts:
+        return [str(found.verdict())]
+    return [f"{one.metric}: {found.verdict(number)}" for number, one in enumerate(found.measured)]
+
+
+def _facts(found: LiveEvaluation) -> Iterator[str]:
+    """Bounds of the metrics, judged shares, recall of the window, and milliseconds."""
+    for one in found.measured:
+        if one.bounds is not None:
+            before, after = (f"{low:.4f} to {high:.4f}" for low, high in one.bounds)
+            yield (
+                f"{one.metric} with all unjudged irrelevant to all relevant: {before} before, "
+                f"{after} after"
+            )
+    before, after = (_share(share) for share in found.judged)
+    yield f"judged among the first {TOP}: {before} before, {after} after"
+    yield (
+        f"recall of the window: {_share(found.recall)} of the relevant documents are among the "
+        f"first {found.question.window} of the query; no ranker can bring the rest"
+    )
+    for name, times in found.milliseconds.items():
+        words = "median {median:g} ms, 95 % within {p95:g} ms"
+        yield f"{name}: {words.format(**times)}, by the engine's clock"
+
+
+def _share(share: float) -> str:
+    return "nothing found" if np.isnan(share) else f"{share:.0%}"
+
+
+def _rounded(value: object) -> object:
+    return f"{value:.4f}" if isinstance(value, float) else value
 
 
 def _known(value: float) -> float | None:

@@ -1,53 +1,79 @@
-"""Live rankers: by which request each ranks the whole index, and what it was trained on."""
+"""Live rankers: how each ranks the whole index, and what it was trained on."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from owpc_ltr.api.live import typed_queries
-from owpc_ltr.api.trying import trying
+from owpc_ltr.data.external_features.columns import refuse_unused
 from owpc_ltr.data.judgments.types import JudgedQuery
 from owpc_ltr.data.runs import TrecRun, is_run, read_run
-from owpc_ltr.engine.cluster import Cluster
-from owpc_ltr.engine.defaults import the_featureset, the_index
-from owpc_ltr.engine.options import DEFAULT_WINDOW
+from owpc_ltr.engine.defaults import tables_of, the_featureset, the_index
+from owpc_ltr.engine.deployment.serving_mode import on_trial
+from owpc_ltr.engine.live_queries import LiveQueries, typed_queries
 from owpc_ltr.engine.search.request import SearchRequest, split_body
-from owpc_ltr.engine.search.serving import Serve, Served, query_alone
+from owpc_ltr.engine.search.serving import Serve, Served, query_alone, with_stored
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.offline_comparison import LIVE, is_live
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.files.strict_json import read_json_object
+from owpc_ltr.formats.external_features import joined_sources
+from owpc_ltr.formats.model_conversion import joined_in
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.reordering import FEATURE, load_model
+from owpc_ltr.models.reordering import FEATURE, ReorderingModel, load_model
+
+if TYPE_CHECKING:
+    from owpc_ltr.engine.cluster import Cluster
+    from owpc_ltr.protocols import Model
 
 
 @dataclass(frozen=True)
-class LiveSearch:
-    """How live rankers are asked: in which cluster, and by which query of an application.
+class ServedModel:
+    """A model at work: how it serves, where, with which features, and its training record."""
 
-    `query` has `{{keywords}}` where the user's words go, and may be a file; left out, all text
-    fields are searched. Models rescore its best `window` documents, and so deep is every list.
-    `index` is that of rankers that name none, `featureset` that of model files (found by its hash
-    where it is left out), `params` those of queries that have none of their own, `extra_features`
-    the tables of features that are in no index. `topics` has the texts of queries of a judgment
-    file.
+    serve: Serve
+    index: str
+    featureset: FeatureSet | None
+    record: Mapping[str, Any]
+
+
+@contextmanager
+def serving_model(
+    cluster: Cluster,
+    model: Model | ReorderingModel | Path | str,
+    index: str | None,
+    featureset: str | None,
+    extra_features: Any,
+    plugins: Sequence[Path | str] = (),
+) -> Iterator[ServedModel]:
+    """A model that serves searches: one of the cluster by its name, or another on trial.
+
+    That one is in the cluster only while the block lasts.
     """
-
-    cluster: Cluster | None = None
-    index: str | None = None
-    query: Mapping[str, Any] | Path | str | None = None
-    window: int = DEFAULT_WINDOW
-    in_flight: int = 4
-    params: Mapping[str, Any] | None = None
-    featureset: str | None = None
-    extra_features: Any = None
-    topics: Path | str | None = None
+    if isinstance(model, str) and not Path(model).is_file():
+        cluster = cluster.holding(model)
+        name = cluster.models.resolve(model)
+        stored, certificate = cluster.store.get_model(name), cluster.models.certificate(name)
+        known = (certificate.record, certificate.interval) if certificate else ({}, None)
+        tables = tables_of(extra_features)
+        refuse_unused(joined_in(stored), tables, f"the model '{name}'")
+        serve = with_stored(cluster.engine, cluster.store, stored, known[1], tables)
+        yield ServedModel(serve, cluster.index_of(name, index), stored.featureset, known[0])
+        return
+    ranker = load_model(Path(model), plugins) if isinstance(model, Path | str) else model
+    own = None
+    if featureset is not None or not isinstance(ranker, ReorderingModel):
+        wanted = ranker.record.get("featureset_hash")
+        own = cluster.store.get_featureset(the_featureset(cluster.store, featureset, wanted))
+    tables = tables_of(extra_features)
+    refuse_unused(joined_sources(ranker), tables, "the model")
+    with on_trial(cluster.engine, cluster.store, ranker, own, tables) as serve:
+        yield ServedModel(serve, the_index(cluster.engine, index), own, ranker.record)
 
 
 @dataclass(frozen=True)
@@ -58,22 +84,29 @@ class LiveRanker:
     record: Mapping[str, Any] | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LiveRankers:
-    """Rankers of one cluster, at work until `kept` ends, for these queries."""
+    """Rankers of one cluster, at work until `kept` ends, for the `judged` queries of `live`.
 
-    search: LiveSearch
+    `index` is that of rankers that name none, `featureset` that of model files (found by its hash
+    where it is left out), `extra_features` the tables of features that are in no index.
+    """
+
     cluster: Cluster
+    live: LiveQueries
     judged: Sequence[JudgedQuery]
-    plugins: Sequence[Path]
     kept: ExitStack
+    index: str | None = None
+    featureset: str | None = None
+    extra_features: Any = None
+    plugins: Sequence[Path] = ()
 
     def of(self, ranker: Any) -> LiveRanker | TrecRun:
         """A ranker as it serves; a run is what it is. Raises UsageError and BadInput."""
         if isinstance(ranker, TrecRun):
             return ranker
         name, index = _parted(ranker) if is_live(ranker) else (ranker, None)
-        index = index or self.search.index
+        index = index or self.index
         if isinstance(name, str) and name.startswith(FEATURE):
             return replace(self._model(self._feature(name), index), record=None)
         if isinstance(name, str | Path) and Path(name).suffix == ".json":
@@ -91,15 +124,16 @@ class LiveRankers:
         return LiveRanker(_asking(alone, where, query), None)
 
     def _model(self, model: Any, index: str | None) -> LiveRanker:
-        search = self.search
         # An uploaded name is text; a file of another ending is read.
         given = str(model) if isinstance(model, Path) and not model.is_file() else model
-        tried = self.kept.enter_context(
-            trying(self.cluster, given, index, search.featureset, search.extra_features)
+        served = self.kept.enter_context(
+            serving_model(
+                self.cluster, given, index, self.featureset, self.extra_features, self.plugins
+            )
         )
-        query = self.cluster.template(tried.index, search.query)[0]
-        typed = self._typed(tried.featureset)
-        return LiveRanker(_asking(tried.serve, tried.index, query, typed), tried.record)
+        query = self.cluster.template(served.index, self.live.query_template)[0]
+        typed = self._typed(served.featureset)
+        return LiveRanker(_asking(served.serve, served.index, query, typed), served.record)
 
     def _typed(self, featureset: FeatureSet | None) -> dict[str, dict[str, Any]]:
         """The queries' parameters in the types that the templates need."""
@@ -109,7 +143,7 @@ class LiveRankers:
 
     def _feature(self, text: str) -> LinearModel:
         store = self.cluster.store
-        known = store.get_featureset(the_featureset(store, self.search.featureset))
+        known = store.get_featureset(the_featureset(store, self.featureset))
         name = text.removeprefix(FEATURE)
         if name not in known.feature_names:
             raise UsageError(

@@ -1,4 +1,7 @@
-"""Proof from live lists: which judged queries are asked, how, and by what they are served."""
+"""Judged queries to search live: which they are, and the request that an application sends.
+
+Live results are of the whole index, where a dataset has the judged documents alone.
+"""
 
 from __future__ import annotations
 
@@ -6,46 +9,63 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.errors import UsageError
+from owpc_ltr.signatures import Help, Reads
 
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
-    from owpc_ltr.engine.client.engine import Engine
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset
+    from owpc_ltr.engine.cluster import Cluster
     from owpc_ltr.engine.search.live_evaluation import LiveQuestion
-    from owpc_ltr.engine.search.serving import Serve
-    from owpc_ltr.engine.stores.store import Store
     from owpc_ltr.features.feature_set import FeatureSet
     from owpc_ltr.metrics import Metric
 
+    Judged = Judgments | RankingDataset | PartitionedDataset | Path | str
+
 Progress = Callable[[str, float | None], None]
+IN_FLIGHT = 4
+"""How many searches are under way at the same time."""
 _SAMPLED = 50
+"""Queries of a check of judgments."""
+
+JudgedQueries = Annotated[
+    "Judged", Reads("Judged queries: TSV, CSV, qrels …, or a dataset.", cli=Path)
+]
+InFlight = Annotated[int, Help("Searches at the same time.", min=1, panel="Engine")]
+ModelFeatureSet = Annotated[
+    str | None,
+    Help("The feature set of model files; default: found by its hash.", metavar="NAME"),
+]
 
 
 @dataclass(frozen=True)
-class LiveProof:
-    """Judged queries to be ranked over the whole index, in an application's own query.
+class LiveQueries:
+    """Judged queries to be searched in the whole index, by an application's own query.
 
-    `judgments` may be a file (its queries' texts in `topics`), what was read, or a dataset; `query`
-    has `{{keywords}}` where the user's words go, and may be a file; left out, all text fields are
-    searched. The best `window` documents are rescored. `queries`: `auto` takes those that a model
-    was not trained with, where it knows them; or `all`, `train`, `validation`, `test`. `params` are
-    those of queries that have none of their own. Means weigh queries by their importance unless
-    `unweighted`.
+    `judgments` may be a file (its queries' texts in `topics`), what was read, or a dataset.
+    `query_template` has `{{keywords}}` where the user's words go, and may be a file; left out, all
+    text fields are searched. Models rescore its best `window` documents. `split`: `auto` has the
+    queries that no model was trained with, where its record tells; or `all`, `train`, `validation`,
+    `test`. `params` are those of queries that have none of their own. Means weigh queries by their
+    importance unless `unweighted`.
     """
 
-    judgments: Judgments | RankingDataset | Path | str
-    query: Mapping[str, Any] | Path | str | None = None
+    judgments: Judged
+    query_template: Mapping[str, Any] | Path | str | None = None
     window: int = DEFAULT_WINDOW
-    queries: str = "auto"
-    topics: Path | str | None = None
-    in_flight: int = 4
-    progress: Progress | None = None
+    split: str = "auto"
+    topics: Mapping[str, str] | Path | str | None = None
     params: Mapping[str, Any] | None = None
+    in_flight: int = IN_FLIGHT
     unweighted: bool = False
+
+    def judged(self) -> list[JudgedQuery]:
+        """The queries, read, with their parameters."""
+        return with_params(judged_queries(self.judgments, self.topics), self.params)
 
     def question(
         self,
@@ -55,10 +75,10 @@ class LiveProof:
         featureset: FeatureSet | None,
         seed: int = 0,
     ) -> LiveQuestion:
-        """What is asked of an index. Raises UsageError where a query lacks a parameter."""
+        """The searches of an index. Raises UsageError where a query lacks a parameter."""
         from owpc_ltr.engine.search.live_evaluation import LiveQuestion
 
-        judged = with_params(judged_queries(self.judgments, self.topics), self.params)
+        judged = self.judged()
         if featureset is not None:
             judged = typed_queries(judged, featureset)
         return LiveQuestion(
@@ -66,18 +86,8 @@ class LiveProof:
         )
 
 
-@dataclass(frozen=True)
-class Tried:
-    """A model at work: how it serves, where, with which features, and what its record says."""
-
-    serve: Serve
-    index: str
-    featureset: FeatureSet | None
-    record: Mapping[str, Any]
-
-
 def judged_queries(
-    judgments: Judgments | RankingDataset | Path | str, topics: Path | str | None = None
+    judgments: Judged, topics: Mapping[str, str] | Path | str | None = None
 ) -> list[JudgedQuery]:
     """Judged queries, of a file, of what was read, or of a dataset that was logged from an engine.
 
@@ -85,14 +95,13 @@ def judged_queries(
     """
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.data.judgments.types import JudgedQuery
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
+    from owpc_ltr.evaluation.judged_data import read_data
 
     if isinstance(judgments, Path | str):
-        from owpc_ltr.errors import give_warnings
-        from owpc_ltr.host.judgment_lists import read_judgments
-
-        read: Judgments = read_judgments(judgments, topics=topics)
-        give_warnings(read.notes)
-        return list(read.queries)
+        judgments = read_data(judgments, topics=topics, asked=True)
+    if isinstance(judgments, PartitionedDataset):
+        judgments = in_memory(judgments, "a live evaluation")
     if not isinstance(judgments, RankingDataset):
         return list(judgments.queries)
     from owpc_ltr.data.judgments.types import CLICKS, share_by_clicks
@@ -142,26 +151,30 @@ def with_params(
     return [replace(query, params={**given, **query.params}) for query in queries]
 
 
-def check_live(
-    engine: Engine,
-    store: Store,
-    index: str,
-    query: dict[str, Any],
-    judged: Sequence[JudgedQuery],
-    window: int,
+def check_judgments(
+    cluster: Cluster,
+    judgments: Judged,
+    *,
+    index: str | None = None,
+    query_template: Mapping[str, Any] | Path | str | None = None,
+    window: int = DEFAULT_WINDOW,
     progress: Progress | None = None,
 ) -> list[str]:
     """What looks harmful in judgments when the engine is asked some of their queries."""
     import numpy as np
 
+    from owpc_ltr.engine.defaults import the_index
     from owpc_ltr.engine.search.live_evaluation import QUERY_ALONE, LiveQuestion, lists_of
     from owpc_ltr.engine.search.serving import query_alone
     from owpc_ltr.evaluation.judgment_checks import list_doubts, mean_known, recall_doubts
 
+    where = the_index(cluster.engine, index)
+    judged = judged_queries(judgments)
+    query = cluster.template(where, query_template)[0]
     order = np.random.default_rng(0).permutation(len(judged))[:_SAMPLED]
     sample = [judged[number] for number in np.sort(order).tolist()]
-    question = LiveQuestion(index, query, sample, (), window)
-    lists = lists_of(question, query_alone(engine, store), progress)
+    question = LiveQuestion(where, query, sample, (), window)
+    lists = lists_of(question, query_alone(cluster.engine, cluster.store), progress)
     doubts = [
         *recall_doubts(mean_known(lists.recall), window, len(sample)),
         *list_doubts({QUERY_ALONE: lists}, lists),

@@ -1,0 +1,129 @@
+"""`compare_live`: rankers compared by their live results of the whole index."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from owpc_ltr.data.options import Topics
+from owpc_ltr.engine.live_queries import (
+    IN_FLIGHT,
+    InFlight,
+    JudgedQueries,
+    LiveQueries,
+    ModelFeatureSet,
+)
+from owpc_ltr.engine.options import (
+    DEFAULT_WINDOW,
+    ExtraFeatures,
+    Params,
+    QueryTemplate,
+    SearchIndex,
+    Window,
+)
+from owpc_ltr.evaluation.options import (
+    METRICS,
+    RESAMPLES,
+    WORST_QUERIES,
+    Baseline,
+    LatexTable,
+    Metrics,
+    PerQueryTable,
+    Resamples,
+    Split,
+    Unjudged,
+    Unweighted,
+    Worst,
+)
+from owpc_ltr.host.report import ReportPage, write_report
+from owpc_ltr.signatures import Plugins, Progress, Reads, Seed, job, silent
+
+if TYPE_CHECKING:
+    from owpc_ltr.engine.cluster import Cluster
+    from owpc_ltr.evaluation.comparison import RankerComparison
+
+
+@job
+def compare_live(
+    cluster: Cluster,
+    rankers: Annotated[
+        Sequence[Any] | Mapping[str, Any],
+        Reads(
+            "Uploaded names, files of models, queries (JSON) or TREC runs, feature:NAME; "
+            "live:NAME@INDEX for a ranker of another index.",
+            cli=list[str],
+            absent=None,
+        ),
+    ],
+    *,
+    judgments: JudgedQueries,
+    metrics: Metrics = METRICS,
+    baseline: Baseline = None,
+    split: Split = "auto",
+    unjudged: Unjudged = "zero",
+    unweighted: Unweighted = False,
+    index: SearchIndex = None,
+    query_template: QueryTemplate = None,
+    params: Params = None,
+    window: Window = DEFAULT_WINDOW,
+    topics: Topics = None,
+    featureset: ModelFeatureSet = None,
+    extra_features: ExtraFeatures = (),
+    in_flight: InFlight = IN_FLIGHT,
+    worst: Worst = WORST_QUERIES,
+    per_query: PerQueryTable = None,
+    report: ReportPage = None,
+    latex: LatexTable = None,
+    resamples: Resamples = RESAMPLES,
+    seed: Seed = 0,
+    plugins: Plugins = (),
+    progress: Progress = silent,
+) -> RankerComparison:
+    """Compare rankers by their live results of the whole index.
+
+    Every judged query is searched with every ranker, by the request that an application sends: the
+    first documents of its list are measured, judged or not. A query (JSON) ranks by itself, models
+    rescore the best documents of the query template. Models that are not uploaded are in the
+    cluster only meanwhile. Figures, tests and verdicts are those of `compare`.
+
+    Python: `rankers` are also models, runs (`read_run`), or a mapping of names to rankers;
+    `judgments` may be what was read before.
+    Raises UsageError for a metric that cannot be measured live or a ranker that there is not,
+    Refused where too few queries are left.
+    """
+    from dataclasses import replace
+
+    from owpc_ltr.engine.live_results.comparison import compare_rankers
+    from owpc_ltr.evaluation.compare import check_table, write_comparison
+    from owpc_ltr.evaluation.comparison_statistics import ComparisonPlan, Drawing
+    from owpc_ltr.evaluation.offline_comparison import (
+        ComparisonRequest,
+        check_baseline,
+        check_unjudged,
+        named_rankers,
+    )
+    from owpc_ltr.host.registry import load
+    from owpc_ltr.metrics import Metric, parse_metric
+
+    check_table(per_query)
+    named = named_rankers(rankers)
+    check_baseline(baseline, named)
+    check_unjudged(unjudged)
+    files = tuple(map(Path, plugins))
+    registry = load(files)
+    listed = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
+    parsed = tuple(dict.fromkeys(parse_metric(one, registry) for one in listed))
+    plan = ComparisonPlan(parsed, unjudged, baseline, Drawing(seed, resamples, progress))
+    request = ComparisonRequest(named, plan, split, not unweighted, files)
+    live = LiveQueries(
+        judgments, query_template, window, split, topics, params, in_flight, unweighted
+    )
+    found = compare_rankers(
+        request, live, cluster, index=index, featureset=featureset, extra_features=extra_features
+    )
+    given = str(judgments) if isinstance(judgments, Path | str) else ""
+    found = replace(found, data=given, n_worst=worst)
+    write_comparison(found, per_query, latex)
+    write_report(found, report, plugins)
+    return found

@@ -1,0 +1,99 @@
+"""`evaluate_live`: live results of the whole index with a model, against the query alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from owpc_ltr.data.options import Topics
+from owpc_ltr.engine.live_queries import (
+    IN_FLIGHT,
+    InFlight,
+    JudgedQueries,
+    LiveQueries,
+    ModelFeatureSet,
+)
+from owpc_ltr.engine.options import (
+    DEFAULT_WINDOW,
+    ExtraFeatures,
+    Params,
+    QueryTemplate,
+    SearchIndex,
+    Window,
+)
+from owpc_ltr.evaluation.options import METRICS, Metrics, Split, Unweighted
+from owpc_ltr.signatures import Plugins, Progress, Reads, Seed, job, silent
+
+if TYPE_CHECKING:
+    from owpc_ltr.engine.cluster import Cluster
+    from owpc_ltr.engine.search.live_evaluation import LiveEvaluation
+    from owpc_ltr.models.reordering import ReorderingModel
+    from owpc_ltr.protocols import Model
+
+
+@job
+def evaluate_live(
+    cluster: Cluster,
+    model: Annotated[
+        Model | ReorderingModel | Path | str,
+        Reads("An uploaded name, or a file of a model or reranker.", cli=str, absent=None),
+    ],
+    *,
+    judgments: JudgedQueries,
+    metrics: Metrics = METRICS,
+    split: Split = "auto",
+    unweighted: Unweighted = False,
+    index: SearchIndex = None,
+    query_template: QueryTemplate = None,
+    params: Params = None,
+    window: Window = DEFAULT_WINDOW,
+    topics: Topics = None,
+    featureset: ModelFeatureSet = None,
+    extra_features: ExtraFeatures = (),
+    in_flight: InFlight = IN_FLIGHT,
+    seed: Seed = 0,
+    plugins: Plugins = (),
+    progress: Progress = silent,
+) -> LiveEvaluation:
+    """Measure live results of the whole index with a model, against the query alone.
+
+    Every judged query is searched twice, by the request that an application sends, on the queries
+    that the model was not trained with, where its record tells. Figures take unjudged documents
+    for irrelevant, or leave them out; bounds are the least and the most that they can be worth. A
+    model that is not uploaded is in the cluster only meanwhile.
+
+    Python: `model` is also a model, `judgments` what was read before.
+    Raises UsageError for a metric that cannot be measured live, Refused for fewer than two queries.
+    """
+    from dataclasses import replace
+
+    from owpc_ltr.data.judgments.weights import Weighed
+    from owpc_ltr.engine.live_results.rankers import serving_model
+    from owpc_ltr.engine.search.live_evaluation import measure_live
+    from owpc_ltr.engine.search.serving import query_alone
+    from owpc_ltr.evaluation.held_out import choose_queries
+    from owpc_ltr.evaluation.judgment_checks import UNUSED
+    from owpc_ltr.host.registry import load
+    from owpc_ltr.metrics import Metric, parse_metric
+
+    live = LiveQueries(
+        judgments, query_template, window, split, topics, params, in_flight, unweighted
+    )
+    registry = load([Path(plugin) for plugin in plugins])
+    listed = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
+    parsed = [parse_metric(one, registry) for one in listed]
+    with serving_model(cluster, model, index, featureset, extra_features, plugins) as served:
+        query = cluster.template(served.index, query_template)[0]
+        question = live.question(served.index, query, parsed, served.featureset, seed)
+        chosen = choose_queries({"the model": served.record}, question.queries, split)
+        kept = replace(question, queries=[question.queries[n] for n in chosen.queries.tolist()])
+        before = query_alone(cluster.engine, cluster.store)
+        found = measure_live(kept, before, served.serve, progress)
+    doubts = [doubt.line for doubt in (*found.recall_doubts, *found.doubts)]
+    doubts += [UNUSED] if Weighed.among(kept.queries).documents else []
+    return replace(
+        found,
+        model=str(model) if isinstance(model, Path | str) else found.model,
+        split=chosen.side,
+        warnings=(*chosen.warnings, *doubts),
+    )
