@@ -211,8 +211,8 @@ def test_a_message_is_bounded_with_its_remedy(environ: dict[str, str]) -> None:
     ended = driven("", ["evaluate", name, "data.txt"], environ)
     told = one_line(ended.stderr)
     assert len(told) < 1300
-    assert told.startswith("owpc-ltr: there is no model file xxx")
-    assert told.endswith("--live --judgments FILE --index INDEX\n")
+    assert told.startswith("owpc-ltr: cannot read the model xxx")
+    assert told.endswith("(evaluate-live)\n")
 
 
 # --- signals

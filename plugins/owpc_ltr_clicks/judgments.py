@@ -164,8 +164,8 @@ class NextSteps:
         )
         commands = [" \\\n".join(_command_lines(command)) for command in self.commands]
         query = wrapped_text(
-            "add --query QUERY.json, your application's query, to the last two; name the live "
-            "ranker in place of `query` where there is one"
+            "add --query-template QUERY.json, your application's query, to the last two; name the "
+            "live ranker in place of `query` where there is one"
         )
         return "\n".join([why, *commands, query])
 
