@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,7 @@ _FEATURES = re.compile(r"\s*[-+.\deE]+\s+qid:\S+\s+\d+:")
 def read_data(
     path: Path | str,
     *,
-    topics: Path | str | None = None,
+    topics: Mapping[str, str] | Path | str | None = None,
     asked: bool = False,
     memory: int | Room | None = None,
     max_features: int | None = None,
@@ -91,7 +92,9 @@ def texts_of(data: RankingDataset) -> pa.StringArray | None:
     return None if not any(texts) or told.equals(data.query_ids) else told
 
 
-def _judgments(path: Path | str, topics: Path | str | None, asked: bool) -> Judgments:
+def _judgments(
+    path: Path | str, topics: Mapping[str, str] | Path | str | None, asked: bool
+) -> Judgments:
     from owpc_ltr.host.judgment_lists import read_judgments
 
     try:
