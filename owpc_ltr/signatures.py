@@ -74,12 +74,14 @@ class Reads(Help):
 
     They are looked for before the job imports what reads them; the error is the reader's own. A
     text that begins with `unless` does not name a file. With None for `absent` the text may be a
-    name of another kind, and is not looked for.
+    name of another kind, and is not looked for. Where `lists` is False, the elements of a list are
+    no files.
     """
 
     absent: str | None = "cannot read {path}: no such file or directory; check the name"
     error: type[OwpcLtrError] = BadInput
     unless: str | None = None
+    lists: bool = True
 
     def check(self, value: object) -> None:
         """Raise the error for the first file that does not exist; other faults are the reader's."""
@@ -95,9 +97,12 @@ class Reads(Help):
 
     def files(self, value: object) -> list[Path | str]:
         """The files that a value names; objects that were read before are not files."""
+        several = isinstance(value, list | tuple)
+        if several and not self.lists:
+            return []
         return [
             path
-            for path in (value if isinstance(value, list | tuple) else [value])
+            for path in (value if several else [value])
             if isinstance(path, Path | str)
             and not (self.unless is not None and str(path).startswith(self.unless))
         ]

@@ -55,7 +55,12 @@ def import_model(
     *,
     feature_names: Annotated[
         Sequence[str] | Path | str,
-        Reads("The names of its columns, one per line, in order.", flag="--features", cli=Path),
+        Reads(
+            "The names of its columns, one per line, in order.",
+            flag="--features",
+            cli=Path,
+            lists=False,
+        ),
     ] = (),
     featureset: Annotated[
         FeatureSet | Path | str | None,
