@@ -24,7 +24,6 @@ from owpc_ltr.engine.options import (
 )
 from owpc_ltr.evaluation.options import (
     METRICS,
-    RESAMPLES,
     WORST_QUERIES,
     Baseline,
     LatexTable,
@@ -36,6 +35,7 @@ from owpc_ltr.evaluation.options import (
     Unweighted,
     Worst,
 )
+from owpc_ltr.evaluation.resampling import RESAMPLES
 from owpc_ltr.host.report import ReportPage, write_report
 from owpc_ltr.signatures import Plugins, Progress, Reads, Seed, job, silent
 
