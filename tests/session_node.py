@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from owpc_ltr_node.account import node_account
-from owpc_ltr_node.elasticsearch_process import jvm_options
-from owpc_ltr_node.launch import command
+from owpc_ltr_node.folders import Places, find_places, make_folder, node_user
 from owpc_ltr_node.local_node import LocalNode, NodeStatus, start, stop
-from owpc_ltr_node.places import Places, find_places, make_folder
 from owpc_ltr_node.release import Release
+from owpc_ltr_node.settings import command, jvm_options
 
 from owpc_ltr.engine.cluster import connect
 from owpc_ltr.engine.deployment.alias import INDEX as ALIASES
@@ -90,9 +88,11 @@ def session_node() -> Iterator[SessionNode]:
 
 
 @contextmanager
-def running_node(release: Release, heap: str = "512m", nodes: int = 1) -> Iterator[SessionNode]:
-    """A node, or a cluster, that shares only the download cache with the user's nodes."""
-    account = node_account()
+def running_node(
+    release: Release, heap: str = "512m", transport_port: int | None = None
+) -> Iterator[SessionNode]:
+    """A node that shares only the download cache with the user's nodes."""
+    account = node_user()
     # Not under pytest's own folder, which is closed to the account that runs the node.
     home = Path(tempfile.mkdtemp(prefix="owpc-ltr-test-"))
     home.chmod(0o755)
@@ -104,7 +104,7 @@ def running_node(release: Release, heap: str = "512m", nodes: int = 1) -> Iterat
         engine=release.engine,
         version=release.version,
         patience=400,
-        nodes=nodes,
+        transport_port=transport_port,
     )
     try:
         yield SessionNode(config, _started(config, places), places, home)
@@ -128,8 +128,8 @@ def _started(config: LocalNode, places: Places) -> NodeStatus:
         return f"{jvm_options(*given)}{_ONCE}\n"
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("owpc_ltr_node.starting.command", words)
-        patch.setattr("owpc_ltr_node.launch.jvm_options", lines)
+        patch.setattr("owpc_ltr_node.process.command", words)
+        patch.setattr("owpc_ltr_node.settings.jvm_options", lines)
         return start(config, places=places)
 
 

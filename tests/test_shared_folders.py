@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from owpc_ltr_node import lock as node_lock
+from owpc_ltr_node import folders as node_lock
 from owpc_ltr_node.report import Silent
 
 from owpc_ltr import partition

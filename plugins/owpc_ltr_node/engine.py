@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from owpc_ltr.errors import EngineUnavailable
 from owpc_ltr.sanitization import printable
 from owpc_ltr.signatures import Help, Progress, job, silent
-from owpc_ltr_node.config import DEFAULT_HEAP, DEFAULT_PORT
+from owpc_ltr_node.settings import DEFAULT_HEAP, DEFAULT_PORT
 
 if TYPE_CHECKING:
-    from owpc_ltr_node.inventory import NodeStatus
+    from owpc_ltr_node.local_node import NodeStatus
 
 Port = Annotated[
     "int | None", Help("The port that names the node; may be left out for the only one.")
@@ -58,8 +58,8 @@ def start(
 
     Raises EngineUnavailable where it does not start, and leaves no process behind then.
     """
-    from owpc_ltr_node.config import LocalNode
-    from owpc_ltr_node.lifecycle import start as start_node
+    from owpc_ltr_node.local_node import start as start_node
+    from owpc_ltr_node.settings import LocalNode
 
     node = LocalNode(
         port=port,
@@ -81,7 +81,7 @@ def stop(*, port: Port = None, progress: Progress = silent) -> NodeStatus:
 
     Its indices stay for the next start.
     """
-    from owpc_ltr_node.lifecycle import stop as stop_node
+    from owpc_ltr_node.local_node import stop as stop_node
 
     return stop_node(port, PrintedReport(progress))
 
@@ -92,11 +92,11 @@ def status(*, port: Port = None) -> NodeList:
 
     With a port, exit code 4 tells that the node does not run.
     """
-    from owpc_ltr_node import inventory
+    from owpc_ltr_node import local_node
 
     if port is None:
-        return NodeList(tuple(inventory.statuses()))
-    return NodeList((inventory.status(port),), port)
+        return NodeList(tuple(local_node.statuses()))
+    return NodeList((local_node.status(port),), port)
 
 
 @job
@@ -108,7 +108,7 @@ def logs(
 ) -> None:
     """Print the end of a node's log, also of one that has ended."""
     from owpc_ltr.cli.streams import nobody_reads
-    from owpc_ltr_node.inventory import log_file
+    from owpc_ltr_node.local_node import log_file
 
     with log_file(port).open(errors="replace") as log:
         for line in log.readlines()[-lines or sys.maxsize :]:

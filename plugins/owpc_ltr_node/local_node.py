@@ -1,28 +1,260 @@
-"""A real OpenSearch node on this machine, from `pip install` alone.
+"""Start and stop local nodes, and tell how they are."""
 
-`start(LocalNode(port=9200)).url` is all that a caller needs.
-"""
+from __future__ import annotations
 
-from owpc_ltr_node.config import LocalNode
-from owpc_ltr_node.inventory import (
-    NodeStatus,
-    default_url,
-    log_file,
-    status,
-    statuses,
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from owpc_ltr.errors import EngineUnavailable, OwpcLtrError, UsageError
+from owpc_ltr.signatures import spelled
+from owpc_ltr_node.folders import (
+    Places,
+    UnixUser,
+    closed_folder,
+    find_places,
+    locked,
+    node_user,
+    writing_to,
 )
-from owpc_ltr_node.lifecycle import start, stop
+from owpc_ltr_node.process import await_health, check_free, end, has_ltr_plugin, health, launched
+from owpc_ltr_node.record import (
+    Record,
+    live_process,
+    read_record,
+    read_records,
+    record_file,
+)
+from owpc_ltr_node.release import OPENSEARCH, USUAL
 from owpc_ltr_node.report import Report, Silent
+from owpc_ltr_node.settings import DEFAULT_PORT, LocalNode, check_folder
 
-__all__ = [
-    "LocalNode",
-    "NodeStatus",
-    "Report",
-    "Silent",
-    "default_url",
-    "log_file",
-    "start",
-    "status",
-    "statuses",
-    "stop",
-]
+
+@dataclass(frozen=True)
+class NodeStatus:
+    """A node as it is now. Sizes are in bytes; `health` is None while it does not answer."""
+
+    port: int
+    url: str
+    state: str
+    pid: int | None = None
+    version: str | None = None
+    health: str | None = None
+    heap: str | None = None
+    data_bytes: int | None = None
+    ltr_plugin: bool | None = None
+    started: str | None = None
+    folder: str | None = None
+    home: str | None = None
+    java: str | None = None
+    log: str | None = None
+    engine: str | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether its process lives."""
+        return self.state == "running"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The node as JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        """One line."""
+        if self.state == "stopped":
+            return f"{self.url}  stopped"
+        if self.state == "died":
+            return f"{self.url}  ended without a stop; log: {self.log}"
+        plugin = "with" if self.ltr_plugin else "without"
+        size = "?" if self.data_bytes is None else f"{self.data_bytes / 1e6:.1f} MB"
+        return (
+            f"{self.url}  {self.health or 'not answering'}, {self.engine} {self.version} {plugin} "
+            f"the LTR plugin, pid {self.pid}, heap {self.heap}, data {size}"
+        )
+
+
+def status(port: int, places: Places | None = None) -> NodeStatus:
+    """How the node on a port is; its `state` is running, stopped or died."""
+    record = read_record((places or find_places(node_user())).nodes / f"{port}.json")
+    if record is None:
+        return NodeStatus(port, f"http://127.0.0.1:{port}", "stopped")
+    return status_of(record)
+
+
+def statuses() -> list[NodeStatus]:
+    """Everything that was started and not stopped, the latest start first."""
+    return [status_of(record) for record in read_records(find_places(node_user()).nodes)]
+
+
+def default_url() -> str:
+    """Where a node on the usual port answers, or else the most recently started one."""
+    try:
+        records = read_records(find_places(node_user()).nodes)
+    except (OwpcLtrError, OSError):
+        records = []  # whoever asks only wants a default
+    usual_first = sorted(records, key=lambda record: record.port != DEFAULT_PORT)
+    alive = [record for record in usual_first if live_process(record)]
+    return (alive or records)[0].url if records else f"http://127.0.0.1:{DEFAULT_PORT}"
+
+
+def log_file(port: int) -> Path:
+    """The log of the node on a port, also of one that has ended.
+
+    Raises EngineUnavailable where there is none.
+    """
+    nodes = find_places(node_user()).nodes
+    record = read_record(nodes / f"{port}.json")
+    log = record.log if record else _last_log(nodes, port)
+    if log is None or not log.is_file():
+        raise EngineUnavailable(
+            f"no node on port {port} has left a log: `owpc-ltr engine status` lists the nodes"
+        )
+    return log
+
+
+def _last_log(nodes: Path, port: int) -> Path | None:
+    """The latest log on a port, of whichever engine."""
+    logs = [*nodes.glob(f"{port}/logs/node.log"), *nodes.glob(f"{port}-*/logs/node.log")]
+    return max(logs, key=lambda log: log.stat().st_mtime, default=None)
+
+
+def status_of(record: Record) -> NodeStatus:
+    """How a started node is."""
+    alive = live_process(record) is not None
+    return NodeStatus(
+        port=record.port,
+        url=record.url,
+        state="running" if alive else "died",
+        pid=record.pid if alive else None,
+        version=record.version,
+        health=health(record.port) if alive else None,
+        heap=record.heap,
+        data_bytes=_size(record.data),
+        ltr_plugin=has_ltr_plugin(record.port) if alive else None,
+        started=record.started,
+        folder=record.folder,
+        home=record.home,
+        java=record.java,
+        log=str(record.log),
+        engine=record.engine,
+    )
+
+
+def _size(folder: Path) -> int | None:
+    """The bytes under a folder; None where it is not ours to look into."""
+    try:
+        return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
+    except OSError:
+        return None  # a file went while we counted, or the folder is closed to us
+
+
+def start(
+    node: LocalNode, report: Report | None = None, places: Places | None = None
+) -> NodeStatus:
+    """Start a node, and wait for its health; nothing to do where it runs.
+
+    What it needs is downloaded at the first start; later ones touch no network. Raises
+    EngineUnavailable, saying what is in the way, and leaves no process behind then.
+    """
+    report = report or Silent()
+    account = node_user()
+    places = places or find_places(account)
+    with _port_lock(places, node.port, report):
+        record = _running(places, node, report)
+        if record is not None:
+            await_health(record, node.patience, report)
+            return status_of(record)
+        folder = _choose_folder(node, places, account)
+        check_free(node.port, "port")
+        if node.transport_port is not None:
+            check_free(node.transport_port, "transport_port")
+        with launched(node, folder, places, account, report) as record:
+            await_health(record, node.patience, report)
+    return status_of(record)
+
+
+def stop(
+    port: int | None = None, report: Report | None = None, places: Places | None = None
+) -> NodeStatus:
+    """End what was started on a port, and no other process; without a port, the only one."""
+    report = report or Silent()
+    places = places or find_places(node_user())
+    chosen = _only_port(places) if port is None else port
+    with _port_lock(places, chosen, report):
+        record = read_record(record_file(places.nodes, chosen))
+        if record is None:
+            report.say(f"no node was running on port {chosen}")
+        else:
+            if not end(record):
+                report.say(f"the node on port {chosen} (pid {record.pid}) had already ended")
+            record.forget(places.nodes)
+    return NodeStatus(chosen, f"http://127.0.0.1:{chosen}", "stopped")
+
+
+@contextmanager
+def _port_lock(places: Places, port: int, report: Report) -> Iterator[None]:
+    with (
+        writing_to(places.state),
+        locked(places.nodes / f"{port}.lock", f"another start or stop on port {port}", report),
+    ):
+        yield
+
+
+def _running(places: Places, node: LocalNode, report: Report) -> Record | None:
+    """The record of what already runs on this port, whole; what has ended is cleaned up."""
+    record = read_record(record_file(places.nodes, node.port))
+    if record is None:
+        return None
+    if live_process(record) is None:
+        report.say(f"the node on port {record.port} (pid {record.pid}) had ended without a stop")
+        record.forget(places.nodes)
+        return None
+    report.say(f"the node on port {node.port} already runs (pid {record.pid}, heap {record.heap})")
+    kept = (record.heap, record.engine, record.version)
+    if kept != (node.heap, node.engine, node.release.version):
+        engine = "version" if record.engine == node.engine else record.engine
+        report.say(
+            f"it keeps heap {record.heap} and {engine} {record.version}: "
+            f"`owpc-ltr engine stop --port {node.port}` first to change them"
+        )
+    return record
+
+
+def _choose_folder(node: LocalNode, places: Places, account: UnixUser | None) -> Path:
+    folder = (node.folder or _usual_folder(node, places)).expanduser().absolute()
+    for other in read_records(places.nodes):
+        if folder == Path(other.folder) and live_process(other):
+            raise UsageError(
+                f"{spelled('data')} {folder} is in use by the node on port {other.port}: "
+                "name another folder"
+            )
+    check_folder(folder)
+    closed = closed_folder(folder / "data", account) if account else None
+    if account and closed:
+        raise UsageError(
+            f"{spelled('data')} {folder} cannot be used: the node runs as '{account.name}', since "
+            f"{node.engine} refuses root, and cannot enter {closed}; leave it out, or "
+            "name a folder outside it"
+        )
+    return folder
+
+
+def _usual_folder(node: LocalNode, places: Places) -> Path:
+    """One for each port, engine and version, which cannot read each other's indices.
+
+    An engine upgrades what it finds, and an older one then cannot open it any more. The usual
+    version has the folder without a version, whose indices a later usual one upgrades.
+    """
+    own = "" if node.engine == OPENSEARCH else f"-{node.engine}"
+    own += "" if node.release.version == USUAL[node.engine] else f"-{node.release.version}"
+    return places.nodes / f"{node.port}{own}"
+
+
+def _only_port(places: Places) -> int:
+    ports = [record.port for record in read_records(places.nodes)]
+    if len(ports) > 1:
+        listed = ", ".join(str(port) for port in sorted(ports))
+        raise UsageError(f"several nodes run (ports {listed}): name one with {spelled('port')}")
+    return ports[0] if ports else DEFAULT_PORT

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from owpc_ltr.errors import EngineUnavailable
 from owpc_ltr.files.output import write_atomically
 from owpc_ltr.sanitization import redacted
+from owpc_ltr_node.folders import make_folder, writing_to
 from owpc_ltr_node.java import MISSING
-from owpc_ltr_node.places import make_folder, writing_to
 from owpc_ltr_node.release import ELASTICSEARCH, OPENSEARCH, USUAL
 from owpc_ltr_node.report import Report
 

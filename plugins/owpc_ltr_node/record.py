@@ -1,37 +1,34 @@
-"""What is remembered of a node or cluster that was started: one small file per port."""
+"""What is recorded of a started node, and which process it is: no other is ever signalled."""
 
 from __future__ import annotations
 
 import json
 import math
+import os
+import pwd
 import re
-from dataclasses import asdict, dataclass, fields, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from owpc_ltr.errors import BadInput
+from owpc_ltr.errors import BadInput, EngineUnavailable
 from owpc_ltr.files.output import write_atomically
-from owpc_ltr_node.places import make_folder
+from owpc_ltr_node.folders import PREFERRED, make_folder, node_user
 from owpc_ltr_node.release import OPENSEARCH, USUAL
+
+if TYPE_CHECKING:
+    import psutil
+
 
 _TOKEN = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
-class Member:
-    """A further node of a started cluster, with a port, process and folder of its own."""
-
-    port: int
-    pid: int
-    created: float
-    folder: str
-
-
-@dataclass(frozen=True)
 class Record:
-    """A started node, or a cluster: its first node, and the `others`.
+    """A started node.
 
-    `token` stands in the command line of each, `created` is the start of its process.
+    `token` stands in its command line, `created` is the start of its process.
     """
 
     port: int
@@ -46,13 +43,6 @@ class Record:
     java: str
     ltr_plugin: str | None
     engine: str = OPENSEARCH
-    others: tuple[Member, ...] = ()
-
-    @property
-    def members(self) -> list[Record]:
-        """Every node, each as a record of its own."""
-        own = [replace(self, others=(), **vars(member)) for member in self.others]
-        return [replace(self, others=()), *own]
 
     @property
     def url(self) -> str:
@@ -76,10 +66,8 @@ class Record:
 
     def write(self, nodes: Path) -> None:
         """Remember it."""
-        told = asdict(self)
-        if not self.others:
-            del told["others"]
-        write_atomically(record_file(nodes, self.port), json.dumps(told, indent=1).encode())
+        content = json.dumps(asdict(self), indent=1).encode()
+        write_atomically(record_file(nodes, self.port), content)
 
     def forget(self, nodes: Path) -> None:
         """Remember it no longer."""
@@ -95,14 +83,13 @@ def read_record(path: Path) -> Record | None:
     """The record in a file; None if there is none. Raises BadInput if it cannot be understood."""
     try:
         # Records of earlier versions are all of the one engine that there was.
-        values = {"engine": OPENSEARCH, "others": (), **json.loads(path.read_bytes())}
-        values["others"] = tuple(Member(**other) for other in values["others"])
+        values = {"engine": OPENSEARCH, **json.loads(path.read_bytes())}
         record = Record(**{field.name: values[field.name] for field in fields(Record)})
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise BadInput(f"{path} is not the record of a node ({error!r}): remove it") from error
-    fault = next(filter(None, map(_fault, record.members)), "")
+    fault = _fault(record)
     if fault or path.stem != str(record.port):
         raise BadInput(f"{path} is not the record of a node ({fault or 'port'}): remove it")
     return record
@@ -136,3 +123,104 @@ def _is_whole(value: Any, lowest: int, highest: int) -> bool:
 
 def _is_time(value: Any) -> bool:
     return type(value) in {int, float} and 0 <= value < 1e11 and math.isfinite(value)
+
+
+CLOCK_SLACK = 5.0
+"""How far apart two readings of one process's start may be, in seconds."""
+
+
+def live_process(record: Record) -> psutil.Process | None:
+    """The node's process; None if it has ended, even where another process has its pid now.
+
+    It must bear the node's token, run its Java, and have started when the node did.
+    """
+    process = _bearer(record)
+    return process if process is not None and not _doubt(process, record) else None
+
+
+def process_to_end(record: Record) -> psutil.Process | None:
+    """The node's process, if it may be ended by us; None if it has ended.
+
+    Raises EngineUnavailable where the record is not wholly right about it, or it is not ours.
+    """
+    process = _bearer(record)
+    if process is None:
+        return None
+    doubt = _doubt(process, record) or _foreign(process)
+    if doubt:
+        raise EngineUnavailable(
+            f"cannot end the node on port {record.port} (pid {record.pid}): {doubt}"
+        )
+    return process
+
+
+def created(pid: int) -> float:
+    """When a process started, in seconds of the epoch; 0 if it has ended already."""
+    import psutil
+
+    try:
+        return float(psutil.Process(pid).create_time())
+    except psutil.NoSuchProcess:
+        return 0.0
+
+
+def _bearer(record: Record) -> psutil.Process | None:
+    """The process of the record's pid, if it lives and its command line has the node's token."""
+    import psutil
+
+    try:
+        process = psutil.Process(record.pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return None
+        # One whole word: a part of a word may stand in any command line.
+        return process if record.mark in process.cmdline() else None
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return None
+
+
+def _doubt(process: psutil.Process, record: Record) -> str:
+    """What of a process that bears the token is not as recorded, or nothing."""
+    import psutil
+
+    if process.pid in {1, os.getpid(), *(parent.pid for parent in _ancestors())}:
+        return "that is this command itself, or what started it: remove the record"
+    try:
+        try:
+            program = process.exe()
+        except psutil.AccessDenied:
+            program = os.path.realpath(process.cmdline()[0])
+        if program != os.path.realpath(record.java):
+            return f"its process runs {program}, and not the Java it was started with: end it"
+        if abs(process.create_time() - record.created) >= CLOCK_SLACK:
+            return "its process started at another time than it did: end it by its pid"
+    except (psutil.NoSuchProcess, IndexError):
+        return "it has just ended"
+    return ""
+
+
+def _foreign(process: psutil.Process) -> str:
+    """Whose the process is, if it is neither ours nor of an account that we start nodes as."""
+    uid = process.uids().real
+    if uid in _own_accounts():
+        return ""
+    return f"it belongs to '{process.username()}'; stop it as that user"
+
+
+def _own_accounts() -> set[int]:
+    own = {os.geteuid()}
+    if os.geteuid() == 0:
+        account = node_user()
+        own |= {account.uid} if account else set()
+        for name in PREFERRED:
+            with suppress(KeyError):
+                own.add(pwd.getpwnam(name).pw_uid)
+    return own
+
+
+def _ancestors() -> list[psutil.Process]:
+    import psutil
+
+    try:
+        return list(psutil.Process().parents())
+    except psutil.Error:
+        return []

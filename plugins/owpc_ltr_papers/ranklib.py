@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from owpc_ltr_node.folders import find_places
 from owpc_ltr_node.java import choose_java
 from owpc_ltr_node.maven import Jar, Maven
-from owpc_ltr_node.places import find_places
 
 from owpc_ltr.errors import Refused
 

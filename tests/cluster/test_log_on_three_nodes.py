@@ -10,7 +10,6 @@ from typing import Any, cast
 
 import pytest
 from owpc_ltr_node.local_node import start, status
-from owpc_ltr_node.record import read_record
 
 from owpc_ltr.engine.client.concurrency import ConcurrencyLimiter
 from owpc_ltr.engine.client.engine import Engine
@@ -121,16 +120,14 @@ class Struck:
 
 @pytest.mark.filterwarnings("ignore::owpc_ltr.errors.OwpcLtrWarning")
 def test_a_node_that_crashes_costs_the_log_its_moment_and_no_mix_of_copies(
-    engine: Engine, three_nodes: SessionNode, tmp_path: Path
+    engine: Engine, three_nodes: list[SessionNode], tmp_path: Path
 ) -> None:
-    port, places = three_nodes.config.port, three_nodes.places
-    record = read_record(places.nodes / f"{port}.json")
-    assert record is not None
-    struck = Struck(engine, record.members[2].pid, number=25)
+    last = three_nodes[2]
+    assert last.status.pid is not None
+    struck = Struck(engine, last.status.pid, number=25)
     log(cast(Engine, struck), tmp_path / "struck.parquet")
-    told = status(port, places)
-    assert (told.state, told.alive) == ("broken", 2)
+    assert status(last.config.port, last.places).state == "died"
     log(engine, tmp_path / "after.parquet")
     assert digest(tmp_path / "struck.parquet") == digest(tmp_path / "after.parquet")
-    assert start(three_nodes.config, places=places).alive == 3
+    assert start(last.config, places=last.places).running
     await_green(engine)

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from owpc_ltr_node import launch
-from owpc_ltr_node.release import Release
 
 from owpc_ltr.engine.client.engine import Engine
+from tests.cluster.conftest import running_cluster
 from tests.cluster.several_copies import digest, fill, log
-from tests.session_node import SessionNode, running_node
+from tests.session_node import SessionNode
 
 pytestmark = pytest.mark.cluster
 
@@ -19,12 +18,9 @@ SMALL = "thread_pool.search.size: 1\nthread_pool.search.queue_size: 2\n"
 
 
 @pytest.fixture(scope="module")
-def three_nodes() -> Iterator[SessionNode]:
-    usual = launch.settings
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(launch, "settings", lambda *given: usual(*given) + SMALL)
-        with running_node(Release(), heap="384m", nodes=3) as cluster:
-            yield cluster
+def three_nodes() -> Iterator[list[SessionNode]]:
+    with running_cluster(SMALL) as nodes:
+        yield nodes
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 import urllib3
-from owpc_ltr_node.identity import live_process
 from owpc_ltr_node.local_node import LocalNode, default_url, start, status
-from owpc_ltr_node.record import read_record
+from owpc_ltr_node.record import live_process, read_record
 
 from owpc_ltr.errors import EngineUnavailable, UsageError
 from tests.commands import commands_in
@@ -149,7 +148,7 @@ def test_a_node_is_started_on_a_free_port_only(session_node: SessionNode) -> Non
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        with pytest.raises(EngineUnavailable, match=f"port {port} is taken by .*--port"):
+        with pytest.raises(EngineUnavailable, match=f"port {port} is taken by .*port="):
             start(LocalNode(port=port), places=session_node.places)
         assert status(port, session_node.places).state == "stopped"
 

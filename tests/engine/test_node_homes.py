@@ -7,9 +7,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from owpc_ltr_node.homes import provide_home
+from owpc_ltr_node.folders import Places
+from owpc_ltr_node.home import provide_home
 from owpc_ltr_node.local_node import LocalNode, Silent
-from owpc_ltr_node.places import Places
 
 from owpc_ltr.errors import EngineUnavailable, UsageError
 from tests.engine.conftest import SessionNode

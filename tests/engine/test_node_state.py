@@ -11,16 +11,18 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from owpc_ltr_node.identity import created, live_process
-from owpc_ltr_node.local_node import default_url, status, stop
-from owpc_ltr_node.lock import locked
-from owpc_ltr_node.record import Record, read_record, read_records
+from owpc_ltr_node.folders import Places, locked
+from owpc_ltr_node.local_node import default_url, start, status, stop
+from owpc_ltr_node.record import Record, created, live_process, read_record, read_records
 from owpc_ltr_node.report import Silent
+from owpc_ltr_node.settings import LocalNode
 
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, UsageError
+from tests.engine.conftest import free_port
 
 TOKEN = "0123456789abcdef" * 2
 RECORD = Record(
@@ -41,7 +43,7 @@ RECORD = Record(
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An OWPC_LTR_HOME of the test's own; the folders above it are open enough for its account."""
-    monkeypatch.setattr("owpc_ltr_node.places.closed_folder", lambda *_: None)
+    monkeypatch.setattr("owpc_ltr_node.folders.closed_folder", lambda *_: None)
     monkeypatch.setenv("OWPC_LTR_HOME", str(tmp_path))
     return tmp_path
 
@@ -187,7 +189,7 @@ def test_a_record_that_is_wrong_about_its_node_is_kept_and_told(
 def test_a_node_of_a_foreign_user_is_not_ended(
     home: Path, pretender: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("owpc_ltr_node.identity._own_accounts", lambda: {4_000_000})
+    monkeypatch.setattr("owpc_ltr_node.record._own_accounts", lambda: {4_000_000})
     of(pretender).write(home / "state" / "nodes")
     with pytest.raises(EngineUnavailable, match="stop it as that user"):
         stop(9200)
@@ -252,3 +254,28 @@ def test_a_lock_that_stays_held_ends_the_patience(tmp_path: Path) -> None:
         locked(tmp_path / "lock", "a start", Silent(), patience=0.2),
     ):
         pass
+
+
+def test_a_node_that_ends_while_it_starts_leaves_no_record_and_one_line(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    marks: list[str] = []
+
+    def command(*given: Any) -> list[str]:
+        marks.append(f"-Dowpc_ltr.node={given[-1]}")
+        return [sys.executable, "-c", "print('Caused by: the disk went')", marks[-1]]
+
+    module = "owpc_ltr_node.process."
+    java, manifest = SimpleNamespace(program=Path(sys.executable)), SimpleNamespace(ltr_plugin=None)
+    monkeypatch.setattr("owpc_ltr_node.local_node.node_user", lambda: None)
+    monkeypatch.setattr(module + "choose_java", lambda *_, **__: java)
+    monkeypatch.setattr(module + "provide_home", lambda *_: (home, manifest))
+    monkeypatch.setattr(module + "command", command)
+    port = free_port()
+    with pytest.raises(EngineUnavailable) as caught:
+        start(LocalNode(port=port), places=Places(home / "cache", home / "state"))
+    message = str(caught.value)
+    assert message.startswith(f"the node on port {port} ended while it started: Caused by")
+    assert "\n" not in message
+    assert len(marks) == 1
+    assert read_records(home / "state" / "nodes") == []

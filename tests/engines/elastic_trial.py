@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from owpc_ltr_node.account import node_account
-from owpc_ltr_node.homes import provide_home
+from owpc_ltr_node.folders import find_places, node_user
+from owpc_ltr_node.home import provide_home
 from owpc_ltr_node.java import feature_version
 from owpc_ltr_node.local_node import LocalNode, Silent
-from owpc_ltr_node.places import find_places
 from owpc_ltr_node.release import ELASTICSEARCH, Release
 
 from owpc_ltr.arrays import Matrix
@@ -60,7 +59,7 @@ def try_models(version: str, trials: list[Trial]) -> list[dict[str, Any]]:
     """What Elasticsearch of a version answers to each: its scores, or its error."""
     release = Release(ELASTICSEARCH, version)
     java = compiler_for(release)
-    account = node_account()
+    account = node_user()
     node = LocalNode(engine=ELASTICSEARCH, version=version)
     home, _ = provide_home(node, find_places(account), account, Silent())
     path = f"{home}/lib/*:{home}/modules/x-pack-core/*"

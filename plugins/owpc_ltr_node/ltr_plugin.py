@@ -10,9 +10,9 @@ from pathlib import Path
 
 from owpc_ltr.errors import BadInput, EngineUnavailable
 from owpc_ltr.files.output import write_atomically
-from owpc_ltr_node.archive import check_entries
+from owpc_ltr_node.distribution import check_entries
+from owpc_ltr_node.folders import make_folder
 from owpc_ltr_node.maven import Jar, Maven
-from owpc_ltr_node.places import make_folder
 
 GROUP, NAME = "org.opensearch", "ltr"
 DESCRIPTOR = "plugin-descriptor.properties"

@@ -1,16 +1,76 @@
-"""Where the local node keeps its downloads, its records and its data."""
+"""The folders of local nodes, the unix user who owns them, and their file locks."""
 
 from __future__ import annotations
 
 import errno
 import os
+import pwd
+import stat
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from owpc_ltr.errors import EngineUnavailable
-from owpc_ltr_node.account import Account, closed_folder
+from owpc_ltr.files.lock import LockHeld, lock_file
+from owpc_ltr_node.report import Report
+
+PREFERRED = ("opensearch", "nobody", "daemon")
+
+
+@dataclass(frozen=True)
+class UnixUser:
+    """A user of this system."""
+
+    name: str
+    uid: int
+    gid: int
+
+
+def node_user() -> UnixUser | None:
+    """Who must run the node: None means ourselves. OpenSearch refuses to run as root."""
+    if os.geteuid() != 0:
+        return None
+    users = {user.pw_name: user for user in pwd.getpwall() if user.pw_uid != 0}
+    names = [name for name in PREFERRED if name in users] + sorted(users)
+    if not names:
+        raise EngineUnavailable(
+            "opensearch refuses to run as root, and this system has no other user: "
+            "add one (useradd opensearch) or run owpc-ltr as another user"
+        )
+    user = users[names[0]]
+    return UnixUser(user.pw_name, user.pw_uid, user.pw_gid)
+
+
+def closed_folder(path: Path, account: UnixUser) -> Path | None:
+    """The topmost folder on the way to `path` that the account cannot enter, if there is one.
+
+    Judged by owner, group and mode; a folder that does not exist yet is ours to open.
+    """
+    for folder in reversed(path.absolute().parents):
+        try:
+            status = folder.stat()
+        except FileNotFoundError:
+            return None
+        if not _may_enter(status, account):
+            return folder
+    return None
+
+
+def give(path: Path, account: UnixUser | None) -> None:
+    """Hand a folder of ours to the account; the caller has just made it or owns its parent."""
+    if account is not None:
+        os.chown(path, account.uid, account.gid, follow_symlinks=False)
+
+
+def _may_enter(status: os.stat_result, account: UnixUser) -> bool:
+    if status.st_uid == account.uid:
+        return bool(status.st_mode & stat.S_IXUSR)
+    if status.st_gid == account.gid:
+        return bool(status.st_mode & stat.S_IXGRP)
+    return bool(status.st_mode & stat.S_IXOTH)
+
 
 NAME = "owpc-ltr"
 REFUSALS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
@@ -48,7 +108,7 @@ class Places:
         return self.state / "nodes"
 
 
-def find_places(account: Account | None, environ: Mapping[str, str] = os.environ) -> Places:
+def find_places(account: UnixUser | None, environ: Mapping[str, str] = os.environ) -> Places:
     """OWPC_LTR_HOME if set; else the platform's folders; for root, system-wide ones.
 
     Root's own folders are closed to the account that must run the node. Raises
@@ -100,7 +160,7 @@ def writing_to(folder: Path, instead: str = "OWPC_LTR_HOME") -> Iterator[None]:
         raise
 
 
-def _check_open(home: Path, account: Account | None) -> None:
+def _check_open(home: Path, account: UnixUser | None) -> None:
     if account is None:
         return
     closed = closed_folder(home, account)
@@ -109,3 +169,36 @@ def _check_open(home: Path, account: Account | None) -> None:
             f"OWPC_LTR_HOME={home} cannot hold the node: as root it runs as '{account.name}', who "
             f"cannot enter {closed}; name a folder outside it, such as /var/lib/{NAME}"
         )
+
+
+@contextmanager
+def locked(path: Path, what: str, report: Report, patience: float = 900.0) -> Iterator[None]:
+    """Hold the lock file; wait, and say so, while another process does.
+
+    Raises EngineUnavailable when it is still held after `patience` seconds.
+    """
+    make_folder(path.parent)
+    descriptor = _acquire(path, what, report, patience)
+    try:
+        yield
+    finally:
+        os.close(descriptor)  # which also unlocks
+
+
+def _acquire(path: Path, what: str, report: Report, patience: float) -> int:
+    give_up = time.monotonic() + patience
+    waiting = False
+    while True:
+        try:
+            return lock_file(path, mode=0o644)
+        except LockHeld as held:
+            holder = held.holder
+        if time.monotonic() > give_up:
+            raise EngineUnavailable(
+                f"{what} is still under way in {holder} after {patience:.0f} s: try again when it "
+                "is done, or end it"
+            )
+        if not waiting:
+            report.say(f"{what} is under way in {holder}; waiting for it")
+            waiting = True
+        time.sleep(0.1)

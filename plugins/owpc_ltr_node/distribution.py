@@ -1,0 +1,274 @@
+"""The files of a release: which Maven artifacts make an OpenSearch or Elasticsearch home."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from owpc_ltr.errors import BadInput
+from owpc_ltr.files.output import write_atomically
+from owpc_ltr_node.folders import make_folder
+from owpc_ltr_node.java import thai_locale
+from owpc_ltr_node.maven import Jar, Maven, NotPublished
+from owpc_ltr_node.release import Release
+from owpc_ltr_node.report import Report
+
+
+def check_entries(archive: Path, files: zipfile.ZipFile, largest: int) -> None:
+    """Raise BadInput for an archive that would write outside its folder, or without end."""
+    entries = files.infolist()
+    for entry in entries:
+        _check_safe(archive, entry)
+    if sum(entry.file_size for entry in entries) > largest:
+        raise BadInput(f"{archive} unpacks to more than {largest // 1_000_000} MB: refused")
+
+
+def _check_safe(archive: Path, entry: zipfile.ZipInfo) -> None:
+    target = PurePosixPath(entry.filename)
+    escapes = target.is_absolute() or ".." in target.parts
+    # A backslash or a colon is a way out on other systems, and a link is one on ours.
+    odd = re.search(r"[\\:\x00]", entry.filename) or stat.S_ISLNK(entry.external_attr >> 16)
+    if escapes or odd:
+        raise BadInput(
+            f"{archive} would write outside its folder ('{entry.filename}'): do not use it"
+        )
+
+
+LIB = "lib"
+SERVER = "org.opensearch:opensearch"
+CLASSLOADER = "org.opensearch:opensearch-plugin-classloader"
+# Which classes may end the process: a server from 3.0 on does not start without it.
+BOOTSTRAP = "org.opensearch:opensearch-agent-bootstrap"
+BOOTSTRAP_ELSE = "3.4.0"
+"""Where a release's own was never published (3.0, 3.2, 3.5): 3.1 to 3.6 have the same bytes."""
+LOG4J_API = ("org.apache.logging.log4j", "log4j-api", "")
+LOG4J_CORE = "org.apache.logging.log4j:log4j-core"
+# HTTP/3 in native code for every platform: 20 MB that a local node does not use.
+UNUSED = ("io.netty", "netty-codec-native-quic")
+
+
+@dataclass(frozen=True)
+class Module:
+    """A module of the OpenSearch distribution that Maven Central carries."""
+
+    name: str
+    artifact: str
+    plugin: str
+    extends: str = ""
+    needed: bool = True
+
+    @property
+    def coordinate(self) -> str:
+        """Where Maven has it."""
+        return f"org.opensearch.plugin:{self.artifact}"
+
+    def plugin_class(self, release: Release) -> str:
+        """The class that the server makes it by."""
+        return f"{self.plugin}{'ModulePlugin' if release.numbers >= (3,) else 'Plugin'}"
+
+    def descriptor(self, release: Release) -> str:
+        """Its plugin-descriptor.properties, which only the distribution has ready-made."""
+        lines = {
+            "name": self.name,
+            "description": f"the {self.name} module",
+            "version": release.version,
+            "opensearch.version": release.version,
+            "java.version": "21" if release.numbers >= (3,) else "11",
+            "classname": self.plugin_class(release),
+            "extended.plugins": self.extends,
+            "has.native.controller": "false",
+        }
+        return "".join(f"{key}={value}\n" for key, value in lines.items() if value)
+
+
+MODULES = (
+    Module("transport-netty4", "transport-netty4-client", "org.opensearch.transport.Netty4"),
+    Module("lang-painless", "lang-painless", "org.opensearch.painless.Painless"),
+    Module(
+        "lang-mustache",
+        "lang-mustache-client",
+        "org.opensearch.script.mustache.Mustache",
+        needed=False,
+    ),
+    Module(
+        "analysis-common",
+        "analysis-common",
+        "org.opensearch.analysis.common.CommonAnalysis",
+        extends="lang-painless",
+    ),
+    Module(
+        "mapper-extras",
+        "mapper-extras-client",
+        "org.opensearch.index.mapper.MapperExtras",
+        needed=False,
+    ),
+    Module("reindex", "reindex-client", "org.opensearch.index.reindex.Reindex", needed=False),
+)
+
+
+def singles(release: Release) -> list[str]:
+    """The artifacts of the server's project that stand in lib/ without what they ask for."""
+    return [CLASSLOADER, BOOTSTRAP] if release.numbers >= (3,) else [CLASSLOADER]
+
+
+def log4j_core(server: Sequence[Jar]) -> Jar:
+    """The logging backend, in the version of the interface that the server asks for."""
+    version = next(jar.version for jar in server if jar.identity == LOG4J_API)
+    group, name = LOG4J_CORE.split(":")
+    return Jar(group, name, version)
+
+
+def cut(
+    server: Sequence[Jar], singles: Sequence[Jar], modules: Mapping[str, Sequence[Jar]]
+) -> dict[str, list[Jar]]:
+    """Each folder of the home with its jars; no artifact is seen twice by one class loader.
+
+    A module's loader sees lib/ first, so a module keeps only what lib/ has not, in any version.
+    """
+    lib = _unique([*server, *singles])
+    shared = {jar.identity for jar in lib}
+    folders = {LIB: lib}
+    for name, jars in modules.items():
+        own = [jar for jar in jars if jar.identity not in shared]
+        folders[f"modules/{name}"] = _unique(own)
+    return folders
+
+
+def _unique(jars: Sequence[Jar]) -> list[Jar]:
+    first: dict[tuple[str, str, str], Jar] = {}
+    for jar in jars:
+        if (jar.group, jar.name) != UNUSED:
+            first.setdefault(jar.identity, jar)
+    return sorted(first.values())
+
+
+# Before 3.0 a security manager watches every class; a local node needs no wall within itself.
+_POLICY = b"grant {\n  permission java.security.AllPermission;\n};\n"
+
+
+@dataclass(frozen=True)
+class OpenSearchParts:
+    """The jars of a home by folder, all of them in the local repository."""
+
+    release: Release
+    folders: dict[str, list[Jar]]
+    modules: tuple[Module, ...]
+    repository: Path
+
+    def put_into(self, home: Path) -> None:
+        """Fill a new folder."""
+        for folder, jars in self.folders.items():
+            make_folder(home / folder)
+            for jar in jars:
+                _place(self.repository / jar.path, home / folder / jar.filename)
+        for module in self.modules:
+            own = home / "modules" / module.name
+            descriptor = module.descriptor(self.release).encode()
+            write_atomically(own / "plugin-descriptor.properties", descriptor)
+            if self.release.numbers < (3,):
+                write_atomically(own / "plugin-security.policy", _POLICY)
+        write_atomically(home / LIB / "thai-locale.jar", thai_locale().read_bytes())
+        # The server looks for both at its start.
+        make_folder(home / "bin")
+        make_folder(home / "plugins")
+
+
+def opensearch_parts(release: Release, maven: Maven, report: Report) -> OpenSearchParts:
+    """Have all jars of a home in the local repository.
+
+    Raises NotPublished, naming it, where a part that the node cannot do without is not to be had.
+    """
+    modules = _published(release, maven, report)
+    alone = [_version_of(each, release, maven, report) for each in singles(release)]
+    asked = [f"{SERVER}:{release.version}", *alone]
+    asked += [f"{module.coordinate}:{release.version}" for module in modules]
+    server, *others = maven.resolve(asked)
+    single = [jars[0] for jars in others[: len(alone)]]
+    own = {module.name: jars for module, jars in zip(modules, others[len(alone) :], strict=True)}
+    folders = cut(server, [*single, log4j_core(server)], own)
+    maven.fetch_all((jar for jars in folders.values() for jar in jars), str(release))
+    return OpenSearchParts(release, folders, modules, maven.folder)
+
+
+def _published(release: Release, maven: Maven, report: Report) -> tuple[Module, ...]:
+    """The modules that there are; one that is left out is said."""
+    found = []
+    for module in MODULES:
+        if maven.publishes(f"{module.coordinate}:{release.version}"):
+            found.append(module)
+        elif module.needed:
+            raise NotPublished(
+                f"{release} cannot be assembled: its module {module.name} is in no configured "
+                "maven repository; name another --version, as 3.8.0"
+            )
+        else:
+            report.say(f"going on without {module.name}: {release} was published without it")
+    return tuple(found)
+
+
+def _version_of(artifact: str, release: Release, maven: Maven, report: Report) -> str:
+    if artifact != BOOTSTRAP or maven.publishes(f"{artifact}:{release.version}"):
+        return f"{artifact}:{release.version}"
+    report.say(f"{release} was published without its agent-bootstrap: that of {BOOTSTRAP_ELSE}")
+    return f"{artifact}:{BOOTSTRAP_ELSE}"
+
+
+def _place(source: Path, target: Path) -> None:
+    """Link where the file system can, since both are only read; otherwise copy."""
+    try:
+        os.link(source, target)
+    except OSError:
+        write_atomically(target, source.read_bytes())
+
+
+LARGEST = 1_000_000_000
+# What the server reads; the rest is start scripts and example settings.
+KEPT = ("lib/", "modules/", "LICENSE.txt", "NOTICE.txt")
+
+
+@dataclass(frozen=True)
+class ElasticsearchParts:
+    """The distribution's zip in the local repository: server, x-pack core and security.
+
+    It has no english analysis, no scripts and no machine learning: those are not on Maven.
+    """
+
+    release: Release
+    archive: Path
+
+    def put_into(self, home: Path) -> None:
+        """Unpack what is needed of it. Raises BadInput for a damaged or hostile zip."""
+        top = f"elasticsearch-{self.release.version}/"
+        try:
+            with zipfile.ZipFile(self.archive) as files:
+                check_entries(self.archive, files, LARGEST)
+                # Each entry's own sum is checked as it is read.
+                for entry in files.infolist():
+                    name = entry.filename.removeprefix(top)
+                    if name.startswith(KEPT) and not entry.is_dir():
+                        make_folder((home / name).parent)
+                        write_atomically(home / name, files.read(entry))
+        except (zipfile.BadZipFile, OSError) as error:
+            raise BadInput(f"{self.archive} is not a sound zip file: {error}; remove it") from error
+        if not (home / "lib").is_dir():
+            raise BadInput(f"{self.archive} holds no {top}lib: it is no {self.release}; remove it")
+        # The server looks for it at its start.
+        make_folder(home / "plugins")
+
+
+def distribution(release: Release) -> Jar:
+    """Where Maven has it."""
+    group = "org.elasticsearch.distribution.integ-test-zip"
+    return Jar(group, "elasticsearch", release.version, packaging="zip")
+
+
+def elasticsearch_parts(release: Release, maven: Maven, report: Report) -> ElasticsearchParts:
+    """Have the distribution in the local repository; its licence is said before it is fetched."""
+    report.say(f"{release} is under {release.licence}")
+    report.advance(str(release), 0, 0)
+    return ElasticsearchParts(release, maven.fetch(distribution(release), unsummed=True))

@@ -1,0 +1,270 @@
+"""The settings of a node: its port, heap and folders, configuration files and command line."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from owpc_ltr.errors import UsageError
+from owpc_ltr.files.output import write_atomically
+from owpc_ltr.signatures import spelled
+from owpc_ltr_node.folders import UnixUser, give, make_folder
+from owpc_ltr_node.java import Java
+from owpc_ltr_node.release import ELASTICSEARCH, OPENSEARCH, Release, usual_release
+
+DEFAULT_PORT = 9200
+DEFAULT_HEAP = "512m"
+UNITS = {"k": 2**10, "m": 2**20, "g": 2**30}
+LEAST_HEAP = "128m"
+
+
+@dataclass(frozen=True)
+class LocalNode:
+    """A node on 127.0.0.1; the port names it.
+
+    `folder` takes its data, logs and temporary files, `home` is the
+    assembled engine; both have a default place. `version` has a usual one for each engine.
+    `patience` is how long to wait for its health, in seconds.
+    """
+
+    port: int = DEFAULT_PORT
+    transport_port: int | None = None
+    heap: str = DEFAULT_HEAP
+    folder: Path | None = None
+    home: Path | None = None
+    java: Path | None = None
+    version: str | None = None
+    verify: bool = False
+    patience: float = 180.0
+    engine: str = OPENSEARCH
+
+    def __post_init__(self) -> None:
+        _check_port("port", self.port)
+        if self.transport_port is not None:
+            _check_port("transport_port", self.transport_port)
+            if self.transport_port == self.port:
+                raise UsageError(
+                    f"{spelled('port')} and {spelled('transport_port')} are both {self.port}: "
+                    "choose two"
+                )
+        _check_heap(self.heap, self.release.engine)
+
+    @property
+    def release(self) -> Release:
+        """Which engine it is, in which version."""
+        return usual_release(self.engine, self.version)
+
+
+def heap_bytes(heap: str) -> int:
+    """The size that a heap setting names.
+
+    >>> heap_bytes("512m") == 512 * 2**20
+    True
+    """
+    found = re.fullmatch(r"([1-9][0-9]{0,9})([kmg])", heap.strip().lower())
+    if not found:
+        raise UsageError(f"{spelled('heap')} {heap} is not a size: write it as 512m or 2g")
+    return int(found[1]) * UNITS[found[2]]
+
+
+def _check_heap(heap: str, engine: str) -> None:
+    import psutil
+
+    size = heap_bytes(heap)
+    memory = psutil.virtual_memory().total
+    if size < heap_bytes(LEAST_HEAP):
+        raise UsageError(
+            f"{spelled('heap')} {heap} is too small for {engine}: give it {LEAST_HEAP} or more"
+        )
+    if size > memory:
+        raise UsageError(
+            f"{spelled('heap')} {heap} is more than this machine's memory "
+            f"({memory / UNITS['g']:.1f} GiB): {DEFAULT_HEAP} is enough for a few 100,000 documents"
+        )
+
+
+def _check_port(name: str, port: int) -> None:
+    if not 1024 <= port <= 65535:
+        raise UsageError(
+            f"{spelled(name)} {port} is not between 1024 and 65535: "
+            f"choose one such as {DEFAULT_PORT}"
+        )
+
+
+ELASTICSEARCH_CLASS = "org.elasticsearch.launcher.CliToolLauncher"
+SERVER_LAUNCHER = "lib/tools/server-launcher"
+"""Where later releases (9.5 has it) keep a launcher for the server alone: of these, the command
+line tools' launcher only prints how the server is to be started."""
+SERVER_CLASS = "org.elasticsearch.server.launcher.ServerLauncher"
+
+
+def jvm_options(heap: str, collector: str, folder: Path) -> str:
+    """The server's jvm.options; the launcher adds those that its version needs."""
+    lines = (
+        f"-Xms{heap}",
+        f"-Xmx{heap}",
+        collector,
+        "-XX:+ExitOnOutOfMemoryError",
+        f"-XX:ErrorFile={folder}/logs/java-crash-%p.log",
+        f"-Djava.io.tmpdir={folder / 'tmp'}",
+        f"-Djna.tmpdir={folder / 'tmp'}",
+    )
+    return "".join(f"{line}\n" for line in lines)
+
+
+def elasticsearch_command(java: Java, home: Path, folder: Path, token: str) -> list[str]:
+    """The launcher's command line, as bin/elasticsearch of this version would give it.
+
+    The server speaks with it over a pipe: it ends when the launcher does, however that ends.
+    """
+    small = ["-Xms4m", "-Xmx64m", "-XX:+UseSerialGC", f"-Dowpc_ltr.node={token}"]
+    if (home / SERVER_LAUNCHER).is_dir():
+        return [str(java.program), *small, "-cp", f"{home / SERVER_LAUNCHER}/*", SERVER_CLASS]
+    return [
+        str(java.program),
+        *small,
+        "-Dcli.name=server",
+        f"-Dcli.script={home}/bin/elasticsearch",
+        "-Dcli.libs=lib/tools/server-cli",
+        f"-Des.path.home={home}",
+        f"-Des.path.conf={folder}/config",
+        "-Des.distribution.type=zip",
+        "-Des.java.type=owpc-ltr",
+        "-cp",
+        f"{home}/lib/*:{home}/lib/cli-launcher/*",
+        ELASTICSEARCH_CLASS,
+    ]
+
+
+def elasticsearch_environment(java: Java, home: Path, folder: Path) -> dict[str, str]:
+    """What bin/elasticsearch exports; releases without a launcher of their own do not read it."""
+    return {
+        "JAVA": str(java.program),
+        "JAVA_TYPE": "ES_JAVA_HOME",
+        "ES_JAVA_HOME": str(java.program.parent.parent),
+        "ES_HOME": str(home),
+        "ES_PATH_CONF": str(folder / "config"),
+        "ES_DISTRIBUTION_TYPE": "zip",
+        "CLI_JAVA_OPTS": "-Xms4m -Xmx64m -XX:+UseSerialGC",
+    }
+
+
+MARKER = ".owpc-ltr-node"
+OPENSEARCH_CLASS = "org.opensearch.bootstrap.OpenSearch"
+LOGGING = """\
+status = error
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = [%d{ISO8601}][%-5p][%-25c{1.}] %m%n
+rootLogger.level = info
+rootLogger.appenderRef.console.ref = console
+"""
+
+
+def cluster_name(port: int) -> str:
+    """The name of the cluster that a node on a port is, by which it is told from others."""
+    return f"owpc-ltr-{port}"
+
+
+def settings(node: LocalNode, folder: Path) -> str:
+    """The opensearch.yml, or elasticsearch.yml, of a node.
+
+    A nearly full disk must not turn indices read-only behind the user's back, so the disk
+    thresholds are off; a really full one fails the write that needs it.
+    """
+    lines = {
+        "cluster.name": cluster_name(node.port),
+        "node.name": cluster_name(node.port),
+        "network.host": "127.0.0.1",
+        "http.port": node.port,
+        "transport.port": node.transport_port or "9300-9400",
+        "discovery.type": "single-node",
+        "cluster.routing.allocation.disk.threshold_enabled": "false",
+        "path.data": _quoted(folder / "data"),
+        "path.logs": _quoted(folder / "logs"),
+    }
+    if node.engine == ELASTICSEARCH:
+        lines["xpack.security.enabled"] = "false"  # it listens on loopback only
+    return "".join(f"{key}: {value}\n" for key, value in lines.items())
+
+
+def check_folder(folder: Path) -> None:
+    """Raise UsageError for a folder with things in it that are not a node's."""
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / MARKER).is_file():
+        raise UsageError(
+            f"{spelled('data')} {folder} holds other things, and a node would change their owner: "
+            "name a new or empty folder"
+        )
+
+
+def mark_folder(folder: Path) -> None:
+    """Make a folder, and mark it as one of ours."""
+    make_folder(folder)
+    write_atomically(folder / MARKER, b"a node of owpc-ltr keeps its data here\n")
+
+
+def prepare_folder(node: LocalNode, folder: Path, account: UnixUser | None) -> None:
+    """Make the node's folders and settings; what it writes to belongs to its account."""
+    mark_folder(folder)
+    for name in ("config", "data", "logs", "tmp"):
+        made = make_folder(folder / name)
+        give(made, account)
+        made.chmod(0o700)
+    config = folder / "config"
+    write_atomically(config / f"{node.engine}.yml", settings(node, folder).encode())
+    if node.engine == ELASTICSEARCH:
+        options = jvm_options(node.heap, _collector(node.heap), folder)
+        write_atomically(config / "jvm.options", options.encode())
+    write_atomically(config / "log4j2.properties", LOGGING.encode())
+    log = folder / "logs" / "node.log"
+    if os.path.lexists(log):
+        log.replace(log.with_name("node.previous.log"))
+
+
+def command(node: LocalNode, java: Java, home: Path, folder: Path, token: str) -> list[str]:
+    """The node's command line. `token` makes it recognisable."""
+    if node.engine == ELASTICSEARCH:
+        return elasticsearch_command(java, home, folder, token)
+    managed = ["-Djava.security.manager=allow"] if node.release.numbers < (3,) else []
+    return [
+        str(java.program),
+        f"-Xms{node.heap}",
+        f"-Xmx{node.heap}",
+        # Both compilers: the first alone is healthy 0.7 s sooner, and searches half as fast.
+        _collector(node.heap),
+        "-XX:+ExitOnOutOfMemoryError",
+        f"-XX:ErrorFile={folder}/logs/java-crash-%p.log",
+        "-Djava.awt.headless=true",
+        "-Dfile.encoding=UTF-8",
+        # A provider that is listed is asked before the runtime's own dictionary.
+        f"-Djava.locale.providers={'CLDR' if java.breaks_thai else 'SPI,CLDR'}",
+        f"-Djava.io.tmpdir={folder / 'tmp'}",
+        f"-Djna.tmpdir={folder / 'tmp'}",
+        "-Djna.nosys=true",
+        "-Dlog4j2.disable.jmx=true",
+        "-Dlog4j.shutdownHookEnabled=false",
+        "-Dio.netty.noUnsafe=true",
+        "-Dio.netty.noKeySetOptimization=true",
+        "-Dio.netty.recycler.maxCapacityPerThread=0",
+        # Only 3.0 and later reach native code by what Java 21 brought; 17 warns of the option.
+        *(managed or ["--enable-native-access=ALL-UNNAMED"]),
+        f"-Dopensearch.path.home={home}",
+        f"-Dopensearch.path.conf={folder}/config",
+        f"-Dowpc_ltr.node={token}",
+        "-cp",
+        f"{home}/lib/*",
+        OPENSEARCH_CLASS,
+    ]
+
+
+def _collector(heap: str) -> str:
+    """Serial takes a third less memory than G1 and is as fast, until pauses grow with the heap."""
+    return "-XX:+UseSerialGC" if heap_bytes(heap) < 2 * UNITS["g"] else "-XX:+UseG1GC"
+
+
+def _quoted(path: Path) -> str:
+    escaped = str(path).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
