@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 from owpc_ltr_node.folders import Places, find_places, make_folder, node_user
-from owpc_ltr_node.local_node import LocalNode, NodeStatus, start, stop
+from owpc_ltr_node.local_node import NodeStatus, start, stop
 from owpc_ltr_node.release import Release
-from owpc_ltr_node.settings import command, jvm_options
+from owpc_ltr_node.settings import LocalNode, command, jvm_options
 
 from owpc_ltr.engine.cluster import connect
 from owpc_ltr.engine.deployment.alias import INDEX as ALIASES

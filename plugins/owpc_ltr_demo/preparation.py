@@ -42,13 +42,14 @@ def start_node(session: DemoSession) -> Engine:
 
 def running_node(session: DemoSession) -> Engine:
     """The demo's own node, started or found running."""
-    from owpc_ltr_node import local_node as node
+    from owpc_ltr_node.local_node import start
+    from owpc_ltr_node.settings import LocalNode
 
     from owpc_ltr.engine.client.engine import open_engine
 
     with session.narrator.working() as show:
         report = _NodeMessages(show)
-        status = node.start(node.LocalNode(port=session.options.port), report)
+        status = start(LocalNode(port=session.options.port), report)
     for line in report.lines:
         session.narrator.line(line)
     session.narrator.line(f"opensearch {status.version} answers at {status.url}")

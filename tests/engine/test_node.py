@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 import urllib3
-from owpc_ltr_node.local_node import LocalNode, default_url, start, status
+from owpc_ltr_node.local_node import default_url, start, status
 from owpc_ltr_node.record import live_process, read_record
+from owpc_ltr_node.settings import LocalNode
 
 from owpc_ltr.errors import EngineUnavailable, UsageError
 from tests.commands import commands_in

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from owpc_ltr_node.folders import Places
 from owpc_ltr_node.home import provide_home
-from owpc_ltr_node.local_node import LocalNode, Silent
+from owpc_ltr_node.report import Silent
+from owpc_ltr_node.settings import LocalNode
 
 from owpc_ltr.errors import EngineUnavailable, UsageError
 from tests.engine.conftest import SessionNode

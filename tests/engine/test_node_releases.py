@@ -23,13 +23,19 @@ from owpc_ltr_node.distribution import (
 from owpc_ltr_node.folders import Places, make_folder
 from owpc_ltr_node.home import Manifest, assemble, download
 from owpc_ltr_node.java import choose_java
-from owpc_ltr_node.local_node import LocalNode, _usual_folder
+from owpc_ltr_node.local_node import _usual_folder
 from owpc_ltr_node.maven import Jar, Maven, NotPublished
 from owpc_ltr_node.process import advice, decisive_line
 from owpc_ltr_node.record import Record, read_record, record_file
 from owpc_ltr_node.release import ELASTICSEARCH, OPENSEARCH, Release, usual_release
 from owpc_ltr_node.report import Silent
-from owpc_ltr_node.settings import command, elasticsearch_environment, prepare_folder, settings
+from owpc_ltr_node.settings import (
+    LocalNode,
+    command,
+    elasticsearch_environment,
+    prepare_folder,
+    settings,
+)
 
 from owpc_ltr.errors import BadInput, EngineUnavailable, UsageError
 from tests.engine.test_node_maven import Remote, local, remote  # noqa: F401

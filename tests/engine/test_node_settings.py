@@ -21,10 +21,16 @@ from owpc_ltr_node.folders import (
     writing_to,
 )
 from owpc_ltr_node.java import THAI_PROBE, choose_java, thai_locale
-from owpc_ltr_node.local_node import LocalNode
 from owpc_ltr_node.process import check_free, decisive_line, launch
 from owpc_ltr_node.report import Silent
-from owpc_ltr_node.settings import check_folder, command, heap_bytes, prepare_folder, settings
+from owpc_ltr_node.settings import (
+    LocalNode,
+    check_folder,
+    command,
+    heap_bytes,
+    prepare_folder,
+    settings,
+)
 
 from owpc_ltr.errors import EngineUnavailable, UsageError
 from tests.engine.conftest import free_port
