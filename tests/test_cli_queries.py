@@ -8,11 +8,18 @@ from typing import Any
 
 import pytest
 
-from owpc_ltr.cli.queries import Question
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.cluster import Cluster
-from owpc_ltr.engine.search.request import CARRIED, COLLAPSE, REFUSED, SearchRequest, request_body
+from owpc_ltr.engine.options import params_from
+from owpc_ltr.engine.search.request import (
+    CARRIED,
+    COLLAPSE,
+    REFUSED,
+    SearchRequest,
+    request_body,
+    search_request,
+)
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import UsageError
 from owpc_ltr.formats.model_conversion import export_linear
@@ -30,7 +37,7 @@ def request(folder: Path, content: dict[str, Any], **asked: Any) -> SearchReques
     """What is asked with a query file."""
     path = folder / "query.json"
     path.write_text(json.dumps(content))
-    return NOWHERE.request("red", index="docs", query=path, **asked)
+    return search_request(NOWHERE, "red", index="docs", query_template=path, **asked)
 
 
 @pytest.mark.parametrize("key", sorted(CARRIED - {"size", COLLAPSE}))
@@ -69,8 +76,10 @@ def test_what_is_not_known_is_refused_by_name(tmp_path: Path) -> None:
 
 def test_parameters_fill_the_words_and_the_features() -> None:
     """Without a word to the cluster, which is not there."""
-    asked = Question(param=["tag=a=b", "n=1"], size=3, window=7).asked() | {"query": QUERY}
-    filled = NOWHERE.request("red shoe", index="docs", **asked)
+    params = params_from(["tag=a=b", "n=1"])
+    filled = search_request(
+        NOWHERE, "red shoe", index="docs", query_template=QUERY, params=params, size=3, window=7
+    )
     assert filled.params == {"keywords": "red shoe", "query": "red shoe", "tag": "a=b", "n": 1}
     assert (filled.size, filled.window) == (3, 7)
     assert filled.filled == {"match": {"t": "red shoe"}}
@@ -79,4 +88,4 @@ def test_parameters_fill_the_words_and_the_features() -> None:
 @pytest.mark.parametrize("text", ["tag", "=x", ""])
 def test_a_parameter_without_a_name_or_a_value_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="NAME=VALUE"):
-        Question(param=[text]).asked()
+        params_from([text])

@@ -1,16 +1,16 @@
-"""`search`: both rankings side by side, and how far each document has come."""
+"""`search`: both rankings side by side, and how far each document has moved."""
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from owpc_ltr.data.runs import read_run
 from owpc_ltr.engine.cluster import Cluster
+from owpc_ltr.engine.search import search
 from owpc_ltr.engine.search.search import BeforeAndAfter, Hit
 from tests.commands import Run, commands_in
 
@@ -37,11 +37,17 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, both: BeforeAndAfter) -> None:
-    found = replace(both, index="i", model="m@1")
-    monkeypatch.setattr(Cluster, "search", lambda *_, **__: found)
+    """The engine's answer to every search, by the model m@1 of the index i."""
+
+    class Stored:
+        def get_model(self, name: str) -> str:
+            return name
+
+    monkeypatch.setattr(Cluster, "uploaded", lambda *_: (Stored(), "m@1"))
+    monkeypatch.setattr(search, "search_stored", lambda *_, **__: both)
 
 
-SEARCH = ("search", "words", "--index", "i", "--model", "m", "--query", "query.json")
+SEARCH = ("search", "words", "--index", "i", "--model", "m", "--query-template", "query.json")
 
 
 def test_a_document_that_rose_or_fell_or_is_new_says_so(

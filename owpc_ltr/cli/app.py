@@ -13,8 +13,6 @@ from typer.core import TyperGroup
 from owpc_ltr.cli import models
 from owpc_ltr.cli.generator import HELP_OPTIONS, LazyCommand
 from owpc_ltr.cli.profile import profile
-from owpc_ltr.cli.rescore_body import rescore_body
-from owpc_ltr.cli.search import search
 from owpc_ltr.cli.stops import Interrupted
 from owpc_ltr.cli.upload import upload
 from owpc_ltr.cli.verify import verify
@@ -88,6 +86,16 @@ COMMANDS = (
         "explain-search",
         "owpc_ltr.engine.explain_search:explain_search",
         "Explain the results of a live search.",
+    ),
+    Command(
+        "search",
+        "owpc_ltr.engine.search.search:search",
+        "Search without and with a model, both rankings side by side.",
+    ),
+    Command(
+        "request",
+        "owpc_ltr.engine.search.request:request",
+        "Print the search request that an application sends.",
     ),
     Command(
         "import",
@@ -298,7 +306,7 @@ _PANELS = {
         "search",
         "explain",
         "explain-search",
-        "rescore-body",
+        "request",
         "profile",
         "models",
     ),
@@ -307,7 +315,7 @@ _PANELS = {
 }
 """The parts of the help, and the order of commands in it; others follow in their own panels."""
 for command in (
-    upload, verify, search, rescore_body, profile,
+    upload, verify, profile,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(models.app, name="models", cls=_Group, context_settings=HELP_OPTIONS)

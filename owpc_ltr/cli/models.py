@@ -240,7 +240,7 @@ def _print_switched(
     """What the alias is switched to, and what applications must fetch again to follow it."""
     fetch = None
     if models.serving_mode(alias.current) == "engine":
-        fetch = f"owpc-ltr rescore-body --model {alias.name}{_at(place)}"
+        fetch = f"owpc-ltr request --model {alias.name}{_at(place)}"
     if as_json:
         content = {"current": alias.current, "previous": list(alias.previous)}
         print_json({"name": alias.name, "store": alias.store, **content, "fetch_again": fetch})

@@ -12,7 +12,7 @@ import typer
 from owpc_ltr.cli.streams import results
 from owpc_ltr.files.strict_json import finite_json
 from owpc_ltr.plain_text import text_table, wrapped_text
-from owpc_ltr.sanitization import message_line, printable, printable_lines
+from owpc_ltr.sanitization import message_line, printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
@@ -23,15 +23,6 @@ Progress = Callable[[str, float | None], None]
 def print_json(content: dict[str, Any]) -> None:
     """One object on standard output; what is not a number becomes null."""
     typer.echo(json.dumps(finite_json(content), indent=2, allow_nan=False), file=results())
-
-
-def print_body(content: Any) -> None:
-    """A request's body, its words as they are where the terminal can show them."""
-    text = json.dumps(content, indent=2, ensure_ascii=False)
-    encoding = results().encoding or "utf-8"
-    if printable_lines(text).encode(encoding, "replace").decode(encoding) != text:
-        text = json.dumps(content, indent=2)
-    typer.echo(text, file=results())
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

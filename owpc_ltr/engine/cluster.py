@@ -27,6 +27,8 @@ from owpc_ltr.engine.live_results.compare_live import compare_live
 from owpc_ltr.engine.live_results.evaluate_live import evaluate_live
 from owpc_ltr.engine.live_results.judge_pool import judge_pool
 from owpc_ltr.engine.options import Authority, Insecure, StoreKind, StoreName, Url
+from owpc_ltr.engine.search.request import request
+from owpc_ltr.engine.search.search import search
 from owpc_ltr.engine.workbench import judgments
 
 if TYPE_CHECKING:
@@ -116,6 +118,13 @@ class Cluster:
 
         return self._with(has)
 
+    def uploaded(self, model: str | None) -> tuple[Store, str]:
+        """The store of an uploaded model or alias, and the immutable name; None: the only one."""
+        from owpc_ltr.engine.deployment.alias import the_name
+
+        called = the_name(self.engine, self.stores, model)
+        return self.holding(called).store, self.models.resolve(called)
+
     def _with(self, has: Callable[[Store], bool]) -> Self:
         if len(self.stores) == 1 or has(self.store) or not has(self.stores[1]):
             return self
@@ -125,9 +134,8 @@ class Cluster:
     log_features = log_features
     upload = cluster_jobs.upload
     verify = cluster_jobs.verify
-    request = searches.request
-    search = searches.search
-    rescore_body = searches.rescore_body
+    search = search
+    request = request
     profile = searches.profile
     explain = explain_search
     evaluate_live = evaluate_live

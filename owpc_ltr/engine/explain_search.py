@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from owpc_ltr.engine.options import (
+    DEFAULT_WINDOW,
     ExtraFeatures,
     Params,
     QueryTemplate,
@@ -43,7 +44,7 @@ def explain_search(
     query_template: QueryTemplate = None,
     params: Params = None,
     size: Size = None,
-    window: Window = 100,
+    window: Window = DEFAULT_WINDOW,
     title_field: TitleField = None,
     extra_features: ExtraFeatures = (),
     query_id: Annotated[
@@ -62,9 +63,9 @@ def explain_search(
     that is not known, BadInput for one of which only the engine knows what it is.
     """
     from owpc_ltr.engine.defaults import tables_of, the_index
-    from owpc_ltr.engine.deployment.alias import the_name
+    from owpc_ltr.engine.search.request import search_request
     from owpc_ltr.engine.search_explanation import ExplainRequest, explain_reordered, explain_stored
-    from owpc_ltr.models.reordering import ReorderingModel, load_model
+    from owpc_ltr.models.reordering import load_reordering
     from owpc_ltr.names import check_index
 
     if above is not None and document is None:
@@ -76,20 +77,16 @@ def explain_search(
     if index is not None:
         check_index(index)
     if isinstance(reranker, Path | str):
-        loaded = load_model(reranker, plugins)
-        if not isinstance(loaded, ReorderingModel):
-            raise UsageError(f"{reranker} is a model, and no reranker: upload it, and name it")
-        reranker = loaded
+        reranker = load_reordering(reranker, plugins)
     name, store = "", cluster.store
     if reranker is None:
-        called = the_name(cluster.engine, cluster.stores, model)
-        store, name = cluster.holding(called).store, cluster.models.resolve(called)
+        store, name = cluster.uploaded(model)
         where = cluster.index_of(name, index)
     else:
         where = the_index(cluster.engine, index)
-    request = cluster.request(
-        keywords, index=where, query=query_template, params=params, size=size, window=window,
-        query_id=query_id,
+    request = search_request(
+        cluster, keywords, index=where, query_template=query_template, params=params, size=size,
+        window=window, query_id=query_id,
     )  # fmt: skip
     tables = tables_of(extra_features or None)
     asked = ExplainRequest(keywords, request.size, document, above, title_field, tables)

@@ -24,7 +24,7 @@ from owpc_ltr.engine.search.client_rerank import (
     prepare,
 )
 from owpc_ltr.engine.search.request import SearchRequest
-from owpc_ltr.engine.search.search import search, title_of
+from owpc_ltr.engine.search.search import search_stored, title_of
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import Refused
 from owpc_ltr.explanations.explanation import Explanation
@@ -146,7 +146,8 @@ def _local(engine: Engine, store: Store, stored: StoredModel) -> Model:
 def _by_engine(
     engine: Engine, store: Store, request: SearchRequest, stored: StoredModel, asked: ExplainRequest
 ) -> _Window:
-    found = search(engine, store, request.showing_window(), stored, title=asked.title).after
+    whole = request.showing_window()
+    found = search_stored(engine, store, whole, stored, title_field=asked.title).after
     return _Window(
         [hit.document_id for hit in found],
         [hit.title for hit in found],

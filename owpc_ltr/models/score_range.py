@@ -38,7 +38,7 @@ class ScoreInterval:
             return "for every document"
         if not math.isfinite(self.low):
             return "not known"
-        return "within twice what was seen; beyond, rescore-body holds scores at the low end"
+        return "within twice what was seen; beyond, a request holds scores at the low end"
 
     def as_dict(self) -> dict[str, Any]:
         """The interval as JSON, an end that is unknown as null."""

@@ -190,12 +190,13 @@ def next_commands(options: DemoOptions, url: str) -> list[str]:
     """Commands that continue after the demo."""
     model, data = options.file("-owpc.json"), options.file(".parquet")
     fewer = options.file("-owpc-fewer.json")
-    target = f"--index {INDEX} --model {MODEL} --query {options.file('-bm25.json')} --url {url}"
+    query = f"--query-template {options.file('-bm25.json')}"
+    target = f"--index {INDEX} --model {MODEL} {query} --url {url}"
     command = _command()
     upload = f"{command} upload {fewer} --index {INDEX} --name {MODEL} --url {url}"
     return [
-        f'{command} search "split a string into lines" {target} --title qualified_name',
-        f'{command} rescore-body "split a string into lines" {target}',
+        f'{command} search "split a string into lines" {target} --title-field qualified_name',
+        f'{command} request "split a string into lines" {target}',
         f"{command} evaluate {model} {data} --metric ndcg@10 --metric map --baseline feature:text",
         *([upload] if fewer.exists() else []),
         f"{command} train {data} --loss pairwise --optimizer larank --out pairwise.json",
@@ -208,9 +209,9 @@ def next_commands_after_clicks(options: DemoOptions, url: str) -> list[str]:
     command, events = _command(), options.file("-events.parquet")
     model, judged = options.file("-clicks.json"), options.file("-clicks.parquet")
     query = options.file("-query.json")
-    target = f"--index {INDEX} --model {CLICKS_MODEL} --query {query} --url {url}"
+    target = f"--index {INDEX} --model {CLICKS_MODEL} --query-template {query} --url {url}"
     return [
-        f'{command} search "split a string into lines" {target} --title qualified_name',
+        f'{command} search "split a string into lines" {target} --title-field qualified_name',
         f"{command} judge clicks {events} --out {judged}",
         f"{command} judge clicks {events} --out {options.file('-ips.parquet')} --ips",
         f"{command} evaluate {model} {options.file('.parquet')} --metric ndcg@10",

@@ -21,7 +21,7 @@ import pytest
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.feature_drift import verify
 from owpc_ltr.engine.search.request import SearchRequest
-from owpc_ltr.engine.search.search import search
+from owpc_ltr.engine.search.search import search_stored
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import OwpcLtrError, OwpcLtrWarning
 from tests.engine.test_write_faults import World, commands
@@ -84,7 +84,7 @@ def acts(world: World) -> dict[str, Callable[[Engine], object]]:
     def searched(engine: Engine) -> object:
         store = PluginFreeStore(engine)
         request = SearchRequest("small", {"match": {"title": "{{keywords}}"}}, {"keywords": "a"})
-        return search(engine, store, request, store.get_model(model))
+        return search_stored(engine, store, request, store.get_model(model))
 
     return {
         **commands(world),

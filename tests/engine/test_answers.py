@@ -21,7 +21,7 @@ from owpc_ltr.engine.deployment.upload import upload
 from owpc_ltr.engine.search.latency import timed
 from owpc_ltr.engine.search.profile import capacity
 from owpc_ltr.engine.search.request import SearchRequest, default_query
-from owpc_ltr.engine.search.search import search
+from owpc_ltr.engine.search.search import search_stored
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.engine.stores.store import Search, Store
@@ -89,7 +89,7 @@ ACTS: dict[str, Callable[[Engine, Store], object]] = {
     "promote": lambda engine, store: promote(engine, store, "m-3d3573b3"),
     "upload": lambda engine, store: upload(engine, store, linear(), FEATURESET, "small", "m"),
     "verify": lambda engine, store: verify(engine, store, "m", "small", tolerance=1e-5),
-    "search": lambda engine, store: search(
+    "search": lambda engine, store: search_stored(
         engine, store, SearchRequest("small", QUERY, PARAMS), MODEL
     ),
     "fields": lambda engine, _: default_query(engine, "small"),

@@ -173,7 +173,7 @@ def test_a_cluster_that_gains_the_plugin_keeps_its_models(
         assert now.search("alpha beta", model=small.name).after == found.after
         immutable = now.models.resolve(small.name)
         assert now.search("alpha beta", model=immutable).after == found.after
-        body = now.rescore_body("alpha", model=small.name)
+        body = now.request("alpha", model=small.name)
         assert "sltr" not in str(body)
         assert now.verify(small.name).drift == ()
         assert now.models.show(small.name).model == immutable

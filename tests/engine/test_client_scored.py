@@ -16,7 +16,7 @@ from owpc_ltr.engine.deployment.serving_mode import Budget
 from owpc_ltr.engine.deployment.upload import Uploaded, upload
 from owpc_ltr.engine.options import MAX_DRIFT, PARITY_TOLERANCE
 from owpc_ltr.engine.search.request import SearchRequest, request_body
-from owpc_ltr.engine.search.search import search
+from owpc_ltr.engine.search.search import search_stored
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import FeatureSet
@@ -111,7 +111,7 @@ def test_trees_are_kept_whole_and_read_back_as_they_were(small: Small) -> None:
 def test_a_search_orders_the_window_by_the_trees_own_scores(small: Small) -> None:
     model = trees(small)
     stored = small.store.get_model(put(small, model).model)
-    both = search(
+    both = search_stored(
         small.engine, small.store, SearchRequest(small.index, QUERY, PARAMS, 10, 30), stored
     )
     assert both.scored_by == "client"

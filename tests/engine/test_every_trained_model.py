@@ -99,7 +99,7 @@ def served(run: Run, small: Small, name: str, *ranking: str) -> dict[str, object
     query = {"bool": {"must": {"match_all": {}}, "filter": {"ids": {"values": [
         one.as_py() for one in data.document_ids[: int(data.offsets[1])]]}}}}  # fmt: skip
     Path("query.json").write_text(json.dumps(query))
-    out = done(run, "search", keywords, "--index", small.index, "--query", "query.json",
+    out = done(run, "search", keywords, "--index", small.index, "--query-template", "query.json",
                "--size", "15", "--json", *ranking, *place)  # fmt: skip
     found: dict[str, object] = json.loads(out)
     hits = found["after"]

@@ -166,7 +166,16 @@ def test_a_search_ranks_by_the_laptops_scores_with_values_looked_up_for_each_hit
     (stored,) = small.store.list_models()
     assert is_client_scored(small.store.get_model(stored))
     text = texts()[9]
-    search = ["search", text, "--model", small.name, "--query", "query.json", "--json", *place]
+    search = [
+        "search",
+        text,
+        "--model",
+        small.name,
+        "--query-template",
+        "query.json",
+        "--json",
+        *place,
+    ]
     code, _, err = run(*search)
     assert code == 2
     assert "reads 'ctr' (joined from ctr.parquet)" in err
@@ -184,7 +193,7 @@ def test_a_search_ranks_by_the_laptops_scores_with_values_looked_up_for_each_hit
     code, out, _ = run(*search, "--extra-features", "newer.parquet")
     there = scores_here(small, "model.json", text, newer)
     assert all(hit["score"] == there[hit["document_id"]] for hit in json.loads(out)["after"])
-    code, _, err = run("rescore-body", text, "--model", small.name, *place)
+    code, _, err = run("request", text, "--model", small.name, *place)
     assert (code, "scored by the client" in err) == (5, True)
 
 
@@ -247,9 +256,9 @@ def test_what_users_get_is_measured_with_the_table_by_name_by_file_and_at_the_ga
     assert json.loads(out)["metrics"][0]["unjudged_irrelevant"] == figures[0]
     tables = ["--extra-features", "by_id.parquet"]
     search = ["search", texts()[3], "--model", small.name, *tables, "--json"]
-    code, _, err = run(*search, "--query", "query.json", *place)
+    code, _, err = run(*search, "--query-template", "query.json", *place)
     assert (code, "this query has no id" in err) == (2, True)
-    code, out, _ = run(*search, "--query", "query.json", "--query-id", "q3", *place)
+    code, out, _ = run(*search, "--query-template", "query.json", "--query-id", "q3", *place)
     here = scores_here(small, "model.json", texts()[3], rates())
     assert all(hit["score"] == here[hit["document_id"]] for hit in json.loads(out)["after"])
     sheet = ["judge", "pool", "--queries", "judged.csv", "--rankers", small.name, "--depth", "3"]
@@ -278,7 +287,7 @@ def test_a_joined_feature_that_is_worth_nothing_leaves_the_model_to_the_engine(
     assert [one["feature"] for one in told["drift"]["features"]].count("ctr") == 0
     text = texts()[5]
     code, out, _ = run(
-        "search", text, "--model", small.name, "--query", "query.json", "--json", *place
+        "search", text, "--model", small.name, "--query-template", "query.json", "--json", *place
     )
     here = scores_here(small, "small.json", text, {})
     found = json.loads(out)
@@ -301,7 +310,8 @@ def test_trees_that_split_on_it_are_the_clients_too_and_gates_compare_them(
     assert (code, "reads 'ctr'" in err) == (5, True)
     flags = ["--client-scored", "--extra-features", "ctr.parquet"]
     assert upload(run, small, place, *flags, model="trees.json")[0] == 0
-    code, out, _ = run("search", texts()[2], "--model", small.name, "--query", "query.json",
+    code, out, _ = run("search", texts()[2], "--model", small.name,
+                       "--query-template", "query.json",
                        "--extra-features", "ctr.parquet", "--json", *place)  # fmt: skip
     here = scores_here(small, "trees.json", texts()[2], rates())
     assert all(hit["score"] == here[hit["document_id"]] for hit in json.loads(out)["after"])
@@ -339,7 +349,7 @@ def test_a_reranker_of_joined_features_finds_its_values_in_a_search(
     ranker.save("reranker.json")
     text = texts()[4]
     search = ["search", text, "--reranker", "reranker.json", "--index", small.index,
-              "--query", "query.json", "--deadline", "30", "--json", *place]  # fmt: skip
+              "--query-template", "query.json", "--deadline", "30", "--json", *place]  # fmt: skip
     code, _, err = run(*search)
     assert (code, "the reranker reads 'ctr'" in err) == (2, True)
     code, out, _ = run(*search, "--extra-features", "ctr.parquet")

@@ -97,13 +97,13 @@ def test_a_model_walks_from_challenger_to_champion_and_back(run: Run, small: Sma
 
     _, out, _ = run("models", "promote", small.name)
     own = small.name.removeprefix("m-")
-    fetch = f"owpc-ltr rescore-body --model {small.name} --store-kind plugin-free --store {own}"
+    fetch = f"owpc-ltr request --model {small.name} --store-kind plugin-free --store {own}"
     held = "search templates and requests made before still use"
     assert out == (
         f"'{small.name}' now points to '{alias['challenger']}'\n"
         f"{held} '{alias['current']}': fetch them again: {fetch}\n"
     )
-    before = run("rescore-body", "--model", small.name, "--index", small.index)[1]
+    before = run("request", "--model", small.name, "--index", small.index)[1]
     _, out, _ = run("models", "rollback", small.name)
     forward = f"models promote {alias['challenger']} --store-kind plugin-free --store {own}"
     assert out == (
@@ -204,7 +204,7 @@ def test_trained_models_pass_the_gate_only_where_they_are_better(run: Run, small
     code, out, err = run("search", "alpha beta", "--index", small.index, "--model", small.name)
     assert code == 0, err
     assert "the client scored the window" in out
-    code, _, err = run("rescore-body", "--index", small.index, "--model", small.name)
+    code, _, err = run("request", "--index", small.index, "--model", small.name)
     assert code == 5
     assert "scored by the client" in err
     code, out, _ = run("verify", small.name, "--index", small.index)
@@ -220,7 +220,7 @@ def record_of(path: str) -> dict[str, Any]:
 def test_the_body_for_applications_is_safe_beyond_its_window(run: Run, small: Small) -> None:
     save_model(linear((1.0, -0.5, 0.0)), Path("one.json"))
     run("upload", "one.json", "--index", small.index, "--featureset", "small", "--name", small.name)
-    code, out, err = run("rescore-body", "--index", small.index, "--model", small.name, "alpha")
+    code, out, err = run("request", "--index", small.index, "--model", small.name, "alpha")
     assert (code, err) == (0, "")
     clauses = json.loads(out)["rescore"]
     assert clauses[0]["query"]["rescore_query"] == {"match_all": {}}

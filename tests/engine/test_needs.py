@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import NotAllowed
 from owpc_ltr.engine.client.settings import ConnectionSettings, Credentials, Secret
 from owpc_ltr.engine.cluster import Cluster
+from owpc_ltr.engine.search.request import search_request
 from owpc_ltr.engine.stores import choose_store
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import Refused, UsageError
@@ -65,14 +67,15 @@ def test_only_an_engine_that_cannot_collapse_what_it_rescores_is_refused(
     fake.on("GET", "/", about(version, distribution))
     query = {"query": {"match": {"title": "{{keywords}}"}}, "collapse": {"field": "maker"}}
     cluster = Cluster(engine, "plugin-free")
-    assert cluster.request("a", index="docs", query={"query": query["query"]}).rest == {}
+    asked_for = partial(search_request, cluster, "a", index="docs")
+    assert asked_for(query_template={"query": query["query"]}).rest == {}
     assert not fake.requests, "who does not collapse needs no right to ask for the version"
     if takes:
-        found = cluster.request("a", index="docs", query=query)
+        found = asked_for(query_template=query)
         assert found.filters == {"collapse": {"field": "maker"}}
         return
     with pytest.raises(UsageError, match=f"{version} does not collapse .* leave it out"):
-        cluster.request("a", index="docs", query=query)
+        asked_for(query_template=query)
 
 
 @pytest.mark.parametrize(

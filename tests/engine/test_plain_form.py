@@ -22,7 +22,7 @@ from owpc_ltr.engine.deployment.serving_mode import Budget, on_trial
 from owpc_ltr.engine.deployment.upload import Uploaded, upload
 from owpc_ltr.engine.search.profile import profile
 from owpc_ltr.engine.search.request import SearchRequest
-from owpc_ltr.engine.search.search import search
+from owpc_ltr.engine.search.search import search_stored
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import OwpcLtrWarning, Refused
 from owpc_ltr.formats.model_conversion import is_client_scored
@@ -197,7 +197,7 @@ def test_scores_too_wide_for_32_bits_are_left_to_the_client(small: Small) -> Non
 def test_a_search_shows_the_models_own_scores_and_says_who_scored(small: Small) -> None:
     model = trees(small)
     stored = small.store.get_model(put(small, model).model)
-    both = search(
+    both = search_stored(
         small.engine, small.store, SearchRequest(small.index, QUERY, PARAMS, 10, 30), stored
     )
     assert both.scored_by == "engine"
@@ -242,7 +242,7 @@ def test_the_command_line_tells_where_a_model_runs(
     assert "form.runs_in" in out
     code, out, err = run("search", "alpha gamma", "--model", small.name, *asked)
     assert "the engine scored the window" in out
-    code, out, err = run("rescore-body", "alpha gamma", "--model", small.name, *asked)
+    code, out, err = run("request", "alpha gamma", "--model", small.name, *asked)
     assert json.loads(out)["rescore"][0]["query"]["query_weight"] == 2.0**-100
     assert "are the model's plus" in err
     code, out, err = run(*put_it, "--budget", "soon", *asked)
@@ -250,11 +250,11 @@ def test_the_command_line_tells_where_a_model_runs(
     assert "--budget is a time" in err
 
 
-def test_rescore_body_warns_of_the_constant(small: Small) -> None:
+def test_a_request_warns_of_the_constant(small: Small) -> None:
     put(small, trees(small))
     cluster = connect(small.engine.settings.url, store=small.name.removeprefix("m-"))
     with pytest.warns(OwpcLtrWarning, match="are the model's plus"):
-        cluster.rescore_body("alpha", model=small.name, index=small.index)
+        cluster.request("alpha", model=small.name, index=small.index)
 
 
 def test_pruning_leaves_nothing_of_a_model_that_runs_by_scripts(small: Small) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from owpc_ltr.engine.search.request import SearchRequest, check_query, default_query, request_body
-from owpc_ltr.engine.search.search import search
+from owpc_ltr.engine.search.search import search_stored
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.formats.model_conversion import export_linear
 from tests.engine.fake_engine import FakeEngine
@@ -49,12 +49,12 @@ def test_a_query_that_cannot_be_rescored_is_refused_by_name(part: str, small: Sm
 
 
 def test_both_rankings_name_each_others_ranks(small: Small) -> None:
-    both = search(
+    both = search_stored(
         small.engine,
         small.store,
         SearchRequest(small.index, QUERY, PARAMS, 60),
         STORED,
-        title="title",
+        title_field="title",
     )
     before = {hit.document_id: rank for rank, hit in enumerate(both.before, 1)}
     after = {hit.document_id: rank for rank, hit in enumerate(both.after, 1)}
@@ -68,12 +68,12 @@ def test_both_rankings_name_each_others_ranks(small: Small) -> None:
 
 def test_a_field_that_is_not_there_is_named(small: Small) -> None:
     with pytest.raises(BadInput, match="no field 'nosuch'"):
-        search(
+        search_stored(
             small.engine,
             small.store,
             SearchRequest(small.index, QUERY, PARAMS),
             None,
-            title="nosuch",
+            title_field="nosuch",
         )
 
 
@@ -93,7 +93,7 @@ def test_a_part_of_an_answer_is_refused(answer: dict[str, Any], small: Small) ->
     with FakeEngine() as fake:
         fake.on("POST", "/docs/_search", {**answer, "hits": {"hits": []}})
         with pytest.raises(Refused, match="part of the index"):
-            search(
+            search_stored(
                 Engine(ConnectionSettings(fake.url)),
                 small.store,
                 SearchRequest("docs", QUERY, PARAMS),

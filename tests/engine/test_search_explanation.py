@@ -201,7 +201,7 @@ def test_the_command_line_explains_a_search(small: Small, run: Run) -> None:
     assert max(map(len, out.splitlines())) <= 80
     assert "to be above" in out
     assert "weight 0.5" in out
-    asked = (*index, "--query", "query.json")
+    asked = (*index, "--query-template", "query.json")
     code, out, err = run("search", WORDS, *asked, "--size", "3", "--explain")
     assert (code, err) == (0, "")
     assert "the engine took" in out

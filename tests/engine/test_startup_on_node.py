@@ -26,7 +26,7 @@ def small(node_url: str) -> Iterator[Small]:
         ("models", "list"),
         ("models", "show", "NAME"),
         ("search", "alpha beta", "--model", "NAME", "--index", "INDEX"),
-        ("rescore-body", "--model", "NAME", "--index", "INDEX"),
+        ("request", "--model", "NAME", "--index", "INDEX"),
     ],
 )
 def test_what_is_asked_of_a_cluster_needs_no_tables_and_no_compiler(

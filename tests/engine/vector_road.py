@@ -173,7 +173,7 @@ def _check_search(road: Road, model: LinearModel, name: str) -> None:
     for query in read_judgments(road.judgments).queries[:10]:
         vector = np.array(query.params["vector"])
         both = road.cluster.search(
-            query.params["query"], model=name, index=road.index, query=QUERY,
+            query.params["query"], model=name, index=road.index, query_template=QUERY,
             params={"vector": vector}, size=20, window=150,
         )  # fmt: skip
         columns = [own_scores(road, c, query.params) for c in range(len(model.feature_names))]

@@ -169,11 +169,11 @@ def test_collapsed_results_are_rescored_or_refused_in_words(
     if release.engine == OPENSEARCH:
         record_property("figure", "refused in words")
         with pytest.raises(UsageError, match=r"does not collapse .* Elasticsearch 8\.15"):
-            cluster.search("alpha beta", query=collapsed, **asked)
+            cluster.search("alpha beta", query_template=collapsed, **asked)
         return
     record_property("figure", "yes")
-    whole = cluster.search("alpha beta", query=text, **{**asked, "size": 100})
-    found = cluster.search("alpha beta", query=collapsed, **asked)
+    whole = cluster.search("alpha beta", query_template=text, **{**asked, "size": 100})
+    found = cluster.search("alpha beta", query_template=collapsed, **asked)
     scores = {hit.document_id: hit.score for hit in whole.after}
     ids = [hit.document_id for hit in found.after]
     assert [hit.score for hit in found.after] == [scores[one] for one in ids]

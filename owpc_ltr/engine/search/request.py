@@ -1,39 +1,55 @@
 """Search requests: the query with its keywords, and the rescore clauses that a model adds.
 
-Rescore windows that are safe: no document beyond one can pass a document inside it.
+Rescore windows are safe: no document beyond one can pass a document inside it. An engine leaves a
+document beyond the window with its score times `query_weight`: 0 where the model replaces the
+score, which is above every rescored document with a negative one. Pages then repeat documents, or
+lose some. The engine also sorts again after each of several rescorers, so that the next one gets
+another window. So here the score beyond the window is multiplied by `KEEP`, far below every
+rescored score and still in the order of the search, and the first rescorer lifts rescored documents
+above it, before any weight can lower them.
 
-An engine leaves a document beyond the window with its score times `query_weight`: 0 where the
-model replaces the score, which is above every rescored document with a negative one. Pages then
-repeat documents, or lose some. Worse, the engine sorts anew after each of several rescorers, so
-that the next one meets another window. Here what is left of a score beyond the window is far below
-every rescored one, and still in the order of the search itself; and rescored documents are lifted
-above it by the first rescorer, before any weight can pull them down.
-
-How far they must be lifted, the interval of the model's scores says. Where it is not proven for
-every document, what a rescorer may take away is held at what the interval reckoned with, by a
-script: documents that go further are alike then, at the lower end, and still inside.
+The interval of the model's scores says how far they must be lifted. Where it is not proven for
+every document, a script limits what a rescorer may subtract to what the interval assumes: documents
+that go further tie at the lower end, inside the window.
 """
 
 from __future__ import annotations
 
+import json
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import part_of
-from owpc_ltr.engine.options import DEFAULT_WINDOW
+from owpc_ltr.engine.options import (
+    DEFAULT_WINDOW,
+    Params,
+    QueryTemplate,
+    SearchIndex,
+    Size,
+    UploadedModel,
+    Window,
+)
 from owpc_ltr.engine.stores.feature_queries import render
+from owpc_ltr.engine.stores.requirements import check_collapse
 from owpc_ltr.engine.stores.store import Store
-from owpc_ltr.errors import Refused, UsageError
+from owpc_ltr.errors import Refused, UsageError, give_warnings
+from owpc_ltr.features.parameters import plain_params
 from owpc_ltr.files.strict_json import read_json_object
 from owpc_ltr.formats.model_conversion import is_client_scored
-from owpc_ltr.formats.plugin_free.form import plugin_free_model
+from owpc_ltr.formats.plugin_free.form import plugin_free_model, score_shift
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.score_range import LOWEST_RESCORED, ScoreInterval
 from owpc_ltr.names import check_index
+from owpc_ltr.sanitization import printable_lines
+from owpc_ltr.signatures import Help, job, spelled
+
+if TYPE_CHECKING:
+    from owpc_ltr.engine.cluster import Cluster
 
 KEYWORDS = "{{keywords}}"
 COLLAPSE = "collapse"
@@ -74,9 +90,9 @@ class SearchRequest:
 
     `query` is a template such as `{"match": {"title": "{{keywords}}"}}`; `params` fill it and the
     features. The best `size` documents are shown, the best `window` rescored. `rest` is what else
-    the body of a search asks for: filters, aggregations, highlighting … `query_id` is what tables
-    that are joined by query ids know the query as. Raises UsageError, naming the key and what would
-    do, for what cannot be rescored.
+    the body of a search asks for: filters, aggregations, highlighting … `query_id` is what extra
+    features by query_id know the query as. Raises UsageError, naming the key and a remedy, for a
+    search that cannot be rescored.
     """
 
     index: str
@@ -108,6 +124,95 @@ class SearchRequest:
         return replace(self, size=max(self.size, self.window))
 
 
+class RequestBody(dict[str, Any]):
+    """The body of a search request; as text, its JSON."""
+
+    def __str__(self) -> str:
+        text = json.dumps(self, indent=2, ensure_ascii=False)
+        encoding = sys.stdout.encoding or "utf-8"
+        if printable_lines(text).encode(encoding, "replace").decode(encoding) == text:
+            return text
+        # What the terminal cannot show is escaped, so that it is still the same JSON.
+        return json.dumps(self, indent=2)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The body as JSON."""
+        return dict(self)
+
+
+@job
+def request(
+    cluster: Cluster,
+    keywords: Annotated[
+        str, Help("What the user types; default: a place to fill in.", metavar="QUERY")
+    ] = KEYWORDS,
+    *,
+    model: UploadedModel = None,
+    index: SearchIndex = None,
+    query_template: QueryTemplate = None,
+    params: Params = None,
+    size: Size = None,
+    window: Window = DEFAULT_WINDOW,
+) -> RequestBody:
+    """Print the search request that an application sends.
+
+    POST it to /INDEX/_search. MODEL:challenger is the challenger of a name.
+
+    Without QUERY it is a search template, with {{keywords}} where the user's words go. Add "from"
+    for later pages: no document beyond the window passes one within it.
+
+    Python: `query_template` and `params` are as for `search_request`. Warns where documents beyond
+    the window may pass those within it.
+    """
+    if index is not None:
+        check_index(index)
+    store, name = cluster.uploaded(model)
+    asked = search_request(
+        cluster, keywords, index=cluster.index_of(name, index), query_template=query_template,
+        params=params, size=size, window=window,
+    )  # fmt: skip
+    interval = cluster.models.interval(name)
+    if not math.isfinite(interval.low):
+        give_warnings([
+            f"nothing is known of the scores of '{name}': documents beyond the window of "
+            f"{max(asked.window, asked.size)} may pass those within it; upload it again to be safe"
+        ])  # fmt: skip
+    stored = store.get_model(name)
+    shift = score_shift(stored)
+    if shift:
+        give_warnings([
+            f"scores of '{name}' in the engine are the model's plus {shift:.6g}, so that none "
+            "is negative: the order is the model's"
+        ])  # fmt: skip
+    return RequestBody(request_body(store, stored, asked, interval))
+
+
+def search_request(
+    cluster: Cluster,
+    keywords: str,
+    *,
+    index: str,
+    query_template: Mapping[str, Any] | Path | str | None = None,
+    params: Mapping[str, Any] | None = None,
+    size: int | None = None,
+    window: int = DEFAULT_WINDOW,
+    query_id: str | None = None,
+) -> SearchRequest:
+    """The request for these keywords, in `query_template`, else in all text fields.
+
+    `query_template` has `{{keywords}}` where the user's words go. It may be a file, and the whole
+    body of a search; its `size` holds unless given. `params` are further parameters of the query
+    and of features: texts, numbers, lists (a query's vector, which may be an array) …
+    """
+    template, rest = cluster.template(index, query_template)
+    if COLLAPSE in rest:
+        check_collapse(cluster.engine.about())
+    own = rest.pop("size", 10)
+    shown = own if size is None else size
+    filled = {"keywords": keywords, "query": keywords, **plain_params(params)}
+    return SearchRequest(index, template, filled, shown, window, rest, query_id)
+
+
 def default_query(engine: Engine, index: str) -> dict[str, Any]:
     """A plain full-text query over all text fields of an index, for `{{keywords}}`."""
     mapping = engine.request("GET", f"/{check_index(index)}/_mapping")
@@ -119,7 +224,7 @@ def default_query(engine: Engine, index: str) -> dict[str, Any]:
     if not fields:
         raise UsageError(
             f"the index '{index}' has no text field to search: give your application's query with "
-            "--query FILE"
+            f"{spelled('query_template')}"
         )
     return {"multi_match": {"query": KEYWORDS, "fields": sorted(fields)}}
 
@@ -172,7 +277,7 @@ def request_body(
 
     The window is never smaller than what is shown: a document beyond it would keep a score of
     another scale. With the `interval` of the model's scores, that is also safe for later pages,
-    beyond the window (see `window.py`).
+    beyond the window (see `window_safe`).
     """
     first = int(request.rest.get("from", 0))
     rest = render(dict(request.rest), request.params) if request.rest else {}

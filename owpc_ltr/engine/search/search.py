@@ -1,35 +1,55 @@
-"""A search before and after: the engine's own ranking, and the same with a model's rescoring."""
+"""`search`: the ranking of a query without and with a model, side by side."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.external_features.columns import ExternalColumns, columns_for, refuse_unused
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import search_hits, strange
+from owpc_ltr.engine.defaults import tables_of, the_index
+from owpc_ltr.engine.options import (
+    DEFAULT_WINDOW,
+    ExtraFeatures,
+    Params,
+    QueryTemplate,
+    Reranker,
+    SearchIndex,
+    Size,
+    TitleField,
+    UploadedModel,
+    Window,
+)
 from owpc_ltr.engine.search.client_rerank import live_search, prepare
-from owpc_ltr.engine.search.request import SearchRequest, request_body
+from owpc_ltr.engine.search.request import SearchRequest, request_body, search_request
 from owpc_ltr.engine.stores.store import Store
-from owpc_ltr.errors import BadInput, Refused
+from owpc_ltr.errors import BadInput, Refused, UsageError, give_warnings
 from owpc_ltr.formats.external_features import joined_sources
 from owpc_ltr.formats.model_conversion import client_model, is_client_scored, joined_in
 from owpc_ltr.formats.plugin_free.form import plugin_free_model
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.models.reordering import ReorderingModel
+from owpc_ltr.models.reordering import ReorderingModel, load_reordering
 from owpc_ltr.names import check_index
+from owpc_ltr.plain_text import columns, text_table
+from owpc_ltr.signatures import Help, Plugins, Writes, job, spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
+    from owpc_ltr.engine.cluster import Cluster
+    from owpc_ltr.explanations.explanation import Explanation
 
+DEADLINE = 1.0
+"""Seconds in which the client reorders a search, or leaves the engine's order."""
 _PATIENCE = 10.0
 _TITLES = ("title", "name", "qualified_name", "label", "headline", "subject")
 
 
 @dataclass(frozen=True)
 class Hit:
-    """One result: its document, what to call it, its score, and its rank in the other ranking."""
+    """One result: its document and title, its score, and its rank in the other ranking."""
 
     document_id: str
     title: str
@@ -43,7 +63,8 @@ class BeforeAndAfter:
 
     `scored_by` is `engine` or `client`; `reason` says why the client did not, where it failed.
     `form` says by what scripts the engine scored, where the model is no linear one; scores are then
-    the model's own, without the constant that the engine adds.
+    the model's own, without the constant that the engine adds. `explanation` is that of the
+    ranking with the model, where it was asked for.
     """
 
     before: tuple[Hit, ...]
@@ -55,15 +76,153 @@ class BeforeAndAfter:
     index: str = ""
     model: str = ""
     form: str = ""
+    keywords: str = ""
+    explanation: Explanation | None = None
+
+    def __str__(self) -> str:
+        if self.explanation is not None and self.explanation.hits:
+            return f"{self.explanation}\n\n{self._times()}"
+        if not self.before:
+            return f"nothing in '{self.index}' matches: {self.keywords}"
+        rows = zip(self.before, self.after, strict=True)
+        table = text_table(
+            ["#", "BEFORE", "MOVE", f"WITH {self.model}", "SCORE"],
+            [
+                (rank, _short(old.title), _move(rank, new), _short(new.title), new.score)
+                for rank, (old, new) in enumerate(rows, 1)
+            ],
+        )
+        return f"{table}\n\n{self._times()}"
+
+    def _times(self) -> str:
+        lines = [f"the engine took {self.took_before} ms, with the model {self.took_after} ms"]
+        if self.form:
+            lines.append(f"the engine scored the window: {self.form}")
+        if self.scored_by == "client":
+            lines.append("the client scored the window")
+        return "\n".join(lines)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Both rankings as JSON."""
+        explained = self.explanation
+        return {
+            "keywords": self.keywords,
+            "model": self.model,
+            "reordered": not self.reason,
+            "reason": self.reason or None,
+            "before": [vars(hit) for hit in self.before],
+            "after": [vars(hit) for hit in self.after],
+            "took_before_ms": self.took_before,
+            "took_after_ms": self.took_after,
+            "scored_by": self.scored_by,
+            **({} if explained is None else {"explanation": explained.as_dict()}),
+        }
 
 
+@job
 def search(
+    cluster: Cluster,
+    keywords: Annotated[str, Help("What the user types.", metavar="QUERY")],
+    *,
+    model: UploadedModel = None,
+    reranker: Reranker = None,
+    index: SearchIndex = None,
+    query_template: QueryTemplate = None,
+    params: Params = None,
+    size: Size = None,
+    window: Window = DEFAULT_WINDOW,
+    title_field: TitleField = None,
+    extra_features: ExtraFeatures = (),
+    query_id: Annotated[
+        str | None,
+        Help(
+            "What --run calls the query (default: 1), and extra features by query_id know it as.",
+            metavar="ID",
+        ),
+    ] = None,
+    deadline: Annotated[
+        float, Help("Seconds after which --reranker leaves the engine's order.")
+    ] = DEADLINE,
+    explain: Annotated[bool, Help("Show below each hit what adds most to its score.")] = False,
+    run: Annotated[
+        Path | str | None,
+        Writes("Also write the model's ranking as a TREC run, to this file.", needs_folder=False),
+    ] = None,
+    plugins: Plugins = (),
+) -> BeforeAndAfter:
+    """Search without and with a model, both rankings side by side.
+
+    Python: `query_template` and `params` are as for `request`; `extra_features` may also be data
+    frames. Warns where the client could not reorder the window, which then has the engine's order.
+    """
+    if model is not None and reranker is not None:
+        raise UsageError(
+            f"give one of {spelled('model')} and {spelled('reranker')}: a search is ranked by one"
+        )
+    if index is not None:
+        check_index(index)
+    ranker = load_reordering(reranker, plugins) if isinstance(reranker, Path | str) else reranker
+    if ranker is None:
+        store, name = cluster.uploaded(model)
+        where = cluster.index_of(name, index)
+    else:
+        store, name = cluster.store, str(ranker.reranker)
+        where = the_index(cluster.engine, index)
+    tables = tables_of(extra_features)
+    request = search_request(
+        cluster, keywords, index=where, query_template=query_template, params=params, size=size,
+        window=window, query_id=query_id,
+    )  # fmt: skip
+    if ranker is None:
+        stored = store.get_model(name)
+        found = search_stored(
+            cluster.engine, store, request, stored, title_field=title_field, tables=tables
+        )
+    else:
+        name = str(reranker) if isinstance(reranker, Path | str) else name
+        found = search_reordered(
+            cluster.engine, store, request, ranker,
+            title_field=title_field, deadline=deadline, tables=tables,
+        )  # fmt: skip
+    found = replace(found, index=where, model=name, keywords=keywords)
+    if found.reason:
+        give_warnings([f"this is the engine's own order: {found.reason}"])
+    if run is not None:
+        from owpc_ltr.data.runs import write_ranking
+
+        ranking = [(hit.document_id, hit.score) for hit in found.after]
+        write_ranking(query_id or "1", ranking, Path(run))
+    if explain:
+        explanation = cluster.explain(
+            keywords, model=model, reranker=ranker, index=index, query_template=query_template,
+            params=params, size=size, window=window, title_field=title_field,
+            extra_features=extra_features, query_id=query_id,
+        )  # fmt: skip
+        found = replace(found, explanation=explanation)
+    return found
+
+
+def _move(rank: int, hit: Hit) -> str:
+    """How far a document has moved: ▲3, ▼1, = or new."""
+    if hit.other_rank is None:
+        return "new"
+    steps = hit.other_rank - rank
+    return "=" if steps == 0 else f"▲{steps}" if steps > 0 else f"▼{-steps}"
+
+
+def _short(title: str) -> str:
+    # Two titles, a rank, a move and a score share a line.
+    most = min(40, (columns() - 24) // 2)
+    return title if len(title) <= most else f"{title[: most - 1]}…"
+
+
+def search_stored(
     engine: Engine,
     store: Store,
     request: SearchRequest,
     model: StoredModel | None,
     *,
-    title: str | None = None,
+    title_field: str | None = None,
     tables: Sequence[ExternalTable] = (),
 ) -> BeforeAndAfter:
     """Both rankings of a query; without a model they are the same.
@@ -78,7 +237,7 @@ def search(
         joined = columns_for(joined_in(model), tables, f"the model '{model.name}'")
     plain = _ask(engine, index, request_body(store, None, request.showing_window()))
     if model is not None and is_client_scored(model):
-        return _by_client(engine, store, request, model, joined, title, plain)
+        return _by_client(engine, store, request, model, joined, title_field, plain)
     changed, shift, form = plain, 0.0, ""
     if model is not None:
         changed = _ask(engine, index, request_body(store, model, request))
@@ -87,8 +246,8 @@ def search(
             shift, form = scripted.shift, scripted.in_words()
     first, second = _ranks(plain.hits), _ranks(changed.hits)
     return BeforeAndAfter(
-        tuple(_hit(hit, title, second) for hit in plain.hits[:size]),
-        tuple(_hit(hit, title, first, shift) for hit in changed.hits[:size]),
+        tuple(_hit(hit, title_field, second) for hit in plain.hits[:size]),
+        tuple(_hit(hit, title_field, first, shift) for hit in changed.hits[:size]),
         plain.took,
         changed.took,
         form=form,
@@ -101,20 +260,20 @@ def search_reordered(
     request: SearchRequest,
     ranker: ReorderingModel,
     *,
-    title: str | None = None,
-    deadline: float = 1.0,
+    title_field: str | None = None,
+    deadline: float = DEADLINE,
     tables: Sequence[ExternalTable] = (),
 ) -> BeforeAndAfter:
     """The engine's ranking of a query, and its window reordered by the client in time."""
     refuse_unused(joined_sources(ranker), tables, "the reranker")
     joined = columns_for(joined_sources(ranker), tables, "the reranker")
-    plain = search(engine, store, request, None, title=title)
+    plain = search_stored(engine, store, request, None, title_field=title_field)
     prepare(ranker)
     found = live_search(engine, store, request, ranker, joined=joined, deadline=deadline)
     after = tuple(
         Hit(
             hit.document_id,
-            title_of(hit.document_id, hit.source, title),
+            title_of(hit.document_id, hit.source, title_field),
             hit.score,
             hit.engine_rank,
         )
@@ -131,7 +290,7 @@ def _by_client(
     request: SearchRequest,
     model: StoredModel,
     joined: ExternalColumns | None,
-    title: str | None,
+    title_field: str | None,
     plain: _Found,
 ) -> BeforeAndAfter:
     """One more request brings the window with its features, which the client scores."""
@@ -146,8 +305,8 @@ def _by_client(
     ]
     first, second = _ranks(plain.hits), _ranks(hits)
     return BeforeAndAfter(
-        tuple(_hit(hit, title, second) for hit in plain.hits[:size]),
-        tuple(_hit(hit, title, first) for hit in hits[:size]),
+        tuple(_hit(hit, title_field, second) for hit in plain.hits[:size]),
+        tuple(_hit(hit, title_field, first) for hit in hits[:size]),
         plain.took,
         result.took,
         "client",
@@ -178,7 +337,7 @@ def _ask(engine: Engine, index: str, body: dict[str, Any]) -> _Found:
         if type(hit.get("_score")) not in (int, float):
             raise Refused(
                 f"document '{hit['_id']}' came without a score: the query, or a feature of the "
-                "model, gives what is no number; mend its script"
+                "model, gives what is no number; fix its script"
             )
     return _Found(hits, took)
 
@@ -187,14 +346,16 @@ def _ranks(hits: list[dict[str, Any]]) -> dict[str, int]:
     return {hit["_id"]: rank for rank, hit in enumerate(hits, 1)}
 
 
-def _hit(hit: dict[str, Any], title: str | None, ranks: dict[str, int], shift: float = 0.0) -> Hit:
-    shown = title_of(hit["_id"], hit.get("_source") or {}, title)
+def _hit(
+    hit: dict[str, Any], title_field: str | None, ranks: dict[str, int], shift: float = 0.0
+) -> Hit:
+    shown = title_of(hit["_id"], hit.get("_source") or {}, title_field)
     return Hit(hit["_id"], shown, float(hit["_score"]) - shift, ranks.get(hit["_id"]))
 
 
-def title_of(document: str, source: Mapping[str, Any], title: str | None) -> str:
-    """What to call a document: the field asked for, else the first that looks like a title."""
-    if title is not None and title not in source:
-        raise BadInput(f"document '{document}' has no field '{title}' to show")
-    field = title or next((name for name in _TITLES if name in source), None)
+def title_of(document: str, source: Mapping[str, Any], title_field: str | None) -> str:
+    """The title of a document: the field asked for, else the first that looks like a title."""
+    if title_field is not None and title_field not in source:
+        raise BadInput(f"document '{document}' has no field '{title_field}' to show")
+    field = title_field or next((name for name in _TITLES if name in source), None)
     return str(source[field]) if field else document

@@ -57,7 +57,7 @@ def with_stored(
     interval: ScoreInterval | None = None,
     tables: Sequence[ExternalTable] = (),
 ) -> Serve:
-    """The order with a model in the store, as `rescore-body` asks for it; or by the client.
+    """The order with a model in the store, as `request` asks for it; or by the client.
 
     Raises UsageError where none of the `tables` has what the model reads from outside the index.
     """
