@@ -12,7 +12,6 @@ from typer.core import TyperGroup
 
 from owpc_ltr.cli import models
 from owpc_ltr.cli.generator import HELP_OPTIONS, LazyCommand
-from owpc_ltr.cli.profile import profile
 from owpc_ltr.cli.stops import Interrupted
 from owpc_ltr.cli.upload import upload
 from owpc_ltr.cli.verify import verify
@@ -96,6 +95,11 @@ COMMANDS = (
         "request",
         "owpc_ltr.engine.search.request:request",
         "Print the search request that an application sends.",
+    ),
+    Command(
+        "profile",
+        "owpc_ltr.engine.profile:profile",
+        "Time what features, windows and a model cost in a search.",
     ),
     Command(
         "import",
@@ -315,7 +319,7 @@ _PANELS = {
 }
 """The parts of the help, and the order of commands in it; others follow in their own panels."""
 for command in (
-    upload, verify, profile,
+    upload, verify,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(models.app, name="models", cls=_Group, context_settings=HELP_OPTIONS)

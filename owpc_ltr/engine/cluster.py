@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from owpc_ltr.api import cluster_jobs, searches
+from owpc_ltr.api import cluster_jobs
 from owpc_ltr.engine.defaults import the_index
 from owpc_ltr.engine.explain_search import explain_search
 from owpc_ltr.engine.feature_log.log_features import log_features
@@ -27,6 +27,7 @@ from owpc_ltr.engine.live_results.compare_live import compare_live
 from owpc_ltr.engine.live_results.evaluate_live import evaluate_live
 from owpc_ltr.engine.live_results.judge_pool import judge_pool
 from owpc_ltr.engine.options import Authority, Insecure, StoreKind, StoreName, Url
+from owpc_ltr.engine.profile import profile
 from owpc_ltr.engine.search.request import request
 from owpc_ltr.engine.search.search import search
 from owpc_ltr.engine.workbench import judgments
@@ -136,7 +137,7 @@ class Cluster:
     verify = cluster_jobs.verify
     search = search
     request = request
-    profile = searches.profile
+    profile = profile
     explain = explain_search
     evaluate_live = evaluate_live
     compare_live = compare_live

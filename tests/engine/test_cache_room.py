@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from owpc_ltr.engine.deployment.upload import Uploaded, upload
-from owpc_ltr.engine.search.profile import CompiledTrees, compiled_trees
+from owpc_ltr.engine.search.capacity import CompiledTrees, compiled_trees
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.errors import Refused
 from owpc_ltr.formats.engine_versions import serving_profile

@@ -20,7 +20,8 @@ from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
 from owpc_ltr.engine.deployment.parity import logged
 from owpc_ltr.engine.deployment.serving_mode import Budget, on_trial
 from owpc_ltr.engine.deployment.upload import Uploaded, upload
-from owpc_ltr.engine.search.profile import profile
+from owpc_ltr.engine.profile import measure_profile
+from owpc_ltr.engine.search.latency import Subject
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.search import search_stored
 from owpc_ltr.engine.stores.store import Store
@@ -215,8 +216,8 @@ def test_a_search_shows_the_models_own_scores_and_says_who_scored(small: Small) 
 def test_what_is_profiled_is_the_model_as_it_runs(small: Small) -> None:
     stored = small.store.get_model(put(small, trees(small)).model)
     quiet: Any = lambda *_: None  # noqa: E731
-    found = profile(
-        small.engine, small.store, small.index, QUERY, FEATURESET, stored, [PARAMS],
+    found = measure_profile(
+        small.engine, small.store, Subject(small.index, QUERY, FEATURESET, stored), [PARAMS],
         repeat=1, window=10, seed=0, progress=quiet,
     )  # fmt: skip
     assert found.capacity.clauses is not None

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 import owpc_ltr as ltr
 from owpc_ltr import cli
-from owpc_ltr.cli.profile import _print_costs
 from owpc_ltr.engine.client.engine import About
+from owpc_ltr.engine.profile import costs_text
 from owpc_ltr.engine.search import latency as profiling
 from owpc_ltr.engine.search.latency import (
     Samples,
@@ -35,7 +35,7 @@ from owpc_ltr.engine.search.latency import (
     weighing,
     window_latencies,
 )
-from owpc_ltr.engine.search.profile import capacity
+from owpc_ltr.engine.search.capacity import capacity
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.engine.stores.store import Search, Store
@@ -162,9 +162,7 @@ def test_a_cost_is_told_from_noise_that_two_searches_drown_it_in(rng: np.random.
     assert np.abs(np.delete(found, 3)).max() < 0.4
 
 
-def test_no_cost_is_below_nothing_and_the_noise_is_said(
-    rng: np.random.Generator, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_cost_is_below_nothing_and_the_noise_is_said(rng: np.random.Generator) -> None:
     """Half of the features that cost nothing would else be measured to cost less than that."""
     passed = rng.normal(5, 1, size=(2, 12, 64))
     groups = weighing(26, rng)
@@ -174,8 +172,7 @@ def test_no_cost_is_below_nothing_and_the_noise_is_said(
     assert sum(one.milliseconds == 0 for one in found) > 5
     assert all(one.low <= one.milliseconds <= one.high for one in found)
     told = Samples(np.ones(4), np.ones(4))
-    _print_costs(found, {"all": told, "none": told})
-    out = capsys.readouterr().out
+    out = costs_text(found, {"all": told, "none": told})
     assert re.search(r"-[0-9]", out) is None
     assert f"{sum(one.in_noise for one in found)} of 26 within the noise" in out
 
@@ -211,7 +208,7 @@ def test_what_cannot_be_timed_is_refused(clocked: Clocked) -> None:
     ways = {"a": lambda _: Search({"query": {}, "size": 1})}
     with pytest.raises(UsageError, match="no query"):
         timed(engine, "docs", ways, [], 3)
-    with pytest.raises(UsageError, match="--repeat"):
+    with pytest.raises(UsageError, match="repeat="):
         timed(engine, "docs", ways, PARAMS, 0)
     with pytest.raises(UsageError, match="'sort'"):
         feature_costs(
@@ -322,7 +319,7 @@ def test_a_model_that_is_not_uploaded_is_profiled_and_leaves_nothing(
         path = tmp_path / "model.json"
         ltr.save_model(linear(), path)
         for model in (path, str(path), linear()):
-            found = cluster.profile(["alpha beta"], model=model, index=made.index, repeat=2)
+            found = cluster.profile(keywords=["alpha beta"], model=model, index=made.index, repeat=2)
             assert {cost.feature for cost in found.costs} == {"title", "body", "size"}
             assert cluster.models.names() == []
         assert (plugin.computed != []) == (kind == "ltr-plugin")

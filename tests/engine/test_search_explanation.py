@@ -81,14 +81,14 @@ def test_what_the_plugin_serves_is_explained_by_the_same_road(
         check_a_thousand_hits(small, put(small, kind(small)).model)
 
 
-def explaining(asked: dict[str, Any]) -> dict[str, Any]:
-    """What is asked of `search`, as `explain` takes it."""
-    return {"query_template" if name == "query" else name: given for name, given in asked.items()}
-
-
 def check_a_thousand_hits(small: Small, model: str) -> None:
-    asked: dict[str, Any] = {"index": small.index, "query": QUERY, "size": 1000, "window": 1000}
-    found = cluster(small).explain(WORDS, model=model, **explaining(asked))
+    asked: dict[str, Any] = {
+        "index": small.index,
+        "query_template": QUERY,
+        "size": 1000,
+        "window": 1000,
+    }
+    found = cluster(small).explain(WORDS, model=model, **asked)
     both = cluster(small).search(WORDS, model=model, **asked)
     assert found.warnings == ()
     assert len(found.hits) == found.documents == 1000
@@ -104,8 +104,8 @@ def check_a_thousand_hits(small: Small, model: str) -> None:
 
 def test_a_missing_feature_is_shown_as_missing_and_as_the_engine_takes_it(small: Small) -> None:
     uploaded = put(small, curves(small), budget=Budget(1e6))
-    asked: dict[str, Any] = {"index": small.index, "query": QUERY, "size": 100}
-    found = cluster(small).explain(WORDS, model=uploaded.model, **explaining(asked))
+    asked: dict[str, Any] = {"index": small.index, "query_template": QUERY, "size": 100}
+    found = cluster(small).explain(WORDS, model=uploaded.model, **asked)
     untitled = [hit for hit in found.hits if np.isnan(hit.values[0])]
     assert untitled
     assert {float(hit.contributions[0]) for hit in untitled} == {-0.5}
@@ -117,8 +117,13 @@ def test_a_reordered_window_is_explained_by_its_reranker(small: Small) -> None:
     shape = ReorderingShape("cosine,similarity:body")
     learned = ExchangeableReordering(NAMES, shape, np.array([[0.4, -0.9]]), np.ones(1))
     ranker = ReorderingModel(linear(), "exchangeable", learned, linear().record)
-    asked: dict[str, Any] = {"index": small.index, "query": QUERY, "size": 20, "window": 50}
-    found = cluster(small).explain(WORDS, reranker=ranker, **explaining(asked))
+    asked: dict[str, Any] = {
+        "index": small.index,
+        "query_template": QUERY,
+        "size": 20,
+        "window": 50,
+    }
+    found = cluster(small).explain(WORDS, reranker=ranker, **asked)
     both = cluster(small).search(WORDS, reranker=ranker, deadline=30, **asked)
     assert found.warnings == ()
     assert [hit.document_id for hit in found.hits] == [hit.document_id for hit in both.after]
@@ -129,9 +134,7 @@ def test_a_reordered_window_is_explained_by_its_reranker(small: Small) -> None:
         ]
         total = found.baseline + hit.contributions.sum() + sum(part.amount for part in hit.parts)
         assert np.isclose(total, served.score, atol=1e-9)
-    one = cluster(small).explain(
-        WORDS, found.hits[9].document_id, reranker=ranker, **explaining(asked)
-    )
+    one = cluster(small).explain(WORDS, found.hits[9].document_id, reranker=ranker, **asked)
     assert one.to_pass is not None
     assert one.to_pass.document_id == found.hits[8].document_id
 
@@ -156,18 +159,18 @@ def test_a_model_without_a_certificate_is_explained_where_the_store_can_tell_it(
     scripted = put(small, trees(small), budget=Budget(1e6)).model
     for name in (linear_one, scripted):
         Certificates(small.engine, small.store).delete(name)
-    asked: dict[str, Any] = {"index": small.index, "query": QUERY}
-    assert cluster(small).explain(WORDS, model=linear_one, **explaining(asked)).hits
+    asked: dict[str, Any] = {"index": small.index, "query_template": QUERY}
+    assert cluster(small).explain(WORDS, model=linear_one, **asked).hits
     with pytest.raises(BadInput, match="has no certificate"):
-        cluster(small).explain(WORDS, model=scripted, **explaining(asked))
+        cluster(small).explain(WORDS, model=scripted, **asked)
 
 
 def test_a_query_that_finds_nothing_and_a_document_that_is_not_found(small: Small) -> None:
     uploaded = put(small, linear())
-    asked: dict[str, Any] = {"model": uploaded.model, "index": small.index, "query": QUERY}
-    assert cluster(small).explain("nosuchword", **explaining(asked)).hits == ()
+    asked: dict[str, Any] = {"model": uploaded.model, "index": small.index, "query_template": QUERY}
+    assert cluster(small).explain("nosuchword", **asked).hits == ()
     with pytest.raises(UsageError, match="'nobody' is not among the 30 documents"):
-        cluster(small).explain(WORDS, "nobody", window=30, **explaining(asked))
+        cluster(small).explain(WORDS, "nobody", window=30, **asked)
 
 
 @pytest.fixture

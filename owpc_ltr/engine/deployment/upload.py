@@ -46,7 +46,7 @@ from owpc_ltr.engine.deployment.serving_mode import (
 )
 from owpc_ltr.engine.feature_log.environment import observe
 from owpc_ltr.engine.options import MAX_DRIFT, MIN_PROOF_COVERAGE, PARITY_TOLERANCE
-from owpc_ltr.engine.search.profile import check_room
+from owpc_ltr.engine.search.capacity import check_room
 from owpc_ltr.engine.stores.store import Absent, Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet

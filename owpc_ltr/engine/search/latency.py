@@ -1,14 +1,13 @@
-"""Latency: what windows and models cost in the live query, by two clocks.
+"""Latency: what windows, models and single features cost in the live query, by two clocks.
 
-Every way of asking is timed on the same queries in turn, in a new order each time, after a warm-up:
-what else a machine does meanwhile then falls on all of them alike, and differences are paired.
+Every variant of a search is timed on the same queries in turn, in a new order each time, after a
+warm-up: other load on the machine then affects all of them alike, and differences are paired.
 
-What each feature costs in the live query: features are timed in groups, and told apart by sums.
-
-A query is asked with about half of the features, and with other halves, as many times as there are
-features, so that each is in one half of the searches and every two meet in a quarter: the cost of a
-feature is then the difference of two means over all searches, whose noise is far below that of two
-searches (weighing designs; Hotelling, Annals of Mathematical Statistics 15, 1944).
+Features are timed in groups. A query is searched with about half of the features, and with other
+halves, as many times as there are features, so that each is in one half of the searches and every
+two meet in a quarter: the cost of a feature is then the difference of two means over all searches,
+whose noise is far below that of two searches (weighing designs; Hotelling, Annals of Mathematical
+Statistics 15, 1944).
 """
 
 from __future__ import annotations
@@ -35,6 +34,7 @@ from owpc_ltr.files.strict_json import finite_json
 from owpc_ltr.formats.model_conversion import import_linear
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.names import check_index
+from owpc_ltr.signatures import spelled
 
 WINDOWS = (10, 50, 100, 200, 500, 1000)
 _SHOWN = 10
@@ -153,9 +153,9 @@ def timed(
 def check_turns(queries: Sequence[Params], repeat: int) -> None:
     """Raise UsageError where there is nothing to ask, or no time to ask it."""
     if not queries:
-        raise UsageError("there is no query to profile with: give --keywords or --queries")
+        raise UsageError("there is no query to time")
     if repeat < 1:
-        raise UsageError(f"--repeat is 1 or more, not {repeat}")
+        raise UsageError(f"{spelled('repeat')} is 1 or more, not {repeat}")
 
 
 def one_turn(
