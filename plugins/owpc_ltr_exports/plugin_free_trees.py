@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from owpc_ltr import hookimpl
 from owpc_ltr.arrays import Matrix, Vector
+from owpc_ltr.engine.options import DEFAULT_WINDOW
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.files.strict_json import parse_json
@@ -42,7 +43,7 @@ class PluginFreeTreesTarget:
     name: ClassVar[str] = "plugin-free-trees"
     versions: ClassVar[tuple[str, ...]] = ("1.0",)
 
-    window: int = 100
+    window: int = DEFAULT_WINDOW
 
     def __post_init__(self) -> None:
         check_settings(self)
