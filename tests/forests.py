@@ -6,7 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from owpc_ltr.models.trees import LEAF, Forest
+from owpc_ltr.engine.deployment.parity import logged
+from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.models.parity_samples import packed
+from owpc_ltr.models.trees import LEAF, Forest, TreeModel
+from tests.engine.small_cluster import FEATURESET, Small, probes
 
 
 def random_forest(
@@ -64,3 +68,28 @@ def _threshold(rng: np.random.Generator, column: np.ndarray[Any, Any]) -> float:
     chosen = np.float32(rng.choice(known)) if len(known) else np.float32(0)
     aside = rng.choice([-np.inf, 0, np.inf])
     return float(np.nextafter(chosen, np.float32(aside)) if aside else chosen)
+
+
+def forest() -> Forest:
+    """size < 4 ? (body < 1 ? −1 : 2) : 0.25, and title < 1.2 ? 0 : 1."""
+    return Forest(
+        np.array([0, 5], np.int32),
+        np.array([2, 1, -1, -1, -1, 0, -1, -1], np.int32),
+        np.array([4, 1, 0, 0, 0, 1.2, 0, 0], np.float32),
+        np.array([1, 3, 0, 0, 0, 6, 0, 0], np.int32),
+        np.array([False, True, False, False, False, True, False, False]),
+        np.array([0, 0, 0.25, -1, 2, 0, 0, 1.0]),
+    )
+
+
+def trees(small: Small, featureset: FeatureSet = FEATURESET, **changed: Any) -> TreeModel:
+    """Trees that remember features as the engine gives them, by the templates of this set."""
+    asked = []
+    for probe in probes():
+        ids, features = logged(small.engine, small.store, featureset, small.index, probe)
+        assert ids == probe["document_ids"]
+        asked.append({**probe, "features": packed(features)})
+    for probe in asked:
+        probe["labels"] = [float(row % 3 == 0) for row in range(len(probe["document_ids"]))]
+    record = {"probes": asked, "featureset_hash": FEATURESET.hash, **changed}
+    return TreeModel(FEATURESET.feature_names, forest(), 0.5, record=record)

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.plugin_checks import Judged
 
 
@@ -99,3 +100,46 @@ WRITERS: Mapping[str, Callable[[Sequence[Judged]], bytes]] = {
     "srw": srw,
     "quepid": quepid,
 }
+
+
+Ratings = dict[str, list[tuple[Any, Any]]]
+RAMBO: Ratings = {
+    "rambo": [("7555", "4.000"), ("1370", "0.500")],
+    "- rocky? §": [("a b", 3)],
+}
+
+
+def entries(ratings: Ratings) -> list[dict[str, Any]]:
+    return [
+        {"query": query, "ratings": [{"docId": d, "rating": r} for d, r in judged]}
+        for query, judged in ratings.items()
+    ]
+
+
+def fetched(ratings: Ratings, **more: Any) -> dict[str, Any]:
+    source = {
+        "id": "b54f791a-3b02-49cb-a06c-46ab650b2ade", "timestamp": "2025-06-11T06:07:23.766Z",
+        "name": "n", "status": "COMPLETED", "type": "IMPORT_JUDGMENT", "metadata": {},
+        "judgmentRatings": entries(ratings), **more,
+    }  # fmt: skip
+    hit = {
+        "_index": "search-relevance-judgment",
+        "_id": source["id"],
+        "_score": 1,
+        "_source": source,
+    }
+    shards = {"total": 1, "successful": 1, "skipped": 0, "failed": 0}
+    total = {"value": 1, "relation": "eq"}
+    return {
+        "took": 3,
+        "timed_out": False,
+        "_shards": shards,
+        "hits": {"total": total, "hits": [hit]},
+    }
+
+
+def told(judgments: Judgments) -> list[Any]:
+    return [
+        (q.query_id, q.params, dict(zip(q.document_ids, q.grades.tolist(), strict=True)))
+        for q in judgments.queries
+    ]

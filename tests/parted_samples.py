@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -49,3 +50,28 @@ def learnable(queries: int = 60, seed: int = 0) -> RankingDataset:
     utility = np.nan_to_num(data.features) @ [1, -0.5, 0.5, 0, 0] + noise
     graded = np.clip(np.floor(utility + 1), 0, 2).astype(np.float32)
     return with_scales(replace(data, labels=graded), "scale")
+
+
+def by_query(data: RankingDataset) -> dict[str, tuple[Any, ...]]:
+    """What each query has, whatever the order of the queries."""
+    assert data.document_ids is not None
+    assert data.query_params is not None
+    return {
+        query.query_id: (
+            query.features.tobytes(),
+            query.labels.tobytes(),
+            query.weights.tobytes(),
+            float(data.query_importance[number]),
+            data.query_params[number].as_py(),
+            data.document_ids[
+                int(data.offsets[number]) : int(data.offsets[number + 1])
+            ].to_pylist(),
+        )
+        for number, (query, start, end) in enumerate(
+            zip(data, data.offsets, data.offsets[1:], strict=False)
+        )
+    }
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}

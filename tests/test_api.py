@@ -13,15 +13,7 @@ import pytest
 
 import owpc_ltr as ltr
 from owpc_ltr.errors import BadInput, OwpcLtrError, OwpcLtrWarning, UsageError
-
-
-def arrays(seed: int = 0, queries: int = 60) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Ten documents a query; grades follow the first of three features, with noise."""
-    random = np.random.default_rng(seed)
-    X = random.normal(size=(queries * 10, 3))
-    y = np.digitize(X[:, 0] + 0.3 * random.normal(size=len(X)), [0.5, 1.2])
-    return X, y, np.repeat([f"q{n}" for n in range(queries)], 10)
-
+from tests.dataset_samples import arrays
 
 DATA = ltr.make_dataset(*arrays())
 

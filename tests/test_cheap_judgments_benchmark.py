@@ -9,7 +9,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from tests.test_compare_cheap import PEOPLE
+from tests.proxy_samples import PEOPLE
 
 PATH = Path(__file__).parents[1] / "benchmarks" / "cheap_judgments.py"
 

@@ -18,7 +18,7 @@ from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.model_file import save_model, with_record
 from owpc_ltr.models.trees import TreeModel
 from tests.commands import Run, commands_in
-from tests.test_writing_formats import elastic_score, solr_score
+from tests.format_scores import elastic_score, solr_score
 from tests.xgboost_samples import NAMES, data, raw, trained, zero_model
 
 FEATURES = FeatureSet("f", tuple(Feature(n, ("q",), {"match": {n: "{{q}}"}}) for n in NAMES))

@@ -2,67 +2,32 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import owpc_ltr as ltr
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
-from owpc_ltr.data.parquet import save_dataset
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.comparison import RankerComparison
 from owpc_ltr.evaluation.prediction_powered import PredictionPowered
 from owpc_ltr.models.linear import LinearModel
-from owpc_ltr.models.model_file import save_model
-from tests.commands import Run, commands_in
-
-QUERIES, DOCUMENTS, JUDGED = 240, 6, 60
-NAMES = ("bm25", "likes")
-RANKERS = {"a": "feature:bm25", "b": "feature:likes"}
-
-
-def both(seed: int = 5, wrong: float = 0.1) -> tuple[RankingDataset, RankingDataset]:
-    """What people would say of all queries, and what a cheap judge says who errs so often."""
-    rng = np.random.default_rng(seed)
-    rows = QUERIES * DOCUMENTS
-    labels = (rng.random(rows) < 0.4).astype(np.float32)
-    people = make_dataset(
-        rng.normal(size=(rows, 2)) + labels[:, None] * [1.0, 0.6],
-        labels,
-        np.repeat([f"q{n}" for n in range(QUERIES)], DOCUMENTS),
-        NAMES,
-        document_ids=[f"d{n}" for n in range(rows)],
-    )
-    cheap = np.where(rng.random(rows) < wrong, 1 - labels, labels).astype(np.float32)
-    return people, replace(people, labels=cheap)
-
-
-def listed(data: RankingDataset, queries: Any) -> Judgments:
-    """A judgment list of these queries, as people write one."""
-    assert data.document_ids is not None
-    found = []
-    for number in queries:
-        rows = slice(int(data.offsets[number]), int(data.offsets[number + 1]))
-        name = data.query_ids[int(number)].as_py()
-        ids = data.document_ids[rows].to_pylist()
-        found.append(JudgedQuery(name, {"query": name}, ids, data.labels[rows]))
-    return Judgments(found)
-
-
-PEOPLE, CHEAP = both()
-SAMPLE = np.random.default_rng(1).permutation(QUERIES)[:JUDGED]
-
-
-def compared(human: Any, cheap: Any = CHEAP, **how: Any) -> RankerComparison:
-    options = {"metrics": "ndcg@5", "resamples": 200, **how}
-    return ltr.compare(options.pop("rankers", RANKERS), data=human, proxy_labels=cheap, **options)
+from tests.commands import Run
+from tests.proxy_samples import (
+    CHEAP,
+    DOCUMENTS,
+    JUDGED,
+    NAMES,
+    PEOPLE,
+    QUERIES,
+    RANKERS,
+    SAMPLE,
+    compared,
+    listed,
+)
 
 
 def figures(found: RankerComparison, pair: int = 0) -> PredictionPowered:
@@ -179,21 +144,6 @@ def test_what_cannot_be_is_refused() -> None:
         compared(people, strata={"q0": "1"})
     with pytest.raises(Refused, match="1 of the 240 queries"):
         compared(listed(PEOPLE, SAMPLE[:1]))
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    command = commands_in(tmp_path, monkeypatch, capsys)
-    monkeypatch.setenv("COLUMNS", "80")
-    save_dataset(CHEAP, "clicks.parquet")
-    save_model(LinearModel(NAMES, np.array([1.0, 0.5])), Path("linear.json"))
-    with Path("sample.tsv").open("w", newline="") as file:
-        rows = csv.writer(file, delimiter="\t")
-        rows.writerow(["query_id", "query", "doc_id", "grade"])
-        for query in listed(PEOPLE, SAMPLE).queries:
-            for name, grade in zip(query.document_ids, query.grades, strict=True):
-                rows.writerow([query.query_id, query.query_id, name, int(grade)])
-    return command
 
 
 def test_the_command_says_what_either_judge_says_and_fits_80_columns(run: Run) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,67 +11,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.datasets import read_dataset
 from owpc_ltr.data.parquet import load_dataset, save_dataset
 from owpc_ltr.data.parquet import writing as saving_module
 from owpc_ltr.errors import BadInput, DiskFault
+from tests.dataset_samples import datasets, same
 
 quick = settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-finite_or_missing = st.floats(width=32, allow_infinity=False)
-texts = st.text(max_size=5)
-names = texts | st.sampled_from(["label", "query_id", "feature label", "a.b", "a", "field label"])
-
-
-def same(one: RankingDataset, other: RankingDataset) -> bool:
-    for field in fields(one):
-        a, b = getattr(one, field.name), getattr(other, field.name)
-        if isinstance(a, np.ndarray):
-            if a.dtype != b.dtype or a.shape != b.shape or a.tobytes() != b.tobytes():
-                return False
-        elif a != b:
-            return False
-    return True
-
-
-@st.composite
-def datasets(draw: st.DrawFn) -> RankingDataset:
-    sizes = draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))
-    queries, rows = len(sizes), sum(sizes)
-    columns = draw(st.lists(names, min_size=1, max_size=4, unique=True))
-    ids = draw(st.lists(texts, min_size=queries, max_size=queries, unique=True))
-
-    def strings(count: int) -> Any:
-        values = st.lists(texts, min_size=count, max_size=count)
-        return draw(st.none() | values.map(lambda v: pa.array(v, pa.string())))
-
-    def weights(kind: type, count: int) -> Any:
-        values = hnp.arrays(kind, count, elements=st.sampled_from([0.0, 0.1, 1.0, 1e-9]))
-        return draw(st.none() | values)
-
-    sites = st.lists(st.none() | texts, min_size=rows, max_size=rows)
-    return make_dataset(
-        draw(hnp.arrays(np.float32, (rows, len(columns)), elements=finite_or_missing)),
-        np.abs(draw(hnp.arrays(np.float32, rows, elements=st.sampled_from([0.0, 1.0, 2.5])))),
-        np.repeat(np.array(ids, object), sizes),
-        feature_names=tuple(columns),
-        document_ids=strings(rows),
-        comments=strings(rows),
-        query_params=strings(queries),
-        query_weights=weights(np.float64, queries),
-        document_weights=weights(np.float32, rows),
-        feature_scales=weights(np.float64, len(columns)),
-        featureset_hash=draw(st.none() | texts),
-        document_fields=draw(
-            st.none() | st.dictionaries(names, sites.map(lambda v: pa.array(v, pa.string())))
-        ),
-        manifest=draw(st.none() | st.dictionaries(texts, st.integers() | texts | st.none())),
-    )
 
 
 @quick

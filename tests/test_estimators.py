@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 import owpc_ltr as ltr
 from owpc_ltr.errors import OwpcLtrError
-from tests.test_api import arrays
+from tests.dataset_samples import arrays
 
 X, Y, QID = arrays()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -27,15 +26,10 @@ from owpc_ltr.models.model_file import KINDS
 from owpc_ltr.models.networks import Layer, LogisticNetwork
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Model
+from tests.faults.damaged_models import LIGHTGBM, mutant
 
 NAMES = ("a", "b", "c")
 ENGINE = serving_profile("opensearch", "3.8.0")
-NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
-NASTY = (
-    *("-1", "0", "1", "2", "-0.0", "1e39", "-1e999", "1e400", "NaN", "Infinity", "-Infinity"),
-    *("2147483648", "-2147483649", "9" * 30, "0.5", "1e-46", "null", "true", '"x"', "[]", "{}"),
-    *("[[]]", "", " ", "0x1", "1_0", "٣", "inf", "1:2", "\x00", "</split>", "&amp;", "\n"),
-)
 ROWS = np.array([[0, 1, 2], [-1, 0.5, np.nan], [np.nan] * 3, [1e30, -1e30, 0]], np.float32)
 
 
@@ -44,33 +38,6 @@ def a_tree_model(rng: np.random.Generator) -> TreeModel:
     matrix = xgboost.DMatrix(rows, rows[:, 0] * rows[:, 1], feature_names=list(NAMES))
     booster = xgboost.train({"max_depth": 2, "nthread": 1}, matrix, 3)
     return from_raw(json.loads(booster.save_raw("json"))).with_missing_as_zero()
-
-
-LIGHTGBM = """tree
-version=v4
-num_class=1
-num_tree_per_iteration=1
-max_feature_idx=2
-objective=lambdarank
-feature_names=a b c
-
-Tree=0
-num_leaves=4
-num_cat=0
-split_feature=0 1 2
-threshold=0.5 1.0000000180025095e-35 -0.25
-decision_type=10 6 0
-left_child=1 -1 -2
-right_child=2 -3 -4
-leaf_value=0.1 -0.2 0.3 0.4
-is_linear=0
-
-Tree=1
-num_leaves=1
-leaf_value=0.125
-
-end of trees
-"""
 
 
 def sources(rng: np.random.Generator) -> list[tuple[str, Callable[[str], Model | None]]]:
@@ -101,30 +68,6 @@ def _complete(content: Any) -> dict[str, Any]:
     if not isinstance(content, dict) or not wanted | {"default_left", "value"} <= set(content):
         raise BadInput("not a model")
     return content
-
-
-def mutant(text: str, chance: random.Random) -> str:
-    """The text with one to three faults."""
-    for _ in range(chance.choice((1, 1, 2, 3))):
-        numbers = list(NUMBER.finditer(text))
-        kind = chance.randrange(7)
-        if kind <= 2 and numbers:
-            hit = chance.choice(numbers)
-            value = chance.choice((*NASTY, chance.choice(numbers)[0], str(chance.randrange(20))))
-            text = text[: hit.start()] + value + text[hit.end() :]
-            continue
-        start = chance.randrange(len(text) + 1)
-        end = min(len(text), start + chance.choice((1, 2, 5, 20, 100)))
-        if kind == 3:
-            text = text[:start] + text[end:]
-        elif kind == 4:
-            text = text[:end] + text[start:]
-        elif kind == 5:
-            text = text[:start] + chance.choice(NASTY) + text[start:]
-        else:
-            place = chance.randrange(len(text) + 1)
-            text = text[:place] + text[start:end] + text[place:]
-    return text
 
 
 def check_accepted(model: Model) -> None:

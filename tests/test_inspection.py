@@ -18,8 +18,8 @@ from owpc_ltr.inspection.finding import CHECKS
 from owpc_ltr.inspection.label_agreement import label_agreement
 from owpc_ltr.inspection.quick import warnings_after_log, warnings_before_training
 from owpc_ltr.inspection.sample import take_sample
+from tests.dataset_samples import datasets
 from tests.planted import FAULTS, clean, scattered, with_column, with_copies, without
-from tests.test_dataset_file import datasets
 
 REAL = ("letor2-ohsumed", "letor3-ohsumed")
 

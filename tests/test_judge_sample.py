@@ -21,7 +21,7 @@ from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.active_sampling import allocated, draw_next, judge_sample, strata_by_size
 from owpc_ltr.evaluation.prediction_powered import prediction_powered
 from tests.commands import Run
-from tests.test_compare_cheap import CHEAP, PEOPLE, RANKERS, SAMPLE, listed, run  # noqa: F401
+from tests.proxy_samples import CHEAP, PEOPLE, RANKERS, SAMPLE, listed
 
 N = 500
 
@@ -248,7 +248,7 @@ def test_cheap_judgments_may_be_a_list_beside_the_data() -> None:
 
 
 def test_what_was_judged_is_measured_with_its_strata_and_drawn_from_again(
-    run: Run,  # noqa: F811
+    run: Run,
 ) -> None:
     asked = ["judge", "sample", "linear.json", "feature:likes", "--proxy-labels", "clicks.parquet"]
     asked += ["--metric", "ndcg@5", "--n", "40"]
@@ -290,7 +290,7 @@ def test_what_was_judged_is_measured_with_its_strata_and_drawn_from_again(
     assert not before & {row["query_id"] for row in rows_of("more.csv")}
 
 
-def test_what_cannot_be_is_refused(run: Run) -> None:  # noqa: F811
+def test_what_cannot_be_is_refused(run: Run) -> None:
     with pytest.raises(UsageError, match="there are 3"):
         asked(rankers=["feature:bm25", "feature:likes", "linear.json"])
     with pytest.raises(UsageError, match="have human labels: none is left"):

@@ -10,28 +10,12 @@ import pyarrow as pa
 import pytest
 
 from owpc_ltr.errors import BadInput
-from owpc_ltr.models.average import AverageModel
-from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import load_scoring_model, model_matrix
-from owpc_ltr.models.networks import Layer, LogisticNetwork, NetworkModel
 from owpc_ltr.models.reordering import ReorderingModel, load_model
-from owpc_ltr.models.trees import Forest, TreeModel
 from owpc_ltr.protocols import Model
+from tests.model_samples import LINEAR, MODELS, NAMES
 
-NAMES = ("a<b", "c", "d")
 X = np.array([[0.5, np.nan, 2], [-1, 4, 0.25]], dtype=np.float32)
-FOREST = Forest(
-    np.array([0], np.int32), np.array([0, -1, -1], np.int32), np.zeros(3, np.float32),
-    np.array([1, 0, 0], np.int32), np.zeros(3, bool), np.array([0, 1.5, -2.0]),
-)  # fmt: skip
-LINEAR = LinearModel(NAMES, np.array([1.0, -2.0, 0.5]))
-MODELS: list[Model] = [
-    LINEAR,
-    TreeModel(NAMES, FOREST),
-    NetworkModel(NAMES, np.ones((2, 3)), np.zeros(2), np.array([1.0, -0.5])),
-    LogisticNetwork(NAMES, (Layer(np.ones((1, 3)), np.zeros(1)),)),
-    AverageModel(NAMES, (LINEAR, TreeModel(NAMES, FOREST)), np.ones(2)),
-]
 
 
 def kind(model: Model) -> str:

@@ -20,9 +20,8 @@ from owpc_ltr.data.parquet import writing as saving_module
 from owpc_ltr.data.partitioned.writing import stream_parquet, write_partitioned
 from owpc_ltr.errors import BadInput
 from tests.commands import commands_in
-from tests.parted_samples import dataset
-from tests.test_dataset_file import datasets, same
-from tests.test_partitioned import by_query
+from tests.dataset_samples import datasets, same
+from tests.parted_samples import by_query, dataset
 
 quick = settings(
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

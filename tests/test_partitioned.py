@@ -28,7 +28,7 @@ from owpc_ltr.data.partitioned.manifest import Share, bucket_of, read_manifest, 
 from owpc_ltr.data.partitioned.writing import write_partitioned
 from owpc_ltr.data.splits import HashSplit, positions_of
 from owpc_ltr.errors import BadInput, DiskFault, OwpcLtrError, Refused, UsageError
-from tests.parted_samples import dataset
+from tests.parted_samples import by_query, content, dataset
 
 quick = settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -43,31 +43,6 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 def written(data: RankingDataset, folder: Path, **how: Any) -> PartitionedDataset:
     write_partitioned([data], folder, **how)
     return open_partitioned(folder)
-
-
-def by_query(data: RankingDataset) -> dict[str, tuple[Any, ...]]:
-    """What each query has, whatever the order of the queries."""
-    assert data.document_ids is not None
-    assert data.query_params is not None
-    return {
-        query.query_id: (
-            query.features.tobytes(),
-            query.labels.tobytes(),
-            query.weights.tobytes(),
-            float(data.query_importance[number]),
-            data.query_params[number].as_py(),
-            data.document_ids[
-                int(data.offsets[number]) : int(data.offsets[number + 1])
-            ].to_pylist(),
-        )
-        for number, (query, start, end) in enumerate(
-            zip(data, data.offsets, data.offsets[1:], strict=False)
-        )
-    }
-
-
-def content(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
 def test_every_query_comes_back_as_it_was(tmp_path: Path, small_parts: None) -> None:

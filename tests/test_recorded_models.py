@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from owpc_ltr.features.expressions import compile_expression
-from owpc_ltr.features.feature_set import FeatureSet, parse_featureset
+from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.emulator import emulate, rejection_reason
-from owpc_ltr.formats.engine_versions import LINEAR, RANKLIB, XGBOOST, XGBOOST_RAW, serving_profile
+from owpc_ltr.formats.engine_versions import LINEAR, RANKLIB, XGBOOST, XGBOOST_RAW
 from owpc_ltr.formats.ltr_plugin import PluginTrees, read_definition
-from owpc_ltr.formats.model_conversion import export_linear, import_linear
-from owpc_ltr.formats.ranklib import Ensembles, Sum, from_ranklib, parse_ranklib, to_ranklib
+from owpc_ltr.formats.ranklib import Ensembles, Sum, parse_ranklib
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.formats.xgboost_dump import from_dump, to_dump
-from owpc_ltr.formats.xgboost_model import from_raw, to_raw
-from owpc_ltr.models.trees import TreeModel
 from tests.engine.memory_engine import find
-from tests.engine.recorded import Exchange, load_exchanges
+from tests.engine.recorded import (
+    PROFILE,
+    Exchange,
+    Recorded,
+    creations,
+    exported,
+    load_exchanges,
+    scores_of,
+)
 
-PROFILE = replace(serving_profile("opensearch", "3.8.0"), missing_as_zero=True)
-SETS = {"fs1": "029", "fs2": "044", "fsnan": "205"}
 # Refusals that are about names, sets and parameters, not about the model itself.
 ELSEWHERE = {"084", "091", "095", "097", "099"}
 # Answers with a model's scores that cannot be recomputed, and why.
@@ -50,15 +48,6 @@ RANKLIB_KINDS = {"COORDINATE ASCENT", "LINEAR REGRESSION", "LAMBDAMART"}
 """Those recorded; RankLib's own scores of all ten are in `golden/ranklib`."""
 
 
-@dataclass(frozen=True)
-class Recorded:
-    """A creation: its number, the model as it would lie in a store, whether it was taken."""
-
-    number: str
-    model: StoredModel
-    taken: bool
-
-
 @pytest.fixture(scope="module")
 def folder(shared_data: Path) -> Path:
     found = shared_data.parent / "protocol" / "ltr-plugin"
@@ -75,31 +64,6 @@ def exchanges(folder: Path) -> dict[str, Exchange]:
 @pytest.fixture(scope="module")
 def models(exchanges: dict[str, Exchange]) -> list[Recorded]:
     return list(creations(exchanges))
-
-
-def creations(exchanges: dict[str, Exchange]) -> Iterator[Recorded]:
-    """Every creation that states a type and a definition, in order."""
-    for number, exchange in exchanges.items():
-        match = re.search(r"/_featureset/(\w+)/_createmodel|/_model/(direct)$", exchange.path)
-        body = exchange.body
-        if isinstance(body, str) and body.startswith('{"model"'):
-            body = json.loads(body)
-        made = body.get("model", {}) if isinstance(body, dict) else {}
-        ranker = made.get("model") if isinstance(made, dict) else None
-        if match is None or not isinstance(ranker, dict) or exchange.method == "DELETE":
-            continue
-        if not {"type", "definition"} <= ranker.keys():
-            continue
-        if match[1]:
-            recorded = exchanges[SETS.get(match[1], "029")].body
-            featureset = parse_featureset(recorded, "recorded", name=match[1])
-        else:
-            featureset = parse_featureset({"featureset": made["feature_set"]}, "recorded")
-        normalisers = ranker.get("feature_normalizers", {})
-        stored = StoredModel(
-            str(made.get("name")), ranker["type"], ranker["definition"], featureset, normalisers
-        )
-        yield Recorded(number, stored, exchange.status == 201)
 
 
 @pytest.fixture(scope="module")
@@ -127,14 +91,6 @@ def rows(
 ) -> NDArray[np.float32]:
     names = featureset.feature_names
     return np.array([[values[d][name] for name in names] for d in documents], np.float32)
-
-
-def scores_of(exchange: Exchange) -> dict[str, float]:
-    """The model's own scores in an answer, of each document."""
-    hits = exchange.answer["hits"]["hits"]
-    if exchange.body.get("rescore") is None and "should" in str(exchange.body["query"]):
-        return {hit["_id"]: hit["matched_queries"]["m"] for hit in hits}
-    return {hit["_id"]: hit["_score"] for hit in hits}
 
 
 def test_every_recorded_score_of_a_model_is_the_emulators_bit_for_bit(
@@ -176,47 +132,6 @@ def test_every_recorded_refusal_of_a_model_is_foreseen_and_no_other(
             assert (message is None) == each.taken, (each.number, message)
             refusals += not each.taken
     assert refusals == 30
-
-
-def our_own(stored: StoredModel) -> Any:
-    """The recorded model as one of ours."""
-    names, definition = stored.featureset.feature_names, stored.definition
-    if stored.type == RANKLIB:
-        return from_ranklib(definition, names)
-    if stored.type == LINEAR:
-        return import_linear(stored)
-    content = json.loads(definition) if isinstance(definition, str) else definition
-    if stored.type == XGBOOST:
-        return from_dump(content, names)
-    return from_raw(content, slice_best=False)
-
-
-def exports(stored: StoredModel, model: Any) -> dict[str, Any]:
-    """The model in every format of the plugin that can hold it."""
-    names = stored.featureset.feature_names
-    if stored.type == LINEAR:
-        return {LINEAR: export_linear(model, stored.featureset, "m").definition}
-    found: dict[str, Any] = {}
-    if isinstance(model, TreeModel):
-        found = {
-            XGBOOST: to_dump(model, names, PROFILE),
-            XGBOOST_RAW: to_raw(model, names, PROFILE),
-        }
-    if stored.type == RANKLIB:
-        found[RANKLIB] = to_ranklib(model, names, PROFILE)
-    return found
-
-
-def exported(models: list[Recorded]) -> Iterator[tuple[StoredModel, Any, str, Any]]:
-    """Each recorded model that was taken, as ours, and what we write for it in each format."""
-    for each in models:
-        stored = each.model
-        # Only linear models of ours keep normalisers.
-        kept = stored.type == LINEAR or not stored.feature_normalizers
-        if each.taken and kept and each.number != "192":
-            model = our_own(stored)
-            for model_type, definition in exports(stored, model).items():
-                yield stored, model, model_type, definition
 
 
 def test_what_is_written_for_a_recorded_model_is_foreseen_to_be_taken_and_scores_as_it_does(

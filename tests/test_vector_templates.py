@@ -23,7 +23,7 @@ from owpc_ltr.features.loading import load_featureset
 from owpc_ltr.features.mustache import compiled, json_escape, query_of
 from owpc_ltr.features.score_kinds import ScoreKind, score_kind, text_scores
 from owpc_ltr.features.value_bounds import always_matches, highest_value, never_negative
-from tests.engine.test_log_parameters import judged
+from tests.engine.log_runs import judged
 
 VECTOR = "{{#toJson}}vector{{/toJson}}"
 TEXT = {"match": {"title": "{{keywords}}"}}

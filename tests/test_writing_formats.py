@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -29,6 +28,7 @@ from owpc_ltr.formats.xgboost_model import from_raw, to_raw
 from owpc_ltr.models.linear import LinearModel, Normaliser
 from owpc_ltr.models.networks import Layer, LogisticNetwork
 from owpc_ltr.models.trees import TreeModel
+from tests.format_scores import elastic_score, solr_score
 from tests.xgboost_samples import (
     MIDDLE,
     NAMES,
@@ -144,19 +144,6 @@ def test_linear_models_and_networks_go_through_ranklib(rng: np.random.Generator)
     assert LogisticNetwork.from_dict(content, NAMES, {}).as_dict() == network.as_dict()
 
 
-def solr_score(definition: dict[str, Any], row: dict[str, float]) -> float:
-    """Solr's rule: missing is 0, left up to and including the threshold plus its slack."""
-
-    def walk(node: dict[str, Any]) -> np.float32:
-        if "value" in node:
-            return np.float32(node["value"])
-        bound = np.float32(node["threshold"]) + np.float32(1e-6)
-        x = np.float32(np.nan_to_num(row[node["feature"]]))
-        return walk(node["left"] if x <= bound else node["right"])
-
-    return float(sum(float(t["weight"]) * walk(t["root"]) for t in definition["params"]["trees"]))
-
-
 def test_solrs_file_scores_as_the_model_by_solrs_rule(rng: np.random.Generator) -> None:
     rows, _ = data(rng)
     model = zero_model(rng, base_score=0.3)
@@ -170,20 +157,6 @@ def test_solrs_linear_file_names_weights_and_normalisers() -> None:
     definition = to_solr(model, solr_profile((9, 8, 1)))
     assert definition["params"] == {"weights": {"a": 0.1, "b": 2.0}}
     assert definition["features"][1]["norm"]["params"] == {"min": "1.0", "max": "4.0"}
-
-
-def elastic_score(definition: dict[str, Any], row: Any) -> float:
-    """Elasticsearch's rule: in float64, a missing value by default_left."""
-    total = 0.0
-    for part in definition["trained_model"]["ensemble"]["trained_models"]:
-        nodes = {node["node_index"]: node for node in part["tree"]["tree_structure"]}
-        node = nodes[0]
-        while "leaf_value" not in node:
-            x = float(row[node["split_feature"]])
-            left = node["default_left"] if np.isnan(x) else x < node["threshold"]
-            node = nodes[node["left_child" if left else "right_child"]]
-        total += node["leaf_value"]
-    return total
 
 
 def test_elasticsearchs_file_scores_as_the_model_by_its_rule(rng: np.random.Generator) -> None:

@@ -5,29 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from owpc_ltr_clicks import simulation as simulate
-from owpc_ltr_clicks.cleaning import EventOptions
-from owpc_ltr_clicks.counting import Behaviour, count_events
-from owpc_ltr_clicks.ubi.query_join import EVENT_FIELDS, QUERY_FIELDS, join_queries, table_of
 
-from tests.behaviour.logs import counted
+from tests.behaviour.logs import act, counted, counts, query
 from tests.behaviour.plain_counts import cells_of
-
-
-def query(number: int, hits: list[str] | None, text: str = "rambo", **more: Any) -> dict[str, Any]:
-    return {"query_id": f"q{number}", "client_id": f"c{number}", "user_query": text,
-            "query_response_hit_ids": hits, **more}  # fmt: skip
-
-
-def act(number: int | None, document: str, place: int, action: str = "click", **more: Any) -> Any:
-    found = {"client_id": f"c{number}", "session_id": f"s{number}", "action_name": action,
-             "event_attributes": {"object": {"object_id": document},
-                                  "position": {"ordinal": place}}, **more}  # fmt: skip
-    return found if number is None else {"query_id": f"q{number}", **found}
-
-
-def counts(queries: list[Any], acts: list[Any], **options: Any) -> Behaviour:
-    tables = [table_of(queries, QUERY_FIELDS)], [table_of(acts, EVENT_FIELDS)]
-    return count_events(join_queries(*tables), EventOptions(**{"min_people": 1, **options}))
 
 
 def test_clicks_have_the_query_and_the_place_of_the_list_that_was_shown() -> None:

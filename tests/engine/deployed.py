@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import json
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+import numpy as np
+import pyarrow as pa
+
+from owpc_ltr.data.dataset import RankingDataset, make_dataset
+from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
 from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.deployment.alias import Alias, Aliases
 from owpc_ltr.engine.deployment.deployment_record import Certificates
+from owpc_ltr.engine.deployment.parity import logged
 from owpc_ltr.engine.deployment.upload import Uploaded, upload
 from owpc_ltr.engine.stores.store import Store
-from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.formats.emulator import emulate
+from owpc_ltr.formats.engine_versions import serving_profile
+from owpc_ltr.formats.stored_model import StoredModel, read_model
+from owpc_ltr.models.linear import LinearModel
+from owpc_ltr.models.trees import Forest, TreeModel
 from owpc_ltr.protocols import Model
-from tests.engine.small_cluster import FEATURESET, Small
+from tests.engine.fake_engine import Asked, FakeEngine, Reply
+from tests.engine.memory_engine import find
+from tests.engine.small_cluster import FEATURESET, WORDS, Small, linear, probes
 
 KINDS = ["plugin-free", "ltr-plugin"]
 
@@ -59,3 +73,191 @@ class Liar:
 
 def liar(small: Small, by: float = 1.001) -> Small:
     return replace(small, store=cast(Store, Liar(small.store, by)))
+
+
+ABSENT = Reply({"found": False}, 404)
+WHOLE = {"timed_out": False, "_shards": {"total": 1, "successful": 1, "skipped": 0, "failed": 0}}
+
+
+def done(result: str, identity: str, status: int = 200) -> Reply:
+    """The answer to a write of one document."""
+    written = {"_id": identity, "result": result, "_seq_no": 1, "_primary_term": 1, "_version": 1}
+    return Reply(written, status)
+
+
+@dataclass
+class Plugin:
+    """An engine with the LTR plugin, whose scores are those of the emulator (or a little off)."""
+
+    version: str
+    off: float = 0.0
+    documents: dict[str, Any] = field(default_factory=dict)
+    models: dict[str, Any] = field(default_factory=dict)
+
+    def answer(self, asked: Asked) -> Reply:
+        """What the real one would say to the requests of an upload."""
+        path = asked.path.replace("%2F", "/")
+        about = {"number": self.version, "distribution": "opensearch"}
+        if path == "/":
+            return Reply({"version": about, "cluster_name": "c", "cluster_uuid": "u"})
+        if path == "/_cat/plugins":
+            return Reply([{"component": "opensearch-ltr"}])
+        if path == "/small":
+            index = {"mappings": {}, "settings": {"index": {"uuid": "u"}}}
+            return Reply({"small": index})
+        if path == "/small/_search":
+            return Reply(self.search(asked.body))
+        if path.startswith("/owpc-ltr-pointers"):
+            return self.aliases(asked, path)
+        return self.ltr(asked, path)
+
+    def aliases(self, asked: Asked, path: str) -> Reply:
+        if path.endswith("/_search"):
+            ids = find(asked.body, "values")
+            wanted = {
+                each: d
+                for each, d in self.documents.items()
+                if (each.partition("/_doc/")[2] in ids if ids else "name" in d)
+            }
+            hits = [
+                {"_id": each.partition("/_doc/")[2], "_source": d} for each, d in wanted.items()
+            ]
+            return Reply({**WHOLE, "hits": {"total": {"value": len(hits)}, "hits": hits}})
+        identity = path.partition("/_doc/")[2]
+        if asked.method == "GET":
+            found = self.documents.get(path)
+            place = {"_seq_no": 1, "_primary_term": 1, "_source": found}
+            return Reply(place) if found else ABSENT
+        if asked.method == "PUT" and not identity:
+            return Reply({"acknowledged": True, "shards_acknowledged": True, "index": path[1:]})
+        if asked.method == "PUT":
+            result = "updated" if path in self.documents else "created"
+            self.documents[path] = asked.body
+            return done(result, identity)
+        return done("deleted", identity) if self.documents.pop(path, None) else ABSENT
+
+    def ltr(self, asked: Asked, path: str) -> Reply:
+        name = path.rpartition("/")[2]
+        if path.endswith("/_createmodel"):
+            made = asked.body["model"]
+            body = FEATURESET.to_body()["featureset"]
+            self.models[made["name"]] = {
+                "model": {"name": made["name"], "feature_set": body, "model": made["model"]}
+            }
+            return done("created", f"model-{made['name']}", 201)
+        if "/_featureset/" in path:
+            return Reply({"_source": FEATURESET.to_body()})
+        if asked.method == "PUT":
+            return Reply({"acknowledged": True, "shards_acknowledged": True, "index": ".ltrstore"})
+        if path.endswith("/_model"):
+            hits = [{"_source": {"name": each}} for each in self.models]
+            return Reply({**WHOLE, "hits": {"total": {"value": len(hits)}, "hits": hits}})
+        if asked.method == "DELETE":
+            return done("deleted", f"model-{name}") if self.models.pop(name, None) else ABSENT
+        return Reply({"_source": self.models[name]}) if name in self.models else ABSENT
+
+    def search(self, body: dict[str, Any]) -> dict[str, Any]:
+        ids = find(body, "ids")["values"]
+        values = np.array([features_of(document) for document in ids], np.float32)
+        hits: list[dict[str, Any]] = [{"_id": document, "_score": 0.0} for document in ids]
+        if "rescore" in body:
+            name = find(body["rescore"], "sltr")["model"]
+            stored = read_model(self.models[name], name)
+            scores = emulate(stored, values, serving_profile("opensearch", self.version))
+            for hit, score in zip(hits, scores.tolist(), strict=True):
+                hit["_score"] = score + self.off
+        for hit, row in zip(hits, values.tolist(), strict=True):
+            entries = [
+                {"name": feature} if np.isnan(value) else {"name": feature, "value": value}
+                for feature, value in zip(FEATURESET.feature_names, row, strict=True)
+            ]
+            hit["fields"] = {"_ltrlog": [{"main": entries}]}
+        return {**WHOLE, "hits": {"total": {"value": len(hits)}, "hits": hits}}
+
+
+def features_of(document: str) -> list[float]:
+    """A missing title for every third document."""
+    row = np.random.default_rng(int(document[1:])).uniform(0, 6, 3)
+    return [float("nan") if int(document[1:]) % 3 == 0 else row[0], row[1], row[2]]
+
+
+def trees() -> TreeModel:
+    """size < 4 ? (body < 1 ? −1 : 2) : 0.25, and title < 1.2 ? 0 : 1, a missing title as 0."""
+    forest = Forest(
+        np.array([0, 5], np.int32),
+        np.array([2, 1, -1, -1, -1, 0, -1, -1], np.int32),
+        np.array([4, 1, 0, 0, 0, 1.2, 0, 0], np.float32),
+        np.array([1, 3, 0, 0, 0, 6, 0, 0], np.int32),
+        np.array([True, True, False, False, False, True, False, False]),
+        np.array([0, 0, 0.25, -1, 2, 0, 0, 1.0]),
+    )
+    record = {"probes": probes(), "featureset_hash": FEATURESET.hash}
+    return TreeModel(FEATURESET.feature_names, forest, 0.5, record=record)
+
+
+def connected(fake: FakeEngine, plugin: Plugin) -> Engine:
+    for method in ("GET", "PUT", "POST", "DELETE"):
+        fake.on(method, "*", plugin.answer)
+    return Engine(ConnectionSettings(fake.url))
+
+
+GOOD, BAD = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0)
+
+
+def judged(queries: int = 80, noise: float = 0.3) -> RankingDataset:
+    """Queries whose labels follow the first feature."""
+    rng = np.random.default_rng(3)
+    features = rng.uniform(0, 5, (queries * 8, 3)).astype(np.float32)
+    truth = features[:, 0] + noise * rng.normal(size=len(features))
+    labels = np.clip(np.round(truth - 1), 0, 3).astype(np.float32)
+    ids = [f"q{number}" for number in range(queries) for _ in range(8)]
+    data = make_dataset(features, labels, ids, feature_names=FEATURESET.feature_names)
+    params = pa.array([f'{{"keywords": "words of {n}"}}' for n in range(queries)])
+    return replace(data, query_params=params, featureset_hash=FEATURESET.hash)
+
+
+DATA = judged()
+
+
+def cheaply(share: float, wrong: float = 0.1) -> tuple[RankingDataset, Judgments]:
+    """A cheap judge's labels of all queries, and people's of a random share of them."""
+    rng = np.random.default_rng(4)
+    data = replace(DATA, document_ids=pa.array([f"d{n}" for n in range(DATA.n_documents)]))
+    swapped = np.where(rng.random(data.n_documents) < wrong, 3 - data.labels, data.labels)
+    chosen = rng.permutation(data.n_queries)[: int(share * data.n_queries)]
+    people = [
+        JudgedQuery(
+            f"q{n}", {}, [f"d{d}" for d in range(8 * n, 8 * n + 8)], DATA.labels[8 * n : 8 * n + 8]
+        )
+        for n in chosen.tolist()
+    ]
+    return replace(data, labels=swapped.astype(np.float32)), Judgments(people)
+
+
+def unknowing(weights: tuple[float, ...]) -> LinearModel:
+    return linear(weights, source={"fingerprint": "another"})
+
+
+def logged_dataset(small: Small) -> RankingDataset:
+    """Features logged from the node for every pair of words; labels follow the title and size."""
+    pairs = [f"{a} {b}" for a in WORDS for b in WORDS if a != b]
+    rng = np.random.default_rng(4)
+    rows, labels, ids, documents = [], [], [], []
+    for number, words in enumerate(pairs):
+        chosen = [f"d{n}" for n in rng.choice(small.documents, 10, replace=False)]
+        probe = {"params": {"keywords": words}, "document_ids": chosen}
+        found, features = logged(small.engine, small.store, FEATURESET, small.index, probe)
+        rows.append(features)
+        value = np.nan_to_num(features)
+        labels.append(np.round(np.clip(2 * value[:, 0] + 0.2 * value[:, 2] - 1, 0, 3)))
+        ids += [f"q{number}"] * len(found)
+        documents += found
+    data = make_dataset(
+        np.concatenate(rows),
+        np.concatenate(labels),
+        ids,
+        feature_names=FEATURESET.feature_names,
+        document_ids=pa.array(documents),
+    )
+    params = pa.array([json.dumps({"keywords": words}) for words in pairs])
+    return replace(data, query_params=params, featureset_hash=FEATURESET.hash)

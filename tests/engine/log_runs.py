@@ -8,10 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
 from owpc_ltr.engine.feature_log.log import LogReport
 from owpc_ltr.engine.feature_log.options import LogOptions
 from tests.engine.memory_engine import MemoryEngine, is_log_search
 from tests.engine.memory_engine import log as log_in_memory
+from tests.joined_samples import written
 
 QUICK = LogOptions(pause=0, chunk=10, in_flight=2)
 
@@ -95,3 +99,22 @@ def clean_digest(folder: Path) -> str:
     path = folder / "clean.parquet"
     log(MemoryEngine(), path)
     return digest(path)
+
+
+def ctr(scale: float = 1.0) -> dict[tuple[str, str], float]:
+    """The click rates of every third document of each query, and of one that nobody judged."""
+    pairs = [(f"q{q}", f"d{d}") for q in range(6) for d in range(0, 12, 3)]
+    return {pair: scale * row / 100 for row, pair in enumerate([*pairs, ("q0", "elsewhere")])}
+
+
+def ctr_file(folder: Path, name: str = "ctr.parquet", scale: float = 1.0) -> Path:
+    rates = ctr(scale)
+    columns = {"query_id": [k[0] for k in rates], "document_id": [k[1] for k in rates]}
+    return written(folder / name, {**columns, "ctr": list(rates.values())})
+
+
+GRADE = np.ones(1, np.float32)
+
+
+def judged(**params: Any) -> Judgments:
+    return Judgments([JudgedQuery("q7", {"words": "10", **params}, ["d"], GRADE)])

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from owpc_ltr.features.feature_set import FeatureSet, parse_featureset
+from owpc_ltr.formats.engine_versions import LINEAR, RANKLIB, XGBOOST, XGBOOST_RAW, serving_profile
+from owpc_ltr.formats.model_conversion import export_linear, import_linear
+from owpc_ltr.formats.ranklib import from_ranklib, to_ranklib
 from owpc_ltr.formats.stored_model import StoredModel
+from owpc_ltr.formats.xgboost_dump import from_dump, to_dump
+from owpc_ltr.formats.xgboost_model import from_raw, to_raw
+from owpc_ltr.models.trees import TreeModel
 from tests.engine.fake_engine import Asked, FakeEngine, Reply
 
 # Every recorded "no", and the words by which a reader knows what is wrong or what to do.
@@ -198,3 +206,90 @@ def found(protocol: dict[str, Exchange], model: StoredModel) -> Exchange:
     answer["_source"]["name"] = answer["_source"]["model"]["name"] = model.name
     answer["_source"]["model"]["model"] = ranker
     return Exchange("GET", f"/_ltr/_model/{model.name}", {}, None, 200, answer)
+
+
+PROFILE = replace(serving_profile("opensearch", "3.8.0"), missing_as_zero=True)
+SETS = {"fs1": "029", "fs2": "044", "fsnan": "205"}
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A creation: its number, the model as it would lie in a store, whether it was taken."""
+
+    number: str
+    model: StoredModel
+    taken: bool
+
+
+def creations(exchanges: dict[str, Exchange]) -> Iterator[Recorded]:
+    """Every creation that states a type and a definition, in order."""
+    for number, exchange in exchanges.items():
+        match = re.search(r"/_featureset/(\w+)/_createmodel|/_model/(direct)$", exchange.path)
+        body = exchange.body
+        if isinstance(body, str) and body.startswith('{"model"'):
+            body = json.loads(body)
+        made = body.get("model", {}) if isinstance(body, dict) else {}
+        ranker = made.get("model") if isinstance(made, dict) else None
+        if match is None or not isinstance(ranker, dict) or exchange.method == "DELETE":
+            continue
+        if not {"type", "definition"} <= ranker.keys():
+            continue
+        if match[1]:
+            recorded = exchanges[SETS.get(match[1], "029")].body
+            featureset = parse_featureset(recorded, "recorded", name=match[1])
+        else:
+            featureset = parse_featureset({"featureset": made["feature_set"]}, "recorded")
+        normalisers = ranker.get("feature_normalizers", {})
+        stored = StoredModel(
+            str(made.get("name")), ranker["type"], ranker["definition"], featureset, normalisers
+        )
+        yield Recorded(number, stored, exchange.status == 201)
+
+
+def scores_of(exchange: Exchange) -> dict[str, float]:
+    """The model's own scores in an answer, of each document."""
+    hits = exchange.answer["hits"]["hits"]
+    if exchange.body.get("rescore") is None and "should" in str(exchange.body["query"]):
+        return {hit["_id"]: hit["matched_queries"]["m"] for hit in hits}
+    return {hit["_id"]: hit["_score"] for hit in hits}
+
+
+def our_own(stored: StoredModel) -> Any:
+    """The recorded model as one of ours."""
+    names, definition = stored.featureset.feature_names, stored.definition
+    if stored.type == RANKLIB:
+        return from_ranklib(definition, names)
+    if stored.type == LINEAR:
+        return import_linear(stored)
+    content = json.loads(definition) if isinstance(definition, str) else definition
+    if stored.type == XGBOOST:
+        return from_dump(content, names)
+    return from_raw(content, slice_best=False)
+
+
+def exports(stored: StoredModel, model: Any) -> dict[str, Any]:
+    """The model in every format of the plugin that can hold it."""
+    names = stored.featureset.feature_names
+    if stored.type == LINEAR:
+        return {LINEAR: export_linear(model, stored.featureset, "m").definition}
+    found: dict[str, Any] = {}
+    if isinstance(model, TreeModel):
+        found = {
+            XGBOOST: to_dump(model, names, PROFILE),
+            XGBOOST_RAW: to_raw(model, names, PROFILE),
+        }
+    if stored.type == RANKLIB:
+        found[RANKLIB] = to_ranklib(model, names, PROFILE)
+    return found
+
+
+def exported(models: list[Recorded]) -> Iterator[tuple[StoredModel, Any, str, Any]]:
+    """Each recorded model that was taken, as ours, and what we write for it in each format."""
+    for each in models:
+        stored = each.model
+        # Only linear models of ours keep normalisers.
+        kept = stored.type == LINEAR or not stored.feature_normalizers
+        if each.taken and kept and each.number != "192":
+            model = our_own(stored)
+            for model_type, definition in exports(stored, model).items():
+                yield stored, model, model_type, definition

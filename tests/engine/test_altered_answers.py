@@ -24,7 +24,7 @@ from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.search import search_stored
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import OwpcLtrError, OwpcLtrWarning
-from tests.engine.test_write_faults import World, commands
+from tests.engine.write_world import World, commands
 
 EVERY = os.environ.get("OWPC_LTR_FAULTS") == "all"
 ABSENT = object()

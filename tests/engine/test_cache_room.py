@@ -18,9 +18,9 @@ from owpc_ltr.errors import Refused
 from owpc_ltr.formats.engine_versions import serving_profile
 from owpc_ltr.formats.model_conversion import export_checked
 from owpc_ltr.models.trees import Forest, TreeModel
+from tests.engine.deployed import Plugin, connected
 from tests.engine.fake_engine import Asked, FakeEngine, Reply
 from tests.engine.small_cluster import FEATURESET, linear, probes
-from tests.engine.test_plugin_upload import Plugin, connected
 
 
 @dataclass

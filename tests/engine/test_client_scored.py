@@ -19,13 +19,12 @@ from owpc_ltr.engine.search.request import SearchRequest, request_body
 from owpc_ltr.engine.search.search import search_stored
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import BadInput, Refused
-from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.formats.engine_versions import RANKLIB, XGBOOST, serving_profile
 from owpc_ltr.formats.model_conversion import client_model, is_client_scored, to_stored_model
 from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.models.parity_samples import packed
-from owpc_ltr.models.trees import Forest, TreeModel
+from owpc_ltr.models.trees import TreeModel
 from tests.engine.small_cluster import FEATURESET, Small, probes, small_cluster
+from tests.forests import trees
 
 QUERY = {"match": {"body": "{{keywords}}"}}
 PARAMS = {"keywords": "alpha gamma"}
@@ -36,31 +35,6 @@ OPENSEARCH = serving_profile("opensearch", "3.8.0")
 def small(node_url: str) -> Iterator[Small]:
     with small_cluster(node_url) as made:
         yield made
-
-
-def forest() -> Forest:
-    """size < 4 ? (body < 1 ? −1 : 2) : 0.25, and title < 1.2 ? 0 : 1."""
-    return Forest(
-        np.array([0, 5], np.int32),
-        np.array([2, 1, -1, -1, -1, 0, -1, -1], np.int32),
-        np.array([4, 1, 0, 0, 0, 1.2, 0, 0], np.float32),
-        np.array([1, 3, 0, 0, 0, 6, 0, 0], np.int32),
-        np.array([False, True, False, False, False, True, False, False]),
-        np.array([0, 0, 0.25, -1, 2, 0, 0, 1.0]),
-    )
-
-
-def trees(small: Small, featureset: FeatureSet = FEATURESET, **changed: Any) -> TreeModel:
-    """Trees that remember features as the engine gives them, by the templates of this set."""
-    asked = []
-    for probe in probes():
-        ids, features = logged(small.engine, small.store, featureset, small.index, probe)
-        assert ids == probe["document_ids"]
-        asked.append({**probe, "features": packed(features)})
-    for probe in asked:
-        probe["labels"] = [float(row % 3 == 0) for row in range(len(probe["document_ids"]))]
-    record = {"probes": asked, "featureset_hash": FEATURESET.hash, **changed}
-    return TreeModel(FEATURESET.feature_names, forest(), 0.5, record=record)
 
 
 def put(small: Small, model: TreeModel, **options: Any) -> Uploaded:

@@ -12,7 +12,7 @@ from owpc_ltr.data.judgments import Judgments
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from tests.commands import commands_in
 from tests.engine.fake_engine import FakeEngine, Reply
-from tests.plugins.test_srw_judgments import RAMBO, fetched, told
+from tests.judgment_writers import RAMBO, fetched, told
 
 ID = "b54f791a-3b02-49cb-a06c-46ab650b2ade"
 PATH = f"/_plugins/_search_relevance/judgments/{ID}"

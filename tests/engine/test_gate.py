@@ -7,11 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
-from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import Certificates, provenance
@@ -23,9 +21,9 @@ from owpc_ltr.evaluation.verdict import Outcome
 from owpc_ltr.features.feature_set import Feature
 from owpc_ltr.metrics import parse_metric
 from owpc_ltr.models.linear import LinearModel
+from tests.engine.deployed import BAD, DATA, GOOD, cheaply, unknowing
 from tests.engine.small_cluster import FEATURESET, Small, linear, small_cluster
 
-GOOD, BAD = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0)
 SPLIT = HashSplit(0.2, 0.3)
 
 
@@ -33,21 +31,6 @@ SPLIT = HashSplit(0.2, 0.3)
 def small(node_url: str) -> Iterator[Small]:
     with small_cluster(node_url) as made:
         yield made
-
-
-def judged(queries: int = 80, noise: float = 0.3) -> RankingDataset:
-    """Queries whose labels follow the first feature."""
-    rng = np.random.default_rng(3)
-    features = rng.uniform(0, 5, (queries * 8, 3)).astype(np.float32)
-    truth = features[:, 0] + noise * rng.normal(size=len(features))
-    labels = np.clip(np.round(truth - 1), 0, 3).astype(np.float32)
-    ids = [f"q{number}" for number in range(queries) for _ in range(8)]
-    data = make_dataset(features, labels, ids, feature_names=FEATURESET.feature_names)
-    params = pa.array([f'{{"keywords": "words of {n}"}}' for n in range(queries)])
-    return replace(data, query_params=params, featureset_hash=FEATURESET.hash)
-
-
-DATA = judged()
 
 
 def trained(weights: tuple[float, ...], split: HashSplit | None = SPLIT) -> LinearModel:
@@ -262,25 +245,6 @@ def test_importance_decides_whether_a_model_gets_in(small: Small) -> None:
     ]
     expected = np.average(values[0] - values[1], weights=likes_good)
     assert gains.mean_difference == pytest.approx(float(expected), abs=1e-12)
-
-
-def cheaply(share: float, wrong: float = 0.1) -> tuple[RankingDataset, Judgments]:
-    """A cheap judge's labels of all queries, and people's of a random share of them."""
-    rng = np.random.default_rng(4)
-    data = replace(DATA, document_ids=pa.array([f"d{n}" for n in range(DATA.n_documents)]))
-    swapped = np.where(rng.random(data.n_documents) < wrong, 3 - data.labels, data.labels)
-    chosen = rng.permutation(data.n_queries)[: int(share * data.n_queries)]
-    people = [
-        JudgedQuery(
-            f"q{n}", {}, [f"d{d}" for d in range(8 * n, 8 * n + 8)], DATA.labels[8 * n : 8 * n + 8]
-        )
-        for n in chosen.tolist()
-    ]
-    return replace(data, labels=swapped.astype(np.float32)), Judgments(people)
-
-
-def unknowing(weights: tuple[float, ...]) -> LinearModel:
-    return linear(weights, source={"fingerprint": "another"})
 
 
 def test_people_and_a_cheap_judge_together_let_a_better_model_in(small: Small) -> None:

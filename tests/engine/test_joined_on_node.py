@@ -31,7 +31,7 @@ from owpc_ltr.models.reordering import ReorderingModel
 from tests.commands import Run, commands_in
 from tests.engine.small_cluster import FEATURESET, WORDS, Small, small_cluster
 from tests.joined_samples import written
-from tests.test_partitioned import by_query
+from tests.parted_samples import by_query
 
 pytestmark = pytest.mark.node
 

@@ -30,12 +30,10 @@ from owpc_ltr.formats.engine_versions import RANKLIB, XGBOOST, ServingProfile, s
 from owpc_ltr.formats.ranklib import from_ranklib, to_ranklib
 from owpc_ltr.formats.stored_model import StoredModel
 from owpc_ltr.models.networks import Layer, LogisticNetwork
-from tests.engine.deployed import liar, put, state
+from tests.engine.deployed import liar, put, state, trees
 from tests.engine.memory_engine import find
-from tests.engine.recorded import Exchange, load_exchanges
+from tests.engine.recorded import Exchange, Recorded, creations, exported, load_exchanges, scores_of
 from tests.engine.small_cluster import FEATURESET, probes, small_cluster
-from tests.engine.test_plugin_upload import trees
-from tests.test_recorded_models import Recorded, creations, exported, scores_of
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "ranklib"
 PARAMS = {"keywords": "alpha beta", "tag": "x", "boostp": 0.5}

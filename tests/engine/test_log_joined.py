@@ -16,10 +16,10 @@ from owpc_ltr.engine.feature_log.log import LogReport, run_log
 from owpc_ltr.engine.feature_log.options import LogOptions
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused
-from tests.engine.log_runs import QUICK, assert_nothing_published, digest, without
+from tests.engine.log_runs import QUICK, assert_nothing_published, ctr, ctr_file, digest, without
 from tests.engine.log_runs import log as log_plainly
 from tests.engine.memory_engine import NAMES, MemoryEngine, small_judgments
-from tests.joined_samples import frame, written
+from tests.joined_samples import frame
 
 
 def log(
@@ -32,18 +32,6 @@ def log(
         options=LogOptions(**{**vars(QUICK), **options}),
         joined=read_external_features(extra_features),
     )  # fmt: skip
-
-
-def ctr(scale: float = 1.0) -> dict[tuple[str, str], float]:
-    """The click rates of every third document of each query, and of one that nobody judged."""
-    pairs = [(f"q{q}", f"d{d}") for q in range(6) for d in range(0, 12, 3)]
-    return {pair: scale * row / 100 for row, pair in enumerate([*pairs, ("q0", "elsewhere")])}
-
-
-def ctr_file(folder: Path, name: str = "ctr.parquet", scale: float = 1.0) -> Path:
-    rates = ctr(scale)
-    columns = {"query_id": [k[0] for k in rates], "document_id": [k[1] for k in rates]}
-    return written(folder / name, {**columns, "ctr": list(rates.values())})
 
 
 @pytest.fixture

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 from owpc_ltr.data.judgments.types import JudgedQuery, Judgments
 from owpc_ltr.engine.feature_log.job import fingerprint, typed_params
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.features.feature_set import Feature, FeatureSet
+from tests.engine.log_runs import GRADE, judged
 
-GRADE = np.ones(1, np.float32)
 TEXT = Feature("title", ("words",), {"match": {"title": "{{words}}"}})
 EXPRESSION = Feature("age", ("year",), "year * 2", "derived_expression")
 SCRIPT = Feature("old", ("year",), {"params": {"year": "year"}}, "script_feature")
-
-
-def judged(**params: Any) -> Judgments:
-    return Judgments([JudgedQuery("q7", {"words": "10", **params}, ["d"], GRADE)])
 
 
 def typed(*features: Feature, **params: Any) -> dict[str, object]:

@@ -22,7 +22,7 @@ from owpc_ltr.engine.live_queries import judged_queries
 from owpc_ltr.errors import EngineUnavailable, Refused
 from tests.engine.log_runs import QUICK, lenient, log, without
 from tests.engine.memory_engine import MemoryEngine, small_judgments
-from tests.test_partitioned import by_query, content
+from tests.parted_samples import by_query, content
 
 PLAIN = small_judgments(queries=24)
 

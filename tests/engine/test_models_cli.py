@@ -9,16 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pytest
 
-from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.data.parquet import save_dataset
-from owpc_ltr.engine.deployment.parity import logged
 from owpc_ltr.models.model_file import save_model
 from tests.commands import Run, commands_in
-from tests.engine.small_cluster import FEATURESET, WORDS, Small, linear, small_cluster
+from tests.engine.deployed import logged_dataset
+from tests.engine.small_cluster import Small, linear, small_cluster
 
 
 @pytest.fixture
@@ -43,31 +40,6 @@ def run(
         return plain(*words) if words[0] == "train" else plain(*words, *place)
 
     return command
-
-
-def judged(small: Small) -> RankingDataset:
-    """Features logged from the node for every pair of words; labels follow the title and size."""
-    pairs = [f"{a} {b}" for a in WORDS for b in WORDS if a != b]
-    rng = np.random.default_rng(4)
-    rows, labels, ids, documents = [], [], [], []
-    for number, words in enumerate(pairs):
-        chosen = [f"d{n}" for n in rng.choice(small.documents, 10, replace=False)]
-        probe = {"params": {"keywords": words}, "document_ids": chosen}
-        found, features = logged(small.engine, small.store, FEATURESET, small.index, probe)
-        rows.append(features)
-        value = np.nan_to_num(features)
-        labels.append(np.round(np.clip(2 * value[:, 0] + 0.2 * value[:, 2] - 1, 0, 3)))
-        ids += [f"q{number}"] * len(found)
-        documents += found
-    data = make_dataset(
-        np.concatenate(rows),
-        np.concatenate(labels),
-        ids,
-        feature_names=FEATURESET.feature_names,
-        document_ids=pa.array(documents),
-    )
-    params = pa.array([json.dumps({"keywords": words}) for words in pairs])
-    return replace(data, query_params=params, featureset_hash=FEATURESET.hash)
 
 
 def test_a_model_walks_from_challenger_to_champion_and_back(run: Run, small: Small) -> None:
@@ -180,7 +152,7 @@ def test_drift_is_one_line_and_exit_code_5(run: Run, small: Small) -> None:
 
 def test_trained_models_pass_the_gate_only_where_they_are_better(run: Run, small: Small) -> None:
     """From logged features to trees that the client scores, by the commands alone."""
-    save_dataset(judged(small), Path("data.parquet"))
+    save_dataset(logged_dataset(small), Path("data.parquet"))
     words = ("--loss", "lambdarank", "--optimizer", "boosting", "--set", "optimizer.trees=20")
     code, _, err = run("train", "data.parquet", "--out", "trees.json", *words)
     assert code == 0, err
@@ -229,7 +201,7 @@ def test_the_body_for_applications_is_safe_beyond_its_window(run: Run, small: Sm
 
 
 def test_people_and_a_cheap_judge_let_a_model_in_by_the_command(run: Run, small: Small) -> None:
-    from tests.engine.test_gate import BAD, GOOD, cheaply, unknowing
+    from tests.engine.deployed import BAD, GOOD, cheaply, unknowing
 
     cheap, people = cheaply(0.5)
     save_dataset(cheap, "clicks.parquet")

@@ -19,9 +19,8 @@ from owpc_ltr_clicks.ubi.snapshot import FieldLookup
 
 from owpc_ltr.engine.cluster import Cluster, connect
 from owpc_ltr.errors import Refused
-from tests.behaviour.logs import counted, event
+from tests.behaviour.logs import act, counted, counts, event, query
 from tests.behaviour.plain_counts import cells_of
-from tests.behaviour.test_ubi_joined import act, counts, query
 from tests.commands import Run, commands_in
 from tests.engine.ubi_indices import drop, filled, ubi_indices
 

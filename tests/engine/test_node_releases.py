@@ -38,8 +38,7 @@ from owpc_ltr_node.settings import (
 )
 
 from owpc_ltr.errors import BadInput, EngineUnavailable, UsageError
-from tests.engine.test_node_maven import Remote, local, remote  # noqa: F401
-from tests.engine.test_node_settings import fake_java
+from tests.engine.maven import Remote, fake_java
 
 ELASTIC = Release(ELASTICSEARCH, "9.2.7")
 LOG4J = Jar("org.apache.logging.log4j", "log4j-api", "2.25.4")
@@ -80,7 +79,7 @@ def elastic_zip(folder: Path, *more: str) -> bytes:
     return archive.read_bytes()
 
 
-def test_a_module_that_nothing_needs_may_be_missing(remote: Remote, local: Path) -> None:  # noqa: F811
+def test_a_module_that_nothing_needs_may_be_missing(remote: Remote, local: Path) -> None:
     release, listener = Release(version="3.6.9"), Listener()
     publish(remote, release, without=("reindex-client",))
     parts = opensearch_parts(release, Maven(local, Silent()), listener)
@@ -90,8 +89,8 @@ def test_a_module_that_nothing_needs_may_be_missing(remote: Remote, local: Path)
 
 @pytest.mark.parametrize("module", [module for module in MODULES if module.needed])
 def test_a_needed_module_that_is_missing_is_named(
-    remote: Remote,  # noqa: F811
-    local: Path,  # noqa: F811
+    remote: Remote,
+    local: Path,
     module: object,
 ) -> None:
     release = Release(version="3.7.9")
@@ -102,8 +101,8 @@ def test_a_needed_module_that_is_missing_is_named(
 
 
 def test_a_bootstrap_that_was_not_published_is_another_releases(
-    remote: Remote,  # noqa: F811
-    local: Path,  # noqa: F811
+    remote: Remote,
+    local: Path,
 ) -> None:
     release, listener = Release(version="3.2.9"), Listener()
     publish(remote, release, without=("opensearch-agent-bootstrap",))
@@ -116,8 +115,8 @@ def test_a_bootstrap_that_was_not_published_is_another_releases(
 
 
 def test_an_older_home_has_its_walls_open_and_no_bootstrap(
-    remote: Remote,  # noqa: F811
-    local: Path,  # noqa: F811
+    remote: Remote,
+    local: Path,
     tmp_path: Path,
 ) -> None:
     release = Release(version="2.13.9")
@@ -131,8 +130,8 @@ def test_an_older_home_has_its_walls_open_and_no_bootstrap(
 
 
 def test_an_elasticsearch_home_is_its_distribution_without_start_scripts(
-    remote: Remote,  # noqa: F811
-    local: Path,  # noqa: F811
+    remote: Remote,
+    local: Path,
     tmp_path: Path,
 ) -> None:
     listener = Listener()
@@ -153,8 +152,8 @@ def test_an_elasticsearch_home_is_its_distribution_without_start_scripts(
 
 
 def test_a_distribution_without_a_published_sum_is_taken_and_said(
-    remote: Remote,  # noqa: F811
-    local: Path,  # noqa: F811
+    remote: Remote,
+    local: Path,
     tmp_path: Path,
 ) -> None:
     jar, listener = distribution(ELASTIC), Listener()
@@ -167,8 +166,8 @@ def test_a_distribution_without_a_published_sum_is_taken_and_said(
 
 @pytest.mark.parametrize("fault", ["a wrong sum", "no zip", "a way out", "another thing"])
 def test_a_distribution_that_is_not_sound_makes_no_home(
-    remote: Remote,  # noqa: F811
-    local: Path,  # noqa: F811
+    remote: Remote,
+    local: Path,
     tmp_path: Path,
     fault: str,
 ) -> None:

@@ -34,6 +34,7 @@ from owpc_ltr_node.settings import (
 
 from owpc_ltr.errors import EngineUnavailable, UsageError
 from tests.engine.conftest import free_port
+from tests.engine.maven import fake_java
 
 
 @pytest.mark.parametrize(("heap", "size"), [("512m", 2**29), ("1G", 2**30), ("131072k", 2**27)])
@@ -164,15 +165,6 @@ def test_a_planted_link_is_not_written_through(tmp_path: Path) -> None:
     prepare_folder(LocalNode(), folder, None)
     launch(["/bin/true"], folder, None)
     assert victim.read_text() == "precious"
-
-
-def fake_java(folder: Path, banner: str, thai: str = "false") -> Path:
-    home = make_folder(folder / "bin")
-    program = home / "java"
-    told = f"[ \"$1\" = -version ] && echo '{banner}' >&2 || echo {thai}"
-    program.write_text(f"#!/bin/sh\n{told}\n")
-    program.chmod(0o755)
-    return program
 
 
 def test_a_java_that_is_asked_for_and_too_old_is_refused(tmp_path: Path) -> None:

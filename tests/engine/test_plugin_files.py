@@ -14,8 +14,8 @@ from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.model_file import save_model
 from owpc_ltr.training.train_reranker import train_reranker
 from tests.commands import Run, commands_in
+from tests.engine.deployed import logged_dataset
 from tests.engine.small_cluster import FEATURESET, Small, linear, small_cluster
-from tests.engine.test_models_cli import judged
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 RERANKER = EXAMPLES / "owpc-ltr-list-range" / "list_range.py"
@@ -43,7 +43,7 @@ def run(
 def test_a_search_is_reordered_by_a_reranker_that_is_a_file(run: Run, small: Small) -> None:
     base = LinearModel(FEATURESET.feature_names, linear().weights)
     reordering = train_reranker(
-        judged(small),
+        logged_dataset(small),
         base=base,
         reranker="list-range",
         settings={"penalty": 0.1},
@@ -63,7 +63,7 @@ def test_a_search_is_reordered_by_a_reranker_that_is_a_file(run: Run, small: Sma
 
 def test_a_gain_is_measured_by_a_metric_that_is_a_file(run: Run, small: Small) -> None:
     assert not any(found.name == "success" for found in load().all("metric"))
-    save_dataset(judged(small), Path("data.parquet"))
+    save_dataset(logged_dataset(small), Path("data.parquet"))
     save_model(linear((0.0, 1.0, -1.0)), Path("poor.json"))
     save_model(linear((2.0, 0.0, 0.2)), Path("good.json"))
     at = ("--index", small.index, "--featureset", "small", "--name", small.name)

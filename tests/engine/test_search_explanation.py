@@ -28,7 +28,7 @@ from tests.engine.small_cluster import (
     probes,
     small_cluster,
 )
-from tests.engine.test_client_scored import trees
+from tests.forests import trees
 
 pytestmark = pytest.mark.node
 

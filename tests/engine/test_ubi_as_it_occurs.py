@@ -12,8 +12,8 @@ from owpc_ltr_clicks.counting import Behaviour
 from owpc_ltr_clicks.judge_clicks import count_ubi
 
 from owpc_ltr.engine.cluster import Cluster, connect
+from tests.behaviour.logs import act, query
 from tests.behaviour.plain_counts import cells_of
-from tests.behaviour.test_ubi_joined import act, query
 from tests.engine.ubi_indices import DYNAMIC, PLUGIN, ubi_indices
 
 pytestmark = pytest.mark.node

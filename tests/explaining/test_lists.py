@@ -19,7 +19,7 @@ from owpc_ltr.models.average import AverageModel
 from owpc_ltr.models.linear import LinearModel
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.protocols import ListTerm
-from tests.explaining.test_contributions import (
+from tests.explaining.models import (
     KINDS,
     NAMES,
     SEEDS,

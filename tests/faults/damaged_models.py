@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,6 @@ from owpc_ltr.models.networks import Layer, LogisticNetwork, NetworkModel
 from owpc_ltr.models.reordering import ReorderingModel
 from owpc_ltr.models.trees import TreeModel
 from owpc_ltr.protocols import Ranker
-from tests.test_hostile_models import LIGHTGBM, mutant
 
 NAMES = ("a", "b", "c")
 ENGINE = serving_profile("opensearch", "3.8.0")
@@ -194,3 +194,60 @@ def _places(tree: Any) -> Any:
 
 
 FEATURE_SET = FeatureSet("f", tuple(Feature(name, (), {"match_all": {}}) for name in NAMES))
+
+
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+NASTY = (
+    *("-1", "0", "1", "2", "-0.0", "1e39", "-1e999", "1e400", "NaN", "Infinity", "-Infinity"),
+    *("2147483648", "-2147483649", "9" * 30, "0.5", "1e-46", "null", "true", '"x"', "[]", "{}"),
+    *("[[]]", "", " ", "0x1", "1_0", "٣", "inf", "1:2", "\x00", "</split>", "&amp;", "\n"),
+)
+LIGHTGBM = """tree
+version=v4
+num_class=1
+num_tree_per_iteration=1
+max_feature_idx=2
+objective=lambdarank
+feature_names=a b c
+
+Tree=0
+num_leaves=4
+num_cat=0
+split_feature=0 1 2
+threshold=0.5 1.0000000180025095e-35 -0.25
+decision_type=10 6 0
+left_child=1 -1 -2
+right_child=2 -3 -4
+leaf_value=0.1 -0.2 0.3 0.4
+is_linear=0
+
+Tree=1
+num_leaves=1
+leaf_value=0.125
+
+end of trees
+"""
+
+
+def mutant(text: str, chance: random.Random) -> str:
+    """The text with one to three faults."""
+    for _ in range(chance.choice((1, 1, 2, 3))):
+        numbers = list(NUMBER.finditer(text))
+        kind = chance.randrange(7)
+        if kind <= 2 and numbers:
+            hit = chance.choice(numbers)
+            value = chance.choice((*NASTY, chance.choice(numbers)[0], str(chance.randrange(20))))
+            text = text[: hit.start()] + value + text[hit.end() :]
+            continue
+        start = chance.randrange(len(text) + 1)
+        end = min(len(text), start + chance.choice((1, 2, 5, 20, 100)))
+        if kind == 3:
+            text = text[:start] + text[end:]
+        elif kind == 4:
+            text = text[:end] + text[start:]
+        elif kind == 5:
+            text = text[:start] + chance.choice(NASTY) + text[start:]
+        else:
+            place = chance.randrange(len(text) + 1)
+            text = text[:place] + text[start:end] + text[place:]
+    return text

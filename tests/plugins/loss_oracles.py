@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import permutations, product
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from owpc_ltr.arrays import Labels, Vector
 
 Array = NDArray[np.float64]
 
@@ -90,3 +93,37 @@ def pairwise(scores: Array, labels: Any, inner: str, normalise: str, margin: flo
     if not pairs:
         return 0.0
     return {"none": total, "pairs": total / pairs, "relevant": sum(means) / len(means)}[normalise]
+
+
+@dataclass(frozen=True)
+class Distance:
+    """Half the squared distance of the scores from the labels, less a constant: negative."""
+
+    name: ClassVar[str] = "distance"
+    convex: ClassVar[bool] = True
+    conservative: ClassVar[bool] = True
+    smooth: ClassVar[bool] = True
+
+    constant: float = 10.0
+
+    def value_and_gradient(
+        self, scores: Vector, labels: Labels, weights: Labels
+    ) -> tuple[float, Vector]:
+        error = scores - labels
+        return 0.5 * float(weights @ error**2) - self.constant, weights * error
+
+
+@dataclass(frozen=True)
+class Dented:
+    """A liar: log(1 + error²) is not convex, whatever it claims."""
+
+    name: ClassVar[str] = "dented"
+    convex: ClassVar[bool] = True
+    conservative: ClassVar[bool] = True
+    smooth: ClassVar[bool] = True
+
+    def value_and_gradient(
+        self, scores: Vector, labels: Labels, weights: Labels
+    ) -> tuple[float, Vector]:
+        error = scores - np.where(labels > 0, 10.0, -10.0)
+        return float(weights @ np.log1p(error**2)), 2 * weights * error / (1 + error**2)

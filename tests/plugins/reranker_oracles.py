@@ -109,3 +109,22 @@ def slope_error(price: Callable[[Vector], tuple[float, Vector]], at: Vector) -> 
 
 def offsets_of(*sizes: int) -> NDArray[np.int64]:
     return np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+
+
+ALL_KERNELS = "cosine,dot,rbf,cosine:1+2,similarity:text,similarity:vector,same:site,link:links"
+
+
+def fields_of(m: int, rng: np.random.Generator) -> dict[str, list[Any]]:
+    """Texts, vectors, sites and links of m documents; some lack them."""
+    words = np.array(["rank", "learn", "search", "engine", "top", "list"])
+    ids = [f"d{i}" for i in range(m)]
+    fields: dict[str, list[Any]] = {
+        "_id": ids,
+        "text": [" ".join(rng.choice(words, 5)) for _ in range(m)],
+        "vector": [rng.normal(size=3).tolist() for _ in range(m)],
+        "site": [str(rng.integers(0, 3)) for _ in range(m)],
+        "links": [rng.choice(ids, 3).tolist() for _ in range(m)],
+    }
+    for name in ("text", "vector", "site", "links"):
+        fields[name][int(rng.integers(m))] = None
+    return fields

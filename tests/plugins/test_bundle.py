@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any
 
 import cvxpy
 import numpy as np
@@ -15,10 +15,10 @@ from owpc_ltr_losses.pairwise import Pairwise
 from owpc_ltr_optimizers.bundle import Bundle
 from owpc_ltr_optimizers.larank.larank import LaRank
 
-from owpc_ltr.arrays import Labels, Vector
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.errors import PluginError
 from owpc_ltr.protocols import Fit, Run
+from tests.plugins.loss_oracles import Dented, Distance
 
 
 def problem(seed: int, queries: int = 6, documents: int = 8, features: int = 4) -> RankingDataset:
@@ -156,24 +156,6 @@ def test_features_that_say_nothing_leave_the_model_at_zero() -> None:
     assert found.certificate.stop_reason.startswith("no model is better")
 
 
-@dataclass(frozen=True)
-class Distance:
-    """Half the squared distance of the scores from the labels, less a constant: negative."""
-
-    name: ClassVar[str] = "distance"
-    convex: ClassVar[bool] = True
-    conservative: ClassVar[bool] = True
-    smooth: ClassVar[bool] = True
-
-    constant: float = 10.0
-
-    def value_and_gradient(
-        self, scores: Vector, labels: Labels, weights: Labels
-    ) -> tuple[float, Vector]:
-        error = scores - labels
-        return 0.5 * float(weights @ error**2) - self.constant, weights * error
-
-
 def test_a_loss_below_zero_is_solved_as_ridge_regression_is() -> None:
     data = problem(0)
     found = Bundle(C=2.0, tolerance=1e-8).minimise(Distance(), data, Run())
@@ -181,22 +163,6 @@ def test_a_loss_below_zero_is_solved_as_ridge_regression_is() -> None:
     ridge = np.linalg.solve(X.T @ X + 0.5 * np.eye(4), X.T @ data.labels)
     assert found.model.as_dict()["weights"] == pytest.approx(ridge, abs=1e-3)
     assert found.certificate.objective < 0
-
-
-@dataclass(frozen=True)
-class Dented:
-    """A liar: log(1 + error²) is not convex, whatever it claims."""
-
-    name: ClassVar[str] = "dented"
-    convex: ClassVar[bool] = True
-    conservative: ClassVar[bool] = True
-    smooth: ClassVar[bool] = True
-
-    def value_and_gradient(
-        self, scores: Vector, labels: Labels, weights: Labels
-    ) -> tuple[float, Vector]:
-        error = scores - np.where(labels > 0, 10.0, -10.0)
-        return float(weights @ np.log1p(error**2)), 2 * weights * error / (1 + error**2)
 
 
 def test_a_loss_that_is_not_convex_is_caught() -> None:

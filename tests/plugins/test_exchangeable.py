@@ -24,8 +24,10 @@ from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.host.settings import configure
 from owpc_ltr.plugin_checks.samples import sample_dataset
 from tests.plugins.reranker_oracles import (
+    ALL_KERNELS,
     cosine,
     double_loop,
+    fields_of,
     offsets_of,
     product_terms,
     query_normalised,
@@ -34,30 +36,12 @@ from tests.plugins.reranker_oracles import (
     word_vectors,
 )
 
-ALL_KERNELS = "cosine,dot,rbf,cosine:1+2,similarity:text,similarity:vector,same:site,link:links"
-
 
 def sums_of(kernel: str, features: Any, **fields: Any) -> Vector:
     """The raw sums of one kernel over one list."""
     names = tuple(str(i + 1) for i in range(features.shape[1]))
     shape = ReorderingShape(kernel, kernel_sums="raw")
     return shape.sums(features.astype(np.float32), names, offsets_of(len(features)), fields)[:, 0]
-
-
-def fields_of(m: int, rng: np.random.Generator) -> dict[str, list[Any]]:
-    """Texts, vectors, sites and links of m documents; some lack them."""
-    words = np.array(["rank", "learn", "search", "engine", "top", "list"])
-    ids = [f"d{i}" for i in range(m)]
-    fields: dict[str, list[Any]] = {
-        "_id": ids,
-        "text": [" ".join(rng.choice(words, 5)) for _ in range(m)],
-        "vector": [rng.normal(size=3).tolist() for _ in range(m)],
-        "site": [str(rng.integers(0, 3)) for _ in range(m)],
-        "links": [rng.choice(ids, 3).tolist() for _ in range(m)],
-    }
-    for name in ("text", "vector", "site", "links"):
-        fields[name][int(rng.integers(m))] = None
-    return fields
 
 
 def reordering_of(kernels: str, weights: Any, shares: Any = (1.0,), **shape: Any) -> Any:

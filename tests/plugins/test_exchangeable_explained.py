@@ -17,7 +17,7 @@ from owpc_ltr_rerankers.exchangeable.reordering import (
 )
 
 from owpc_ltr.protocols import ExplainingReordering
-from tests.plugins.test_exchangeable import ALL_KERNELS, fields_of
+from tests.plugins.reranker_oracles import ALL_KERNELS, fields_of
 
 NAMES = tuple("1234")
 SEEDS = st.integers(0, 2**32 - 1)

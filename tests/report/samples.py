@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
+from html.parser import HTMLParser
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import vl_convert
+from owpc_ltr_report.blocks import Chart
+from owpc_ltr_report.charts import (
+    VEGA_LITE,
+)
 
 from owpc_ltr.data.dataset import RankingDataset, make_dataset
 from owpc_ltr.evaluation.evaluate import Evaluation, evaluate
@@ -82,3 +90,72 @@ def against(good: float, other: float, n_queries: int = 40) -> Evaluation:
     """A ranker by the good feature and noise, against `feature:bm25`."""
     data = dataset(n_queries)
     return evaluate(linear(good, other, 0.0), data.without_missing(), baseline="feature:bm25")
+
+
+def fields_of(part: Any) -> Iterator[str]:
+    """The names of fields that a specification reads."""
+    if isinstance(part, dict):
+        for name, value in part.items():
+            if name == "field" and isinstance(value, str):
+                yield value
+            elif name != "data":
+                yield from fields_of(value)
+    elif isinstance(part, list):
+        for value in part:
+            yield from fields_of(value)
+
+
+def check(chart: Chart) -> None:
+    """What every chart promises."""
+    rows = chart.spec["data"]["values"]
+    assert rows, f"{chart.name} is empty"
+    for field in set(fields_of(chart.spec)):
+        assert all(field in row for row in rows), f"{chart.name} reads {field}, which is not there"
+    assert chart.spec["width"] == "container"
+    assert chart.sentence
+    assert chart.table.rows
+    vl_convert.vegalite_to_vega(chart.spec, vl_version=VEGA_LITE)
+    json.dumps(chart.spec, allow_nan=False)
+
+
+class Elements(HTMLParser):
+    """What a browser makes of a page, as far as it matters here."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.scripts: list[str] = []
+        self._open: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._open.append(tag)
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        while self._open and self._open.pop() != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        if "script" in self._open:
+            self.scripts[-1] += data
+        elif "style" not in self._open:
+            self.text.append(data)
+
+    def named(self, *tags: str) -> list[dict[str, str | None]]:
+        return [attributes for tag, attributes in self.tags if tag in tags]
+
+
+def check_harmless(page: str) -> Elements:
+    """No element, attribute or script is there but those of the template."""
+    found = Elements(page)
+    assert not found.named("img", "iframe", "object", "embed", "link", "base", "audio", "video")
+    assert len(found.scripts) == 3
+    for tag, attributes in found.tags:
+        assert not [name for name in attributes if name.startswith("on")], tag
+        for name in ("src", "href", "action"):
+            assert (attributes.get(name) or "#").startswith("#"), (tag, attributes)
+    return found

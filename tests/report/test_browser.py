@@ -14,9 +14,9 @@ import pytest
 
 import owpc_ltr
 from owpc_ltr.evaluation.evaluate import evaluate
+from tests.proxy_samples import comparison
 from tests.report.click_samples import hostile_clicked
 from tests.report.samples import HOSTILE, against, curves, dataset, linear
-from tests.report.test_cheap_page import comparison
 
 pytestmark = pytest.mark.thorough
 

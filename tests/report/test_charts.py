@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
 import pytest
-import vl_convert
 from owpc_ltr_report.blocks import Chart, Table
 from owpc_ltr_report.charts import (
     AFTER,
@@ -18,7 +16,6 @@ from owpc_ltr_report.charts import (
     LOSS,
     SERIES,
     SHAPES,
-    VEGA_LITE,
     QueryRow,
     bars,
     dumbbells,
@@ -28,39 +25,13 @@ from owpc_ltr_report.features import centred_scores, curves_of, score_histogram
 from owpc_ltr_report.material import material_of
 from owpc_ltr_report.page import Page, page_of
 
-from tests.report.samples import NAMES, against, curves, dataset, linear
+from tests.report.samples import NAMES, against, check, curves, dataset, linear
 
 
 @pytest.fixture(scope="module")
 def page() -> Page:
     parts = [against(1.0, 0.0), linear(1.0, 0.1, -0.2), curves()]
     return page_of(material_of(parts), "Everything")
-
-
-def fields_of(part: Any) -> Iterator[str]:
-    """The names of fields that a specification reads."""
-    if isinstance(part, dict):
-        for name, value in part.items():
-            if name == "field" and isinstance(value, str):
-                yield value
-            elif name != "data":
-                yield from fields_of(value)
-    elif isinstance(part, list):
-        for value in part:
-            yield from fields_of(value)
-
-
-def check(chart: Chart) -> None:
-    """What every chart promises."""
-    rows = chart.spec["data"]["values"]
-    assert rows, f"{chart.name} is empty"
-    for field in set(fields_of(chart.spec)):
-        assert all(field in row for row in rows), f"{chart.name} reads {field}, which is not there"
-    assert chart.spec["width"] == "container"
-    assert chart.sentence
-    assert chart.table.rows
-    vl_convert.vegalite_to_vega(chart.spec, vl_version=VEGA_LITE)
-    json.dumps(chart.spec, allow_nan=False)
 
 
 def test_every_chart_keeps_what_charts_promise(page: Page) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,28 +11,13 @@ from owpc_ltr_report.blocks import Facts
 from owpc_ltr_report.page import Page
 
 import owpc_ltr
-from owpc_ltr.data.dataset import RankingDataset
-from owpc_ltr.evaluation.comparison import RankerComparison
 from owpc_ltr.evaluation.prediction_powered import Agreement, prediction_powered
 from owpc_ltr.models.linear import LinearModel
 from tests.commands import Run
-from tests.report.test_charts import check
-from tests.test_compare_cheap import CHEAP, PEOPLE, SAMPLE, compared, listed, run  # noqa: F401
+from tests.proxy_samples import CHEAP, CLEAR, comparison
+from tests.report.samples import check
 
-
-def told_apart() -> RankingDataset:
-    """The same documents, of which one feature tells the relevant ones better than the other."""
-    bm25 = PEOPLE.features[:, 0] + 3 * PEOPLE.labels
-    return replace(PEOPLE, features=np.column_stack([bm25, PEOPLE.features[:, 1]]))
-
-
-CLEAR = told_apart()
 CLEAR_CHEAP = replace(CLEAR, labels=CHEAP.labels)
-
-
-def comparison(data: RankingDataset = CLEAR, sample: Any = SAMPLE, **how: Any) -> RankerComparison:
-    cheap = how.pop("cheap", replace(data, labels=CHEAP.labels))
-    return compared(listed(data, sample), cheap, **how)
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +139,7 @@ def test_agreement_counts_one_query_after_the_other() -> None:
     assert none == Agreement(None, found.differ, none.same, none.opposite)
 
 
-def test_the_command_writes_both_judges_to_its_page(tmp_path: Path, run: Run) -> None:  # noqa: F811
+def test_the_command_writes_both_judges_to_its_page(tmp_path: Path, run: Run) -> None:
     words = ["compare", "linear.json", "feature:likes", "--data", "sample.tsv"]
     words += ["--proxy-labels", "clicks.parquet", "--metric", "ndcg@5", "--resamples", "200"]
     code, out, _ = run(*words, "--report", "page.html")

@@ -22,8 +22,7 @@ from owpc_ltr.host.registry import installed
 from tests.behaviour.logs import simulated
 from tests.commands import Run, commands_in
 from tests.report.click_samples import clicked, events, hostile_clicked
-from tests.report.test_charts import check
-from tests.report.test_page import check_harmless
+from tests.report.samples import check, check_harmless
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ import base64
 import hashlib
 import json
 import re
-from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,53 +18,10 @@ from owpc_ltr_report.queries import Example, ExampleDocument
 import owpc_ltr
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.evaluate import evaluate
-from tests.report.samples import HOSTILE, against, curves, dataset, linear
+from tests.report.samples import HOSTILE, Elements, against, check_harmless, curves, dataset, linear
 
 _ADDRESS = re.compile(r"""(?:src|href|action|srcset|data)\s*=\s*["']?(?!#)[^"'>\s]""")
 MOST = 2_000_000
-
-
-class Elements(HTMLParser):
-    """What a browser makes of a page, as far as it matters here."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text: list[str] = []
-        self.scripts: list[str] = []
-        self._open: list[str] = []
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        self._open.append(tag)
-        if tag == "script":
-            self.scripts.append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        while self._open and self._open.pop() != tag:
-            pass
-
-    def handle_data(self, data: str) -> None:
-        if "script" in self._open:
-            self.scripts[-1] += data
-        elif "style" not in self._open:
-            self.text.append(data)
-
-    def named(self, *tags: str) -> list[dict[str, str | None]]:
-        return [attributes for tag, attributes in self.tags if tag in tags]
-
-
-def check_harmless(page: str) -> Elements:
-    """No element, attribute or script is there but those of the template."""
-    found = Elements(page)
-    assert not found.named("img", "iframe", "object", "embed", "link", "base", "audio", "video")
-    assert len(found.scripts) == 3
-    for tag, attributes in found.tags:
-        assert not [name for name in attributes if name.startswith("on")], tag
-        for name in ("src", "href", "action"):
-            assert (attributes.get(name) or "#").startswith("#"), (tag, attributes)
-    return found
 
 
 @pytest.fixture(scope="module")

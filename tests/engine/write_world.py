@@ -1,0 +1,113 @@
+"""The commands that write to an engine, and what each leaves there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from owpc_ltr.api.uploaded_models import UploadedModels
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.deployment.alias import INDEX, all_aliases
+from owpc_ltr.engine.deployment.upload import upload
+from owpc_ltr.engine.index import load_index
+from owpc_ltr.engine.staging_index import mark_of
+from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
+from owpc_ltr.files.json_lines import DocumentFile
+from owpc_ltr.names import base_index
+from tests.engine.memory_cluster import MemoryCluster
+from tests.engine.small_cluster import FEATURESET, linear
+
+MODELS = [linear((1.0, 0.5, number / 8)) for number in range(1, 5)]
+Command = Callable[[Engine], object]
+
+
+@dataclass
+class World:
+    """A cluster with an index, a feature set, and a name that has moved twice."""
+
+    folder: Path
+    cluster: MemoryCluster = field(default_factory=MemoryCluster)
+
+    def __post_init__(self) -> None:
+        engine = self.engine
+        store = PluginFreeStore(engine)
+        self.fill("small", range(60), "refuse", engine)
+        self.fill("docs", range(5), "refuse", engine)
+        store.put_featureset(FEATURESET)
+        for model in MODELS[:2]:
+            self.upload(model, "champion", engine)
+        self.upload(MODELS[2], "challenger", engine)
+        self.upload(MODELS[3], "champion", engine, name="other")
+        UploadedModels(engine, lambda: store).delete("other")
+
+    @property
+    def engine(self) -> Engine:
+        return cast(Engine, self.cluster)
+
+    def fill(self, name: str, numbers: Any, existing: str, engine: Engine) -> None:
+        path = self.folder / f"{name}-{existing}.jsonl"
+        path.write_text("".join(f"{json.dumps({'id': f'd{n}', 'n': n})}\n" for n in numbers))
+        load_index(engine, name, DocumentFile(path, "id"), existing=existing, progress=_silent)
+
+    def upload(self, model: Any, role: str, engine: Engine, name: str = "m") -> object:
+        return upload(engine, PluginFreeStore(engine), model, FEATURESET, "small", name, role=role)
+
+    def state(self) -> Any:
+        """Names, models, certificates and documents; what is marked as half filled is nothing."""
+        engine = self.engine
+        store = PluginFreeStore(engine)
+        certified = [key for key in self.cluster.indices[INDEX].documents if "certificate" in key]
+        documents = {
+            base_index(name): sorted(index.documents)
+            for name, index in self.cluster.indices.items()
+            if mark_of(index.aliases) is None and not name.startswith("owpc-ltr-")
+        }
+        return all_aliases(engine), store.list_models(), sorted(certified), documents
+
+    def look(self) -> None:
+        """No name means what is not there."""
+        engine = self.engine
+        there = set(PluginFreeStore(engine).list_models())
+        for alias in all_aliases(engine):
+            assert {alias.current, *filter(None, [alias.challenger])} <= there, alias
+        behind = [
+            index
+            for name, index in self.cluster.indices.items()
+            if "docs" in {name, *index.aliases} and mark_of(index.aliases) is None
+        ]
+        assert len(behind) == 1
+        assert len(behind[0].documents) >= 3
+
+
+def _silent(_message: str, _done: float | None = None) -> None:
+    """No progress."""
+
+
+def _models(engine: Engine) -> UploadedModels:
+    return UploadedModels(engine, lambda: PluginFreeStore(engine))
+
+
+def commands(world: World) -> dict[str, Command]:
+    """What is written, by the command that does it."""
+
+    def pruned(engine: Engine) -> None:
+        models = _models(engine)
+        models.prune(models.unused())
+
+    new = linear((1.0, 0.25, 0.125))
+    return {
+        "upload": lambda engine: world.upload(new, "champion", engine),
+        "upload the first": lambda engine: world.upload(new, "champion", engine, "first"),
+        "upload a challenger": lambda engine: world.upload(new, "challenger", engine),
+        "rollback": lambda engine: _models(engine).rollback("m"),
+        "promote": lambda engine: _models(engine).promote("m"),
+        "delete": lambda engine: _models(engine).delete("m"),
+        "prune": pruned,
+        "recreate": lambda engine: world.fill("docs", range(3, 9), "recreate", engine),
+        "append": lambda engine: world.fill("docs", range(3, 9), "append", engine),
+        "append to a new one": lambda engine: world.fill("new", range(3), "append", engine),
+        "index": lambda engine: world.fill("new", range(3), "refuse", engine),
+    }
