@@ -42,6 +42,7 @@ def test_the_examples_are_of_every_kind() -> None:
     assert {p.kind for p in found.all() if p.source.endswith(".py")} == set(KINDS)
 
 
+@pytest.mark.thorough(sample=2)
 @pytest.mark.parametrize(
     "name", ["worst_pairs", "success", "json_lines", "weights_csv", "known_looks"]
 )
@@ -70,6 +71,7 @@ def test_a_liar_of_each_kind_is_exit_5_and_said_by_its_name(
     assert err.count("\n") == 1
 
 
+@pytest.mark.thorough
 def test_every_plugin_of_a_file_is_checked_and_what_breaks_stands_beside_what_holds(
     run: Run,
 ) -> None:

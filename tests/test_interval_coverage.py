@@ -31,6 +31,7 @@ def _benchmark() -> ModuleType:
 benchmark = _benchmark()
 
 
+@pytest.mark.thorough(sample=2)
 @pytest.mark.parametrize("family", benchmark.FAMILIES)
 def test_coverage_is_93_percent_and_false_claims_are_rare(family: str) -> None:
     for method in benchmark.METHODS:
@@ -54,6 +55,7 @@ def test_the_bootstrap_alone_is_caught() -> None:
     assert np.mean(held) < 0.8
 
 
+@pytest.mark.thorough
 def test_power_is_kept_where_differences_are_normal() -> None:
     for n in (30, 50, 100):
         assert benchmark.counted(benchmark.FAMILIES["normal"], "plain", n, 60).cannot_tell <= 0.1

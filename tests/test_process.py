@@ -151,6 +151,7 @@ def test_every_encoding_can_show_what_is_printed(
         json.loads(ended.stdout)
 
 
+@pytest.mark.thorough(sample=1)
 @pytest.mark.parametrize("words", PRINTING)
 def test_a_reader_that_leaves_changes_nothing_of_the_ending(
     words: str, environ: dict[str, str]
@@ -168,6 +169,7 @@ def test_work_goes_on_when_nobody_reads_of_it(environ: dict[str, str]) -> None:
     assert ended.returncode == 3
 
 
+@pytest.mark.thorough(sample=1)
 @pytest.mark.parametrize("closed", [">&-", ">&- 2>&- <&-"])
 def test_a_stream_that_was_closed_is_as_one_that_nobody_reads(
     closed: str, environ: dict[str, str]
@@ -189,6 +191,7 @@ def test_output_that_cannot_be_written_is_told(environ: dict[str, str]) -> None:
     assert ended.returncode == 2
 
 
+@pytest.mark.thorough
 def test_names_of_strangers_steer_no_terminal(environ: dict[str, str]) -> None:
     name = "a\x1b[31m\u202eb\nc"
     save_model(LinearModel((name, "2"), np.ones(2)), "foreign.json")
@@ -267,6 +270,7 @@ def test_a_closed_terminal_ends_no_command_that_is_told_to_go_on(environ: dict[s
     assert b"interrupted" not in driven(ignored, ["plugins"], environ).stderr
 
 
+@pytest.mark.thorough(sample=1)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_when_all_is_done_tells_nothing(number: int, environ: dict[str, str]) -> None:
     before = f"import atexit, os\natexit.register(lambda: os.kill(os.getpid(), {int(number)}))"
@@ -330,6 +334,7 @@ def test_a_stop_where_nothing_can_catch_it_is_told_at_the_end(environ: dict[str,
     assert one_line(ended.stderr) == "owpc-ltr: interrupted after the work was complete\n"
 
 
+@pytest.mark.thorough(sample=1)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_while_output_is_handed_over_is_told(number: int, environ: dict[str, str]) -> None:
     """The command has returned, and its lines are on their way."""
@@ -423,6 +428,7 @@ def test_no_plugin_ends_the_command_as_if_it_were_done(
     assert not Path("m.json").exists()
 
 
+@pytest.mark.thorough
 def test_a_plugin_neither_prints_into_results_nor_takes_the_signals(
     environ: dict[str, str],
 ) -> None:
@@ -439,6 +445,7 @@ def test_a_plugin_neither_prints_into_results_nor_takes_the_signals(
     assert ended.returncode == 143
 
 
+@pytest.mark.thorough
 def test_two_commands_may_have_one_output(environ: dict[str, str]) -> None:
     line = f"{COMMAND} train data.txt --out m.json"
     started = [

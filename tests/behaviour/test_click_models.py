@@ -37,6 +37,7 @@ def log_likelihood(counts: ClickCounts, fit: ClickFit) -> float:
     return float((counts.clicked * np.log(chance) + missed * np.log1p(-chance)).sum())
 
 
+@pytest.mark.thorough(sample=1)
 @pytest.mark.parametrize("rankers", [(0.7, 0.6, 0.5, 0.4), (0.3, 0.2, 0.1, 0.0)])
 @pytest.mark.parametrize("steepness", [0.5, 1.0])
 def test_pbm_recovers_how_users_look(rankers: tuple[float, ...], steepness: float) -> None:
@@ -66,6 +67,7 @@ def test_uncertainty_covers_the_truth_as_often_as_it_says() -> None:
     assert 0.9 < np.mean(away < 1.96) < 0.99
 
 
+@pytest.mark.thorough(sample=1)
 @pytest.mark.parametrize("rankers", [(0.7, 0.6, 0.5, 0.4), (0.3, 0.2, 0.1, 0.0)])
 def test_pbm_recovers_how_users_look_where_each_query_is_asked_a_few_times(
     rankers: tuple[float, ...],

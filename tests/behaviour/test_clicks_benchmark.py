@@ -17,6 +17,7 @@ sys.modules["clicks_benchmark"] = clicks
 SPECIFICATION.loader.exec_module(clicks)
 
 
+@pytest.mark.thorough(sample=2)
 @pytest.mark.parametrize("setting", clicks.SETTINGS)
 def test_every_model_orders_documents_better_than_srw(setting: str) -> None:
     users, rankers = clicks.SETTINGS[setting]

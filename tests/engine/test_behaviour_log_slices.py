@@ -69,6 +69,7 @@ def read(cluster: Cluster, folder: Path, **how: Any) -> Behaviour:
     )
 
 
+@pytest.mark.thorough(sample=1)
 def test_the_bytes_do_not_depend_on_the_number_of_slices(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -86,6 +87,7 @@ def test_the_bytes_do_not_depend_on_the_number_of_slices(
     assert '"a query id that several queries have"' in next(iter(outcomes))[0]
 
 
+@pytest.mark.thorough(sample=3)
 @pytest.mark.parametrize("slices", SLICES)
 def test_every_slice_is_read_and_none_twice(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slices: int
@@ -109,6 +111,7 @@ def test_every_slice_is_read_and_none_twice(
         assert len({number for name, number, _ in kept if name == index}) >= slices
 
 
+@pytest.mark.thorough(sample=1)
 def test_an_engine_that_keeps_something_back_is_found_out(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,6 +130,7 @@ def test_an_engine_that_keeps_something_back_is_found_out(
     assert cells_of(read(cluster, tmp_path / "log")) == whole
 
 
+@pytest.mark.thorough(sample=1)
 def test_rejections_slow_reading_down_and_lose_nothing(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,6 +158,7 @@ def test_rejections_slow_reading_down_and_lose_nothing(
     assert cuts > 0
 
 
+@pytest.mark.thorough(sample=1)
 def test_where_nothing_can_be_sliced_or_shards_are_not_told_there_is_one_slice(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,6 +180,7 @@ def test_where_nothing_can_be_sliced_or_shards_are_not_told_there_is_one_slice(
         assert cells_of(read(cluster, tmp_path / what, slices=4)) == wanted
 
 
+@pytest.mark.thorough
 def test_slices_of_other_shards_are_begun_anew(
     node_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

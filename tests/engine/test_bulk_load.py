@@ -98,6 +98,7 @@ FAULTS: list[tuple[list[Any], Any, type[Exception], str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.thorough(sample=3)
 @pytest.mark.parametrize(("lines", "settings", "kind", "why"), FAULTS)
 @pytest.mark.parametrize("existing", ["refuse", "append", "recreate"])
 def test_a_first_index_that_fails_leaves_nothing(
@@ -191,6 +192,7 @@ def requests_of(place: Place, act: Callable[[Unreliable], None]) -> list[str]:
     return counting.asked
 
 
+@pytest.mark.thorough(sample=6)
 @pytest.mark.parametrize("fault", [KeyboardInterrupt, EngineUnavailable])
 @pytest.mark.parametrize("again", [False, True], ids=["once", "from then on"])
 @pytest.mark.parametrize("lost", [False, True], ids=["not sent", "answer lost"])
@@ -248,6 +250,7 @@ def _warnings_allowed() -> Iterator[None]:
         yield
 
 
+@pytest.mark.thorough(sample=1)
 @pytest.mark.parametrize("existing", ["refuse", "append", "recreate"])
 def test_of_two_runs_at_once_the_later_wins_and_the_other_stops(
     existing: str, place: Place

@@ -113,6 +113,7 @@ class Confused(Unreliable):
         return self.answer if self.calls == self.fail_at else answer
 
 
+@pytest.mark.thorough(sample=1)
 @pytest.mark.parametrize("answer", [None, {"_shards": {"failed": 1}}], ids=str)
 def test_an_answer_that_no_engine_gives_at_any_request_leaves_nothing_half_done(
     answer: Any, small: Small
@@ -150,6 +151,7 @@ def upload_until(url: str, own: str, kind: str, wanted: str) -> None:
     upload(engine, store, linear((1.0, 2.0, 0.25)), FEATURESET, f"small-{own}", f"m-{own}")
 
 
+@pytest.mark.thorough(sample=2)
 @pytest.mark.parametrize(
     ("wanted", "moved"),
     [

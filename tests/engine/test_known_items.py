@@ -65,6 +65,7 @@ def judged(catalogue: Catalogue, scheme: str) -> Any:
     return catalogue.world.judged(story.schemes(catalogue.world)[scheme])
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:in training")
 def test_known_items_are_warned_of_and_what_they_teach_does_not_get_in(
     catalogue: Catalogue, tmp_path: Path

@@ -1,7 +1,7 @@
 """Which tests run: those of a commit, the thorough ones too, all faults, or one cell again.
 
 `@pytest.mark.thorough` is for tests that take long: `make test-all` runs them (OWPC_LTR_TESTS=all),
-`make test` does not.
+`make test` does not, or only `sample` of a function's cells where the marker says so.
 `@pytest.mark.faults` is for tests of which there are many more than a run of all tests has time
 for. Of each such function `make test` takes one cell, `make test-all` takes `sample` cells
 (default: 1; with 0 neither takes any), always the same; `make test-faults` takes all
@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -54,8 +54,7 @@ class Selection:
             return set(cells)
         if not self.thorough:
             sample = min(sample, 1)
-        # By hash, so that neighbours, which are much alike, are not taken together.
-        return set(sorted(cells, key=_hash)[:sample])
+        return set(sample_of(cells, sample))
 
     def seeds(self, *, sample: int, whole: int) -> Iterator[int]:
         """The seeds that run of those of a test that loops."""
@@ -66,29 +65,33 @@ class Selection:
 
 def select(items: list[pytest.Item], selection: Selection) -> list[pytest.Item]:
     """Remove from `items` those that do not run, and return them."""
-    functions: dict[str, dict[str, pytest.Item]] = defaultdict(dict)
-    samples: dict[str, int] = {}
+    functions: dict[tuple[str, str], dict[str, pytest.Item]] = defaultdict(dict)
+    samples: dict[tuple[str, str], int] = {}
     for item in items:
-        mark = item.get_closest_marker("faults")
-        if mark is None:
-            continue
-        function = item.nodeid.partition("[")[0]
-        functions[function][cell_of(item)] = item
-        samples[function] = int(mark.kwargs.get("sample", 1))
-    kept = {
-        id(cells[cell])
-        for function, cells in functions.items()
-        for cell in selection.chosen(list(cells), samples[function])
-    }
-    gone = [
-        item
-        for item in items
-        if (item.get_closest_marker("faults") and id(item) not in kept)
-        or (item.get_closest_marker("thorough") and not selection.thorough)
-    ]
-    gone_ids = {id(item) for item in gone}
+        for kind, default in (("faults", 1), ("thorough", 0)):
+            mark = item.get_closest_marker(kind)
+            if mark is not None and not (kind == "thorough" and selection.thorough):
+                key = kind, item.nodeid.partition("[")[0]
+                functions[key][cell_of(item)] = item
+                samples[key] = int(mark.kwargs.get("sample", default))
+    gone_ids = set()
+    for key, cells in functions.items():
+        if key[0] == "faults":
+            kept = selection.chosen(list(cells), samples[key])
+        else:
+            kept = set(sample_of(cells, samples[key]))
+        gone_ids |= {id(item) for cell, item in cells.items() if cell not in kept}
+    gone = [item for item in items if id(item) in gone_ids]
     items[:] = [item for item in items if id(item) not in gone_ids]
     return gone
+
+
+def sample_of(cells: Iterable[str], size: int) -> list[str]:
+    """So many of the cells, always the same.
+
+    By hash, so that neighbours, which are much alike, are not taken together.
+    """
+    return sorted(cells, key=lambda cell: hashlib.sha256(cell.encode()).hexdigest())[:size]
 
 
 def cell_of(item: pytest.Item) -> str:
@@ -107,7 +110,3 @@ def node_group(item: pytest.Item, selection: Selection) -> str:
     callspec = getattr(item, "callspec", None)
     stage = getattr(callspec, "params", {}).get("stage")
     return f"node, {stage or item.nodeid.partition('[')[0]}"
-
-
-def _hash(cell: str) -> str:
-    return hashlib.sha256(cell.encode()).hexdigest()

@@ -104,6 +104,7 @@ def test_the_model_scores_as_xgboost_predicts(objective: Any) -> None:
     assert found.model.score(data.features) == pytest.approx(predicted, abs=1e-6)
 
 
+@pytest.mark.thorough(sample=1)
 @pytest.mark.parametrize(
     "loss", [LambdaRank(), OWPC(), OWPC(generator="inverse"), Pairwise(inner="logistic")]
 )

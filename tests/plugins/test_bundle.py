@@ -61,6 +61,7 @@ def test_the_optimum_of_a_general_solver_lies_within_the_gap(seed: int, C: float
     assert certificate.gap <= 1e-6 * (C * certificate.risk_at_zero - certificate.objective) + slack
 
 
+@pytest.mark.thorough
 @settings(max_examples=20, deadline=None)
 @given(
     seed=st.integers(0, 10_000),

@@ -106,6 +106,7 @@ def test_what_cannot_be_right_is_refused_in_one_line(
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.thorough
 def test_a_million_ratings_are_read_in_one_go(tmp_path: Path) -> None:
     ratings: Ratings = {
         f"query {q}": [(f"d{d}", f"{(q + d) % 4}.000") for d in range(500)] for q in range(2000)
