@@ -23,7 +23,6 @@ from owpc_ltr.protocols import JudgmentWriter
 from tests.commands import commands_in
 
 quick = settings(
-    max_examples=40,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -19,9 +19,7 @@ from owpc_ltr.data.parquet import writing as saving_module
 from owpc_ltr.errors import BadInput, DiskFault
 from tests.dataset_samples import datasets, same
 
-quick = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+quick = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @quick

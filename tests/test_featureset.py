@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from owpc_ltr.engine.stores.feature_queries import check_params, compile_featureset, render
@@ -175,7 +175,6 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 QUERY = {"bool": {"must": [{"match": {"title": {"query": "<{{q}}> {{q}}", "boost": 2.0}}}]}}
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.text())
 def test_no_text_of_a_user_changes_the_structure_of_a_query(text: str) -> None:
     built = render(QUERY, {"q": text})
@@ -183,7 +182,6 @@ def test_no_text_of_a_user_changes_the_structure_of_a_query(text: str) -> None:
     assert clause == {"match": {"title": {"query": f"<{text}> {text}", "boost": 2.0}}}
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.text() | st.integers() | st.floats(allow_nan=False) | st.none() | st.booleans())
 def test_a_template_as_text_gives_the_same_query_as_one_written_as_an_object(value: Any) -> None:
     as_text = json.dumps(QUERY).replace("{{q}}", "{{#z}}{{q}}{{/z}}")

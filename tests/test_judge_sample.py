@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from owpc_ltr.arrays import Vector
@@ -30,7 +30,6 @@ def ids() -> list[str]:
     return [f"q{number}" for number in range(N)]
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10_000), st.integers(0, 300))
 def test_no_other_allocation_of_as_many_is_better(seed: int, n: int) -> None:
     rng = np.random.default_rng(seed)

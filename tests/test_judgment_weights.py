@@ -20,7 +20,6 @@ from owpc_ltr.errors import BadInput
 from owpc_ltr.host.judgment_lists import read_judgments
 
 quick = settings(
-    max_examples=40,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

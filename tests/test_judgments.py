@@ -15,7 +15,6 @@ from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.host.judgment_lists import read_judgments
 
 quick = settings(
-    max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -23,9 +23,7 @@ from tests.commands import commands_in
 from tests.dataset_samples import datasets, same
 from tests.parted_samples import by_query, dataset
 
-quick = settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+quick = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def joined(parts: list[RankingDataset]) -> RankingDataset:

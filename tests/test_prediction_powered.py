@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t
 
@@ -97,7 +97,6 @@ def test_people_alone_give_students_interval_where_nothing_is_skewed() -> None:
     assert one.p == pytest.approx(2 * t.sf(values.mean() / (values.std(ddof=1) / np.sqrt(80)), 79))
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10_000), st.floats(1e-3, 1e3), st.floats(-5, 5))
 def test_the_scale_of_cheap_judgments_and_their_bias_do_not_matter(
     seed: int, scale: float, bias: float
@@ -109,7 +108,6 @@ def test_the_scale_of_cheap_judgments_and_their_bias_do_not_matter(
     assert other.strength * scale == pytest.approx(one.strength, rel=1e-6, abs=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10_000))
 def test_the_order_of_queries_and_of_rankers_does_not_matter(seed: int) -> None:
     cheap, human = drawn(seed)
@@ -123,7 +121,6 @@ def test_the_order_of_queries_and_of_rankers_does_not_matter(seed: int) -> None:
     )
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10_000))
 def test_an_interval_holds_its_mean_and_agrees_with_its_p(seed: int) -> None:
     cheap, human = drawn(seed, noise=0.3)

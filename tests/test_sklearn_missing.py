@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn import ensemble, tree
@@ -57,7 +57,6 @@ ON_ZEROS = {
 }
 
 
-@settings(max_examples=60)
 @given(ROWS, st.sampled_from(sorted(FITTED)))
 def test_what_takes_missing_values_scores_them_as_it_predicts(
     rows: Any, which: tuple[str, float]
@@ -66,7 +65,6 @@ def test_what_takes_missing_values_scores_them_as_it_predicts(
     assert model.score(rows) == pytest.approx(predicted(FITTED[which], rows), abs=1e-9)
 
 
-@settings(max_examples=60)
 @given(ROWS, st.sampled_from(sorted(REFUSING)))
 def test_what_takes_none_scores_them_as_zero(rows: Any, which: str) -> None:
     estimator = ON_ZEROS[which]
@@ -77,7 +75,6 @@ def test_what_takes_none_scores_them_as_zero(rows: Any, which: str) -> None:
     assert from_sklearn(estimator, NAMES).score(rows) == pytest.approx(wanted, abs=1e-9)
 
 
-@settings(max_examples=60)
 @given(ROWS, st.sampled_from(sorted(ON_ZEROS)))
 def test_what_was_fitted_with_zeros_scores_missing_values_as_zeros_when_told(
     rows: Any, which: str

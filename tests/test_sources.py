@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import owpc_ltr as ltr
@@ -186,7 +186,6 @@ def judged(texts: Sequence[str], names: Sequence[str]) -> list[JudgedQuery]:
     ]
 
 
-@settings(max_examples=60, deadline=None)
 @given(seen_and_fresh(), st.sampled_from(CASES), st.randoms(use_true_random=False), st.data())
 def test_what_a_model_has_seen_is_never_held_out_and_what_it_has_not_always_is(
     texts: tuple[list[str], list[str]],

@@ -297,7 +297,6 @@ READERS: list[JudgmentReader] = [plugin.cls() for plugin in installed().all("jud
 
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.name)
 @settings(
-    max_examples=40,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -23,7 +23,6 @@ from owpc_ltr.files.strict_json import read_json_value
 from owpc_ltr.host.judgment_lists import read_judgments
 
 quick = settings(
-    max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

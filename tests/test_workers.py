@@ -21,7 +21,7 @@ import dask
 import numpy as np
 import psutil
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_dask import connection
 from owpc_ltr_dask.connection import Workers, workers_at
@@ -198,7 +198,6 @@ def test_parts_are_shared_evenly_and_stay_where_they_are(
             assert load_ <= 1.1 * share + max(sizes.values())
 
 
-@settings(max_examples=50)
 @given(st.lists(st.integers(1, 400_000), min_size=1, max_size=60), st.integers(1, 5))
 def test_a_pass_is_cut_into_like_steps_of_parts_in_their_order(
     sizes: list[int], workers: int

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from owpc_ltr.data.dataset import RankingDataset
@@ -50,7 +50,6 @@ def clean(tmp_path: Path) -> str:
 @given(
     st.sets(st.integers(0, 11)), st.sets(st.integers(0, 11)), st.integers(1, 12), st.integers(1, 5)
 )
-@settings(max_examples=40, deadline=None)
 def test_judged_is_logged_and_absent_and_rejected(
     tmp_path_factory: pytest.TempPathFactory,
     absent: set[int],

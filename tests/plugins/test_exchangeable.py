@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_rerankers.exchangeable.exchangeable import Exchangeable
 from owpc_ltr_rerankers.exchangeable.lists import ListBatch, chosen_columns
@@ -125,7 +125,6 @@ def test_a_sample_that_compiled_code_cannot_count_is_refused(documents: int) -> 
 
 
 @given(seed=st.integers(0, 10**6), m=st.integers(1, 40), copies=st.booleans())
-@settings(max_examples=60, deadline=None)
 @pytest.mark.parametrize("positive", ["exp", "softplus"])
 def test_permuting_the_documents_permutes_the_scores_to_the_last_bit(
     positive: Any, seed: int, m: int, copies: bool

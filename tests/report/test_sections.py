@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from owpc_ltr_report.blocks import Table, Text
 from owpc_ltr_report.comparison import comparison_of
@@ -92,7 +92,6 @@ def test_examples_are_the_largest_losses_and_gains_and_no_query_that_stays(
     assert sorted(values[best]) == sorted(value for value in gains if value > 0)[-count or 99 :]
 
 
-@settings(max_examples=30)
 @given(st.integers(0, 1000))
 def test_documents_of_an_example_have_the_ranks_that_their_scores_give(seed: int) -> None:
     data = dataset(3)

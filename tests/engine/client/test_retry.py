@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from owpc_ltr.engine.client.retry import RetryBudget, Retrying, TransientError, seconds_asked
@@ -36,7 +36,6 @@ def always_busy(wait: float, cost: float, clock: Clock) -> Callable[[float], Non
     return attempt
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     seconds=st.floats(0.1, 600),
     wait=st.sampled_from([0.0, 0.0, 1.0, 40.0, 1000.0]),
