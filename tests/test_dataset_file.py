@@ -89,7 +89,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.M
         raise OSError(28, "no space left on device")
 
     monkeypatch.setattr(pq.ParquetWriter, "write_table", full_disk)
-    with pytest.raises(DiskFault, match="no space left on device; mend that"):
+    with pytest.raises(DiskFault, match="no space left on device; fix that"):
         save_dataset(data, path)
     assert path.read_bytes() == content
     assert [file.name for file in tmp_path.iterdir()] == ["a.parquet"]
