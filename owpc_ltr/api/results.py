@@ -10,10 +10,10 @@ from owpc_ltr.engine.deployment.live_gate import GateResult, NotBetter
 from owpc_ltr.engine.deployment.parity import Orders, Parity
 from owpc_ltr.engine.deployment.upload import Uploaded
 from owpc_ltr.engine.feature_log.log import LogReport
+from owpc_ltr.engine.profile import Profile
 from owpc_ltr.engine.search.judgment_pool import Pooled
 from owpc_ltr.engine.search.latency import FeatureCost, Samples
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveMeasured
-from owpc_ltr.engine.profile import Profile
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.search import BeforeAndAfter, Hit
 from owpc_ltr.evaluation.comparison import ComparedRanker, RankerComparison

@@ -100,7 +100,9 @@ def costs_text(costs: Sequence[FeatureCost], searches: dict[str, Samples]) -> st
         )
     for name, words in (("all", "with all features"), ("none", "without any")):
         times = searches[name].as_dict()
-        lines.append(f"{words}: {times['wall_median_ms']:.2f} ms (95 %: {times['wall_p95_ms']:.2f})")
+        lines.append(
+            f"{words}: {times['wall_median_ms']:.2f} ms (95 %: {times['wall_p95_ms']:.2f})"
+        )
     return "\n".join(lines)
 
 

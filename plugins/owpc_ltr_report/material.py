@@ -15,8 +15,8 @@ from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.topics import query_text
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.engine.deployment.feature_drift import Verified
-from owpc_ltr.engine.search.judgment_pool import Pooled
 from owpc_ltr.engine.profile import Profile
+from owpc_ltr.engine.search.judgment_pool import Pooled
 from owpc_ltr.errors import OwpcLtrError, UsageError
 from owpc_ltr.evaluation.comparison import RankerComparison
 from owpc_ltr.evaluation.evaluate import Evaluation

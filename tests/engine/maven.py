@@ -10,8 +10,8 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from owpc_ltr_node.folders import make_folder
 from owpc_ltr_node.maven import Jar
-from owpc_ltr_node.places import make_folder
 
 SERVER = Jar("org.example", "server", "1.0")
 CORE = Jar("org.example", "core", "2.0")

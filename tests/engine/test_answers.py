@@ -18,8 +18,8 @@ from owpc_ltr.engine.deployment.deployment_record import Certificates
 from owpc_ltr.engine.deployment.feature_drift import verify
 from owpc_ltr.engine.deployment.model_lifecycle import delete, promote, prunable
 from owpc_ltr.engine.deployment.upload import upload
-from owpc_ltr.engine.search.latency import timed
 from owpc_ltr.engine.search.capacity import capacity
+from owpc_ltr.engine.search.latency import timed
 from owpc_ltr.engine.search.request import SearchRequest, default_query
 from owpc_ltr.engine.search.search import search_stored
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore

@@ -178,7 +178,9 @@ def test_a_cluster_that_gains_the_plugin_keeps_its_models(
         assert now.verify(small.name).drift == ()
         assert now.models.show(small.name).model == immutable
         assert now.explain("alpha beta", model=small.name).hits
-        assert now.profile(keywords=["alpha"], model=small.name, repeat=2).store_kind == "plugin-free"
+        assert (
+            now.profile(keywords=["alpha"], model=small.name, repeat=2).store_kind == "plugin-free"
+        )
         assert now.featuresets.get("small").hash == FEATURESET.hash
         (tmp_path / "judged.csv").write_text("query,docid,rating\nalpha,d1,1\nalpha,d2,0\n")
         now.log_features(

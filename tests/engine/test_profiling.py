@@ -24,6 +24,7 @@ from owpc_ltr import cli
 from owpc_ltr.engine.client.engine import About
 from owpc_ltr.engine.profile import costs_text
 from owpc_ltr.engine.search import latency as profiling
+from owpc_ltr.engine.search.capacity import capacity
 from owpc_ltr.engine.search.latency import (
     Samples,
     Subject,
@@ -35,7 +36,6 @@ from owpc_ltr.engine.search.latency import (
     weighing,
     window_latencies,
 )
-from owpc_ltr.engine.search.capacity import capacity
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.engine.stores.store import Search, Store
@@ -319,7 +319,9 @@ def test_a_model_that_is_not_uploaded_is_profiled_and_leaves_nothing(
         path = tmp_path / "model.json"
         ltr.save_model(linear(), path)
         for model in (path, str(path), linear()):
-            found = cluster.profile(keywords=["alpha beta"], model=model, index=made.index, repeat=2)
+            found = cluster.profile(
+                keywords=["alpha beta"], model=model, index=made.index, repeat=2
+            )
             assert {cost.feature for cost in found.costs} == {"title", "body", "size"}
             assert cluster.models.names() == []
         assert (plugin.computed != []) == (kind == "ltr-plugin")
