@@ -191,19 +191,26 @@ class Command:
 @overload
 def job(function: Function) -> Function: ...
 @overload
-def job(*, shows: Callable[[Any], Any]) -> Callable[[Function], Function]: ...
-def job(function: Any = None, *, shows: Callable[[Any], Any] | None = None) -> Any:
+def job(
+    *, shows: Callable[[Any], Any] | None = None, finishes: bool = False
+) -> Callable[[Function], Function]: ...
+def job(
+    function: Any = None, *, shows: Callable[[Any], Any] | None = None, finishes: bool = False
+) -> Any:
     """A public function whose marked parameters are checked before it runs.
 
     `shows` makes what the command line prints, where that is not the result itself: a result that
-    is a model, say.
+    is a model, say. A command that `finishes` ignores the first Ctrl-C: it is one short step that
+    must not be repeated.
     """
     if function is None:
-        return functools.partial(_job, shows=shows)
-    return _job(function, None)
+        return functools.partial(_job, shows=shows, finishes=finishes)
+    return _job(function)
 
 
-def _job(function: Function, shows: Callable[[Any], Any] | None) -> Function:
+def _job(
+    function: Function, shows: Callable[[Any], Any] | None = None, *, finishes: bool = False
+) -> Function:
     @functools.wraps(function)
     def run(*args: Any, **named: Any) -> Any:
         try:
@@ -213,7 +220,7 @@ def _job(function: Function, shows: Callable[[Any], Any] | None) -> Function:
         check(function, values)
         return function(*args, **named)
 
-    vars(run)["shows"] = shows
+    vars(run)["shows"], vars(run)["finishes"] = shows, finishes
     return run  # type: ignore[return-value]
 
 

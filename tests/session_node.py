@@ -74,7 +74,7 @@ def plugin_node(node_url: str) -> Iterator[tuple[str, Any]]:
         yield made
         # Aliases are in an index of the node, which outlives the plugin.
         cluster = connect(made[0], store_kind="ltr-plugin")
-        for alias in cluster.models.aliases():
+        for alias in cluster.models.overview().aliases:
             place = f"/{ALIASES}/_doc/{alias.name}"
             cluster.engine.request("DELETE", place, params={"refresh": "true"})
 

@@ -29,7 +29,7 @@ TOPICS = {
         *("owpc_ltr.metrics", "owpc_ltr_papers", "owpc_ltr_report"),
     ),
     "cluster": (
-        *("owpc_ltr.engine.cluster", "owpc_ltr.api.uploaded_models"),
+        *("owpc_ltr.engine.cluster", "owpc_ltr.engine.deployment.uploaded_models"),
         *("owpc_ltr.features", "owpc_ltr.engine"),
     ),
     "plugins": ("owpc_ltr.host", "owpc_ltr.protocols", "owpc_ltr.arrays"),

@@ -1,4 +1,4 @@
-"""Jobs in a cluster: log features, upload and verify models."""
+"""Jobs in a cluster: upload models."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from owpc_ltr.engine.options import DEFAULT_WINDOW, MAX_DRIFT, MIN_PROOF_COVERAG
 if TYPE_CHECKING:
     from owpc_ltr.data.dataset import RankingDataset
     from owpc_ltr.engine.cluster import Cluster
-    from owpc_ltr.engine.deployment.feature_drift import Verified
     from owpc_ltr.engine.deployment.upload import Uploaded
     from owpc_ltr.engine.live_queries import LiveQueries
     from owpc_ltr.engine.search.live_evaluation import LiveQuestion
@@ -140,34 +139,6 @@ def upload(
     )  # fmt: skip
     give_warnings(uploaded.cautions)
     return uploaded
-
-
-def verify(
-    cluster: Cluster,
-    name: str | None = None,
-    *,
-    index: str | None = None,
-    tolerance: float = PARITY_TOLERANCE,
-    max_drift: float = MAX_DRIFT,
-    min_proof_coverage: float = MIN_PROOF_COVERAGE,
-    extra_features: Any = None,
-) -> Verified:
-    """Prove an uploaded model again, from what the cluster remembers of it; `drift` is said.
-
-    What the model reads from outside the index is looked up in the tables of `extra_features`;
-    without them it is as at the upload, of which is warned.
-    Raises Refused where less than `min_proof_coverage` of its documents or queries are in the
-    index.
-    """
-    from owpc_ltr.engine.deployment.feature_drift import verify
-
-    called = the_name(cluster.engine, cluster.stores, name)
-    store, model = cluster.holding(called).store, cluster.models.resolve(called)
-    tables = tables_of(extra_features)
-    limits = {
-        "tolerance": tolerance, "max_drift": max_drift, "min_proof_coverage": min_proof_coverage
-    }  # fmt: skip
-    return verify(cluster.engine, store, model, index, tables=tables, **limits)
 
 
 def _warn_of_judgments(

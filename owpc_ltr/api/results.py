@@ -5,10 +5,11 @@ from owpc_ltr.data.judgments.types import Judgments
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
 from owpc_ltr.data.splits import DatasetSplits
 from owpc_ltr.engine.deployment.alias import Alias
-from owpc_ltr.engine.deployment.feature_drift import Moved, Verified
+from owpc_ltr.engine.deployment.feature_drift import Moved
 from owpc_ltr.engine.deployment.live_gate import GateResult, NotBetter
 from owpc_ltr.engine.deployment.parity import Orders, Parity
 from owpc_ltr.engine.deployment.upload import Uploaded
+from owpc_ltr.engine.deployment.verify import Verification
 from owpc_ltr.engine.feature_log.log import LogReport
 from owpc_ltr.engine.profile import Profile
 from owpc_ltr.engine.search.judgment_pool import Pooled
@@ -66,5 +67,5 @@ __all__ = [
     "SearchRequest",
     "Selection",
     "Uploaded",
-    "Verified",
+    "Verification",
 ]

@@ -10,11 +10,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from owpc_ltr.cli import models
 from owpc_ltr.cli.generator import HELP_OPTIONS, LazyCommand
 from owpc_ltr.cli.stops import Interrupted
 from owpc_ltr.cli.upload import upload
-from owpc_ltr.cli.verify import verify
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.signatures import Command
 from owpc_ltr.version import VERSION
@@ -130,6 +128,47 @@ COMMANDS = (
         "partition",
         "owpc_ltr.data.datasets:partition",
         "Write datasets as one folder of Parquet parts.",
+    ),
+    Command(
+        "verify",
+        "owpc_ltr.engine.deployment.verify:verify",
+        "Prove an uploaded model again, and look for drift.",
+    ),
+    Command("models", "", "Uploaded models: list, show, promote, roll back, prune."),
+    Command(
+        "models list",
+        "owpc_ltr.engine.deployment.uploaded_models:overview",
+        "List the aliases and their models.",
+    ),
+    Command(
+        "models show",
+        "owpc_ltr.engine.deployment.uploaded_models:show",
+        "Show where a model comes from, and how it uses features.",
+    ),
+    Command(
+        "models diff",
+        "owpc_ltr.engine.deployment.uploaded_models:diff",
+        "Show in what two models differ.",
+    ),
+    Command(
+        "models promote",
+        "owpc_ltr.engine.deployment.uploaded_models:promote",
+        "Switch NAME to its challenger, or to the model NAME-HASH.",
+    ),
+    Command(
+        "models rollback",
+        "owpc_ltr.engine.deployment.uploaded_models:rollback",
+        "Roll NAME back to the model before.",
+    ),
+    Command(
+        "models delete",
+        "owpc_ltr.engine.deployment.uploaded_models:delete",
+        "Delete an unused model, or a name with all of its models.",
+    ),
+    Command(
+        "models prune",
+        "owpc_ltr.engine.deployment.uploaded_models:prune",
+        "Delete unused models; without MODEL or --yes, list them.",
     ),
     Command("featureset", "", "Feature sets: push, show, list, delete."),
     Command(
@@ -319,10 +358,9 @@ _PANELS = {
 }
 """The parts of the help, and the order of commands in it; others follow in their own panels."""
 for command in (
-    upload, verify,
+    upload,
 ):  # fmt: skip
     app.command()(command)
-app.add_typer(models.app, name="models", cls=_Group, context_settings=HELP_OPTIONS)
 
 
 def _version(wanted: bool) -> None:

@@ -22,6 +22,7 @@ import typer
 from typer.core import TyperCommand
 
 from owpc_ltr.cli.output import print_json, progress
+from owpc_ltr.cli.stops import finishing
 from owpc_ltr.errors import OwpcLtrError
 from owpc_ltr.files.output import is_standard_output
 from owpc_ltr.host.commands import function_of, missing_package
@@ -250,6 +251,8 @@ def callback_of(about: Command) -> Callable[..., None]:
     flags = {option.name: option.spelling for option in options.values()}
     shows = getattr(function, "shows", None) or (lambda result: result)
 
+    finishes = getattr(function, "finishes", False)
+
     def run(*, as_json: bool = False, **values: Any) -> None:
         given = {
             name: options[name].value(value)
@@ -258,7 +261,8 @@ def callback_of(about: Command) -> Callable[..., None]:
         }
         outputs = _outputs(function, given)
         alone = any(map(is_standard_output, outputs))
-        with spelled_as(flags), _printing_to_stderr(alone):
+        uncut = finishing() if finishes else contextlib.nullcontext()
+        with uncut, spelled_as(flags), _printing_to_stderr(alone):
             try:
                 with _printing_to_stderr(as_json):
                     result = _run(about, function, given, {option.name for option in connection})

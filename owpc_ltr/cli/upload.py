@@ -24,7 +24,7 @@ from owpc_ltr.cli.options import (
     Tolerance,
 )
 from owpc_ltr.cli.output import Progress, print_json, print_table, print_wrapped, progress
-from owpc_ltr.cli.proofs import drift_as_dict, print_drift, print_proof
+from owpc_ltr.cli.proofs import print_drift, print_proof
 from owpc_ltr.engine.options import MAX_DRIFT, MIN_PROOF_COVERAGE, PARITY_TOLERANCE
 from owpc_ltr.errors import UsageError
 
@@ -257,6 +257,8 @@ def _read(path: Path) -> Any:
 
 
 def _summary(uploaded: Uploaded) -> dict[str, Any]:
+    from owpc_ltr.engine.deployment.feature_drift import drift_as_dict
+
     return {
         "model": uploaded.model,
         "previous": list(uploaded.alias.previous),

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from owpc_ltr.api import cluster_jobs
 from owpc_ltr.engine.defaults import the_index
+from owpc_ltr.engine.deployment.verify import verify
 from owpc_ltr.engine.explain_search import explain_search
 from owpc_ltr.engine.feature_log.log_features import log_features
 from owpc_ltr.engine.index import index
@@ -33,8 +34,8 @@ from owpc_ltr.engine.search.search import search
 from owpc_ltr.engine.workbench import judgments
 
 if TYPE_CHECKING:
-    from owpc_ltr.api.uploaded_models import UploadedModels
     from owpc_ltr.engine.client.engine import Engine
+    from owpc_ltr.engine.deployment.uploaded_models import UploadedModels
     from owpc_ltr.engine.feature_sets import FeatureSets
     from owpc_ltr.engine.stores.store import Store
 
@@ -79,7 +80,7 @@ class Cluster:
 
     def __init__(self, engine: Engine, store_kind: str | None = None, store: str | None = None):
         self.engine = engine
-        self._store_kind, self._store_name = store_kind, store
+        self._store_kind, self.store_name = store_kind, store
 
     def __repr__(self) -> str:
         return f"Cluster({self.engine.settings.url!r})"
@@ -89,7 +90,13 @@ class Cluster:
         """Where feature sets and models live; the cluster is asked which kind it has."""
         from owpc_ltr.engine.stores import choose_store
 
-        return choose_store(self.engine, self._store_kind, self._store_name)
+        return choose_store(self.engine, self._store_kind, self.store_name)
+
+    @property
+    def store_options(self) -> str:
+        """The options that name the store, for commands to be typed; empty where none was named."""
+        kind = f" --store-kind {self._store_kind}" if self._store_kind else ""
+        return kind + (f" --store {self.store_name}" if self.store_name else "")
 
     @cached_property
     def stores(self) -> tuple[Store, ...]:
@@ -102,7 +109,7 @@ class Cluster:
 
         if self._store_kind is not None or self.store.kind == PluginFreeStore.kind:
             return (self.store,)
-        return self.store, PluginFreeStore(self.engine, self._store_name)
+        return self.store, PluginFreeStore(self.engine, self.store_name)
 
     def holding(self, model: str | None) -> Self:
         """This cluster with the store that an uploaded model, or the alias of one, is in."""
@@ -129,12 +136,12 @@ class Cluster:
     def _with(self, has: Callable[[Store], bool]) -> Self:
         if len(self.stores) == 1 or has(self.store) or not has(self.stores[1]):
             return self
-        return type(self)(self.engine, self.stores[1].kind, self._store_name)
+        return type(self)(self.engine, self.stores[1].kind, self.store_name)
 
     index = index
     log_features = log_features
     upload = cluster_jobs.upload
-    verify = cluster_jobs.verify
+    verify = verify
     search = search
     request = request
     profile = profile
@@ -157,11 +164,9 @@ class Cluster:
     @property
     def models(self) -> UploadedModels:
         """The models of the store and their names: list, show, promote, roll back, delete."""
-        from owpc_ltr.api.uploaded_models import UploadedModels
+        from owpc_ltr.engine.deployment.uploaded_models import UploadedModels
 
-        return UploadedModels(
-            self.engine, lambda: self.store, lambda name: self.holding(name).store
-        )
+        return UploadedModels(self)
 
     def template(
         self, index: str, query: Mapping[str, Any] | Path | str | None

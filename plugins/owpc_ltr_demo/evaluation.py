@@ -339,7 +339,7 @@ def upload_model(session: DemoSession, node: DemoEngine, ranker: Model, name: st
     parity, form = uploaded.parity, uploaded.form
     session.narrator.line(
         f"alias '{name}' switched to {uploaded.model}; {parity.documents} documents of "
-        f"{parity.queries} queries: {parity.in_words()}"
+        f"{parity.queries} queries: {parity.difference}"
     )
     session.figures[key] = {"model": uploaded.model, "parity": parity.as_dict()}
     if form is not None and form.words:

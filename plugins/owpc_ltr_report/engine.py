@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from owpc_ltr.data.judgments.topics import query_text
-from owpc_ltr.engine.deployment.feature_drift import Verified
+from owpc_ltr.engine.deployment.verify import Verification
 from owpc_ltr.engine.search.judgment_pool import Pooled
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.strict_json import read_json_object
@@ -178,7 +178,7 @@ def _windows(latency: Latency) -> Chart:
     )
 
 
-def drift_section(found: Verified) -> Section:
+def drift_section(found: Verification) -> Section:
     """The result of `verify`: what has drifted, feature drift, and rank agreement."""
     blocks: list[Block] = [Text(line, "warning") for line in found.drift]
     blocks += [Text(line) for line in found.notes]
@@ -219,7 +219,7 @@ def drift_section(found: Verified) -> Section:
     return Section("drift", "Drift", "Is it unchanged?", lead, tuple(blocks))
 
 
-def drift_verdict(found: Verified) -> PageVerdict:
+def drift_verdict(found: Verification) -> PageVerdict:
     """The verdict of a page of a verification alone."""
     known = None if found.rankings is None else found.rankings.ndcg_difference
     ndcg = ""

@@ -14,7 +14,7 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.data.dataset import RankingDataset
 from owpc_ltr.data.judgments.topics import query_text
 from owpc_ltr.data.partitioned.dataset import PartitionedDataset
-from owpc_ltr.engine.deployment.feature_drift import Verified
+from owpc_ltr.engine.deployment.verify import Verification
 from owpc_ltr.engine.profile import Profile
 from owpc_ltr.engine.search.judgment_pool import Pooled
 from owpc_ltr.errors import OwpcLtrError, UsageError
@@ -71,7 +71,7 @@ class Material:
     bounds: tuple[Bound, ...] = ()
     latency: Latency | None = None
     selection: Selection | None = None
-    verification: Verified | None = None
+    verification: Verification | None = None
     pool: Pooled | None = None
     inspection: Inspection | None = None
     clicks: ClickJudgments | None = None
@@ -175,7 +175,7 @@ _ADDITIONS: dict[type[Any], _Addition] = {
     Profile: _with_profile,
     Latency: _as("latency"),
     Selection: _as("selection"),
-    Verified: _as("verification"),
+    Verification: _as("verification"),
     Pooled: _as("pool"),
     Inspection: _as("inspection"),
 }

@@ -19,7 +19,7 @@ from typing import Any, cast
 import pytest
 
 from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.deployment.feature_drift import verify
+from owpc_ltr.engine.deployment.verify import verify_model
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.search import search_stored
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
@@ -88,7 +88,7 @@ def acts(world: World) -> dict[str, Callable[[Engine], object]]:
 
     return {
         **commands(world),
-        "verify": lambda e: verify(e, PluginFreeStore(e), model, tolerance=1e-5),
+        "verify": lambda e: verify_model(e, PluginFreeStore(e), model, tolerance=1e-5),
         "search": searched,
     }
 

@@ -176,7 +176,7 @@ def test_a_cluster_that_gains_the_plugin_keeps_its_models(
         body = now.request("alpha", model=small.name)
         assert "sltr" not in str(body)
         assert now.verify(small.name).drift == ()
-        assert now.models.show(small.name).model == immutable
+        assert now.models.show(small.name).content["model"] == immutable
         assert now.explain("alpha beta", model=small.name).hits
         assert (
             now.profile(keywords=["alpha"], model=small.name, repeat=2).store_kind == "plugin-free"
@@ -187,11 +187,11 @@ def test_a_cluster_that_gains_the_plugin_keeps_its_models(
             judgments=tmp_path / "judged.csv", out=tmp_path / "data.parquet",
             featureset="small", index=small.index,
         )  # fmt: skip
-        assert now.models.rollback(small.name).current != immutable
-        assert now.models.promote(immutable).current == immutable
+        assert now.models.rollback(small.name).alias.current != immutable
+        assert now.models.promote(immutable).alias.current == immutable
         again = now.upload(linear((2.0, 1.0, 1.0)), small.name, index=small.index)
         assert again.store_kind == "plugin-free"
-        assert now.models.delete(small.name)
+        assert now.models.delete(small.name, yes=True).models
         assert plugin.stores == {}
         with pytest.raises(BadInput, match=f"no model '{small.name}' in .*ltr"):
             now.search("alpha", model=small.name, index=small.index)
@@ -241,7 +241,7 @@ def test_a_model_of_fewer_features_computes_no_others(
         )
         put(small, linear())
         cluster.models.rollback(small.name)
-        cluster.models.delete(small.name)
+        cluster.models.delete(small.name, yes=True)
         assert small.store.list_models() == []
         with pytest.raises(BadInput):
             small.store.get_featureset(done.model)

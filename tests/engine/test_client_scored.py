@@ -10,10 +10,10 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from owpc_ltr.engine.deployment.feature_drift import verify
 from owpc_ltr.engine.deployment.parity import logged
 from owpc_ltr.engine.deployment.serving_mode import Budget
 from owpc_ltr.engine.deployment.upload import Uploaded, upload
+from owpc_ltr.engine.deployment.verify import verify_model
 from owpc_ltr.engine.options import MAX_DRIFT, PARITY_TOLERANCE
 from owpc_ltr.engine.search.request import SearchRequest, request_body
 from owpc_ltr.engine.search.search import search_stored
@@ -152,12 +152,16 @@ def test_a_model_that_remembers_no_features_is_proven_and_its_drift_is_not_known
 
 def test_verify_says_the_same_two_figures(small: Small) -> None:
     done = put(small, trees(small))
-    found = verify(small.engine, small.store, done.model, small.index, tolerance=PARITY_TOLERANCE)
+    found = verify_model(
+        small.engine, small.store, done.model, small.index, tolerance=PARITY_TOLERANCE
+    )
     assert found.drift == ()
     assert found.parity is not None
     assert found.parity.scored_by == "client"
     index_again(small, 3)
-    found = verify(small.engine, small.store, done.model, small.index, tolerance=PARITY_TOLERANCE)
+    found = verify_model(
+        small.engine, small.store, done.model, small.index, tolerance=PARITY_TOLERANCE
+    )
     assert found.parity is not None
     assert found.parity.largest_difference == 0.0
     assert found.features[0].by > 1e-4

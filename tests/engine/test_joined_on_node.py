@@ -214,7 +214,7 @@ def test_verify_looks_values_up_or_says_that_it_did_not(
         ["title", "body", "size", "ctr"], 0.0
     )
     code, _, err = run("verify", small.name, "--extra-features", "newer.parquet", *place)
-    assert (code, "feature 'ctr' moved by" in err) == (5, True)
+    assert (code, "feature 'ctr' drifted by" in err) == (5, True)
     other = written(Path("other.parquet"), {"document_id": ["d1"], "views": [3]})
     code, _, err = run("verify", small.name, "--extra-features", str(other), *place)
     assert (code, "no table given has it" in err) == (2, True)

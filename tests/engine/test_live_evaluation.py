@@ -347,7 +347,9 @@ def test_what_training_warned_of_is_told_again_at_the_upload(
     name = f"{small.name}-warned"
     with pytest.warns(OwpcLtrWarning, match="^in training: each query has one relevant document$"):
         cluster.upload(model, name, index=small.index, featureset="small")
-    assert cluster.models.show(name).record["warnings"] == ["each query has one relevant document"]
+    assert cluster.models.show(name).content["record"]["warnings"] == [
+        "each query has one relevant document"
+    ]
 
 
 def test_live_queries_count_by_their_importance(small: Small, judgments: Judgments) -> None:

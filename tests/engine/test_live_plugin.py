@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.client.settings import ConnectionSettings
-from owpc_ltr.engine.deployment.feature_drift import verify
 from owpc_ltr.engine.deployment.parity import logged
+from owpc_ltr.engine.deployment.verify import verify_model
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import DERIVED, Feature, FeatureSet
@@ -264,7 +264,7 @@ def test_what_is_not_linear_is_uploaded_proven_and_verified(
         done = put(small, trees() if kind == "trees" else network)
         assert done.parity.scored_by == "engine"
         assert done.parity.largest_difference <= 1e-6
-        found = verify(small.engine, small.store, done.model, small.index, tolerance=1e-6)
+        found = verify_model(small.engine, small.store, done.model, small.index, tolerance=1e-6)
         assert found.drift == ()
         (_, models, certified) = state(small)
         assert (models, certified) == ([done.model], [True])

@@ -1,4 +1,4 @@
-"""Models from the command line: uploaded, challenged, promoted, shown, verified, taken out."""
+"""Models from the command line: uploaded, challenged, promoted, shown, verified, deleted."""
 
 from __future__ import annotations
 
@@ -70,27 +70,27 @@ def test_a_model_walks_from_challenger_to_champion_and_back(run: Run, small: Sma
     _, out, _ = run("models", "promote", small.name)
     own = small.name.removeprefix("m-")
     fetch = f"owpc-ltr request --model {small.name} --store-kind plugin-free --store {own}"
-    held = "search templates and requests made before still use"
+    held = "search templates and requests still use"
     assert out == (
-        f"'{small.name}' now points to '{alias['challenger']}'\n"
-        f"{held} '{alias['current']}': fetch them again: {fetch}\n"
+        f"alias '{small.name}' switched to {alias['challenger']}\n"
+        f"{held} {alias['current']}: fetch them again: {fetch}\n"
     )
     before = run("request", "--model", small.name, "--index", small.index)[1]
     _, out, _ = run("models", "rollback", small.name)
     forward = f"models promote {alias['challenger']} --store-kind plugin-free --store {own}"
     assert out == (
-        f"'{small.name}' now points to '{alias['current']}'\n"
-        f"{held} '{alias['challenger']}': fetch them again: {fetch}\n"
-        f"forward again: owpc-ltr {forward}\n"
+        f"alias '{small.name}' switched to {alias['current']}\n"
+        f"{held} {alias['challenger']}: fetch them again: {fetch}\n"
+        f"to undo: owpc-ltr {forward}\n"
     )
     assert run(*fetch.split()[1:], "--index", small.index)[1] != before
     _, out, _ = run("models", "prune")
-    assert f"unused: '{alias['challenger']}'" in out
+    assert f"would be deleted: {alias['challenger']}" in out
     code, _, err = run("models", "prune", alias["current"])
     assert code == 5
     assert "nothing that a name points to is removed" in err
     _, out, _ = run("models", "prune", "--yes")
-    assert out == f"took out '{alias['challenger']}'\n"
+    assert out == f"deleted {alias['challenger']}\n"
     assert small.store.list_models() == [alias["current"]]
     _, out, _ = run("models", "show", small.name)
     assert "parity.largest_difference" in out
@@ -100,9 +100,11 @@ def test_a_model_walks_from_challenger_to_champion_and_back(run: Run, small: Sma
     assert code == 5
     assert "promote another model first" in err
     _, out, _ = run("models", "delete", small.name)
-    assert out == f"would take out '{alias['current']}'\ndo so with --yes\n"
+    assert out == (
+        f"would be deleted: {alias['current']}\nnothing was deleted yet: confirm with --yes\n"
+    )
     _, out, _ = run("models", "delete", small.name, "--yes")
-    assert out == f"took out '{alias['current']}'\n'{small.name}' points to nothing any more\n"
+    assert out == f"deleted {alias['current']}\ndeleted the alias '{small.name}'\n"
     assert small.store.list_models() == []
 
 
@@ -120,9 +122,9 @@ def test_models_are_listed_with_their_stores_and_go_forward_again(run: Run, smal
     assert re.search(rf"^{small.name} +{place} +{alias['current']} ", out, re.MULTILINE)
     assert out.endswith(f"unused: '{listed['unused'][0]}'\n")
     _, out, _ = run("models", "rollback", small.name)
-    words = out.splitlines()[2].removeprefix("forward again: owpc-ltr ").split()
+    words = out.splitlines()[2].removeprefix("to undo: owpc-ltr ").split()
     _, out, _ = run(*words[:3])
-    assert out.startswith(f"'{small.name}' now points to '{alias['current']}'\n")
+    assert out.startswith(f"alias '{small.name}' switched to {alias['current']}\n")
     code, _, err = run("upload", "one.json", *at[:-1], "x@363e5ec3")
     assert code == 2
     assert "no name has an '@'" in err
@@ -142,9 +144,9 @@ def test_drift_is_one_line_and_exit_code_5(run: Run, small: Small) -> None:
     )
     code, out, err = run("verify", small.name, "--index", small.index)
     assert code == 5
-    assert "MOVED BY" in out
+    assert "DRIFT" in out
     assert err.count("\n") == 1
-    assert "has drifted since it was uploaded: feature 'size' moved by" in err
+    assert "has drifted since it was uploaded: feature 'size' drifted by" in err
     code, out, _ = run("verify", small.name, "--index", small.index, "--json")
     assert code == 5
     assert json.loads(out)["features"][0]["feature"] == "size"

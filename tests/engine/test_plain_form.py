@@ -15,11 +15,11 @@ from owpc_ltr import connect
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.deployment import serving_mode as store_form
-from owpc_ltr.engine.deployment.feature_drift import verify
 from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
 from owpc_ltr.engine.deployment.parity import logged
 from owpc_ltr.engine.deployment.serving_mode import Budget, on_trial
 from owpc_ltr.engine.deployment.upload import Uploaded, upload
+from owpc_ltr.engine.deployment.verify import verify_model
 from owpc_ltr.engine.profile import measure_profile
 from owpc_ltr.engine.search.latency import Subject
 from owpc_ltr.engine.search.request import SearchRequest
@@ -78,7 +78,7 @@ def test_trees_that_fit_run_inside_the_engine_and_are_proven_there(small: Small)
     assert "the budget is 10000 ms" in told(done)
     assert done.form is not None
     assert done.form.added_ms is not None
-    found = verify(small.engine, small.store, done.model, tolerance=1e-5)
+    found = verify_model(small.engine, small.store, done.model, tolerance=1e-5)
     assert found.drift == ()
     assert found.parity is not None
     assert found.parity.scored_by == "engine"

@@ -323,7 +323,7 @@ def test_a_model_that_is_not_uploaded_is_profiled_and_leaves_nothing(
                 keywords=["alpha beta"], model=model, index=made.index, repeat=2
             )
             assert {cost.feature for cost in found.costs} == {"title", "body", "size"}
-            assert cluster.models.names() == []
+            assert cluster.models.overview().models == []
         assert (plugin.computed != []) == (kind == "ltr-plugin")
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import all_aliases
-from owpc_ltr.engine.deployment.feature_drift import verify
 from owpc_ltr.engine.deployment.upload import Uploaded, upload
+from owpc_ltr.engine.deployment.verify import verify_model
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import OwpcLtrError, Refused, UsageError
 from tests.engine.memory_cluster import MemoryCluster
@@ -97,11 +97,11 @@ def test_a_model_that_remembers_few_documents_needs_all_of_them() -> None:
 def test_an_uploaded_model_is_not_verified_on_almost_nothing() -> None:
     held = Held(ASKED)
     model = held.upload().model
-    assert verify(held.engine, held.store, model, tolerance=1e-5).drift == ()
+    assert verify_model(held.engine, held.store, model, tolerance=1e-5).drift == ()
     held.hold(ASKED[:3])
     with pytest.raises(Refused, match=r"only \d+ of the 48 judged documents"):
-        verify(held.engine, held.store, model, tolerance=1e-5)
-    told = verify(held.engine, held.store, model, tolerance=1e-5, min_proof_coverage=0).drift
+        verify_model(held.engine, held.store, model, tolerance=1e-5)
+    told = verify_model(held.engine, held.store, model, tolerance=1e-5, min_proof_coverage=0).drift
     assert any("documents are gone" in line for line in told)
 
 
@@ -110,7 +110,7 @@ def test_what_cannot_be_an_index_is_an_error_of_use(index: str) -> None:
     held = Held(ASKED)
     model = held.upload().model
     with pytest.raises(UsageError):
-        verify(held.engine, held.store, model, index, tolerance=1e-5)
+        verify_model(held.engine, held.store, model, index, tolerance=1e-5)
 
 
 @pytest.mark.parametrize("name", ["m-363e5ec3", "m@363e5ec3", "m-20261122"])

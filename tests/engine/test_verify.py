@@ -11,10 +11,11 @@ import pytest
 
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import Certificates, differences, provenance
-from owpc_ltr.engine.deployment.feature_drift import Verified, moved_features, verify
+from owpc_ltr.engine.deployment.feature_drift import moved_features
 from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
 from owpc_ltr.engine.deployment.parity import Answered
 from owpc_ltr.engine.deployment.upload import Uploaded, upload
+from owpc_ltr.engine.deployment.verify import Verification, verify_model
 from owpc_ltr.engine.options import PARITY_TOLERANCE
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import Feature
@@ -32,8 +33,8 @@ def put(small: Small, *weights: float, **record: Any) -> Uploaded:
     return upload(small.engine, small.store, model, FEATURESET, small.index, small.name)
 
 
-def look(small: Small, model: str, **options: Any) -> Verified:
-    return verify(
+def look(small: Small, model: str, **options: Any) -> Verification:
+    return verify_model(
         small.engine, small.store, model, small.index, **{"tolerance": PARITY_TOLERANCE, **options}
     )
 
@@ -46,7 +47,7 @@ def test_a_model_that_nothing_happened_to_verifies_from_the_cluster_alone(small:
     assert found.parity.documents == 48
     assert found.parity.largest_difference <= PARITY_TOLERANCE
     assert [one.by for one in found.features] == [0.0] * 3
-    again = verify(small.engine, small.store, done.model, tolerance=PARITY_TOLERANCE)
+    again = verify_model(small.engine, small.store, done.model, tolerance=PARITY_TOLERANCE)
     assert (again.index, again.drift) == (small.index, ())
 
 
@@ -84,7 +85,7 @@ def test_features_that_moved_are_named_with_how_far(small: Small) -> None:
     )
     found = look(small, done.model)
     (words,) = found.drift
-    assert words.startswith("feature 'size' moved by")
+    assert words.startswith("feature 'size' drifted by")
     assert found.features[0].feature == "size"
     assert found.features[0].mean_now == pytest.approx(3 * found.features[0].mean_before)
     assert found.parity is not None
@@ -130,7 +131,7 @@ def test_an_alias_that_is_switched_to_an_identical_copy_is_no_drift(
     done = upload(small.engine, small.store, linear(), FEATURESET, alias, small.name)
     fill(small.engine, f"{small.index}-v2", small.documents)
     switch(small, small.index, f"{small.index}-v2")
-    found = verify(small.engine, small.store, done.model, tolerance=PARITY_TOLERANCE)
+    found = verify_model(small.engine, small.store, done.model, tolerance=PARITY_TOLERANCE)
     assert found.drift == ()
     (note,) = found.notes
     assert f"'{alias}' is now {small.index}-v2 (at the upload {small.index})" in note
@@ -147,7 +148,7 @@ def test_an_alias_that_is_switched_to_another_mapping_is_named_with_what_fails(
     copied = {"source": {"index": small.index}, "dest": {"index": f"{small.index}-v2"}}
     small.engine.request("POST", "/_reindex", params={"refresh": "true"}, body=copied)
     switch(small, small.index, f"{small.index}-v2")
-    found = verify(small.engine, small.store, done.model, tolerance=PARITY_TOLERANCE)
+    found = verify_model(small.engine, small.store, done.model, tolerance=PARITY_TOLERANCE)
     assert found.parity is None
     mapping, feature = found.drift
     assert f"{small.index}-v2" in mapping

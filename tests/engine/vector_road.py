@@ -163,9 +163,9 @@ def check_serving(road: Road) -> None:
     other = LinearModel(model.feature_names, -model.weights, record=model.record)
     second = road.cluster.upload(other, name, **uploads)
     assert second.model != first.model
-    assert road.cluster.models.rollback(name).model_of("champion") == first.model
+    assert road.cluster.models.rollback(name).alias.model_of("champion") == first.model
     _check_search(road, model, name)
-    road.cluster.models.delete(name)
+    road.cluster.models.delete(name, yes=True)
 
 
 def _check_search(road: Road, model: LinearModel, name: str) -> None:

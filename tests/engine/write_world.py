@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from owpc_ltr.api.uploaded_models import UploadedModels
 from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.deployment.alias import INDEX, all_aliases
 from owpc_ltr.engine.deployment.upload import upload
+from owpc_ltr.engine.deployment.uploaded_models import UploadedModels
 from owpc_ltr.engine.index import load_index
 from owpc_ltr.engine.staging_index import mark_of
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
@@ -41,7 +42,7 @@ class World:
             self.upload(model, "champion", engine)
         self.upload(MODELS[2], "challenger", engine)
         self.upload(MODELS[3], "champion", engine, name="other")
-        UploadedModels(engine, lambda: store).delete("other")
+        _models(engine).delete("other", yes=True)
 
     @property
     def engine(self) -> Engine:
@@ -87,15 +88,13 @@ def _silent(_message: str, _done: float | None = None) -> None:
 
 
 def _models(engine: Engine) -> UploadedModels:
-    return UploadedModels(engine, lambda: PluginFreeStore(engine))
+    cluster = Cluster(engine, PluginFreeStore.kind)
+    cluster.store = PluginFreeStore(engine)
+    return cluster.models
 
 
 def commands(world: World) -> dict[str, Command]:
     """What is written, by the command that does it."""
-
-    def pruned(engine: Engine) -> None:
-        models = _models(engine)
-        models.prune(models.unused())
 
     new = linear((1.0, 0.25, 0.125))
     return {
@@ -104,8 +103,8 @@ def commands(world: World) -> dict[str, Command]:
         "upload a challenger": lambda engine: world.upload(new, "challenger", engine),
         "rollback": lambda engine: _models(engine).rollback("m"),
         "promote": lambda engine: _models(engine).promote("m"),
-        "delete": lambda engine: _models(engine).delete("m"),
-        "prune": pruned,
+        "delete": lambda engine: _models(engine).delete("m", yes=True),
+        "prune": lambda engine: _models(engine).prune(yes=True),
         "recreate": lambda engine: world.fill("docs", range(3, 9), "recreate", engine),
         "append": lambda engine: world.fill("docs", range(3, 9), "append", engine),
         "append to a new one": lambda engine: world.fill("new", range(3), "append", engine),

@@ -18,7 +18,7 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.deployment.alias import Aliases
-from owpc_ltr.engine.deployment.feature_drift import verify
+from owpc_ltr.engine.deployment.verify import verify_model
 from owpc_ltr.engine.search.client_rerank import live_search
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.stores import choose_store
@@ -107,7 +107,7 @@ def test_a_name_goes_back_and_forth(small: Small) -> None:
 def test_a_model_that_did_not_move_verifies_clean(small: Small, record_property: Record) -> None:
     """verify is clean"""
     done = put(small, linear())
-    found = verify(small.engine, small.store, done.model, small.index, tolerance=1e-5)
+    found = verify_model(small.engine, small.store, done.model, small.index, tolerance=1e-5)
     assert found.drift == ()
     assert found.parity is not None
     record_property("figure", f"{found.parity.largest_difference:.1e}")

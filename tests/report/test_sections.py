@@ -27,8 +27,8 @@ from owpc_ltr_report.verdict import verdict_of
 import owpc_ltr
 from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.engine.deployment.feature_drift import Moved as MovedFeature
-from owpc_ltr.engine.deployment.feature_drift import Verified
 from owpc_ltr.engine.deployment.parity import Orders
+from owpc_ltr.engine.deployment.verify import Verification
 from owpc_ltr.engine.search.judgment_pool import Pooled
 from owpc_ltr.errors import BadInput
 from owpc_ltr.evaluation.comparison import RankerComparison
@@ -206,9 +206,9 @@ def test_of_an_error_the_smallest_validation_is_the_best() -> None:
     assert "0.6000, of owpc larank loss.generator=top at C = 0.1" in page.charts["over-c"].sentence
 
 
-def verified(*drift: str) -> Verified:
+def verified(*drift: str) -> Verification:
     moved = MovedFeature("good", 0.2, 1.0, 1.1, 0.0), MovedFeature("bm25", 0.0, 2.0, 2.0, 0.0)
-    return Verified("m-1", "movies", drift, None, moved, Orders(3, 0, 0.99, -0.01))
+    return Verification("m-1", "movies", drift, None, moved, Orders(3, 0, 0.99, -0.01))
 
 
 def test_drift_is_worse_and_said_and_none_is_no_praise() -> None:

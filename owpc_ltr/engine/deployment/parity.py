@@ -151,12 +151,21 @@ class Parity:
             f"{self.queries} of {queries} queries"
         )
 
-    def in_words(self) -> str:
-        """The largest difference as what it is, and what it does to orders."""
+    @property
+    def difference(self) -> str:
+        """The largest difference as what it is, and what it does to rankings."""
         return (
             f"largest difference {self.largest_difference:.2g} (relative error for scores above "
             f"1), {self.swapped} pairs swapped"
         )
+
+    def __str__(self) -> str:
+        compared = (
+            "engine vs. local scores"
+            if self.scored_by == ENGINE
+            else "the client scores it: stored model vs. local scores"
+        )
+        return f"{compared}: {self.compared()}, {self.difference}"
 
     def refusal(self, tolerance: float) -> str | None:
         """Why the model must not be used, in words; None if it may."""

@@ -188,7 +188,7 @@ class PoolRankers:
             else:
                 name = cluster.models.resolve(str(ranker))
                 certificate = cluster.models.certificate(name)
-                own, interval = cluster.models.store_of(str(ranker)), cluster.models.interval(name)
+                own, interval = cluster.holding(str(ranker)).store, cluster.models.interval(name)
                 serve = with_stored(cluster.engine, own, own.get_model(name), interval, tables)
                 found.ways.append((serve, template))
                 found.records[name] = certificate.record if certificate else {}

@@ -1,0 +1,408 @@
+"""The models of a cluster: listed, shown, compared, promoted, rolled back, deleted.
+
+Each public function is a command of `owpc-ltr models`, and a method of `UploadedModels`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from owpc_ltr.engine.deployment.alias import Alias, Aliases, all_aliases
+from owpc_ltr.engine.deployment.deployment_record import (
+    Certificate,
+    Certificates,
+    describe_model_file,
+    differences,
+    provenance,
+)
+from owpc_ltr.errors import give_warnings
+from owpc_ltr.signatures import Help, job
+
+if TYPE_CHECKING:
+    from owpc_ltr.engine.client.engine import Engine
+    from owpc_ltr.engine.cluster import Cluster
+    from owpc_ltr.engine.stores.store import Store
+    from owpc_ltr.models.score_range import ScoreInterval
+
+_Model = Annotated[str, Help("NAME, NAME:challenger or NAME-HASH.", metavar="NAME")]
+
+
+@dataclass(frozen=True)
+class ModelList:
+    """The aliases and models of a store; `unused` are those that no alias can come to."""
+
+    aliases: list[Alias]
+    models: list[str]
+    unused: list[str]
+    store_kind: str
+    store: str | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The list as JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        from owpc_ltr.plain_text import text_table
+
+        headers = ["NAME", "STORE", "CURRENT", "BEFORE", "CHALLENGER"]
+        rows = [
+            (
+                one.name,
+                (one.store or "default") + (f" ({one.store_kind})" if one.store_kind else ""),
+                one.current,
+                ", ".join(reversed(one.previous)) or "–",
+                one.challenger or "–",
+            )
+            for one in self.aliases
+        ]
+        challenged = any(one.challenger for one in self.aliases)
+        columns = len(headers) if challenged else len(headers) - 1
+        table = text_table(headers[:columns], [row[:columns] for row in rows])
+        return "\n".join([table, *(f"unused: '{model}'" for model in self.unused)])
+
+
+@dataclass(frozen=True)
+class ModelDescription:
+    """What is known of a model: all of it, the facts in few words, and what each feature does.
+
+    `content` is the model's certificate, or of a file the model itself but for samples and digests.
+    `importances` are weights, or how often trees split on a feature.
+    """
+
+    content: dict[str, Any]
+    facts: dict[str, Any]
+    importances: dict[str, dict[str, Any]]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The description as JSON."""
+        return {**self.content, "importances": self.importances}
+
+    def __str__(self) -> str:
+        from owpc_ltr.plain_text import text_table
+
+        rows = [(fact, _cell(value)) for fact, value in self.facts.items()]
+        table = text_table(["FACT", "VALUE"], rows)
+        facts = list(dict.fromkeys(fact for one in self.importances.values() for fact in one))
+        if not facts:
+            return table
+        used = [
+            (name, *(_cell(one.get(fact)) for fact in facts))
+            for name, one in self.importances.items()
+        ]
+        return f"{table}\n\n{text_table(['FEATURE', *(fact.upper() for fact in facts)], used)}"
+
+
+@dataclass(frozen=True)
+class ModelDifferences:
+    """Every fact in which two models differ: its name, and its value for either."""
+
+    models: tuple[str, str]
+    differences: list[tuple[str, Any, Any]]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The differences as JSON."""
+        return {
+            "models": list(self.models),
+            "differences": [list(row) for row in self.differences],
+        }
+
+    def __str__(self) -> str:
+        from owpc_ltr.plain_text import text_table
+
+        rows = [
+            (fact, _cell(one), _cell(other))
+            for fact, one, other in self.differences
+            if fact != "model"
+        ]
+        return text_table(["FACT", *self.models], rows)
+
+
+@dataclass(frozen=True)
+class AliasSwitch:
+    """An alias that was switched from the model `left` to another one.
+
+    `fetch_again` is the command that makes the new search request, None where the client scores.
+    `undo` is the command that switches back, where there is one.
+    """
+
+    alias: Alias
+    left: str | None
+    fetch_again: str | None
+    undo: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The switch as JSON."""
+        alias = self.alias
+        return {
+            "name": alias.name,
+            "store": alias.store,
+            "current": alias.current,
+            "previous": list(alias.previous),
+            "fetch_again": self.fetch_again,
+        }
+
+    def __str__(self) -> str:
+        lines = [f"alias '{self.alias.name}' switched to {self.alias.current}"]
+        if self.left is not None:
+            fetch = self.fetch_again
+            instead = f"fetch them again: {fetch}" if fetch else "the client scores the model now"
+            lines.append(f"search templates and requests still use {self.left}: {instead}")
+        if self.undo is not None:
+            lines.append(f"to undo: {self.undo}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Removal:
+    """Models that were deleted, or would be: then `done` is False.
+
+    `alias` is a name that went with its models.
+    """
+
+    models: list[str]
+    done: bool
+    alias: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The removal as JSON."""
+        return {"models": self.models, "deleted": self.done}
+
+    def __str__(self) -> str:
+        said = "deleted" if self.done else "would be deleted:"
+        lines = [f"{said} {model}" for model in self.models] or ["no model to delete"]
+        if self.done and self.alias is not None:
+            lines.append(f"deleted the alias '{self.alias}'")
+        if self.models and not self.done:
+            lines.append("nothing was deleted yet: confirm with --yes")
+        return "\n".join(lines)
+
+
+@job
+def overview(cluster: Cluster | UploadedModels) -> ModelList:
+    """List the aliases and their models.
+
+    Those of all stores, with --store of that one. Unused models are those of the one store.
+    """
+    from owpc_ltr.engine.deployment.model_lifecycle import prunable
+
+    engine, store = cluster.engine, cluster.store
+    own = cluster.store_name is not None
+    aliases = Aliases(engine, store).all() if own else all_aliases(engine)
+    return ModelList(aliases, store.list_models(), prunable(engine, store), store.kind, store.name)
+
+
+@job
+def show(
+    cluster: Cluster | UploadedModels,
+    name: Annotated[
+        str, Help("NAME, NAME:challenger or NAME-HASH; or a model's FILE.json.", metavar="NAME")
+    ],
+) -> ModelDescription:
+    """Show where a model comes from, and how it uses features.
+
+    Of a model in the cluster also what was proven of it at its upload; of a FILE, its training
+    record.
+
+    Raises BadInput for a model without a certificate.
+    """
+    from owpc_ltr.models.feature_use import importances
+
+    file = Path(name)
+    if file.suffix == ".json" and file.is_file():
+        found = ModelDescription(*describe_model_file(file))
+    else:
+        certificate = _certificate(cluster, name)
+        used = importances(certificate.ranker())
+        found = ModelDescription(certificate.as_dict(), provenance(certificate), used)
+    warned = found.content["record"].get("warnings") or ()
+    give_warnings(f"in training: {told}" for told in warned)
+    return found
+
+
+@job
+def diff(
+    cluster: Cluster | UploadedModels,
+    name: _Model,
+    other: Annotated[str, Help("The same, of another model.", metavar="OTHER")],
+) -> ModelDifferences:
+    """Show in what two models differ.
+
+    Data, settings, proofs, and weights where both are linear.
+    """
+    one, two = _certificate(cluster, name), _certificate(cluster, other)
+    return ModelDifferences((one.model, two.model), differences(one, two))
+
+
+@job(finishes=True)
+def promote(
+    cluster: Cluster | UploadedModels,
+    name: Annotated[str, Help("NAME, or one of its models: NAME-HASH.", metavar="NAME")],
+) -> AliasSwitch:
+    """Switch NAME to its challenger, or to the model NAME-HASH.
+
+    Requests that applications already hold keep the former model: fetch them again.
+
+    Raises Refused where there is no challenger, BadInput where there is no such model.
+    """
+    from owpc_ltr.engine.deployment import model_lifecycle
+
+    store = cluster.holding(name).store
+    alias = model_lifecycle.promote(cluster.engine, store, name)
+    left = alias.previous[-1] if alias.previous else None
+    return AliasSwitch(alias, left, _fetch_again(cluster, alias))
+
+
+@job(finishes=True)
+def rollback(
+    cluster: Cluster | UploadedModels,
+    name: Annotated[str, Help("The name that applications use.", metavar="NAME")],
+) -> AliasSwitch:
+    """Roll NAME back to the model before.
+
+    `models promote NAME-HASH` undoes it. Requests that applications already hold keep the
+    model that was rolled back: fetch them again.
+
+    Raises Refused where there is no model before.
+    """
+    left = resolve(cluster, name)
+    alias = Aliases(cluster.engine, cluster.holding(name).store).roll_back(name)
+    undo = f"owpc-ltr models promote {left}{cluster.store_options}"
+    return AliasSwitch(alias, left, _fetch_again(cluster, alias), undo)
+
+
+@job
+def delete(
+    cluster: Cluster | UploadedModels,
+    name: Annotated[
+        str, Help("A model, NAME-HASH, or NAME for it and all of its models.", metavar="NAME")
+    ],
+    *,
+    yes: Annotated[bool, Help("Delete them; else they are only listed.")] = False,
+) -> Removal:
+    """Delete an unused model, or a name with all of its models.
+
+    Without --yes they are only listed.
+
+    A deleted model is also removed from the history of its name.
+
+    Raises Refused where a name uses the model, or owpc-ltr did not make it.
+    """
+    from owpc_ltr.engine.deployment import model_lifecycle
+
+    store = cluster.holding(name).store
+    called = Certificates(cluster.engine, store).called(name)
+    act = model_lifecycle.delete if yes else model_lifecycle.doomed
+    models = act(cluster.engine, store, called)
+    return Removal(models, yes, None if name in models or called in models else name)
+
+
+@job
+def prune(
+    cluster: Cluster | UploadedModels,
+    model: Annotated[
+        str | None, Help("The exact name, NAME-HASH, of one model to delete.", metavar="MODEL")
+    ] = None,
+    *,
+    yes: Annotated[bool, Help("Delete all that are unused.")] = False,
+) -> Removal:
+    """Delete unused models; without MODEL or --yes, list them.
+
+    Unused is a model that no name uses, or can be rolled back to. Models that owpc-ltr did not
+    make are left alone.
+
+    Raises Refused, and deletes none, where one of them is in use.
+    """
+    from owpc_ltr.engine.deployment import model_lifecycle
+
+    if model is None:
+        store = cluster.store
+        chosen = model_lifecycle.prunable(cluster.engine, store)
+    else:
+        store = cluster.holding(model).store
+        chosen = [Certificates(cluster.engine, store).called(model)]
+    done = yes or model is not None
+    if done:
+        model_lifecycle.prune(cluster.engine, store, chosen)
+    return Removal(chosen, done)
+
+
+def resolve(cluster: Cluster | UploadedModels, name: str) -> str:
+    """The model that NAME, NAME:challenger, NAME-HASH or NAME@HASH is."""
+    store = cluster.holding(name).store
+    model = Aliases(cluster.engine, store).resolve(name)
+    return Certificates(cluster.engine, store).called(model) if model == name else model
+
+
+class UploadedModels:
+    """The models of a cluster's store, and the aliases that applications use for them."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        """Use the store of this cluster; a model may be in another one of it."""
+        self._cluster = cluster
+
+    @property
+    def engine(self) -> Engine:
+        """The engine behind the cluster."""
+        return self._cluster.engine
+
+    @property
+    def store(self) -> Store:
+        """Where the models are stored."""
+        return self._cluster.store
+
+    @property
+    def store_name(self) -> str | None:
+        """The named store that was asked for, if one was."""
+        return self._cluster.store_name
+
+    @property
+    def store_options(self) -> str:
+        """The options that name the store, for commands to be typed."""
+        return self._cluster.store_options
+
+    def holding(self, model: str) -> Cluster:
+        """The cluster with the store that a model, or the alias of one, is in."""
+        return self._cluster.holding(model)
+
+    overview = overview
+    show = show
+    diff = diff
+    promote = promote
+    rollback = rollback
+    delete = delete
+    prune = prune
+    resolve = resolve
+
+    def certificate(self, name: str) -> Certificate | None:
+        """What is known of a model but its content; None where it was never proved."""
+        found = Certificates(self.engine, self.holding(name).store)
+        return found.find(self.resolve(name), whole=False)
+
+    def interval(self, name: str) -> ScoreInterval:
+        """Between which numbers a model's scores lie, as its certificate says."""
+        from owpc_ltr.models.score_range import UNKNOWN
+
+        certificate = self.certificate(name)
+        return certificate.interval if certificate else UNKNOWN
+
+
+def _certificate(cluster: Cluster | UploadedModels, name: str) -> Certificate:
+    found = Certificates(cluster.engine, cluster.holding(name).store)
+    return found.get(resolve(cluster, name))
+
+
+def _fetch_again(cluster: Cluster | UploadedModels, alias: Alias) -> str | None:
+    """The command that makes the request with the alias's model; None where the client scores."""
+    from owpc_ltr.formats.model_conversion import is_client_scored
+
+    if is_client_scored(cluster.holding(alias.current).store.get_model(alias.current)):
+        return None
+    return f"owpc-ltr request --model {alias.name}{cluster.store_options}"
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

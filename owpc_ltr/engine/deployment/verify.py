@@ -1,0 +1,289 @@
+"""`verify`: whether an uploaded model still scores as it did, by what the cluster remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.client.refusals import EngineRefusal
+from owpc_ltr.engine.defaults import tables_of
+from owpc_ltr.engine.deployment.alias import the_name
+from owpc_ltr.engine.deployment.deployment_record import Certificate, Certificates
+from owpc_ltr.engine.feature_log.environment import Environment, observe
+from owpc_ltr.engine.options import (
+    MAX_DRIFT,
+    MIN_PROOF_COVERAGE,
+    PARITY_TOLERANCE,
+    ExtraFeatures,
+    MaxDrift,
+    MinProofCoverage,
+    Tolerance,
+)
+from owpc_ltr.engine.stores.store import Store
+from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, give_warnings
+from owpc_ltr.features.feature_set import FeatureSet
+from owpc_ltr.host.report import ReportPage, write_report
+from owpc_ltr.names import base_index, check_index
+from owpc_ltr.signatures import Help, job
+
+if TYPE_CHECKING:
+    from owpc_ltr.data.external_features.columns import ExternalColumns
+    from owpc_ltr.data.external_features.table import ExternalTable
+    from owpc_ltr.engine.cluster import Cluster
+    from owpc_ltr.engine.deployment.feature_drift import Moved
+    from owpc_ltr.engine.deployment.parity import Orders, Parity
+    from owpc_ltr.formats.stored_model import StoredModel
+
+_MAPPING = "mapping_hash"
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was found of a model: `drift` in words, nothing if all is as it was.
+
+    `features` are all of them, those that drifted most first, and `rankings` what that does to
+    rankings; `parity` is None where nothing can be compared: the feature set in the store is
+    another, or the index cannot compute it any more. `notes` tell what changed without being drift:
+    an index that was made again, or that an alias was switched to, with the same mapping.
+    """
+
+    model: str
+    index: str
+    drift: tuple[str, ...]
+    parity: Parity | None
+    features: tuple[Moved, ...]
+    rankings: Orders | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def refusal(self) -> OwpcLtrError | None:
+        """The error of a model that has drifted."""
+        if not self.drift:
+            return None
+        return Refused(f"'{self.model}' has drifted since it was uploaded: {'; '.join(self.drift)}")
+
+    def as_dict(self) -> dict[str, Any]:
+        """What was found, as JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        from owpc_ltr.engine.deployment.feature_drift import drift_line
+        from owpc_ltr.plain_text import text_table
+
+        lines = []
+        if self.parity is None:
+            lines.append("scores were not compared: the features are not what they were")
+        else:
+            rows = [(one.feature, one.by, one.mean_before, one.mean_now) for one in self.features]
+            lines.append(text_table(["FEATURE", "DRIFT", "MEAN THEN", "MEAN NOW"], rows))
+            lines.append(str(self.parity))
+            lines.append(drift_line(self.features, self.rankings, "upload"))
+        if not self.drift:
+            lines += [*self.notes, f"'{self.model}' is what it was when it was uploaded"]
+        return "\n".join(lines)
+
+
+@job
+def verify(
+    cluster: Cluster,
+    name: Annotated[str | None, Help("The name that applications use, or NAME-HASH.")] = None,
+    *,
+    index: Annotated[
+        str | None, Help("The index (or alias); default: where it was proved.", metavar="NAME")
+    ] = None,
+    tolerance: Tolerance = PARITY_TOLERANCE,
+    max_drift: MaxDrift = MAX_DRIFT,
+    min_proof_coverage: MinProofCoverage = MIN_PROOF_COVERAGE,
+    extra_features: ExtraFeatures = (),
+    report: ReportPage = None,
+) -> Verification:
+    """Prove an uploaded model again, and look for drift.
+
+    The cluster itself remembers what is needed.
+
+    Compared are the feature set, the engine's version, the index, its mapping, the features of the
+    model's judged documents, and the scores. Where something drifted the exit code is 5.
+
+    Python: `drift` and `refusal` of the result say what drifted. Values from outside the index are
+    looked up in `extra_features`; without them they are those of the upload, of which is warned.
+
+    Raises Refused where less than `min_proof_coverage` of the documents or queries are in the
+    index.
+    """
+    called = the_name(cluster.engine, cluster.stores, name)
+    found = verify_model(
+        cluster.engine,
+        cluster.holding(called).store,
+        cluster.models.resolve(called),
+        index,
+        tolerance=tolerance,
+        max_drift=max_drift,
+        min_proof_coverage=min_proof_coverage,
+        tables=tables_of(extra_features),
+    )
+    write_report(found, report)
+    return found
+
+
+def verify_model(
+    engine: Engine,
+    store: Store,
+    model: str,
+    index: str | None = None,
+    *,
+    tolerance: float,
+    max_drift: float = MAX_DRIFT,
+    min_proof_coverage: float = MIN_PROOF_COVERAGE,
+    tables: Sequence[ExternalTable] = (),
+) -> Verification:
+    """Repeat the proof of a model by its immutable name, on the index that it was proved on.
+
+    A feature has drifted where its values on the samples moved by more than `max_drift` standard
+    deviations in the mean.
+    Raises BadInput where the model has no certificate.
+    """
+    from owpc_ltr.engine.deployment.feature_drift import moved_features, moved_rankings
+    from owpc_ltr.engine.deployment.parity import check_parity
+
+    certificate = Certificates(engine, store).get(model)
+    index = certificate.index if index is None else check_index(index)
+    drift = _changed_set(store, certificate.featureset)
+    if drift:
+        return Verification(model, index, tuple(drift), None, ())
+    now = _observed(engine, store, certificate.featureset.name, index)
+    drift += _changed_environment(certificate, now, index)
+    notes = () if drift else tuple(_replaced_indices(certificate, now, index))
+    stored = store.get_model(model)
+    joined = _joined(stored, tables)
+    try:
+        parity, answered = check_parity(
+            engine,
+            store,
+            stored,
+            certificate.ranker(),
+            index,
+            list(certificate.samples),
+            share=min_proof_coverage,
+            joined=joined,
+        )
+    except EngineRefusal:
+        broken = _broken_features(engine, certificate, index)
+        if not broken:
+            raise
+        return Verification(model, index, (*drift, *broken), None, (), notes=notes)
+    asked = certificate.featureset.feature_names + (joined.feature_names if joined else ())
+    features = moved_features(asked, answered)
+    far = [one for one in features if one.by > max_drift]
+    drift += [f"feature '{one.feature}' drifted by {one.by:.2g} standard deviations" for one in far]
+    if parity.absent:
+        drift.append(f"{parity.absent} of {parity.absent + parity.documents} documents are gone")
+    refusal = parity.refusal(tolerance)
+    if refusal:
+        drift.append(refusal)
+    rankings = moved_rankings(answered)
+    return Verification(model, index, tuple(drift), parity, features, rankings, notes)
+
+
+def _joined(stored: StoredModel, tables: Sequence[ExternalTable]) -> ExternalColumns | None:
+    from owpc_ltr.data.external_features.columns import columns_for, refuse_unused
+    from owpc_ltr.data.external_features.source import external_names, in_words
+    from owpc_ltr.formats.model_conversion import joined_in
+
+    sources, whose = joined_in(stored), f"the model '{stored.name}'"
+    refuse_unused(sources, tables, whose)
+    if sources and not tables:
+        give_warnings([
+            f"{in_words(external_names(sources), sources)}: values of no index, which were taken "
+            "as at the upload; to prove that they are found, give the table with --extra-features "
+            "FILE"
+        ])  # fmt: skip
+        return None
+    return columns_for(sources, tables, whose)
+
+
+def _changed_set(store: Store, known: FeatureSet) -> list[str]:
+    try:
+        now = store.get_featureset(known.name)
+    except BadInput:
+        return [f"the feature set '{known.name}' is gone"]
+    if now.hash == known.hash:
+        return []
+    old, new = ({f.name: f for f in each.features} for each in (known, now))
+    changed = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+    what = ", ".join(f"'{name}'" for name in changed) or "the order of features"
+    return [f"{what} of the feature set '{known.name}' changed"]
+
+
+def _observed(engine: Engine, store: Store, featureset: str, index: str) -> Environment:
+    try:
+        return observe(engine, store, featureset, index)
+    except EngineRefusal as refusal:
+        if refusal.status != 404:
+            raise
+        raise BadInput(f"there is no index '{index}' to verify on: check its name") from refusal
+
+
+def _changed_environment(certificate: Certificate, now: Environment, index: str) -> list[str]:
+    """What scores may depend on: the engine, and the mapping and analysis of each index."""
+    changes = [
+        f"the engine's {name} changed from {value} to {now.engine.get(name)}"
+        for name, value in certificate.engine.items()
+        if now.engine.get(name) != value
+    ]
+    # What was made anew has another name behind its alias, and is the same index to people.
+    then = {base_index(index): known for index, known in certificate.indices.items()}
+    there = {base_index(index): known for index, known in now.indices.items()}
+    if then.keys() == there.keys():
+        return changes + [
+            f"the index '{index}' has another mapping or analysis"
+            for index, known in then.items()
+            if known.get(_MAPPING) != there[index].get(_MAPPING)
+        ]
+    if {known.get(_MAPPING) for known in then.values()} != {
+        known.get(_MAPPING) for known in there.values()
+    }:
+        changes.append(f"{_switched(certificate, now, index)}, with another mapping or analysis")
+    return changes
+
+
+def _replaced_indices(certificate: Certificate, now: Environment, index: str) -> list[str]:
+    """Indices that are others than at the upload, with the same mapping and analysis."""
+    then, there = (
+        {base_index(name): known.get("uuid") for name, known in indices.items()}
+        for indices in (certificate.indices, now.indices)
+    )
+    if then.keys() != there.keys():
+        return [f"{_switched(certificate, now, index)}, with the same mapping and analysis"]
+    return [
+        f"the index '{name}' was made again, with the same mapping and analysis"
+        for name, uuid in then.items()
+        if uuid != there[name]
+    ]
+
+
+def _switched(certificate: Certificate, now: Environment, index: str) -> str:
+    before, after = ", ".join(certificate.indices), ", ".join(now.indices)
+    return f"'{index}' is now {after} (at the upload {before})"
+
+
+def _broken_features(engine: Engine, certificate: Certificate, index: str) -> list[str]:
+    """The features whose queries the index refuses, each asked by itself."""
+    from owpc_ltr.engine.stores.feature_queries import compile_featureset
+    from owpc_ltr.features.named_fields import named_fields
+
+    params = certificate.samples[0]["params"] if certificate.samples else {}
+    features = {feature.name: feature for feature in certificate.featureset.features}
+    broken = []
+    for part in compile_featureset(certificate.featureset).queries:
+        body = {"query": part.query(params), "size": 1, "_source": False}
+        try:
+            engine.request("POST", f"/{index}/_search", body=body)
+        except EngineRefusal as refusal:
+            fields = {field.name for field in named_fields(features[part.name], params)}
+            reads = f" (fields: {', '.join(sorted(fields))})" if fields else ""
+            broken.append(
+                f"feature '{part.name}'{reads} cannot be computed on '{index}': {refusal.reason}"
+            )
+    return broken
