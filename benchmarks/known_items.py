@@ -390,8 +390,10 @@ def _row(
     weights = np.array([float(feature == "best") for feature in data.feature_names])
     _quietly(partial(upload, LinearModel(data.feature_names, weights), data=data))
     gates = {
-        "--data": _gate(partial(upload, model, require_gain=METRIC, data=data, query=QUERY)),
-        "--live": _gate(partial(upload, model, require_gain=METRIC, over="query", live=proof)),
+        "--data": _gate(
+            partial(upload, model, require_gain=METRIC, data=data, query_template=QUERY)
+        ),
+        "--live": _gate(partial(upload, model, require_gain=METRIC, baseline="query", live=proof)),
     }
     _stored, repeated = _quietly(partial(upload, model, data=data))
     effect = found.mean_difference

@@ -18,7 +18,7 @@ DATA = judged(np.ones(QUERIES))
 
 
 def given(**how: Any) -> Any:
-    asked = dict.fromkeys(("data", "cheap", "human", "strata", "live"))
+    asked = dict.fromkeys(("data", "proxy", "human", "strata", "live"))
     return gate_judgments(how.pop("metric", "ndcg@10"), **{**asked, **how})
 
 
@@ -33,7 +33,7 @@ def test_files_are_read(tmp_path: Path) -> None:
     rows = ["query_id\tquery\tdoc_id\tgrade", "q0\twords\td0\t1", "q1\tothers\td8\t0"]
     (tmp_path / "sample.tsv").write_text("\n".join(rows) + "\n")
     found = given(
-        cheap=tmp_path / "clicks.parquet",
+        proxy=tmp_path / "clicks.parquet",
         human=tmp_path / "sample.tsv",
         strata=tmp_path / "strata.csv",
     )
@@ -45,12 +45,12 @@ def test_files_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        ({"cheap": DATA}, "give --human, too"),
-        ({"human": DATA}, "give --cheap, too"),
-        ({"cheap": DATA, "human": DATA, "metric": None}, "with --require-gain"),
-        ({"cheap": DATA, "human": DATA, "data": DATA}, "--cheap and --data"),
-        ({"cheap": DATA, "human": DATA, "live": object()}, "--cheap and --live"),
-        ({"strata": {"q0": "1"}}, "give --cheap and --human"),
+        ({"proxy": DATA}, "give --human-labels, too"),
+        ({"human": DATA}, "give --proxy-labels, too"),
+        ({"proxy": DATA, "human": DATA, "metric": None}, "with --require-gain"),
+        ({"proxy": DATA, "human": DATA, "data": DATA}, "--proxy-labels and --data"),
+        ({"proxy": DATA, "human": DATA, "live": object()}, "--proxy-labels and --live"),
+        ({"strata": {"q0": "1"}}, "give --proxy-labels and --human-labels"),
     ],
 )
 def test_what_does_not_go_together_is_refused(how: dict[str, Any], words: str) -> None:

@@ -35,16 +35,16 @@ def upload(
     featureset: str | None = None,
     role: str = "champion",
     require_gain: Any = None,
-    over: str = "champion",
+    baseline: str = "champion",
     data: RankingDataset | None = None,
-    cheap: Any = None,
-    human: Any = None,
+    proxy_labels: Any = None,
+    human_labels: Any = None,
     strata: Any = None,
     tolerance: float = PARITY_TOLERANCE,
     history: int | None = None,
     allow_slow: bool = False,
     live: LiveQueries | None = None,
-    query: Mapping[str, Any] | Path | str | None = None,
+    query_template: Mapping[str, Any] | Path | str | None = None,
     window: int = DEFAULT_WINDOW,
     accept_unproven: str | None = None,
     max_drift: float = MAX_DRIFT,
@@ -55,16 +55,16 @@ def upload(
     plugins: Sequence[Path | str] = (),
     progress: Progress | None = None,
 ) -> Uploaded:
-    """Store the model as NAME-HASH, prove its scores on documents, then let NAME point to it.
+    """Store the model as NAME-HASH, prove its scores, then switch the alias NAME to it.
 
-    `role` may be `challenger`. With the metric `require_gain` it must be better than `over` on
+    `role` may be `challenger`. With the metric `require_gain` it must be better than `baseline` on
     the held-out queries of `data`; or, with `live` judgments, in what users get from the whole
-    index: than the query alone where NAME points to nothing yet, or `over="query"`; queries of
+    index: than the query alone where NAME points to nothing yet, or `baseline="query"`; queries of
     a dataset count by their importance. Better is a gain that is significant, with an interval
     above 0, by judgments that can tell what users get: of `data`, too, that is looked up in the
-    live results of `query` (its best `window` documents rescored; left out, all text fields are
-    searched). `accept_unproven` is why doubtful judgments are taken for proof; it is kept in
-    the deployment record.
+    live results of `query_template` (its best `window` documents rescored; left out, all text
+    fields are searched). `accept_unproven` is why doubtful judgments are taken for proof; it is
+    kept in the deployment record.
     `history` is how many earlier models are kept for rollback (5 for a new name). `allow_slow`
     takes a model that the engine's cache has no room for. Without
     the LTR plugin, trees run inside the engine where they fit and ask no more than 64 feature
@@ -73,11 +73,11 @@ def upload(
     `client_scored` the client scores whatever it is: also a model of features that are in no
     index, which searches then look up in tables; `extra_features` has such tables, as for
     `log_features`, to prove that. `plugins` are files in which the metric may be.
-    With `cheap` judgments of all queries and `human` ones of a random sample of them (files, or
-    what was read), the interval of the gain is people's, made sharper by the cheap ones;
+    With `proxy_labels` of all queries and `human_labels` of a random sample of them (files, or
+    what was read), the interval of the gain is by human labels, made sharper by the proxy ones;
     `strata` are those that `judge_sample` wrote, where it drew the sample.
     What training warned of is given again, as OwpcLtrWarning.
-    Raises Refused, with the model taken out again and the name where it was, if a score
+    Raises Refused, with the model deleted again and the alias not switched, if a score
     differs by more than `tolerance`, the gain is not shown, or a feature moved by more than
     `max_drift` standard deviations since training, or less than `min_proof_coverage` of the
     documents or queries of the proof are in the index.
@@ -96,7 +96,7 @@ def upload(
 
     registry = load(map(Path, plugins))
     metric = None if require_gain is None else parse_metric(require_gain, registry)
-    judged = gate_judgments(metric, data, cheap, human, strata, live)
+    judged = gate_judgments(metric, data, proxy_labels, human_labels, strata, live)
     data = judged.data
     check_gain(metric, data, live, accept_unproven)
     tables = tables_of(extra_features)
@@ -117,18 +117,20 @@ def upload(
         budgeted = cluster.template(where, live.query_template)[0]
         gate = LiveGate(
             live.question(where, budgeted, [metric], trained_on),
-            over, live.split, progress, tables, accept_unproven,
+            baseline, live.split, progress, tables, accept_unproven,
         )  # fmt: skip
     elif data is not None and metric is not None:
         asked = [live_metric(metric, window)]
 
         def ask(part: RankingDataset) -> LiveQuestion:
             proof = LiveQueries(part, window=window)
-            return proof.question(where, cluster.template(where, query)[0], asked, trained_on)
+            return proof.question(
+                where, cluster.template(where, query_template)[0], asked, trained_on
+            )
 
         gate = Gate(
-            metric, data, ask, over, judged.human, judged.strata, progress, tables,
-            accept_unproven, () if query is not None else (_ALL_FIELDS,),
+            metric, data, ask, baseline, judged.human, judged.strata, progress, tables,
+            accept_unproven, () if query_template is not None else (_ALL_FIELDS,),
         )  # fmt: skip
     give_warnings(f"in training: {told}" for told in warnings_of(ranker.record))
     uploaded = upload(

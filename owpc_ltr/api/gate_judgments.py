@@ -1,4 +1,4 @@
-"""What a new model is measured on: judgments of one kind, or cheap ones and some of people's."""
+"""What a new model is measured on: judgments of one kind, or proxy labels and some human ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class GateJudgments(NamedTuple):
-    """The judged queries, and people's judgments of a sample where the first are cheap."""
+    """The judged queries, and human labels of a sample where the first are proxy labels."""
 
     data: RankingDataset | None
     human: Judgments | RankingDataset | None = None
@@ -22,32 +22,36 @@ class GateJudgments(NamedTuple):
 
 
 def gate_judgments(
-    metric: Any, data: RankingDataset | None, cheap: Any, human: Any, strata: Any, live: Any
+    metric: Any, data: RankingDataset | None, proxy: Any, human: Any, strata: Any, live: Any
 ) -> GateJudgments:
     """What was given, read. Raises UsageError for what does not go together."""
-    if cheap is None and human is None:
+    if proxy is None and human is None:
         if strata is not None:
-            raise UsageError("strata are of a sample that people judged: give --cheap and --human")
+            raise UsageError(
+                "strata are of a human-labelled sample: give --proxy-labels and --human-labels"
+            )
         return GateJudgments(data)
-    if cheap is None or human is None:
-        lacking = "--cheap" if cheap is None else "--human"
+    if proxy is None or human is None:
+        lacking = "--proxy-labels" if proxy is None else "--human-labels"
         raise UsageError(
-            "cheap judgments are of all queries, human ones of a sample of them, and go together: "
+            "proxy labels are of all queries, human labels of a sample of them, and go together: "
             f"give {lacking}, too"
         )
     if metric is None:
-        raise UsageError("--cheap and --human show a gain: say in which metric with --require-gain")
+        raise UsageError(
+            "--proxy-labels and --human-labels show a gain: name its metric with --require-gain"
+        )
     if data is not None or live is not None:
         other = "--data" if data is not None else "--live"
-        raise UsageError(f"--cheap and {other} are two ways to show a gain: leave out one")
+        raise UsageError(f"--proxy-labels and {other} are two ways to show a gain: leave out one")
     from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
     from owpc_ltr.evaluation.judged_data import read_data
     from owpc_ltr.evaluation.proxy_labels import judged_data, read_strata
 
     people = read_data(human) if isinstance(human, Path | str) else human
     if isinstance(people, PartitionedDataset):
-        people = in_memory(people, "--human")
-    return GateJudgments(judged_data(cheap), people, read_strata(strata))
+        people = in_memory(people, "--human-labels")
+    return GateJudgments(judged_data(proxy), people, read_strata(strata))
 
 
 def check_gain(metric: Any, data: Any, live: Any, accepted: str | None) -> None:

@@ -20,7 +20,7 @@ LiveQuery = Annotated[
     Path | None,
     Reads(),
     typer.Option(
-        "--query",
+        "--query-template",
         help="Your application's query (JSON), with {{keywords}}; default: all text fields.",
     ),
 ]
@@ -44,7 +44,7 @@ class LiveOptions:
         Reads(),
         typer.Option(help="The texts of the queries, where qrels do not have them."),
     ] = None
-    query: LiveQuery = None
+    query_template: LiveQuery = None
     window: LiveWindow = DEFAULT_WINDOW
     in_flight: Annotated[int, typer.Option(help="Searches under way at the same time.")] = 4
     param: Params = None
@@ -57,7 +57,7 @@ class LiveOptions:
         if self.judgments is None:
             raise UsageError("--live asks judged queries: give them with --judgments FILE")
         return LiveQueries(
-            self.judgments, self.query, self.window, queries, self.topics,
+            self.judgments, self.query_template, self.window, queries, self.topics,
             named_params(self.param or ()), self.in_flight,
         )  # fmt: skip
 

@@ -42,7 +42,7 @@ class Proof:
             help="Upload only if it is better in this metric (ndcg@10); needs --data or --live."
         ),
     ] = None
-    over: Annotated[
+    baseline: Annotated[
         str,
         typer.Option(
             help="What it must be better than: champion, challenger, NAME-HASH, or with --live "
@@ -54,27 +54,27 @@ class Proof:
         Reads(),
         typer.Option(help="Judged queries: held-out ones for the gain, and for the scores' check."),
     ] = None
-    cheap: Annotated[
+    proxy_labels: Annotated[
         Path | None,
         Reads(),
         typer.Option(
-            help="In place of --data: cheap judgments (clicks, a language model) of all queries, "
-            "beside --human."
+            help="In place of --data: proxy labels (clicks, a language model) of all queries, "
+            "beside --human-labels."
         ),
     ] = None
-    human: Annotated[
+    human_labels: Annotated[
         Path | None,
         Reads(),
-        typer.Option(help="People's judgments of a random sample of them: a list or a dataset."),
+        typer.Option(help="Human labels of a random sample of them: a list or a dataset."),
     ] = None
     strata: Annotated[
         Path | None,
         Reads(),
-        typer.Option(help="The strata that judge next wrote, if it drew the sample."),
+        typer.Option(help="The strata that judge sample wrote, if it drew the sample."),
     ] = None
 
     live: LiveOptions
-    queries: Annotated[
+    split: Annotated[
         str, typer.Option(help="With --live: auto (held-out ones if the model knows them), all, …")
     ] = "auto"
     accept_unproven: Annotated[
@@ -90,19 +90,23 @@ class Proof:
     def asked(self, show: Progress) -> dict[str, Any]:
         """What must be shown, as an upload takes it."""
         self.live.refuse_without_live()
-        given = self.data or self.cheap or self.human
+        given = self.data or self.proxy_labels or self.human_labels
         if self.require_gain and given is None and not self.live.live:
             raise UsageError("--require-gain needs judged queries to compare on: give --data FILE")
-        proof = self.live.proof(self.queries) if self.live.live else None
+        proof = self.live.proof(self.split) if self.live.live else None
         judged = None if self.data is None else _read(self.data)
-        seen = {} if proof else {"query": self.live.query, "window": self.live.window}
+        seen = (
+            {}
+            if proof
+            else {"query_template": self.live.query_template, "window": self.live.window}
+        )
         return {
             **seen,
             "require_gain": self.require_gain,
-            "over": self.over,
+            "baseline": self.baseline,
             "data": judged,
-            "cheap": self.cheap,
-            "human": self.human,
+            "proxy_labels": self.proxy_labels,
+            "human_labels": self.human_labels,
             "strata": self.strata,
             "live": proof,
             "accept_unproven": self.accept_unproven,
@@ -115,7 +119,7 @@ class Proof:
         """The file whose queries would be judged, to settle what the judgments cannot tell."""
         if self.live.live:
             return self.live.topics or self.live.judgments
-        return self.data or self.cheap
+        return self.data or self.proxy_labels
 
 
 @dataclass(frozen=True)
@@ -183,7 +187,7 @@ def upload(
     role: Annotated[
         str,
         typer.Option(
-            "--as", help="champion: NAME points to it; challenger: it is tried beside NAME."
+            "--as", help="champion: the alias NAME is switched to it; challenger: tried beside it."
         ),
     ] = "champion",
     extra_features: ExtraFeatures = None,
@@ -195,19 +199,19 @@ def upload(
     """Store a model, prove its scores there, then give it a name.
 
     The model is kept under an immutable name, NAME-HASH. If a score differs, or a feature is not
-    what it was in training, it is taken out again, NAME points to what it did before, and the exit
-    code is 5.
+    what it was in training, the upload is rolled back: the model is deleted, the alias NAME is not
+    switched, and the exit code is 5.
 
     Nothing is uploaded, with the same exit code, if --require-gain is not met: the gain on held-out
     queries must be significant, with a 95 % interval above 0. The first model of NAME is compared
     with the query alone. With --live the gain is of what users get from the whole index, with
-    unjudged documents as irrelevant; with these left out it must not be below 0. With --cheap and
-    --human it is the gain by human labels of a sample, made sharper by proxy labels of all queries
-    (prediction-powered).
+    unjudged documents as irrelevant; with these left out it must not be below 0. With
+    --proxy-labels and --human-labels it is the gain by human labels of a sample, made sharper by
+    proxy labels of all queries (prediction-powered).
 
     Judgments that cannot tell what users get are refused, too; the error has the command that makes
-    better ones. Whether --data can tell is seen by searches with --query. Also fails if the model
-    does not fit the LTR plugin's cache.
+    better ones. Whether --data can tell is seen by searches with --query-template. Also fails if
+    the model does not fit the LTR plugin's cache.
     """
     from owpc_ltr.api.results import NotBetter
 
@@ -274,9 +278,11 @@ def _summary(uploaded: Uploaded) -> dict[str, Any]:
 
 def _print(uploaded: Uploaded, name: str, role: str) -> None:
     role_in_words = (
-        f"'{name}' now points to it" if role == "champion" else f"it challenges '{name}'"
+        f"alias '{name}' switched to it"
+        if role == "champion"
+        else f"challenger of the alias '{name}'"
     )
-    typer.echo(f"stored '{uploaded.model}' ({uploaded.store_kind}); {role_in_words}")
+    typer.echo(f"stored {uploaded.model} ({uploaded.store_kind}); {role_in_words}")
     if uploaded.form is not None and uploaded.form.words:
         typer.echo(uploaded.form.words)
     print_proof(uploaded.parity)
@@ -308,7 +314,8 @@ def _settling(
     given = {
         "--queries": proof.judged_queries, "--sample": result.to_judge[0],
         "--rankers": f"{other},{model}", "--depth": result.depth, "--out": "to-judge.csv",
-        "--query-template": proof.live.query, "--window": proof.live.window, "--index": index,
+        "--query-template": proof.live.query_template, "--window": proof.live.window,
+        "--index": index,
         "--featureset": featureset, "--store-kind": place.store_kind, "--store": place.store,
         "--url": place.cluster.url, "--ca": place.cluster.ca,
     }  # fmt: skip

@@ -36,7 +36,14 @@ from tests.parted_samples import by_query
 pytestmark = pytest.mark.node
 
 DOCUMENTS, QUERIES = 120, 40
-GATE = ["--require-gain", "ndcg@10", "--over", "query", "--accept-unproven", "clicks are the truth"]
+GATE = [
+    "--require-gain",
+    "ndcg@10",
+    "--baseline",
+    "query",
+    "--accept-unproven",
+    "clicks are the truth",
+]
 QUERY = {"match": {"body": "{{keywords}}"}}
 Rates = dict[tuple[str, str], float]
 
@@ -237,7 +244,7 @@ def test_what_users_get_is_measured_with_the_table_by_name_by_file_and_at_the_ga
 ) -> None:
     live = ["--judgments", "judged.csv", "--window", "120"]
     flags = ["--client-scored", "--extra-features", "ctr.parquet"]
-    gate = [*GATE, "--live", "--query", "query.json", "--queries", "all"]
+    gate = [*GATE, "--live", "--query-template", "query.json", "--split", "all"]
     code, out, err = upload(run, small, place, *flags, *live, *gate)
     assert (code, "gain in ndcg@10" in out) == (0, True), err
     template = ["--query-template", "query.json", "--index", small.index]

@@ -60,7 +60,7 @@ def place(small: Small, tmp_path: Path) -> list[str]:
 
 QUERY = ["--query-template", "query.json"]
 LIVE = ["--judgments", "judged.csv", *QUERY, "--metric", "ndcg@10"]
-GATE = ["--require-gain", "ndcg@10", "--live", "--query", "query.json"]
+GATE = ["--require-gain", "ndcg@10", "--live", "--query-template", "query.json"]
 
 
 def test_what_users_get_is_printed_for_people_and_for_machines(run: Run, place: list[str]) -> None:

@@ -281,7 +281,7 @@ def logged(
 def by_data(
     cluster: Cluster, small: Small, name: str, data: RankingDataset, **how: Any
 ) -> Uploaded:
-    given = {"require_gain": "ndcg@10", "data": data, "query": BODY, **how}
+    given = {"require_gain": "ndcg@10", "data": data, "query_template": BODY, **how}
     return cluster.upload(linear(BY_TITLE), name, index=small.index, featureset="small", **given)
 
 
@@ -294,11 +294,11 @@ def test_a_first_model_is_compared_live_with_the_query_alone_by_the_data(
     assert not any("all text fields" in caution for caution in done.gate.cautions)
     assert done.gate.verdict.outcome == Outcome.BETTER
     with pytest.raises(NotBetter):
-        by_data(cluster, small, f"{small.name}-data-second", logged, query={
+        by_data(cluster, small, f"{small.name}-data-second", logged, query_template={
             "match": {"title": "{{keywords}}"}
         })  # fmt: skip
     with pytest.raises(NotBetter) as no:
-        by_data(cluster, small, f"{small.name}-data-third", logged, query=None, window=10)
+        by_data(cluster, small, f"{small.name}-data-third", logged, query_template=None, window=10)
     assert any("all text fields" in caution for caution in no.value.result.cautions)
 
 

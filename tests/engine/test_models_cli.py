@@ -48,12 +48,12 @@ def test_a_model_walks_from_challenger_to_champion_and_back(run: Run, small: Sma
     at = ("--index", small.index, "--featureset", "small", "--name", small.name)
     code, out, _ = run("upload", "one.json", *at)
     assert code == 0
-    assert out.startswith(f"stored '{small.name}-")
-    assert f"(plugin-free); '{small.name}' now points to it\n" in out
+    assert out.startswith(f"stored {small.name}-")
+    assert f"(plugin-free); alias '{small.name}' switched to it\n" in out
     assert "engine vs. local scores: 48 documents of 4 queries, largest difference" in out
     assert "since training: not known, for the model remembers no features" in out
     _, out, _ = run("upload", "two.json", *at, "--as", "challenger")
-    assert f"it challenges '{small.name}'" in out
+    assert f"challenger of the alias '{small.name}'" in out
 
     _, out, _ = run("models", "list", "--json")
     (alias,) = [p for p in json.loads(out)["aliases"] if p["name"] == small.name]
@@ -162,7 +162,7 @@ def test_trained_models_pass_the_gate_only_where_they_are_better(run: Run, small
     save_model(replace(linear((0.0, 1.0, -1.0)), record=record_of("trees.json")), Path("poor.json"))
     code, _, err = run("upload", "poor.json", *at)
     assert code == 0, err
-    gate = ["--require-gain", "ndcg@10", "--over", "champion", "--data", "data.parquet"]
+    gate = ["--require-gain", "ndcg@10", "--baseline", "champion", "--data", "data.parquet"]
     code, _, err = run("upload", "trees.json", "--budget", "0", *at, *gate)
     assert code == 5
     assert "owpc-ltr: cannot tell: only" in err
@@ -216,11 +216,18 @@ def test_people_and_a_cheap_judge_let_a_model_in_by_the_command(run: Run, small:
     save_model(unknowing(BAD), Path("poor.json"))
     save_model(unknowing(GOOD), Path("fine.json"))
     at = ("--index", small.index, "--featureset", "small", "--name", small.name)
-    gate = ["--require-gain", "ndcg@10", "--cheap", "clicks.parquet", "--human", "sample.tsv"]
+    gate = [
+        "--require-gain",
+        "ndcg@10",
+        "--proxy-labels",
+        "clicks.parquet",
+        "--human-labels",
+        "sample.tsv",
+    ]
     code, _, err = run("upload", "poor.json", *at)
     assert code == 0, err
     code, _, err = run("upload", "fine.json", *at, *gate[:4])
-    assert (code, "give --human, too" in err) == (2, True)
+    assert (code, "give --human-labels, too" in err) == (2, True)
     gate += ["--accept-unproven", "no index has these documents"]
     code, out, err = run("upload", "fine.json", *at, *gate)
     assert code == 0, err
