@@ -95,14 +95,13 @@ def costs_text(costs: Sequence[FeatureCost], searches: dict[str, Samples]) -> st
     noise = sum(cost.in_noise for cost in costs)
     if noise:
         lines.append(
-            f"{noise} of {len(costs)} within the noise of the timing (interval clipped at 0): a "
-            "larger --repeat tells smaller costs"
+            f"{noise} of {len(costs)} within the noise of the timing (interval clipped at 0): "
+            f"a larger {spelled('repeat')} tells smaller costs"
         )
     for name, words in (("all", "with all features"), ("none", "without any")):
         times = searches[name].as_dict()
-        lines.append(
-            f"{words}: {times['wall_median_ms']:.2f} ms (95 %: {times['wall_p95_ms']:.2f})"
-        )
+        median, high = times["wall_median_ms"], times["wall_p95_ms"]
+        lines.append(f"{words}: {median:.2f} ms (95 %: {high:.2f})")
     return "\n".join(lines)
 
 
