@@ -97,12 +97,12 @@ class Reads(Help):
 
     def files(self, value: object) -> list[Path | str]:
         """The files that a value names; objects that were read before are not files."""
-        several = isinstance(value, list | tuple)
-        if several and not self.lists:
-            return []
+        paths: list[Any] = [value]
+        if isinstance(value, list | tuple):
+            paths = list(value) if self.lists else []
         return [
             path
-            for path in (value if several else [value])
+            for path in paths
             if isinstance(path, Path | str)
             and not (self.unless is not None and str(path).startswith(self.unless))
         ]

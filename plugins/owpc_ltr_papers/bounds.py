@@ -95,16 +95,16 @@ def bounds(
     if isinstance(data, Path | str):
         data = read_dataset(data, max_features=max_features)
     settings = {"generator": generator} if generator else _own_settings(ranker.record)
-    losses = [
+    owpc, pairwise, listwise = (
         configure(registry.find("loss", name), chosen)
         for name, chosen in (
             ("owpc", settings),
             ("position-sensitive", {}),
             ("average-precision", {}),
         )
-    ]
+    )
     sample = model_data(ranker, data, "all")[0]
-    found = all_bounds(ranker, sample.without_missing(), *losses, delta)
+    found = all_bounds(ranker, sample.without_missing(), owpc, pairwise, listwise, delta=delta)
     here, warnings = trained_here(ranker.record, sample)
     give_warnings(warnings)
     return RiskBounds(

@@ -250,6 +250,7 @@ def all_bounds(
     owpc: Loss,
     pairwise: Loss,
     listwise: Loss,
+    *,
     delta: float = 0.05,
 ) -> list[Bound]:
     """Every bound for this model and sample. UsageError for a model that is not linear."""

@@ -13,6 +13,7 @@ import pytest
 from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.deployment.deployment_record import Certificates
 from owpc_ltr.engine.deployment.serving_mode import Budget
+from owpc_ltr.engine.search.request import search_request
 from owpc_ltr.engine.search_explanation import ExplainRequest, explain_stored
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.models.additive import AdditiveModel, Curve
@@ -142,7 +143,7 @@ def test_a_reordered_window_is_explained_by_its_reranker(small: Small) -> None:
 def test_an_engine_that_serves_other_scores_is_told_of(small: Small) -> None:
     uploaded = put(small, linear())
     stored = small.store.get_model(uploaded.model)
-    request = cluster(small).request(WORDS, index=small.index, query=QUERY)
+    request = search_request(cluster(small), WORDS, index=small.index, query_template=QUERY)
     honest = explain_stored(small.engine, small.store, request, stored, ExplainRequest(WORDS))
     assert honest.warnings == ()
     lying = liar(small)

@@ -103,8 +103,7 @@ def test_the_workflow_of_the_readme_leads_to_a_better_list(
         did("explain-search", "insidious 2", *index, "--model", "movies-owpc", "--json")
     )
     assert told["hits"]
-    live = ("--metric", "ndcg@10", *index, "--json")
-    live = (*live, "--judgments", "judgments.tsv")
+    live = ("--metric", "ndcg@10", *index, "--json", "--judgments", "judgments.tsv")
     (measured,) = json.loads(did("evaluate-live", "movies-owpc", *live))["metrics"]
     assert 0 < measured["unjudged_irrelevant"]["mean_a"] < 1
     # The model that the name is rolled back to, and its file: users would get the same lists.
