@@ -46,7 +46,7 @@ MODEL = LinearModel(("1", "2"), np.array([0.3, 0.4]))
 
 
 def bounds(data: RankingDataset, delta: float = 0.05) -> dict[str, Bound]:
-    return {bound.name: bound for bound in all_bounds(MODEL, data, OWPC, PAIRWISE, LISTWISE, delta)}
+    return {bound.name: bound for bound in all_bounds(MODEL, data, OWPC, PAIRWISE, LISTWISE, delta=delta)}
 
 
 def test_sizes_are_counted_by_hand() -> None:
