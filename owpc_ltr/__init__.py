@@ -1,4 +1,4 @@
-"""owpc-ltr: from judged queries to a ranker that runs in OpenSearch or Elasticsearch."""
+"""owpc-ltr: from judged queries to a ranker in OpenSearch or Elasticsearch."""
 
 from __future__ import annotations
 

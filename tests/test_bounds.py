@@ -46,7 +46,10 @@ MODEL = LinearModel(("1", "2"), np.array([0.3, 0.4]))
 
 
 def bounds(data: RankingDataset, delta: float = 0.05) -> dict[str, Bound]:
-    return {bound.name: bound for bound in all_bounds(MODEL, data, OWPC, PAIRWISE, LISTWISE, delta=delta)}
+    return {
+        bound.name: bound
+        for bound in all_bounds(MODEL, data, OWPC, PAIRWISE, LISTWISE, delta=delta)
+    }
 
 
 def test_sizes_are_counted_by_hand() -> None:
@@ -190,7 +193,7 @@ def test_more_queries_never_loosen_a_bound() -> None:
 def test_what_has_no_bound_is_refused() -> None:
     data = sample()
     with pytest.raises(UsageError, match="delta is a probability"):
-        all_bounds(MODEL, data, OWPC, PAIRWISE, LISTWISE, 1.0)
+        all_bounds(MODEL, data, OWPC, PAIRWISE, LISTWISE, delta=1.0)
     with pytest.raises(UsageError, match="linear models"):
         all_bounds(object(), data, OWPC, PAIRWISE, LISTWISE)
     with pytest.raises(BadInput, match="different labels"):

@@ -1,4 +1,4 @@
-"""The command line: each command parses, calls one function of the core, and prints."""
+"""The command line: commands generated from public functions."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Judged queries with their features: the dataset, its splits, and the files it is read from."""
+"""Datasets, splits, and the files they are read from."""

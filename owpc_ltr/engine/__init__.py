@@ -1,1 +1,1 @@
-"""The cluster: the client, the stores, the local node, feature logging and deployment."""
+"""Clusters: client, stores, feature logging, search, deployment."""

@@ -1,1 +1,1 @@
-"""How good rankings are, and whether that can be chance."""
+"""Evaluation, comparison, and statistical significance."""

@@ -1,1 +1,1 @@
-"""Explanations: what each feature contributes to each score, and what that does to its rank."""
+"""Contributions of features to scores and ranks."""

@@ -1,1 +1,1 @@
-"""Feature sets: the engine's own templates, loaded, linted, and bounded in their values."""
+"""Feature sets: query templates, parameters, lint, value bounds."""

@@ -1,1 +1,1 @@
-"""Files: text in, whole files out, JSON lines, strict JSON."""
+"""Files: text, JSON, atomic output, locks, journals."""

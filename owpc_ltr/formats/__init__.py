@@ -1,1 +1,1 @@
-"""Model formats of other tools and engines: one small pure converter per family."""
+"""Model formats of other libraries and engines."""

@@ -1,1 +1,1 @@
-"""Plugins: found, refused, configured."""
+"""Plugins: discovery, checks of settings, hooks."""

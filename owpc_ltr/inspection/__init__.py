@@ -1,1 +1,1 @@
-"""Inspection: what is wrong with judged queries and their features, before anything is learned."""
+"""Checks of data before training."""

@@ -1,1 +1,1 @@
-"""Compiled loops over queries: losses by address, pairs, sorting, linear passes."""
+"""Compiled loops over queries."""

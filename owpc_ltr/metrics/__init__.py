@@ -1,4 +1,4 @@
-"""Measures of rankings over whole datasets, every convention named.
+"""Metrics of rankings, with their conventions.
 
 `parse_metric("ndcg@10")` is a `Metric`; `metric.per_query(scores, labels, offsets)` gives one
 value a query, `per_query([...], scores, labels, offsets)` those of several metrics from one

@@ -1,1 +1,1 @@
-"""What scores documents: linear models, trees, networks, averages, reorderings."""
+"""Models: linear, trees, networks, averages, rerankers."""

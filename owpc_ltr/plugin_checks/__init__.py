@@ -1,4 +1,4 @@
-"""What every plugin must promise, as checks that a plugin author calls from a test.
+"""Checks of what a plugin promises (`owpc-ltr check`).
 
     from owpc_ltr.plugin_checks import check_loss
 

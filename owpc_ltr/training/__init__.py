@@ -1,1 +1,1 @@
-"""Training: settings chosen on validation queries, over folds, at a price of features."""
+"""Training, selection over folds, feature cost."""

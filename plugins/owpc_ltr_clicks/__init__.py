@@ -1,4 +1,4 @@
-"""Judgments from clicks: logs, click models, grades, and simulated users.
+"""Judgments from clicks: logs, click models, simulated users.
 
 - `cleaning`: which events count; the limits above which a session or client is a bot
 - `log_files`, `json_log`: logs in files; `ubi`: User Behavior Insights out of a cluster

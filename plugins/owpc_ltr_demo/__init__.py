@@ -1,4 +1,4 @@
-"""The demo: the whole workflow on the documentation of the running Python.
+"""The demo: the whole workflow on Python's documentation.
 
 - demo: the command, and its steps in order; session: options, printed steps, figures
 - corpus: documents of the standard library; queries: queries, candidates and judgments

@@ -1,1 +1,1 @@
-"""The shipped export targets: each entry is a plugin, found by its entry point like anybody's."""
+"""Export targets."""

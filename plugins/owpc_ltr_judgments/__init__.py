@@ -1,1 +1,1 @@
-"""The shipped judgment readers: each file is a plugin, found by its entry point like anybody's."""
+"""Judgment readers."""

@@ -1,1 +1,1 @@
-"""The shipped losses: each file is a plugin, found by its entry point like anybody's."""
+"""Losses."""

@@ -1,1 +1,1 @@
-"""A real OpenSearch or Elasticsearch node on this machine: `owpc-ltr engine start`."""
+"""A local OpenSearch or Elasticsearch node."""

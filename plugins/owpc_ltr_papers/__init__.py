@@ -1,1 +1,1 @@
-"""The papers' protocols, end to end: published figures beside ours, on the reader's own LETOR."""
+"""The papers' protocols and risk bounds on LETOR."""

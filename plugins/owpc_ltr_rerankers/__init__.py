@@ -1,1 +1,1 @@
-"""The shipped rerankers: each file is a plugin, found by its entry point like anybody's."""
+"""Rerankers."""

@@ -1,4 +1,4 @@
-"""Judgment lists: which documents are relevant to which query, and what their formats share.
+"""Judgment lists, and what their formats share.
 
 The formats are plugins, which `owpc_ltr.host.judgment_lists.read_judgments` chooses from. A list
 has grades; the dataset that is logged for it has labels.

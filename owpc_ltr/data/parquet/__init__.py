@@ -1,4 +1,4 @@
-"""Datasets as files: one Parquet file each, whose columns anybody can read by name.
+"""Datasets as Parquet files.
 
 Columns: `query_id`, `document_id`, `label`, `document_weight`, `query_weight`, `query_params`,
 `comment` (those that the dataset has), then one float32 column a feature, under its own name.

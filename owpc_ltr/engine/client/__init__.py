@@ -1,1 +1,1 @@
-"""Requests to a cluster through opensearch-py: settings, connection, retries, checked answers."""
+"""Requests through opensearch-py: connection, retries, limits."""

@@ -1,1 +1,1 @@
-"""Uploads: parity, gate, aliases, certificates, drift, what can be removed."""
+"""Uploads: parity, gates, aliases, deployment records, drift."""

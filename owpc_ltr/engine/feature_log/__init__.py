@@ -1,4 +1,4 @@
-"""Feature logging: judged queries × feature set × index → a dataset, every judgment counted.
+"""Feature logging: judgments × feature set × index → a dataset.
 
 - log_features: the public function; log: the whole job, chunk after chunk out of one snapshot
 - job: what is logged of which index, checked before the first search

@@ -1,1 +1,1 @@
-"""Live results of the whole index: measured, compared, and pooled for judging."""
+"""Live results: evaluated, compared, pooled for judging."""

@@ -1,1 +1,1 @@
-"""Searches, before and after a model: requests, windows, client-side reranking, latency."""
+"""Searches with a model: requests, windows, client reranking."""

@@ -1,4 +1,4 @@
-"""Where feature sets and models live in a cluster: with the LTR plugin, or without it."""
+"""Feature sets and models in a cluster, with or without the plugin."""
 
 from __future__ import annotations
 

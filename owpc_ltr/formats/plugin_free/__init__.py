@@ -1,1 +1,1 @@
-"""Models other than linear ones that an engine without any plugin runs, by scripts over queries."""
+"""Models that an engine without the LTR plugin runs."""

@@ -1,1 +1,1 @@
-"""Boosting: XGBoost's trees, in memory, over parts and by workers together."""
+"""XGBoost's trees, in memory, over parts and by workers."""

@@ -1,1 +1,1 @@
-"""Gradient: linear models, or a small network, for any loss."""
+"""Gradient descent for linear models and small networks."""

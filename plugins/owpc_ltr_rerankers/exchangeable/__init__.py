@@ -1,1 +1,1 @@
-"""Exchangeable reranking: scores that depend on the whole list."""
+"""Scores that depend on the whole list."""
