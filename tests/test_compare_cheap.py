@@ -27,7 +27,10 @@ from tests.proxy_samples import (
     SAMPLE,
     compared,
     listed,
+    run,
 )
+
+__all__ = ["run"]
 
 
 def figures(found: RankerComparison, pair: int = 0) -> PredictionPowered:

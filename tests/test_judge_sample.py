@@ -21,7 +21,9 @@ from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.active_sampling import allocated, draw_next, judge_sample, strata_by_size
 from owpc_ltr.evaluation.prediction_powered import prediction_powered
 from tests.commands import Run
-from tests.proxy_samples import CHEAP, PEOPLE, RANKERS, SAMPLE, listed
+from tests.proxy_samples import CHEAP, PEOPLE, RANKERS, SAMPLE, listed, run
+
+__all__ = ["run"]
 
 N = 500
 

@@ -15,7 +15,9 @@ from owpc_ltr_node.release import Release
 from owpc_ltr_node.report import Silent
 
 from owpc_ltr.errors import BadInput, EngineUnavailable
-from tests.engine.maven import CORE, SERVER, Remote
+from tests.engine.maven import CORE, SERVER, Remote, local, remote
+
+__all__ = ["local", "remote"]
 
 
 def test_an_artifact_is_resolved_with_what_it_needs(remote: Remote, local: Path) -> None:

@@ -38,7 +38,9 @@ from owpc_ltr_node.settings import (
 )
 
 from owpc_ltr.errors import BadInput, EngineUnavailable, UsageError
-from tests.engine.maven import Remote, fake_java
+from tests.engine.maven import Remote, fake_java, local, remote
+
+__all__ = ["local", "remote"]
 
 ELASTIC = Release(ELASTICSEARCH, "9.2.7")
 LOG4J = Jar("org.apache.logging.log4j", "log4j-api", "2.25.4")
