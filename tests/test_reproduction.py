@@ -53,7 +53,13 @@ def stopping_at(job: str) -> Callable[[str, float | None], None]:
     return progress
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        name if name == "lambdarank" else pytest.param(name, marks=pytest.mark.thorough)
+        for name in PROTOCOLS
+    ],
+)
 def test_a_protocol_runs_on_a_small_data_set_from_end_to_end(
     letor: Path, tmp_path: Path, protocol: str
 ) -> None:
@@ -85,7 +91,9 @@ def test_what_scores_all_documents_alike_is_told(tmp_path: Path) -> None:
     assert "scores all documents alike" in notes["OWPC constant"]
 
 
-@pytest.mark.parametrize("protocol", ["owpc2009", "exchangeable2014"])
+@pytest.mark.parametrize(
+    "protocol", ["owpc2009", pytest.param("exchangeable2014", marks=pytest.mark.thorough)]
+)
 def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(
     letor: Path, tmp_path: Path, protocol: str
 ) -> None:
@@ -107,6 +115,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(
     assert written(tmp_path / "cut") == written(tmp_path / "whole")
 
 
+@pytest.mark.thorough
 def test_a_run_that_was_killed_goes_on_to_the_same_bytes(letor: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     words = ["reproduce", "inex2009", "--letor", str(letor), "--quick", "--out", str(out)]
@@ -121,6 +130,7 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bytes(letor: Path, tmp_path: 
     assert written(out) == written(tmp_path / "whole")
 
 
+@pytest.mark.thorough
 def test_results_of_other_data_are_done_again_and_counted(letor: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     first = ltr.reproduce("inex2009", letor=letor, out=out, quick=True)
@@ -136,6 +146,7 @@ def test_results_of_other_data_are_done_again_and_counted(letor: Path, tmp_path:
     assert first.rows != second.rows
 
 
+@pytest.mark.thorough
 def test_results_of_another_version_are_done_again(
     letor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,6 +155,7 @@ def test_results_of_another_version_are_done_again(
     assert ltr.reproduce("inex2009", letor=letor, out=tmp_path / "out", quick=True).stale == 25
 
 
+@pytest.mark.thorough
 def test_another_seed_and_another_extent_are_kept_beside(letor: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     ltr.reproduce("inex2009", letor=letor, out=out, quick=True)
@@ -152,6 +164,7 @@ def test_another_seed_and_another_extent_are_kept_beside(letor: Path, tmp_path: 
     assert ltr.reproduce("inex2009", letor=letor, out=out, quick=True).reused == 25
 
 
+@pytest.mark.thorough(sample=1)
 @pytest.mark.parametrize(
     "damage",
     [
@@ -177,6 +190,7 @@ def test_a_damaged_result_is_done_again(
     assert path.read_text() == before
 
 
+@pytest.mark.thorough
 def test_a_base_whose_model_was_changed_is_made_again(letor: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     whole = ltr.reproduce("exchangeable2014", letor=letor, out=out, quick=True)
@@ -250,6 +264,7 @@ def test_the_worked_example_is_the_paper_s() -> None:
     }
 
 
+@pytest.mark.thorough
 def test_a_part_of_a_data_set_is_never_compared_with_the_paper(tmp_path: Path) -> None:
     folder = tmp_path / "letor" / "NP2004"
     folder.mkdir(parents=True)
@@ -265,6 +280,7 @@ def test_a_part_of_a_data_set_is_never_compared_with_the_paper(tmp_path: Path) -
     assert all(row.difference is None for row in published)
 
 
+@pytest.mark.thorough
 def test_whole_data_sets_are_compared_and_a_quick_run_is_not(tmp_path: Path) -> None:
     folder = tmp_path / "letor" / "NP2004"
     folder.mkdir(parents=True)

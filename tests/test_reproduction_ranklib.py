@@ -46,6 +46,7 @@ def tools(program: RankLib | None) -> Tools:
     return Tools(load(), Run(), (parse_metric("ndcg-letor@10"),), program)
 
 
+@pytest.mark.thorough(sample=1)
 @pytest.mark.parametrize("ranker", RANKERS)
 def test_each_learner_s_model_scores_here_as_there(
     program: RankLib, fold: DataFold, ranker: str
@@ -58,6 +59,7 @@ def test_each_learner_s_model_scores_here_as_there(
     assert 0 < done.result.validation <= 1
 
 
+@pytest.mark.thorough
 def test_rankboost_is_the_same_each_time(program: RankLib, fold: DataFold) -> None:
     job = RankLibTraining("RankLib RankBoost", "RankBoost", options=FEW["RankBoost"])
     one, other = (job.do(fold, tools(program), None).model for _ in range(2))
