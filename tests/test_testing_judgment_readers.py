@@ -16,7 +16,7 @@ from owpc_ltr_judgments.parquet import Parquet
 from owpc_ltr_judgments.tsv import Tsv
 
 from owpc_ltr.data.judgments import JudgmentLines
-from owpc_ltr.data.judgments.grouping import group_judgments
+from owpc_ltr.data.judgments.duplicates import group_judgments
 from owpc_ltr.data.judgments.tables import parse_table
 from owpc_ltr.errors import BadInput, PluginError, UsageError
 from owpc_ltr.files.text import read_text

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from owpc_ltr.data.judgments import JudgedQuery, JudgmentLines, TypedColumn, write_judgments
-from owpc_ltr.data.judgments.grouping import group_judgments
+from owpc_ltr.data.judgments.duplicates import group_judgments
 from owpc_ltr.data.judgments.pools import read_queries, write_sheet
 from owpc_ltr.errors import BadInput
 from owpc_ltr.files.strict_json import read_json_value

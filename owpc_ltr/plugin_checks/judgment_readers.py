@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from owpc_ltr.data.judgments import Judgments
-from owpc_ltr.data.judgments.grouping import group_judgments
+from owpc_ltr.data.judgments.duplicates import group_judgments
 from owpc_ltr.errors import BadInput, OwpcLtrError
 from owpc_ltr.files.text import read_head, shown
 from owpc_ltr.host.judgment_lists import first_to_recognise, judgment_readers

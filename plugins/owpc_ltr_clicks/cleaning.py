@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from owpc_ltr.errors import UsageError
+from owpc_ltr_clicks.grading import MIN_PEOPLE
 
 ACTIONS: Mapping[str, float] = MappingProxyType({"click": 1.0})
 """The actions that count as clicks, and the value of each."""
@@ -22,8 +23,6 @@ MAX_CLICKS_PER_SESSION = 50
 """A session with more clicks is dropped as a bot."""
 MAX_SESSIONS_PER_CLIENT = 500
 """A client with more sessions is dropped as a bot."""
-MIN_PEOPLE = 5
-"""Queries that fewer people asked get no grades."""
 
 
 KNOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(

@@ -20,13 +20,15 @@ Weights = Literal["certainty", "impressions", "none"]
 QueryWeights = Literal["people", "none"]
 """The weight of a query: how many people asked it, or none."""
 
+MIN_PEOPLE = 5
+"""Queries that fewer people asked get no grades."""
 GRADES = "0..4"
 """The scale of grades."""
 PRIOR_CLICKS = 5.0
 """Every document has this many clicks of the mean value besides its own.
 
 There is no minimum of impressions for a grade: a document with few is near to the mean of all, by
-the click model's prior, and its weight is small. Queries are dropped by `cleaning.MIN_PEOPLE`.
+the click model's prior, and its weight is small. Queries are dropped by `MIN_PEOPLE`.
 """
 CLIP = 10.0
 """The greatest inverse-propensity weight of a click."""

@@ -1,4 +1,4 @@
-"""Judgment lines grouped by query, and what a written format does not hold of them."""
+"""Duplicate judgments settled: lines grouped by query, and what a written format lacks."""
 
 from __future__ import annotations
 
