@@ -26,7 +26,7 @@ from owpc_ltr.evaluation.options import (
     split_in_words,
     workers_at,
 )
-from owpc_ltr.signatures import Plugins, Reads, Seed, Writes, job, spelled
+from owpc_ltr.signatures import NO_MODEL, Plugins, Reads, Seed, Writes, job, spelled
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -187,6 +187,7 @@ def evaluate(
             "Compare with another model, TREC run, or with one feature: feature:NAME.",
             cli=str,
             unless="feature:",
+            absent=NO_MODEL,
         ),
     ] = None,
     split: Split = "auto",
