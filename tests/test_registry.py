@@ -287,9 +287,9 @@ def test_the_example_command_is_there_once_it_is_installed(
     (tmp_path / "data.txt").write_text("1 qid:1 1:1\n2 qid:1 1:2\n2 qid:1 1:3\n")
     call = "import owpc_ltr; print(owpc_ltr.label_counts('data.txt'))"
     for words, wanted in (
-        (("-m", "owpc_ltr", "label-counts", "data.txt"), "1: 1\n2: 2\n"),
-        (("-c", call), "1: 1\n2: 2\n"),
-        (("-m", "owpc_ltr", "--help"), "label-counts  Count the documents that have each label.\n"),
+        (("-m", "owpc_ltr", "label-counts", "data.txt"), "1: 1 2: 2"),
+        (("-c", call), "1: 1 2: 2"),
+        (("-m", "owpc_ltr", "--help"), "label-counts Count the documents that have each label."),
     ):
         said = subprocess.run(
             [sys.executable, *words],
@@ -299,7 +299,7 @@ def test_the_example_command_is_there_once_it_is_installed(
             cwd=tmp_path,
             env={"PYTHONPATH": str(installed_examples), "PATH": "/usr/bin:/bin"},
         ).stdout
-        assert wanted in said
+        assert wanted in " ".join(said.split())
 
 
 @pytest.mark.parametrize(
