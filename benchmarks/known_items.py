@@ -8,8 +8,9 @@ itself, 1 for those built from the same source. The schemes below make judgments
 have none; the last one pools what rankers bring and grades it. A linear model and trees learn
 from each. A row prints the true live effect on held-out queries, how many warnings training gave
 and a plain upload repeats, and the verdicts of the gates `--data` (against a model of the best text
-score) and `--live` (against the query alone). A verdict contradicts the truth if it says better
-where the model is worse, or worse where it is better: such rows are marked, and the exit code is 1.
+score) and `--judgments` (against the query alone). A verdict contradicts the truth if it says
+better where the model is worse, or worse where it is better: such rows are marked, and the exit
+code is 1.
 """
 
 from __future__ import annotations
@@ -39,7 +40,6 @@ from owpc_ltr.engine.deployment.live_gate import NotBetter
 from owpc_ltr.engine.feature_log.log import run_log
 from owpc_ltr.engine.feature_log.options import LogOptions
 from owpc_ltr.engine.index import index_documents
-from owpc_ltr.engine.live_queries import LiveQueries
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation
 from owpc_ltr.engine.staging_index import create_index, drop_index
 from owpc_ltr.errors import OwpcLtrWarning, Refused
@@ -338,7 +338,9 @@ def main() -> None:
     world = World(catalogue, known, shown, by_name)
     print(f"{len(catalogue):,} packages, {len(known)} queries; {METRIC} throughout")
     print(
-        _LINE.format("judgments", "model", "true live effect", "warned, again", "--data", "--live")
+        _LINE.format(
+            "judgments", "model", "true live effect", "warned, again", "--data", "--judgments"
+        )
     )
     try:
         with tempfile.TemporaryDirectory() as folder:
@@ -371,7 +373,7 @@ def _rows(
             print(_LINE.format(name, kind, f"not trained: {str(refusal)[:60]}", "", "", ""))
             continue
         yield _row(partial(cluster.upload, name=NAME, index=index, max_drift=1e9), model, data,
-                   LiveQueries(judged, QUERY), live(cluster, index, model, world.truth()),
+                   judged, live(cluster, index, model, world.truth()),
                    (name, kind, warned))  # fmt: skip
 
 
@@ -379,7 +381,7 @@ def _row(
     upload: Callable[..., Any],
     model: Model,
     data: RankingDataset,
-    proof: LiveQueries,
+    judged: Judgments,
     truth: LiveEvaluation,
     told: tuple[str, str, list[str]],
 ) -> int:
@@ -393,7 +395,16 @@ def _row(
         "--data": _gate(
             partial(upload, model, require_gain=METRIC, data=data, query_template=QUERY)
         ),
-        "--live": _gate(partial(upload, model, require_gain=METRIC, baseline="query", live=proof)),
+        "--judgments": _gate(
+            partial(
+                upload,
+                model,
+                require_gain=METRIC,
+                baseline="query",
+                judgments=judged,
+                query_template=QUERY,
+            )
+        ),
     }
     _stored, repeated = _quietly(partial(upload, model, data=data))
     effect = found.mean_difference
@@ -417,7 +428,7 @@ def _gate(upload: Callable[[], Any]) -> tuple[str, str]:
     try:
         (uploaded, _warned) = _quietly(upload)
     except NotBetter as refusal:
-        return str(refusal.result.verdict.outcome), str(refusal)
+        return str(refusal.result.gate.verdict.outcome), str(refusal)
     except Refused as refusal:
         return "refused", str(refusal)
     return str(uploaded.gate.verdict.outcome), ""

@@ -19,7 +19,6 @@ from typer.models import ArgumentInfo, ParameterInfo
 
 from owpc_ltr.cli.app import COMMANDS as TABLE
 from owpc_ltr.cli.app import app
-from owpc_ltr.cli.files import Reads
 from owpc_ltr.cli.generator import callback_of
 from owpc_ltr.data.datasets import read_dataset
 from owpc_ltr.data.external_features.reading import read_external_features
@@ -35,6 +34,7 @@ from owpc_ltr.host import registry
 from owpc_ltr.host.judgment_lists import read_judgments
 from owpc_ltr.models.model_file import load_scoring_model
 from owpc_ltr.models.reordering import load_model
+from owpc_ltr.signatures import Reads
 
 MISSING = "there-is-none"
 NOT_READ = {
@@ -194,17 +194,17 @@ def test_what_is_there_or_is_no_file_passes(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("is-there").touch()
-    Reads(unless="feature:").check(given)
+    Reads("A file.", unless="feature:").check(given)
 
 
 def test_the_first_absent_file_of_several_is_named() -> None:
     with pytest.raises(BadInput, match=r"^no none-1$"):
-        Reads("no {path}").check([Path(__file__), Path("none-1"), Path("none-2")])
+        Reads("Files.", absent="no {path}").check([Path(__file__), Path("none-1"), Path("none-2")])
 
 
 @pytest.mark.parametrize("name", [f"{__file__}/below-a-file", "nul\0", "x" * 5000])
 def test_other_faults_of_a_file_are_left_to_its_reader(name: str) -> None:
-    Reads().check(Path(name))
+    Reads("A file.").check(Path(name))
     with pytest.raises(BadInput):
         read_dataset(name)
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from owpc_ltr.api.gate_judgments import gate_judgments
 from owpc_ltr.data.parquet import save_dataset
+from owpc_ltr.engine.deployment.upload import gate_judgments
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.evaluation.proxy_labels import read_strata, write_strata
 from tests.compared import QUERIES, judged
@@ -18,8 +18,8 @@ DATA = judged(np.ones(QUERIES))
 
 
 def given(**how: Any) -> Any:
-    asked = dict.fromkeys(("data", "proxy", "human", "strata", "live"))
-    return gate_judgments(how.pop("metric", "ndcg@10"), **{**asked, **how})
+    asked = dict.fromkeys(("proxy", "human", "strata", "live"))
+    return gate_judgments(how.pop("metric", "ndcg@10"), how.pop("data", None), **{**asked, **how})
 
 
 def test_what_is_given_alone_is_taken_as_it_is() -> None:
@@ -45,12 +45,12 @@ def test_files_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        ({"proxy": DATA}, "give --human-labels, too"),
-        ({"human": DATA}, "give --proxy-labels, too"),
-        ({"proxy": DATA, "human": DATA, "metric": None}, "with --require-gain"),
-        ({"proxy": DATA, "human": DATA, "data": DATA}, "--proxy-labels and --data"),
-        ({"proxy": DATA, "human": DATA, "live": object()}, "--proxy-labels and --live"),
-        ({"strata": {"q0": "1"}}, "give --proxy-labels and --human-labels"),
+        ({"proxy": DATA}, "give human_labels=, too"),
+        ({"human": DATA}, "give proxy_labels=, too"),
+        ({"proxy": DATA, "human": DATA, "metric": None}, "with require_gain="),
+        ({"proxy": DATA, "human": DATA, "data": DATA}, "proxy_labels= and data="),
+        ({"proxy": DATA, "human": DATA, "live": object()}, "proxy_labels= and judgments="),
+        ({"strata": {"q0": "1"}}, "give proxy_labels= and human_labels="),
     ],
 )
 def test_what_does_not_go_together_is_refused(how: dict[str, Any], words: str) -> None:

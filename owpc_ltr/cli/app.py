@@ -12,7 +12,6 @@ from typer.core import TyperGroup
 
 from owpc_ltr.cli.generator import HELP_OPTIONS, LazyCommand
 from owpc_ltr.cli.stops import Interrupted
-from owpc_ltr.cli.upload import upload
 from owpc_ltr.errors import UsageError, give_warnings
 from owpc_ltr.signatures import Command
 from owpc_ltr.version import VERSION
@@ -128,6 +127,11 @@ COMMANDS = (
         "partition",
         "owpc_ltr.data.datasets:partition",
         "Write datasets as one folder of Parquet parts.",
+    ),
+    Command(
+        "upload",
+        "owpc_ltr.engine.deployment.upload:upload",
+        "Store a model, prove its scores there, then give it a name.",
     ),
     Command(
         "verify",
@@ -357,10 +361,6 @@ _PANELS = {
     "Papers": ("reproduce", "bounds"),
 }
 """The parts of the help, and the order of commands in it; others follow in their own panels."""
-for command in (
-    upload,
-):  # fmt: skip
-    app.command()(command)
 
 
 def _version(wanted: bool) -> None:

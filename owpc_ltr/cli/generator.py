@@ -267,7 +267,8 @@ def callback_of(about: Command) -> Callable[..., None]:
                 with _printing_to_stderr(as_json):
                     result = _run(about, function, given, {option.name for option in connection})
             except OwpcLtrError as error:
-                _show(error.result, [], as_json=as_json)
+                if as_json or str(error.result):
+                    _show(error.result, [], as_json=as_json)
                 raise
             _show(None if result is None else shows(result), outputs, as_json=as_json)
             # A finding that is bad news for a script: the command tells it by its exit code.

@@ -1,9 +1,9 @@
-"""What commands print: tables for people, one JSON object for machines, progress on a terminal."""
+"""What commands print beside text: one JSON object for machines, progress on a terminal."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +11,7 @@ import typer
 
 from owpc_ltr.cli.streams import results
 from owpc_ltr.files.strict_json import finite_json
-from owpc_ltr.plain_text import text_table, wrapped_text
-from owpc_ltr.sanitization import message_line, printable
+from owpc_ltr.sanitization import printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
@@ -23,22 +22,6 @@ Progress = Callable[[str, float | None], None]
 def print_json(content: dict[str, Any]) -> None:
     """One object on standard output; what is not a number becomes null."""
     typer.echo(json.dumps(finite_json(content), indent=2, allow_nan=False), file=results())
-
-
-def print_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a table (see `text_table`)."""
-    typer.echo(text_table(headers, rows))
-
-
-def print_wrapped(text: str, first: str = "", others: str = "  ") -> None:
-    """Print text on as many lines as it takes (see `wrapped_text`)."""
-    if text.strip():
-        typer.echo(wrapped_text(text, first, others))
-
-
-def warn(message: str) -> None:
-    """A warning on standard error."""
-    typer.echo(f"warning: {message_line(message)}", err=True)
 
 
 @contextmanager

@@ -17,8 +17,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from owpc_ltr.api import cluster_jobs
 from owpc_ltr.engine.defaults import the_index
+from owpc_ltr.engine.deployment.upload import upload
 from owpc_ltr.engine.deployment.verify import verify
 from owpc_ltr.engine.explain_search import explain_search
 from owpc_ltr.engine.feature_log.log_features import log_features
@@ -70,17 +70,29 @@ def connect(
         check_store(store)
     tell = caution or (lambda line: give_warnings([line]))
     authority = None if ca is None else Path(ca)
+    named = {"--url": url if isinstance(url, str) else None, "--ca": authority}
+    typed = [str(word) for pair in named.items() if pair[1] is not None for word in pair]
     return Cluster(
-        open_engine(url, ca=authority, insecure=insecure, caution=tell), store_kind, store
+        open_engine(url, ca=authority, insecure=insecure, caution=tell),
+        store_kind,
+        store,
+        (*typed, *(["--insecure"] if insecure else [])),
     )
 
 
 class Cluster:
     """A cluster that answers requests, and the store in it of feature sets and models."""
 
-    def __init__(self, engine: Engine, store_kind: str | None = None, store: str | None = None):
+    def __init__(
+        self,
+        engine: Engine,
+        store_kind: str | None = None,
+        store: str | None = None,
+        connection: tuple[str, ...] = (),
+    ) -> None:
         self.engine = engine
         self._store_kind, self.store_name = store_kind, store
+        self._connection = connection
 
     def __repr__(self) -> str:
         return f"Cluster({self.engine.settings.url!r})"
@@ -97,6 +109,11 @@ class Cluster:
         """The options that name the store, for commands to be typed; empty where none was named."""
         kind = f" --store-kind {self._store_kind}" if self._store_kind else ""
         return kind + (f" --store {self.store_name}" if self.store_name else "")
+
+    @property
+    def typed_options(self) -> list[str]:
+        """The options that name the cluster and its store, word by word, for a command."""
+        return [*self.store_options.split(), *self._connection]
 
     @cached_property
     def stores(self) -> tuple[Store, ...]:
@@ -136,11 +153,11 @@ class Cluster:
     def _with(self, has: Callable[[Store], bool]) -> Self:
         if len(self.stores) == 1 or has(self.store) or not has(self.stores[1]):
             return self
-        return type(self)(self.engine, self.stores[1].kind, self.store_name)
+        return type(self)(self.engine, self.stores[1].kind, self.store_name, self._connection)
 
     index = index
     log_features = log_features
-    upload = cluster_jobs.upload
+    upload = upload
     verify = verify
     search = search
     request = request

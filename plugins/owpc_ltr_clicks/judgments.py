@@ -143,7 +143,7 @@ class NextSteps:
             ("train", log, "--out", model),
             ("judge", "pool", "--queries", log, "--rankers", f"query,{model}", "--sample",
              self.queries, "--depth", JUDGED_DEPTH, "--out", sheet, *self.live),
-            ("upload", model, "--require-gain", f"ndcg@{JUDGED_DEPTH}", "--live", "--judgments",
+            ("upload", model, "--require-gain", f"ndcg@{JUDGED_DEPTH}", "--judgments",
              sheet, *self.live),
         ]  # fmt: skip
         return tuple(shlex.join(["owpc-ltr", *map(str, words)]) for words in commands)

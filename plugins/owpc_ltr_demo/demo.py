@@ -171,7 +171,7 @@ def learn_from_clicks(session: DemoSession, logged: LoggedFeatures) -> list[str]
         simulate_clicks,
         train_on_clicks,
     )
-    from owpc_ltr_demo.evaluation import upload_model
+    from owpc_ltr_demo.evaluation import uploaded_name
     from owpc_ltr_demo.training import tune_baseline
 
     node, splits = logged.engine, logged.splits
@@ -182,7 +182,7 @@ def learn_from_clicks(session: DemoSession, logged: LoggedFeatures) -> list[str]
     with session.step(
         "upload", "upload the model from clicks, and compare engine and local scores"
     ):
-        upload_model(session, node, models[FROM_CLICKS], CLICKS_MODEL, "upload")
+        uploaded_name(session, node, models[FROM_CLICKS], CLICKS_MODEL, "upload")
     return next_commands_after_clicks(session.options, node.engine.settings.url)
 
 

@@ -319,7 +319,7 @@ def upload_models(
     """Each model's immutable name in the engine, after the parity proof."""
     with session.step("upload", "upload both models, and compare engine and local scores"):
         return {
-            name: upload_model(session, node, ranker, name, key)
+            name: uploaded_name(session, node, ranker, name, key)
             for key, ranker, name in (
                 ("upload", model, MODEL),
                 ("upload_trees", trees, TREES_MODEL),
@@ -327,12 +327,14 @@ def upload_models(
         }
 
 
-def upload_model(session: DemoSession, node: DemoEngine, ranker: Model, name: str, key: str) -> str:
+def uploaded_name(
+    session: DemoSession, node: DemoEngine, ranker: Model, name: str, key: str
+) -> str:
     """The immutable name of one model, after the parity proof; figures go to `key`."""
+    from owpc_ltr.engine.deployment.model_upload import upload_model
     from owpc_ltr.engine.deployment.serving_mode import Budget
-    from owpc_ltr.engine.deployment.upload import upload
 
-    uploaded = upload(
+    uploaded = upload_model(
         node.engine, node.store, ranker, node.featureset, INDEX, name,
         budget=Budget(_BUDGET),
     )  # fmt: skip

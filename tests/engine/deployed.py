@@ -15,8 +15,8 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.deployment.alias import Alias, Aliases
 from owpc_ltr.engine.deployment.deployment_record import Certificates
+from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.deployment.parity import logged
-from owpc_ltr.engine.deployment.upload import Uploaded, upload
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.formats.emulator import emulate
 from owpc_ltr.formats.engine_versions import serving_profile
@@ -32,14 +32,16 @@ KINDS = ["plugin-free", "ltr-plugin"]
 
 
 def put(small: Small, model: Model, **options: Any) -> Uploaded:
-    return upload(small.engine, small.store, model, FEATURESET, small.index, small.name, **options)
+    return upload_model(
+        small.engine, small.store, model, FEATURESET, small.index, small.name, **options
+    )
 
 
 def put_beside(small: Small, model: Model, engine: Any, **options: Any) -> Uploaded:
     """An upload through an engine of the test's own."""
     engine = cast(Engine, engine)
     store = small.store_through(engine)
-    return upload(engine, store, model, FEATURESET, small.index, small.name, **options)
+    return upload_model(engine, store, model, FEATURESET, small.index, small.name, **options)
 
 
 def state(small: Small) -> tuple[Alias | None, list[str], list[bool]]:

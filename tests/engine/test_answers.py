@@ -16,7 +16,7 @@ from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import Certificates
 from owpc_ltr.engine.deployment.model_lifecycle import delete, promote, prunable
-from owpc_ltr.engine.deployment.upload import upload
+from owpc_ltr.engine.deployment.model_upload import upload_model
 from owpc_ltr.engine.deployment.verify import verify_model
 from owpc_ltr.engine.search.capacity import capacity
 from owpc_ltr.engine.search.latency import timed
@@ -87,7 +87,7 @@ ACTS: dict[str, Callable[[Engine, Store], object]] = {
     "prune": prunable,
     "delete": lambda engine, store: delete(engine, store, "m-3d3573b3"),
     "promote": lambda engine, store: promote(engine, store, "m-3d3573b3"),
-    "upload": lambda engine, store: upload(engine, store, linear(), FEATURESET, "small", "m"),
+    "upload": lambda engine, store: upload_model(engine, store, linear(), FEATURESET, "small", "m"),
     "verify": lambda engine, store: verify_model(engine, store, "m", "small", tolerance=1e-5),
     "search": lambda engine, store: search_stored(
         engine, store, SearchRequest("small", QUERY, PARAMS), MODEL

@@ -164,7 +164,7 @@ def test_a_cluster_that_gains_the_plugin_keeps_its_models(
         before = ltr.connect(url, store=own)
         before.featuresets.push(FEATURESET, index=small.index, params={"keywords": "alpha"})
         for weights in ((1.0, 1.0, 1.0), (1.0, 0.5, -0.2)):
-            before.upload(linear(weights), small.name, index=small.index, featureset="small")
+            before.upload(linear(weights), name=small.name, index=small.index, featureset="small")
         found = before.search("alpha beta", model=small.name)
 
         plugin.runs = True
@@ -189,14 +189,14 @@ def test_a_cluster_that_gains_the_plugin_keeps_its_models(
         )  # fmt: skip
         assert now.models.rollback(small.name).alias.current != immutable
         assert now.models.promote(immutable).alias.current == immutable
-        again = now.upload(linear((2.0, 1.0, 1.0)), small.name, index=small.index)
+        again = now.upload(linear((2.0, 1.0, 1.0)), name=small.name, index=small.index)
         assert again.store_kind == "plugin-free"
         assert now.models.delete(small.name, yes=True).models
         assert plugin.stores == {}
         with pytest.raises(BadInput, match=f"no model '{small.name}' in .*ltr"):
             now.search("alpha", model=small.name, index=small.index)
         with pytest.raises(UsageError, match=r"in the ltr-plugin store .*--store-kind"):
-            now.upload(linear(), small.name, index=small.index)
+            now.upload(linear(), name=small.name, index=small.index)
         now.featuresets.delete("small")
 
 
@@ -278,7 +278,7 @@ def test_what_the_plugin_cannot_run_is_refused_with_the_way_to_have_it(small: Sm
     own = small.name.removeprefix("m-")
     free = ltr.connect(small.engine.settings.url, store=own, store_kind="plugin-free")
     free.featuresets.push(FEATURESET, index=small.index, params={"keywords": "alpha"})
-    done = free.upload(mixed, small.name, index=small.index)
+    done = free.upload(mixed, name=small.name, index=small.index)
     assert done.parity.scored_by == "client"
     small.engine.request("DELETE", f"/owpc-ltr-store-{own}")
 

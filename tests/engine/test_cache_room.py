@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owpc_ltr.engine.deployment.upload import Uploaded, upload
+from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.search.capacity import CompiledTrees, compiled_trees
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.errors import Refused
@@ -63,7 +63,7 @@ def full_trees(trees: int, depth: int) -> TreeModel:
 
 def sent(fake: FakeEngine, limit: str | None, model: Any, **options: Any) -> Uploaded:
     engine = connected(fake, Cached("3.8.0", limit=limit))
-    return upload(engine, LtrPluginStore(engine), model, FEATURESET, "small", "m", **options)
+    return upload_model(engine, LtrPluginStore(engine), model, FEATURESET, "small", "m", **options)
 
 
 @given(trees=st.integers(1, 5), depth=st.integers(1, 6))

@@ -10,9 +10,9 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.deployment.parity import logged
 from owpc_ltr.engine.deployment.serving_mode import Budget
-from owpc_ltr.engine.deployment.upload import Uploaded, upload
 from owpc_ltr.engine.deployment.verify import verify_model
 from owpc_ltr.engine.options import MAX_DRIFT, PARITY_TOLERANCE
 from owpc_ltr.engine.search.request import SearchRequest, request_body
@@ -39,7 +39,9 @@ def small(node_url: str) -> Iterator[Small]:
 
 def put(small: Small, model: TreeModel, **options: Any) -> Uploaded:
     options = {"budget": Budget(0), **options}
-    return upload(small.engine, small.store, model, FEATURESET, small.index, small.name, **options)
+    return upload_model(
+        small.engine, small.store, model, FEATURESET, small.index, small.name, **options
+    )
 
 
 def index_again(small: Small, documents: int) -> None:

@@ -15,7 +15,7 @@ import pytest
 from owpc_ltr.data.judgments import JudgedQuery, Judgments
 from owpc_ltr.data.splits import HashSplit
 from owpc_ltr.engine.cluster import Cluster
-from owpc_ltr.engine.deployment.upload import upload
+from owpc_ltr.engine.deployment.model_upload import upload_model
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, UsageError
 from owpc_ltr.evaluation.comparison import RankerComparison
 from owpc_ltr.models.linear import LinearModel
@@ -111,7 +111,7 @@ def test_uploaded_tried_feature_query_and_run_stand_side_by_side(
     small: Small, cluster: Cluster, judgments: Judgments, compare: Compare, tmp_path: Path
 ) -> None:
     name = f"{small.name}-one"
-    upload(small.engine, small.store, linear(BY_TITLE), FEATURESET, small.index, name)
+    upload_model(small.engine, small.store, linear(BY_TITLE), FEATURESET, small.index, name)
     save_model(linear(BY_TITLE), tmp_path / "model.json")
     (tmp_path / "body.json").write_text(json.dumps({"query": BODY}))
     models = small.store.list_models()

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from owpc_ltr.engine.deployment.alias import CHALLENGER, Alias, Aliases
+from owpc_ltr.engine.deployment.model_upload import upload_model
 from owpc_ltr.engine.deployment.parity import check_parity
-from owpc_ltr.engine.deployment.upload import upload
 from owpc_ltr.engine.options import PARITY_TOLERANCE
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused
 from owpc_ltr.models.model_file import with_record
@@ -132,11 +132,11 @@ def test_a_challenger_leaves_the_champion_where_it_is(small: Small) -> None:
 
 def test_an_index_that_is_not_there_leaves_nothing_behind(small: Small) -> None:
     with pytest.raises(OwpcLtrError):
-        upload(small.engine, small.store, linear(), FEATURESET, "no-such-index", small.name)
+        upload_model(small.engine, small.store, linear(), FEATURESET, "no-such-index", small.name)
     assert state(small) == (None, [], [])
 
 
 def test_a_feature_set_that_lacks_a_feature_is_named(small: Small) -> None:
     fewer = replace(FEATURESET, features=FEATURESET.features[:2])
     with pytest.raises(BadInput, match="lacks 'size'"):
-        upload(small.engine, small.store, linear(), fewer, small.index, small.name)
+        upload_model(small.engine, small.store, linear(), fewer, small.index, small.name)

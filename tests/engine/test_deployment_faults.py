@@ -16,7 +16,7 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.settings import ConnectionSettings
 from owpc_ltr.engine.deployment.alias import INDEX, Alias
 from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
-from owpc_ltr.engine.deployment.upload import upload
+from owpc_ltr.engine.deployment.model_upload import upload_model
 from owpc_ltr.errors import EngineUnavailable, OwpcLtrError
 from tests.engine.deployed import KINDS, put, put_beside, state
 from tests.engine.small_cluster import (
@@ -81,7 +81,7 @@ def test_a_fault_at_any_request_leaves_the_registry_as_it_was_or_as_it_should_be
         store = small.store_through(engine)
         succeeded = False
         try:
-            upload(engine, store, model, FEATURESET, small.index, small.name)
+            upload_model(engine, store, model, FEATURESET, small.index, small.name)
             succeeded = True
         except (OwpcLtrError, KeyboardInterrupt):
             pass
@@ -148,7 +148,7 @@ def upload_until(url: str, own: str, kind: str, wanted: str) -> None:
 
     engine.request = last  # type: ignore[method-assign]
     store = STORES[kind](engine, own)
-    upload(engine, store, linear((1.0, 2.0, 0.25)), FEATURESET, f"small-{own}", f"m-{own}")
+    upload_model(engine, store, linear((1.0, 2.0, 0.25)), FEATURESET, f"small-{own}", f"m-{own}")
 
 
 @pytest.mark.thorough(sample=2)

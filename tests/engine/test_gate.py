@@ -15,7 +15,7 @@ from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import Certificates, provenance
 from owpc_ltr.engine.deployment.gate import Gate
 from owpc_ltr.engine.deployment.live_gate import NotBetter
-from owpc_ltr.engine.deployment.upload import Uploaded, upload
+from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.errors import BadInput, Refused, UsageError
 from owpc_ltr.evaluation.verdict import Outcome
 from owpc_ltr.features.feature_set import Feature
@@ -40,7 +40,7 @@ def trained(weights: tuple[float, ...], split: HashSplit | None = SPLIT) -> Line
 
 def first(small: Small, model: LinearModel) -> Uploaded:
     """A model that nothing is required of."""
-    return upload(small.engine, small.store, model, FEATURESET, small.index, small.name)
+    return upload_model(small.engine, small.store, model, FEATURESET, small.index, small.name)
 
 
 def never(_data: RankingDataset) -> Any:
@@ -50,14 +50,14 @@ def never(_data: RankingDataset) -> Any:
 def put(small: Small, model: LinearModel, **gate: Any) -> Uploaded:
     """A model that must be better on data that knows no documents, which is accepted."""
     options = {"metric": parse_metric("ndcg@10"), "data": DATA, "ask": never, "accepted": "a test"}
-    return upload(
+    return upload_model(
         small.engine, small.store, model, FEATURESET, small.index, small.name,
         gate=Gate(**{**options, **gate}),
     )  # fmt: skip
 
 
 def test_a_first_model_without_lists_to_compare_is_refused_and_it_is_said_how(small: Small) -> None:
-    with pytest.raises(Refused, match=r"has no model to compare with yet.*--live") as refused:
+    with pytest.raises(Refused, match=r"has no model to compare with yet.*judgments=") as refused:
         put(small, trained(GOOD))
     assert refused.value.exit_code == 5
     assert small.store.list_models() == []
@@ -204,7 +204,7 @@ def test_features_that_mean_something_else_are_not_compared(small: Small) -> Non
     small.store.put_featureset(changed)
     model = linear(GOOD, featureset_hash=changed.hash)
     with pytest.raises(Refused, match="reads the feature 'title'"):
-        upload(
+        upload_model(
             small.engine, small.store, model, changed, small.index, small.name,
             gate=Gate(parse_metric("ndcg@10"), DATA, never),
         )  # fmt: skip

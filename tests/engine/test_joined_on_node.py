@@ -244,7 +244,7 @@ def test_what_users_get_is_measured_with_the_table_by_name_by_file_and_at_the_ga
 ) -> None:
     live = ["--judgments", "judged.csv", "--window", "120"]
     flags = ["--client-scored", "--extra-features", "ctr.parquet"]
-    gate = [*GATE, "--live", "--query-template", "query.json", "--split", "all"]
+    gate = [*GATE, "--query-template", "query.json", "--split", "all"]
     code, out, err = upload(run, small, place, *flags, *live, *gate)
     assert (code, "gain in ndcg@10" in out) == (0, True), err
     template = ["--query-template", "query.json", "--index", small.index]

@@ -14,7 +14,6 @@ import pytest
 from owpc_ltr.engine.cluster import Cluster, connect
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.live_gate import NotBetter
-from owpc_ltr.engine.live_queries import LiveQueries
 from owpc_ltr.evaluation.judgment_checks import judgment_findings
 from owpc_ltr.features.score_kinds import text_scores
 from owpc_ltr.metrics import parse_metric
@@ -81,10 +80,16 @@ def test_known_items_are_warned_of_and_what_they_teach_does_not_get_in(
     asked = cluster.check_judgments(data, index=INDEX, query_template=story.QUERY)
     assert any("of the relevant documents are among the first 100" in one for one in asked)
     assert any("of the first ten documents of the query alone are judged" in one for one in asked)
-    proof = LiveQueries(items, story.QUERY)
     with pytest.raises(NotBetter) as refusal:
-        cluster.upload(model, NAME, index=INDEX, require_gain="ndcg@10", live=proof)
-    assert refusal.value.result.verdict.outcome == "cannot tell"
+        cluster.upload(
+            model,
+            name=NAME,
+            index=INDEX,
+            require_gain="ndcg@10",
+            judgments=items,
+            query_template=story.QUERY,
+        )
+    assert refusal.value.result.gate.verdict.outcome == "cannot tell"
     assert Aliases(cluster.engine, cluster.store).find(NAME) is None
     assert cluster.store.list_models() == []
 

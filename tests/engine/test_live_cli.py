@@ -1,4 +1,4 @@
-"""`evaluate-live`, `upload --live` and `judge pool` as they are typed, on a real node."""
+"""`evaluate-live`, `upload --judgments` and `judge pool` as they are typed, on a real node."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def place(small: Small, tmp_path: Path) -> list[str]:
 
 QUERY = ["--query-template", "query.json"]
 LIVE = ["--judgments", "judged.csv", *QUERY, "--metric", "ndcg@10"]
-GATE = ["--require-gain", "ndcg@10", "--live", "--query-template", "query.json"]
+GATE = ["--require-gain", "ndcg@10", "--query-template", "query.json"]
 
 
 def test_what_users_get_is_printed_for_people_and_for_machines(run: Run, place: list[str]) -> None:
@@ -176,8 +176,7 @@ def test_a_pool_is_a_sheet_that_is_read_once_it_is_graded(
     ("words", "message"),
     [
         (["evaluate-live", "good.json"], "--judgments"),
-        (["upload", "good.json", "--judgments", "judged.csv"], "add --live"),
-        (["upload", "good.json", "--live", "--judgments", "judged.csv"], "with --require-gain"),
+        (["upload", "good.json", "--judgments", "judged.csv"], "with --require-gain"),
         (["upload", "good.json", "--accept-unproven", "x"], "of a gain that is required"),
     ],
 )

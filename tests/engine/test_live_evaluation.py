@@ -18,8 +18,8 @@ from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.gate import NotBetter
 from owpc_ltr.engine.deployment.live_gate import LiveGate
+from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.deployment.serving_mode import PREFIX, on_trial
-from owpc_ltr.engine.deployment.upload import Uploaded, upload
 from owpc_ltr.engine.search.live_evaluation import LiveEvaluation, LiveQuestion
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import query_alone
@@ -165,7 +165,7 @@ def test_a_name_that_is_uploaded_and_its_file_are_worth_the_same(
     cluster: Cluster, small: Small, judgments: Judgments
 ) -> None:
     model = trained(BY_TITLE)
-    upload(small.engine, small.store, model, FEATURESET, small.index, f"{small.name}-same")
+    upload_model(small.engine, small.store, model, FEATURESET, small.index, f"{small.name}-same")
     # The index is the one that the name was proved on.
     named = measured(cluster, f"{small.name}-same", judgments, "ndcg@10")
     tried = measured(cluster, model, judgments, "ndcg@10", index=small.index)
@@ -187,7 +187,7 @@ def gated(
     small: Small, model: LinearModel, judgments: Judgments, name: str, over: str = "champion"
 ) -> Uploaded:
     question = LiveQuestion(small.index, BODY, judgments.queries, [parse_metric("ndcg@10")], 100)
-    return upload(
+    return upload_model(
         small.engine, small.store, model, FEATURESET, small.index, name,
         gate=LiveGate(question, over),
     )  # fmt: skip
@@ -215,7 +215,7 @@ def test_the_next_one_must_be_better_live_than_the_champion(
 ) -> None:
     name = f"{small.name}-next"
     poor = trained((1.0, 0.0, -1.0))
-    worse = upload(small.engine, small.store, poor, FEATURESET, small.index, name)
+    worse = upload_model(small.engine, small.store, poor, FEATURESET, small.index, name)
     better = gated(small, trained(BY_TITLE), judgments, name)
     assert better.gate is not None
     assert better.gate.over == worse.model
@@ -262,7 +262,7 @@ def test_grades_that_contradict_the_query_cannot_tell(small: Small, judgments: J
         small.index, {"match": {"title": "{{keywords}}"}}, turned, [parse_metric("ndcg@10")], 100
     )
     with pytest.raises(NotBetter, match=r"^cannot tell: .*(fewer than by chance|below random)"):
-        upload(
+        upload_model(
             small.engine, small.store, trained((-1.0, 0.0, 0.0)), FEATURESET, small.index,
             f"{small.name}-turned", gate=LiveGate(question),
         )  # fmt: skip
@@ -282,7 +282,9 @@ def by_data(
     cluster: Cluster, small: Small, name: str, data: RankingDataset, **how: Any
 ) -> Uploaded:
     given = {"require_gain": "ndcg@10", "data": data, "query_template": BODY, **how}
-    return cluster.upload(linear(BY_TITLE), name, index=small.index, featureset="small", **given)
+    return cluster.upload(
+        linear(BY_TITLE), name=name, index=small.index, featureset="small", **given
+    )
 
 
 def test_a_first_model_is_compared_live_with_the_query_alone_by_the_data(
@@ -299,7 +301,7 @@ def test_a_first_model_is_compared_live_with_the_query_alone_by_the_data(
         })  # fmt: skip
     with pytest.raises(NotBetter) as no:
         by_data(cluster, small, f"{small.name}-data-third", logged, query_template=None, window=10)
-    assert any("all text fields" in caution for caution in no.value.result.cautions)
+    assert any("all text fields" in caution for caution in no.value.result.gate.cautions)
 
 
 def test_a_first_model_is_measured_by_the_metric_that_is_asked_for_or_not_at_all(
@@ -318,7 +320,7 @@ def test_data_of_what_users_get_lets_a_better_model_in_and_other_data_does_not(
 ) -> None:
     name = f"{small.name}-data-next"
     poor = linear((0.0, 0.0, -1.0))
-    old = upload(small.engine, small.store, poor, FEATURESET, small.index, name)
+    old = upload_model(small.engine, small.store, poor, FEATURESET, small.index, name)
     # Every tenth document, drawn: their grades are true, and hardly one is in a top ten.
     rng = np.random.default_rng(0)
     kept = np.flatnonzero(rng.random(logged.n_documents) < 0.1)
@@ -346,7 +348,7 @@ def test_what_training_warned_of_is_told_again_at_the_upload(
     model = linear(BY_TITLE, warnings=["each query has one relevant document"])
     name = f"{small.name}-warned"
     with pytest.warns(OwpcLtrWarning, match="^in training: each query has one relevant document$"):
-        cluster.upload(model, name, index=small.index, featureset="small")
+        cluster.upload(model, name=name, index=small.index, featureset="small")
     assert cluster.models.show(name).content["record"]["warnings"] == [
         "each query has one relevant document"
     ]
@@ -361,7 +363,7 @@ def test_live_queries_count_by_their_importance(small: Small, judgments: Judgmen
         for query, weight in zip(judgments.queries, weights, strict=True)
     ]
     question = LiveQuestion(small.index, BODY, asked, [ndcg], 100)
-    done = upload(
+    done = upload_model(
         small.engine, small.store, trained(BY_TITLE), FEATURESET, small.index, name,
         gate=LiveGate(question),
     )  # fmt: skip

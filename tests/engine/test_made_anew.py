@@ -55,7 +55,7 @@ def test_a_model_goes_its_whole_way_on_an_index_that_was_made_anew(
         out = tmp_path / "logged.parquet"
         cluster.log_features(judgments=Judgments(judged), out=out, featureset="small", index=index)
         assert read_dataset(out).n_documents == 12
-        cluster.upload(linear(), f"m-{own}", index=index, featureset="small")
+        cluster.upload(linear(), name=f"m-{own}", index=index, featureset="small")
         found = cluster.verify(f"m-{own}")
         assert (found.index, found.drift) == (index, ())
         assert cluster.search("alpha", model=f"m-{own}").index == index

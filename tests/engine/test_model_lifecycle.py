@@ -22,7 +22,7 @@ from owpc_ltr.engine.deployment.alias import (
 )
 from owpc_ltr.engine.deployment.deployment_record import Certificates
 from owpc_ltr.engine.deployment.model_lifecycle import delete, doomed, promote, prunable, prune
-from owpc_ltr.engine.deployment.upload import Uploaded, upload
+from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import BadInput, EngineUnavailable, Refused, UsageError
 from owpc_ltr.formats.model_conversion import export_linear
@@ -207,7 +207,7 @@ def test_every_client_takes_a_models_own_name_and_no_other_name_can_hide_it(smal
 
 def test_a_missing_index_is_found_before_anything_is_stored(small: Small) -> None:
     with pytest.raises(Refused, match="check the name of the index") as raised:
-        upload(small.engine, small.store, linear(), FEATURESET, "no-such-index", small.name)
+        upload_model(small.engine, small.store, linear(), FEATURESET, "no-such-index", small.name)
     assert raised.value.exit_code == BadInput.exit_code == 3
     assert state(small) == (None, [], [])
 

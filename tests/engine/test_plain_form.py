@@ -16,9 +16,9 @@ from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal
 from owpc_ltr.engine.deployment import serving_mode as store_form
 from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
+from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.deployment.parity import logged
 from owpc_ltr.engine.deployment.serving_mode import Budget, on_trial
-from owpc_ltr.engine.deployment.upload import Uploaded, upload
 from owpc_ltr.engine.deployment.verify import verify_model
 from owpc_ltr.engine.profile import measure_profile
 from owpc_ltr.engine.search.latency import Subject
@@ -60,7 +60,9 @@ def trees(small: Small, forest: Forest | None = None, base: float = 0.5) -> Tree
 
 def put(small: Small, model: TreeModel, **options: Any) -> Uploaded:
     options = {"budget": PATIENT, **options}
-    return upload(small.engine, small.store, model, FEATURESET, small.index, small.name, **options)
+    return upload_model(
+        small.engine, small.store, model, FEATURESET, small.index, small.name, **options
+    )
 
 
 def told(done: Uploaded) -> str:
@@ -143,7 +145,7 @@ class Scriptless:
 def test_where_no_scripts_are_allowed_the_client_scores(small: Small, budget: Budget) -> None:
     model, engine = trees(small), cast(Engine, Scriptless(small.engine))
     store = small.store_through(engine)
-    done = upload(engine, store, model, FEATURESET, small.index, small.name, budget=budget)
+    done = upload_model(engine, store, model, FEATURESET, small.index, small.name, budget=budget)
     assert done.parity.scored_by == "client"
     assert "cannot execute [inline] scripts" in told(done)
 
@@ -173,7 +175,7 @@ def test_a_store_that_keeps_another_value_is_found_out(small: Small) -> None:
 
     lying = cast(Store, Shifting(small.store))
     with pytest.raises(Refused, match="the engine scores differently"):
-        upload(
+        upload_model(
             small.engine, lying, trees(small), FEATURESET, small.index, small.name, budget=PATIENT
         )
     assert small.store.list_models() == []

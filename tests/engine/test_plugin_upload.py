@@ -11,7 +11,7 @@ import pytest
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import Certificates
 from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
-from owpc_ltr.engine.deployment.upload import upload
+from owpc_ltr.engine.deployment.model_upload import upload_model
 from owpc_ltr.engine.stores.ltr_plugin import LtrPluginStore
 from owpc_ltr.errors import Refused
 from owpc_ltr.formats.engine_versions import RANKLIB, XGBOOST
@@ -35,7 +35,7 @@ def test_trees_are_proven_in_a_format_that_each_version_scores_exactly(
 ) -> None:
     plugin = Plugin(version)
     engine = connected(fake, plugin)
-    done = upload(engine, LtrPluginStore(engine), trees(), FEATURESET, "small", "m")
+    done = upload_model(engine, LtrPluginStore(engine), trees(), FEATURESET, "small", "m")
     assert done.type == format_
     assert done.parity.scored_by == "engine"
     assert done.parity.largest_difference <= 1e-6
@@ -50,7 +50,7 @@ def test_trees_that_the_engine_scores_otherwise_are_taken_out(fake: FakeEngine) 
     plugin = Plugin("3.8.0", off=0.01)
     engine = connected(fake, plugin)
     with pytest.raises(Refused, match="scores differently"):
-        upload(engine, LtrPluginStore(engine), trees(), FEATURESET, "small", "m")
+        upload_model(engine, LtrPluginStore(engine), trees(), FEATURESET, "small", "m")
     assert plugin.models == {}
     assert Aliases(engine, LtrPluginStore(engine)).find("m") is None
     assert not any("certificate" in path for path in plugin.documents)
@@ -62,7 +62,7 @@ def test_what_the_engine_would_refuse_is_not_sent(fake: FakeEngine) -> None:
     engine = connected(fake, plugin)
     tiny = replace(linear(), normalisers={"size": Normaliser("standard", 0.0, 1e-46)})
     with pytest.raises(Refused, match=r"3\.8\.0 would not take 'm'.*not positive"):
-        upload(engine, LtrPluginStore(engine), tiny, FEATURESET, "small", "m")
+        upload_model(engine, LtrPluginStore(engine), tiny, FEATURESET, "small", "m")
     assert {asked.method for asked in fake.requests} == {"GET"}
 
 
@@ -71,7 +71,7 @@ def test_splits_of_a_feature_that_is_never_missing_go_into_every_version(fake: F
     whole = trees()
     only_size = replace(whole.forest, default_left=whole.forest.feature == 2)
     engine = connected(fake, Plugin("3.3.0"))
-    done = upload(
+    done = upload_model(
         engine, LtrPluginStore(engine), replace(whole, forest=only_size), FEATURESET, "small", "m"
     )
     assert done.type == XGBOOST
@@ -86,7 +86,7 @@ def test_what_a_killed_upload_left_in_the_plugin_is_known_by_the_hash_of_its_con
     engine = connected(fake, plugin)
     store = LtrPluginStore(engine)
     names = [
-        upload(engine, store, model, FEATURESET, "small", "m").model
+        upload_model(engine, store, model, FEATURESET, "small", "m").model
         for model in (trees(), linear())
     ]
     assert prunable(engine, store) == []

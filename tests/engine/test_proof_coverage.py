@@ -9,7 +9,7 @@ import pytest
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import all_aliases
-from owpc_ltr.engine.deployment.upload import Uploaded, upload
+from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.deployment.verify import verify_model
 from owpc_ltr.engine.stores.plugin_free import PluginFreeStore
 from owpc_ltr.errors import OwpcLtrError, Refused, UsageError
@@ -39,7 +39,7 @@ class Held:
 
     def upload(self, samples: list[dict[str, Any]] = SAMPLES, **how: Any) -> Uploaded:
         model = linear(probes=samples)
-        return upload(self.engine, self.store, model, FEATURESET, "small", "m", **how)
+        return upload_model(self.engine, self.store, model, FEATURESET, "small", "m", **how)
 
 
 def test_a_model_is_not_proven_on_one_document_of_many() -> None:
@@ -119,12 +119,12 @@ def test_a_name_that_could_be_a_models_own_is_refused(name: str, tmp_path: Path)
     held.upload()
     before = held.store.list_models()
     with pytest.raises(OwpcLtrError, match=r"would read as a model of 'm'|no name has an '@'"):
-        upload(held.engine, held.store, linear((2.0, 1.0, 1.0)), FEATURESET, "small", name)
+        upload_model(held.engine, held.store, linear((2.0, 1.0, 1.0)), FEATURESET, "small", name)
     assert held.store.list_models() == before
     assert [alias.name for alias in all_aliases(held.engine)] == ["m"]
 
 
 def test_a_date_in_a_name_is_none_where_nothing_else_is_called_so() -> None:
     held = Held(ASKED)
-    done = upload(held.engine, held.store, linear(), FEATURESET, "small", "shop-20261122")
+    done = upload_model(held.engine, held.store, linear(), FEATURESET, "small", "shop-20261122")
     assert done.alias.current == done.model

@@ -12,7 +12,7 @@ import pytest
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.deployment.alias import Aliases, immutable_name
-from owpc_ltr.engine.deployment.upload import Uploaded
+from owpc_ltr.engine.deployment.model_upload import Uploaded
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused
 from owpc_ltr.formats.model_conversion import export_linear
 from owpc_ltr.formats.stored_model import StoredModel

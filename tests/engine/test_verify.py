@@ -13,8 +13,8 @@ from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import Certificates, differences, provenance
 from owpc_ltr.engine.deployment.feature_drift import moved_features
 from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
+from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.deployment.parity import Answered
-from owpc_ltr.engine.deployment.upload import Uploaded, upload
 from owpc_ltr.engine.deployment.verify import Verification, verify_model
 from owpc_ltr.engine.options import PARITY_TOLERANCE
 from owpc_ltr.errors import BadInput, Refused
@@ -30,7 +30,7 @@ def small(node_url: str) -> Iterator[Small]:
 
 def put(small: Small, *weights: float, **record: Any) -> Uploaded:
     model = linear(weights or (1.0, 0.5, -0.2), **record)
-    return upload(small.engine, small.store, model, FEATURESET, small.index, small.name)
+    return upload_model(small.engine, small.store, model, FEATURESET, small.index, small.name)
 
 
 def look(small: Small, model: str, **options: Any) -> Verification:
@@ -128,7 +128,7 @@ def alias(small: Small) -> Iterator[str]:
 def test_an_alias_that_is_switched_to_an_identical_copy_is_no_drift(
     small: Small, alias: str
 ) -> None:
-    done = upload(small.engine, small.store, linear(), FEATURESET, alias, small.name)
+    done = upload_model(small.engine, small.store, linear(), FEATURESET, alias, small.name)
     fill(small.engine, f"{small.index}-v2", small.documents)
     switch(small, small.index, f"{small.index}-v2")
     found = verify_model(small.engine, small.store, done.model, tolerance=PARITY_TOLERANCE)
@@ -141,7 +141,7 @@ def test_an_alias_that_is_switched_to_an_identical_copy_is_no_drift(
 def test_an_alias_that_is_switched_to_another_mapping_is_named_with_what_fails(
     small: Small, alias: str
 ) -> None:
-    done = upload(small.engine, small.store, linear(), FEATURESET, alias, small.name)
+    done = upload_model(small.engine, small.store, linear(), FEATURESET, alias, small.name)
     texts = {"title": {"type": "text"}, "body": {"type": "text"}, "size": {"type": "keyword"}}
     mapped = {"mappings": {"properties": texts}}
     small.engine.request("PUT", f"/{small.index}-v2", body=mapped)

@@ -149,7 +149,7 @@ def check_serving(road: Road) -> None:
     weights = dict(zip(model.feature_names, model.weights, strict=True))
     assert weights["cosine"] > 0
     uploads: dict[str, Any] = {"index": road.index, "featureset": road.featureset.name}
-    first = road.cluster.upload(model, name, **uploads)
+    first = road.cluster.upload(model, name=name, **uploads)
     assert first.parity.largest_difference <= 1e-5
     assert (first.parity.swapped, first.parity.absent) == (0, 0)
     found = road.cluster.verify(name, index=road.index)
@@ -161,7 +161,7 @@ def check_serving(road: Road) -> None:
     )  # fmt: skip
     assert live.measured[0].comparison.low > 0
     other = LinearModel(model.feature_names, -model.weights, record=model.record)
-    second = road.cluster.upload(other, name, **uploads)
+    second = road.cluster.upload(other, name=name, **uploads)
     assert second.model != first.model
     assert road.cluster.models.rollback(name).alias.model_of("champion") == first.model
     _check_search(road, model, name)

@@ -11,7 +11,7 @@ from typing import Any, cast
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.cluster import Cluster
 from owpc_ltr.engine.deployment.alias import INDEX, all_aliases
-from owpc_ltr.engine.deployment.upload import upload
+from owpc_ltr.engine.deployment.model_upload import upload_model
 from owpc_ltr.engine.deployment.uploaded_models import UploadedModels
 from owpc_ltr.engine.index import load_index
 from owpc_ltr.engine.staging_index import mark_of
@@ -54,7 +54,9 @@ class World:
         load_index(engine, name, DocumentFile(path, "id"), existing=existing, progress=_silent)
 
     def upload(self, model: Any, role: str, engine: Engine, name: str = "m") -> object:
-        return upload(engine, PluginFreeStore(engine), model, FEATURESET, "small", name, role=role)
+        return upload_model(
+            engine, PluginFreeStore(engine), model, FEATURESET, "small", name, role=role
+        )
 
     def state(self) -> Any:
         """Names, models, certificates and documents; what is marked as half filled is nothing."""

@@ -45,6 +45,7 @@ from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.score_kinds import text_scores
 from owpc_ltr.metrics import Metric
 from owpc_ltr.protocols import Model
+from owpc_ltr.signatures import spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.data.external_features.table import ExternalTable
@@ -131,7 +132,7 @@ def _over_the_query(gate: Gate, name: str) -> LiveGate:
         what = "proxy labels" if gate.human is not None else "data without queries and documents"
         raise Refused(
             f"'{name}' has no model to compare with yet, and {what} cannot be compared with the "
-            "query alone: require the gain of live results (--live --judgments FILE, live=…)"
+            f"query alone: require the gain of live results ({spelled('judgments')} FILE)"
         )
     # What is only looked at may be measured by another metric; what decides may not.
     question = replace(gate.ask(gate.data), metrics=[gate.metric])

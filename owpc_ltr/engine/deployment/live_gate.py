@@ -38,6 +38,7 @@ from owpc_ltr.evaluation.significance import Comparison
 from owpc_ltr.evaluation.verdict import Doubt, Outcome, Verdict, decide
 from owpc_ltr.features.feature_set import FeatureSet
 from owpc_ltr.features.score_kinds import text_scores
+from owpc_ltr.plain_text import text_table, wrapped_text
 from owpc_ltr.protocols import Model
 
 if TYPE_CHECKING:
@@ -120,6 +121,17 @@ class GateResult:
             f"judged among the first {TOP}: {before} with {self.live.names[0]}, {after} with the "
             f"new model; recall of the window: {self.live.recall:.0%}"
         )
+
+    @property
+    def details(self) -> str:
+        """What is known of the comparison besides the gain, as text; empty where nothing is."""
+        lines = [wrapped_text(text) for text in (self.evidence, *self.cautions) if text.strip()]
+        if self.losers:
+            rows = [
+                (one["query_id"], one["keywords"], one["old"], one["new"]) for one in self.losers
+            ]
+            lines.append(text_table(["LOSES MOST", "KEYWORDS", "OLD", "NEW"], rows))
+        return "\n".join(lines)
 
     @property
     def of_the_query(self) -> bool:

@@ -1,416 +1,490 @@
-"""Uploads: a model is stored, compared with its local scores, and only then gets its name."""
+"""`upload`: a model is stored in a cluster and proved there before an alias is switched to it."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+import json
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-
-from owpc_ltr.arrays import Matrix
-from owpc_ltr.data.external_features.columns import ExternalColumns
-from owpc_ltr.engine.client.engine import Engine
-from owpc_ltr.engine.deployment.alias import (
-    CHALLENGER,
-    CHAMPION,
-    ROLES,
-    Alias,
-    Aliases,
-    Unsettled,
-    immutable_name,
+from owpc_ltr.data.options import Topics
+from owpc_ltr.engine.defaults import tables_of, the_featureset, the_index
+from owpc_ltr.engine.live_queries import IN_FLIGHT, InFlight, LiveQueries
+from owpc_ltr.engine.options import (
+    DEFAULT_WINDOW,
+    MAX_DRIFT,
+    MIN_PROOF_COVERAGE,
+    PARITY_TOLERANCE,
+    ExtraFeatures,
+    MaxDrift,
+    MinProofCoverage,
+    Params,
+    QueryTemplate,
+    SearchIndex,
+    Tolerance,
+    Window,
 )
-from owpc_ltr.engine.deployment.deployment_record import Certificate, Certificates
-from owpc_ltr.engine.deployment.feature_drift import (
-    Moved,
-    drift_refusal,
-    moved_features,
-    moved_rankings,
+from owpc_ltr.errors import UsageError
+from owpc_ltr.evaluation.options import Strata
+from owpc_ltr.signatures import (
+    NO_MODEL,
+    Help,
+    Plugins,
+    Progress,
+    Reads,
+    job,
+    silent,
+    spelled,
 )
-from owpc_ltr.engine.deployment.gate import Gate, pass_gate
-from owpc_ltr.engine.deployment.live_gate import GateResult, LiveGate, pass_live_gate
-from owpc_ltr.engine.deployment.parity import (
-    Answered,
-    Orders,
-    Parity,
-    check_parity,
-)
-from owpc_ltr.engine.deployment.serving_mode import (
-    Budget,
-    Form,
-    form_for,
-    served_model,
-    with_fewer_features,
-)
-from owpc_ltr.engine.feature_log.environment import observe
-from owpc_ltr.engine.options import MAX_DRIFT, MIN_PROOF_COVERAGE, PARITY_TOLERANCE
-from owpc_ltr.engine.search.capacity import check_room
-from owpc_ltr.engine.stores.store import Absent, Store
-from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
-from owpc_ltr.features.feature_set import FeatureSet
-from owpc_ltr.features.value_bounds import highest_value, never_negative
-from owpc_ltr.formats.model_conversion import check_features, is_client_scored
-from owpc_ltr.formats.stored_model import StoredModel
-from owpc_ltr.models.model_file import content_of
-from owpc_ltr.models.score_range import ScoreInterval, score_interval
-from owpc_ltr.names import check_alias, check_index, check_name, is_model_of, split_immutable
-from owpc_ltr.protocols import Model
 
 if TYPE_CHECKING:
-    from owpc_ltr.data.external_features.table import ExternalTable
-    from owpc_ltr.engine.client.engine import Engine
+    from owpc_ltr.data.dataset import RankingDataset
+    from owpc_ltr.data.judgments.types import Judgments
+    from owpc_ltr.engine.cluster import Cluster
+    from owpc_ltr.engine.deployment.gate import Gate
+    from owpc_ltr.engine.deployment.live_gate import GateResult, LiveGate
+    from owpc_ltr.engine.deployment.model_upload import Uploaded
+    from owpc_ltr.engine.live_queries import Judged
+    from owpc_ltr.engine.search.live_evaluation import LiveQuestion
+    from owpc_ltr.features.feature_set import FeatureSet
+    from owpc_ltr.metrics import Metric
+    from owpc_ltr.protocols import Model
 
-_ATTEMPTS = 3
-"""How often the same model is stored, where other uploads of it fail and take it out meanwhile."""
+_ALL_FIELDS = (
+    "live results are those of a query of all text fields: give the query of your application, if "
+    "it has another"
+)
+_LONGEST_VALUE = 60
+"""Characters of a parameter in a printed command; a longer value is left to a file."""
+
+
+def milliseconds_from(text: str) -> float:
+    """The milliseconds that a time is. Raises UsageError for a text that is not a time.
+
+    >>> milliseconds_from("10ms"), milliseconds_from("0.5s")
+    (10.0, 500.0)
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s)?", text.strip())
+    if match is None:
+        raise UsageError(f"--budget is a time as 10ms or 0.5s, not '{text[:40]}'")
+    return float(match[1]) * (1000 if match[2] == "s" else 1)
+
+
+@job
+def upload(
+    cluster: Cluster,
+    model: Annotated[Model | Path | str, Reads("A model file.", cli=Path, absent=NO_MODEL)],
+    *,
+    name: Annotated[
+        str | None, Help("The name that applications use; default: the file's.")
+    ] = None,
+    index: SearchIndex = None,
+    featureset: Annotated[
+        str | None,
+        Help("The feature set it was trained on; default: found by its hash.", metavar="NAME"),
+    ] = None,
+    role: Annotated[
+        str,
+        Help(
+            "champion: the alias NAME is switched to it; challenger: tried beside it.", flag="--as"
+        ),
+    ] = "champion",
+    require_gain: Annotated[
+        Any,
+        Help(
+            "Upload only if it is better in this metric (ndcg@10); needs --data or --judgments.",
+            cli=str,
+            metavar="METRIC",
+        ),
+    ] = None,
+    baseline: Annotated[
+        str,
+        Help(
+            "What it must be better than: champion, challenger, NAME-HASH, or with --judgments "
+            "query: the query alone."
+        ),
+    ] = "champion",
+    data: Annotated[
+        RankingDataset | Path | str | None,
+        Reads(
+            "Judged queries: held-out ones for the gain, and for the scores' check.",
+            cli=Path,
+        ),
+    ] = None,
+    judgments: Annotated[
+        Judged | None,
+        Reads(
+            "Judged queries to search live, in the whole index: TSV, CSV, qrels …, or a dataset.",
+            cli=Path,
+        ),
+    ] = None,
+    topics: Topics = None,
+    split: Annotated[
+        str,
+        Help("With --judgments: auto (held-out ones if the model knows them), all, …"),
+    ] = "auto",
+    proxy_labels: Annotated[
+        Any,
+        Reads(
+            "In place of --data: proxy labels (clicks, a language model) of all queries, beside "
+            "--human-labels.",
+            cli=Path,
+        ),
+    ] = None,
+    human_labels: Annotated[
+        Any,
+        Reads("Human labels of a random sample of them: a list or a dataset.", cli=Path),
+    ] = None,
+    strata: Strata = None,
+    accept_unproven: Annotated[
+        str | None,
+        Help(
+            "Let it in although the judgments cannot tell whether users get better results; REASON "
+            "is kept. Scores are proved all the same.",
+            metavar="REASON",
+        ),
+    ] = None,
+    query_template: QueryTemplate = None,
+    params: Params = None,
+    window: Window = DEFAULT_WINDOW,
+    in_flight: InFlight = IN_FLIGHT,
+    tolerance: Tolerance = PARITY_TOLERANCE,
+    max_drift: MaxDrift = MAX_DRIFT,
+    min_proof_coverage: MinProofCoverage = MIN_PROOF_COVERAGE,
+    history: Annotated[
+        int | None,
+        Help("Earlier versions kept for rollback; default: unchanged, 5 for a new name.", min=0),
+    ] = None,
+    allow_slow: Annotated[
+        bool, Help("Upload it although every search must compile it anew.")
+    ] = False,
+    budget: Annotated[
+        float | None,
+        Help(
+            "Without the LTR plugin, trees of at most 64 tables and feature queries run inside the "
+            "engine, larger ones on the client. With a time as 10ms: those that add no more than "
+            "this to a search, measured now. 0 = always score on the client.",
+            cli=str,
+            parse=milliseconds_from,
+            metavar="TIME",
+        ),
+    ] = None,
+    client_scored: Annotated[
+        bool,
+        Help(
+            "The client scores it, whatever the engine can run; what is in no index it looks up in "
+            "--extra-features."
+        ),
+    ] = False,
+    extra_features: ExtraFeatures = (),
+    plugins: Plugins = (),
+    progress: Progress = silent,
+) -> Uploaded:
+    """Store a model, prove its scores there, then give it a name.
+
+    The model is kept under an immutable name, NAME-HASH. If a score differs, or a feature is not
+    what it was in training, the upload is rolled back: the model is deleted, the alias NAME is not
+    switched, and the exit code is 5.
+
+    Nothing is uploaded, with the same exit code, if --require-gain is not met: the gain on held-out
+    queries must be significant, with a 95 % interval above 0. The first model of NAME is compared
+    with the query alone. With --judgments the gain is of what users get from the whole index, with
+    unjudged documents as irrelevant; with these left out it must not be below 0. With
+    --proxy-labels and --human-labels it is the gain by human labels of a sample, made sharper by
+    proxy labels of all queries (prediction-powered).
+
+    Judgments that cannot tell what users get are refused, too; the error has the command that makes
+    better ones. Whether --data can tell is seen by searches with --query-template. Also fails if
+    the model does not fit the LTR plugin's cache.
+
+    Python: `model`, the judgments and the labels may also be what was read before; `budget` is in
+    milliseconds. What training warned of is given again, as OwpcLtrWarning.
+
+    Raises Refused if the model was rolled back; NotBetter, with what was found, if the gain is not
+    met; UsageError for arguments that do not go together.
+    """
+    from owpc_ltr.data.datasets import read_dataset
+    from owpc_ltr.engine.deployment.alias import the_name
+    from owpc_ltr.engine.deployment.live_gate import LiveGate, NotBetter
+    from owpc_ltr.engine.deployment.model_upload import upload_model
+    from owpc_ltr.engine.deployment.serving_mode import Budget
+    from owpc_ltr.errors import give_warnings
+    from owpc_ltr.host.registry import load
+    from owpc_ltr.metrics import parse_metric
+    from owpc_ltr.models.model_file import load_scoring_model, warnings_of
+    from owpc_ltr.models.parity_samples import parity_samples_of
+
+    if judgments is None and params:
+        raise UsageError(
+            f"{spelled('params')} is for live searches of {spelled('judgments')}: give these too, "
+            "or leave it out"
+        )
+    live = None
+    if judgments is not None:
+        live = LiveQueries(judgments, query_template, window, split, topics, params, in_flight)
+    needs_data = data is None and proxy_labels is None and human_labels is None and live is None
+    if require_gain is not None and needs_data:
+        raise _no_judged_queries()
+    registry = load([Path(plugin) for plugin in plugins])
+    metric = None if require_gain is None else parse_metric(require_gain, registry)
+    judged = gate_judgments(
+        metric,
+        read_dataset(Path(data)) if isinstance(data, Path | str) else data,
+        proxy=proxy_labels,
+        human=human_labels,
+        strata=strata,
+        live=live,
+    )
+    _check_gain(metric, judged.data, live, accept_unproven)
+    path = Path(model) if isinstance(model, Path | str) else None
+    ranker = load_scoring_model(path) if path is not None else model
+    assert not isinstance(ranker, Path | str)  # noqa: S101 - told to the type checker
+    called = the_name(cluster.engine, cluster.stores, name, path)
+    store = cluster.holding(called).store
+    wanted = ranker.record.get("featureset_hash")
+    trained_on = store.get_featureset(the_featureset(store, featureset, wanted))
+    where = the_index(cluster.engine, index)
+    if judged.data is not None and (metric is None or live is not None):
+        _warn_of_judgments(cluster, judged.data, trained_on, index, live)
+    proof = _Proof(
+        cluster, where, trained_on, baseline, tables_of(extra_features), accept_unproven, progress
+    )
+    gate: Gate | LiveGate | None = None
+    if metric is not None and live is not None:
+        gate = proof.live_gate(metric, live)
+    elif metric is not None:
+        gate = proof.gate(metric, judged, query_template, window)
+    give_warnings(f"in training: {told}" for told in warnings_of(ranker.record))
+    try:
+        uploaded = upload_model(
+            cluster.engine,
+            store,
+            ranker,
+            trained_on,
+            where,
+            called,
+            tolerance=tolerance,
+            role=role,
+            gate=gate,
+            samples=None if judged.data is None else parity_samples_of(judged.data),
+            history=history,
+            allow_slow=allow_slow,
+            max_drift=max_drift,
+            min_proof_coverage=min_proof_coverage,
+            budget=Budget(budget, gate.question.query if isinstance(gate, LiveGate) else None),
+            client_scored=client_scored,
+            tables=proof.tables,
+        )
+    except NotBetter as refusal:
+        found = refusal.result
+        queries = (topics or judgments) if live is not None else (data or proxy_labels)
+        given = {
+            "--queries": queries, "--rankers": path, "--query-template": query_template,
+            "--window": window, "--index": index, "--featureset": featureset,
+        }  # fmt: skip
+        command = _settling(found, given, params, extra_features, cluster.typed_options)
+        raise type(refusal)(found, command).with_result(RefusedUpload(found)) from None
+    give_warnings(uploaded.cautions)
+    return uploaded
 
 
 @dataclass(frozen=True)
-class Uploaded:
-    """A model in an engine: its immutable name, the alias that points to it, and the proof.
+class RefusedUpload:
+    """What the gate found of a model that was not uploaded."""
 
-    `gate` is None where none was asked for.
-    `cautions` say what should be known of it, a line each. `features` tells how far each moved
-    since training, the furthest first, and `rankings` what that does to them: nothing where the
-    model remembers no features. `form` says where the model runs and why, if that was a choice.
-    """
+    gate: GateResult
 
-    model: str
-    alias: Alias
-    parity: Parity
-    store_kind: str
-    gate: GateResult | None = None
-    type: str = ""
-    cautions: tuple[str, ...] = ()
-    features: tuple[Moved, ...] = ()
-    rankings: Orders | None = None
-    form: Form | None = None
+    def as_dict(self) -> dict[str, Any]:
+        """The result as JSON."""
+        return {"model": None, "gate": self.gate.as_dict()}
+
+    def __str__(self) -> str:
+        return self.gate.details
 
 
-def upload(
-    engine: Engine,
-    store: Store,
-    model: Model,
-    featureset: FeatureSet,
-    index: str,
-    name: str,
-    tolerance: float = PARITY_TOLERANCE,
+@dataclass(frozen=True)
+class GateJudgments:
+    """The judged queries, and human labels of a sample where the first are proxy labels."""
+
+    data: RankingDataset | None
+    human: Judgments | RankingDataset | None = None
+    strata: Mapping[str, str] | None = None
+
+
+def gate_judgments(
+    metric: Any,
+    data: RankingDataset | None,
     *,
-    role: str = CHAMPION,
-    gate: Gate | LiveGate | None = None,
-    samples: list[dict[str, Any]] | None = None,
-    history: int | None = None,
-    allow_slow: bool = False,
-    max_drift: float = MAX_DRIFT,
-    min_proof_coverage: float = MIN_PROOF_COVERAGE,
-    budget: Budget = Budget(),  # noqa: B008 - it is frozen
-    client_scored: bool = False,
-    tables: Sequence[ExternalTable] = (),
-) -> Uploaded:
-    """Store the model as `name-hash`, check its scores on real documents, then move the alias.
-
-    `role` says whether the name, or its challenger, points to it then. `samples` are used where the
-    model remembers none. `history` is how many earlier models are kept for rollback. Raises
-    Refused, with the model taken out again and the alias where it was, if the gate does not let it
-    through, a score differs by more than the tolerance, or a feature moved by more than `max_drift`
-    standard deviations since training; and before anything is stored, if the engine's cache of
-    models has no room for it, unless `allow_slow`; and where less than `min_proof_coverage` of the
-    documents, or of the queries, that the proof is made on are in the index. Without the plugin,
-    trees run inside the engine where they fit and cost no more than the `budget`; else the client
-    scores them, and with `client_scored` any model. What such a model reads from outside the index
-    is looked up in the `tables` as its searches will do, or taken as its samples remember it.
-    """
-    check_features(model, featureset)
-    asked = model.record.get("probes") or samples or []
-    if not asked:
-        raise Refused(
-            "the model remembers no judged documents to compare scores on: give some by --data "
-            "FILE, or train on a dataset that log-features wrote"
+    proxy: Any,
+    human: Any,
+    strata: Any,
+    live: LiveQueries | None,
+) -> GateJudgments:
+    """What was given, read. Raises UsageError for what does not go together."""
+    proxy_option, human_option = spelled("proxy_labels"), spelled("human_labels")
+    if proxy is None and human is None:
+        if strata is not None:
+            raise UsageError(
+                f"strata are of a human-labelled sample: give {proxy_option} and {human_option}"
+            )
+        return GateJudgments(data)
+    if proxy is None or human is None:
+        lacking = proxy_option if proxy is None else human_option
+        raise UsageError(
+            "proxy labels are of all queries, human labels of a sample of them, and go together: "
+            f"give {lacking}, too"
         )
-    check_name("model", name)
-    # Asked before anything is stored: it raises where there is no such index.
-    engine.request("GET", f"/{check_index(index)}")
-    served = served_model(store, model, asked, client_scored=client_scored, tables=tables)
-    served, own = with_fewer_features(store, served, featureset)
-    form = form_for(
-        engine, store, served.model, own, name, index, served.samples, budget, tolerance,
-        client_scored=client_scored,
-    )  # fmt: skip
-    stored = replace(form.stored, name=immutable_name(name, form.stored))
-    if own is not featureset:
-        # The set is named as the model, stored and pruned with it.
-        stored = replace(stored, featureset=replace(own, name=stored.name))
-        form = replace(form, words=_fewer(own, featureset))
-    check_new_name(engine, store, name, stored.name)
-    _check_role(Aliases(engine, store), name, stored.name, role)
-    caution = check_room(engine, store, stored, allow_slow=allow_slow)
-    gated = _gated(engine, store, gate, model, featureset, name)
-    deploying = _Deploying(
-        engine, store, stored, served.model, index, served.samples, tolerance, gated, name, role,
-        history, max_drift, min_proof_coverage, form, served.joined,
-    )  # fmt: skip
-    cautions = (*caution, *served.cautions)
-    store.prepare()
-    for _ in range(_ATTEMPTS - 1):
-        with suppress(_Overtaken):
-            return replace(deploying.attempt(), cautions=cautions)
-    return replace(deploying.attempt(), cautions=cautions)
+    if metric is None:
+        raise UsageError(
+            f"{proxy_option} and {human_option} show a gain: name its metric with "
+            f"{spelled('require_gain')}"
+        )
+    if data is not None or live is not None:
+        other = spelled("data" if data is not None else "judgments")
+        raise UsageError(f"{proxy_option} and {other} are two ways to show a gain: leave out one")
+    from owpc_ltr.data.partitioned.dataset import PartitionedDataset, in_memory
+    from owpc_ltr.evaluation.judged_data import read_data
+    from owpc_ltr.evaluation.proxy_labels import judged_data, read_strata
+
+    people = read_data(human) if isinstance(human, Path | str) else human
+    if isinstance(people, PartitionedDataset):
+        people = in_memory(people, human_option)
+    return GateJudgments(judged_data(proxy), people, read_strata(strata))
 
 
-def interval_of(model: Model, featureset: FeatureSet, answered: list[Answered]) -> ScoreInterval:
-    """The interval of the model's scores, by what its features can be.
-
-    Where that is not bounded it is by twice what they ever were: in training, and now. Of a model
-    of which nothing is known by its features, it is by twice the scores that were seen.
-    """
-    scores = {feature.name for feature in featureset.features if never_negative(feature)}
-    highest = {feature.name: highest_value(feature) for feature in featureset.features}
-    seen = np.vstack([np.nan_to_num(one.features) for one in answered])
-    ranges: Matrix = np.vstack([seen.min(axis=0), seen.max(axis=0)])
-    trained = model.record.get("feature_ranges")
-    if trained is not None and np.shape(trained) == ranges.shape:
-        ranges[0] = np.minimum(ranges[0], trained[0])
-        ranges[1] = np.maximum(ranges[1], trained[1])
-    interval = score_interval(model, scores, 2 * ranges, highest)
-    if math.isfinite(interval.low):
-        return interval
-    local = np.concatenate([[0.0], *(one.local for one in answered)])
-    return ScoreInterval(2 * float(local.min()), 2 * float(local.max()), proven=False)
-
-
-def _fewer(own: FeatureSet, whole: FeatureSet) -> str:
-    few, many = len(own.features), len(whole.features)
-    return (
-        f"it runs inside the engine by a feature set of its own: the {few} of {many} features that "
-        "it uses"
+def _no_judged_queries() -> UsageError:
+    return UsageError(
+        f"{spelled('require_gain')} needs judged queries to compare on: give {spelled('data')} FILE"
     )
 
 
-class _Overtaken(Refused):
-    """A failing upload of the same model has taken it out from under this one."""
+def _check_gain(metric: Any, data: Any, live: Any, accepted: str | None) -> None:
+    """Refuse a gain without judgments, and what is of a gain where none is required."""
+    if metric is not None and data is None and live is None:
+        raise _no_judged_queries()
+    if metric is None and live is not None:
+        raise UsageError(
+            f"{spelled('judgments')} prove a gain: say in which metric with "
+            f"{spelled('require_gain')}"
+        )
+    if accepted is not None and metric is None:
+        raise UsageError("accepting what is unproven is of a gain that is required: leave it out")
+    if accepted is not None and not accepted.strip():
+        raise UsageError("say why what is unproven is accepted: the reason is kept")
 
 
 @dataclass(frozen=True)
-class _Deploying:
-    """A model on its way, which others may be uploading too."""
+class _Proof:
+    """What the gates of a model share: where it is compared, and with what."""
 
-    engine: Engine
-    store: Store
-    stored: StoredModel
-    model: Model
+    cluster: Cluster
     index: str
-    samples: list[dict[str, Any]]
-    tolerance: float
-    gated: GateResult | None
-    name: str
-    role: str
-    history: int | None
-    max_drift: float
-    min_proof_coverage: float
-    form: Form
-    joined: ExternalColumns | None = None
+    featureset: FeatureSet
+    baseline: str
+    tables: Sequence[Any]
+    accepted: str | None
+    progress: Progress
 
-    @property
-    def asked_features(self) -> tuple[str, ...]:
-        """The features that are asked for now: of the index, and of tables where they are given."""
-        joined = self.joined.feature_names if self.joined else ()
-        return self.stored.featureset.feature_names + joined
+    def live_gate(self, metric: Metric, live: LiveQueries) -> LiveGate:
+        """The gate that live results decide."""
+        from owpc_ltr.engine.deployment.live_gate import LiveGate
 
-    @property
-    def certificates(self) -> Certificates:
-        return Certificates(self.engine, self.store)
-
-    @property
-    def aliases(self) -> Aliases:
-        return Aliases(self.engine, self.store)
-
-    def attempt(self) -> Uploaded:
-        """Store the model, prove it, move the alias; or leave nothing behind."""
-        was_there = self.stored.name in self.store.list_models()
-        certificate: Certificate | None = None
-        sent = moving = False
-        try:
-            self.store.put_model(self.stored)
-            sent = True
-            parity, answered = check_parity(
-                self.engine,
-                self.store,
-                self.served(),
-                self.model,
-                self.index,
-                self.samples,
-                share=self.min_proof_coverage,
-                joined=self.joined,
-            )
-            features = moved_features(self.asked_features, answered)
-            rankings = moved_rankings(answered)
-            refusal = parity.refusal(self.tolerance) or drift_refusal(
-                features, rankings, self.max_drift
-            )
-            if refusal:
-                rest = "stays, for it was there before" if was_there else "was removed again"
-                raise Refused(f"{refusal}; the model {rest}")
-            certificate = self.certify(parity, answered)
-            self.certificates.keep(certificate)
-            moving = True
-            alias = self.aliases.move(self.name, self.stored.name, self.role, keep=self.history)
-        except BaseException as error:
-            # The model may also be gone before it was read back, or while documents were scored.
-            unread = isinstance(error, Absent) and error.what == "model"
-            overtaken = unread or (sent and isinstance(error, OwpcLtrError) and self.is_gone())
-            if not was_there and not (moving and self.may_move_yet(error)):
-                self.take_out(error, certificate)
-            if overtaken:
-                raise _Overtaken(
-                    f"another upload of '{self.stored.name}' failed at the same time, and took it "
-                    f"out: try again ({error})"
-                ) from error
-            raise
-        self.mend(certificate)
-        return Uploaded(
-            self.stored.name,
-            alias,
-            parity,
-            self.store.kind,
-            self.gated,
-            self.stored.type,
-            features=features,
-            rankings=rankings,
-            form=self.form,
+        template = self.cluster.template(self.index, live.query_template)[0]
+        return LiveGate(
+            live.question(self.index, template, [metric], self.featureset),
+            self.baseline,
+            live.split,
+            self.progress,
+            self.tables,
+            self.accepted,
         )
 
-    def served(self) -> StoredModel:
-        """The model as searches get it: where the client scores, what the store gives back."""
-        if is_client_scored(self.stored):
-            return self.store.get_model(self.stored.name)
-        return self.stored
+    def gate(
+        self,
+        metric: Metric,
+        judged: GateJudgments,
+        query_template: Mapping[str, Any] | Path | str | None,
+        window: int,
+    ) -> Gate:
+        """The gate that judged documents decide."""
+        from owpc_ltr.engine.deployment.gate import Gate
+        from owpc_ltr.engine.live_queries import live_metric
 
-    def may_move_yet(self, error: BaseException) -> bool:
-        """Whether the name may still come to point to the model, which then must be there."""
-        if isinstance(error, OwpcLtrError):
-            return isinstance(error, Unsettled)
-        try:
-            return self.aliases.find(self.name) is None
-        except OwpcLtrError:
-            return True
+        assert judged.data is not None  # noqa: S101 - told to the type checker
+        measured = [live_metric(metric, window)]
 
-    def is_gone(self) -> bool:
-        """Whether the model is not in the store any more."""
-        try:
-            self.store.get_model(self.stored.name)
-        except BadInput:
-            return True
-        except OwpcLtrError:
-            return False
-        return False
+        def ask(part: RankingDataset) -> LiveQuestion:
+            template = self.cluster.template(self.index, query_template)[0]
+            queries = LiveQueries(part, window=window)
+            return queries.question(self.index, template, measured, self.featureset)
 
-    def certify(self, parity: Parity, answered: list[Answered]) -> Certificate:
-        """What is known of the model now."""
-        featureset = self.stored.featureset
-        now = observe(self.engine, self.store, featureset.name, self.index)
-        content = content_of(self.model)
-        record = {key: part for key, part in content.pop("record").items() if key != "probes"}
-        return Certificate(
-            model=self.stored.name,
-            content=content,
-            featureset=featureset,
-            type=self.stored.type,
-            index=self.index,
-            engine=now.engine,
-            indices=now.indices,
-            parity=parity.as_dict(),
-            interval=interval_of(self.model, featureset, answered),
-            gate=self.gated.as_dict() if self.gated else None,
-            record=record,
-            samples=tuple(one.remembered() for one in answered),
-            name=self.name,
-            form=self.form.as_dict(),
-        )
-
-    def take_out(self, because: BaseException, certificate: Certificate | None) -> None:
-        """Leave nothing behind, unless somebody else's alias points to the same model by now.
-
-        A certificate is taken out only by who wrote one: another's may be on its way.
-        """
-        name = self.stored.name
-        try:
-            if name in self.aliases.pointed_to():
-                return
-            with suppress(BadInput):
-                self.store.delete_model(name)
-            if certificate is not None:
-                self.certificates.delete(name)
-            if name in self.aliases.pointed_to():
-                self.mend(certificate)
-        except OwpcLtrError as fault:
-            if isinstance(because, OwpcLtrError):
-                raise EngineUnavailable(
-                    f"{because}; nothing points to '{name}', but it could not be taken out "
-                    f"({fault}): take it out later: owpc-ltr models prune {name}"
-                ) from because
-
-    def mend(self, certificate: Certificate | None) -> None:
-        """Put back what another upload of the same model, that failed, may have taken out."""
-        # The upload is done, or has failed: a fault in this last look must not say otherwise.
-        with suppress(OwpcLtrError):
-            try:
-                self.store.get_model(self.stored.name)
-            except BadInput:
-                self.store.put_model(self.stored)
-            if certificate and self.certificates.find(self.stored.name, whole=False) is None:
-                self.certificates.keep(certificate)
-
-
-def check_new_name(engine: Engine, store: Store, name: str, model: str) -> None:
-    """Refuse a name that would hide a model, or that the model's own name would be hidden by."""
-    aliases = Aliases(engine, store)
-    is_new = aliases.check_free(name) is None
-    if is_new:
-        check_alias(name)
-    if aliases.find(model) is not None:
-        raise Refused(
-            f"'{model}', as this model would be stored, is a name that applications use already: "
-            "take another --name"
-        )
-    if not is_new:
-        return
-    there = store.list_models()
-    if name in there:
-        raise Refused(
-            f"'{name}' is a model's own name, which would not mean it any more: take another --name"
-        )
-    parts = split_immutable(name)
-    if parts and (aliases.find(parts[0]) or any(is_model_of(parts[0], one) for one in there)):
-        raise Refused(
-            f"'{name}' would read as a model of '{parts[0]}', and may be one's own name some day: "
-            "take another --name"
+        return Gate(
+            metric,
+            judged.data,
+            ask,
+            self.baseline,
+            judged.human,
+            judged.strata,
+            self.progress,
+            self.tables,
+            self.accepted,
+            () if query_template is not None else (_ALL_FIELDS,),
         )
 
 
-def _gated(
-    engine: Engine,
-    store: Store,
-    gate: Gate | LiveGate | None,
-    model: Model,
+def _warn_of_judgments(
+    cluster: Cluster,
+    data: RankingDataset,
     featureset: FeatureSet,
-    name: str,
-) -> GateResult | None:
-    """What the gate found. Raises NotBetter, before anything is stored."""
-    if isinstance(gate, LiveGate):
-        return pass_live_gate(engine, store, gate, model, featureset, name)
-    return None if gate is None else pass_gate(engine, store, gate, model, featureset, name)
+    index: str | None,
+    live: LiveQueries | None,
+) -> None:
+    """Say what looks harmful in the judgments; the engine is asked where one is named."""
+    from owpc_ltr.errors import give_warnings
+    from owpc_ltr.evaluation.judgment_checks import judgment_findings
+    from owpc_ltr.features.score_kinds import text_scores
+
+    doubts = judgment_findings(data, text_scores(featureset))
+    asks = index is not None and data.document_ids is not None and data.query_params is not None
+    if asks and live is None:
+        doubts += cluster.check_judgments(data, index=index)
+    give_warnings(doubts)
 
 
-def _check_role(aliases: Aliases, name: str, model: str, role: str) -> None:
-    """Refuse, before anything is stored, a challenger of nothing or of itself."""
-    if role not in ROLES:
-        raise UsageError(f"no role is called '{role}': use {' or '.join(ROLES)}")
-    if role != CHALLENGER:
-        return
-    alias = aliases.find(name)
-    if alias is None:
-        raise Refused(
-            f"there is no '{name}' to challenge yet: upload the first model without --as challenger"
-        )
-    alias.challenged_by(model)
+def _settling(
+    result: GateResult,
+    given: Mapping[str, Any],
+    params: Mapping[str, Any] | None,
+    extra_features: Any,
+    connection: Sequence[str],
+) -> str:
+    """The command that makes judgments which can tell, as it is typed.
+
+    Empty where none would, or where an argument is not a file that a command could name.
+    """
+    tables = list(extra_features) if isinstance(extra_features, list | tuple) else [extra_features]
+    files = [given["--queries"], given["--rankers"], *tables]
+    template = given["--query-template"]
+    typed = all(isinstance(one, Path | str) for one in files)
+    if not typed or isinstance(template, Mapping) or not result.verdict.doubts:
+        return ""
+    if result.to_judge is None:
+        return ""
+    other = "query" if result.of_the_query else result.over
+    options = {
+        "--queries": given["--queries"], "--sample": result.to_judge[0],
+        "--rankers": f"{other},{given['--rankers']}", "--depth": result.depth,
+        "--out": "to-judge.csv", "--query-template": template,
+        "--window": given["--window"], "--index": given["--index"],
+        "--featureset": given["--featureset"],
+    }  # fmt: skip
+    words = [word for name, value in options.items() if value is not None for word in (name, value)]
+    words += connection
+    for name, value in (params or {}).items():
+        text = value if isinstance(value, str) else json.dumps(value)
+        words += ["--param", f"{name}={text}" if len(text) <= _LONGEST_VALUE else f"{name}=@FILE"]
+    words += [word for one in tables for word in ("--extra-features", one)]
+    return "owpc-ltr judge pool " + " ".join(shlex.quote(str(word)) for word in words)
