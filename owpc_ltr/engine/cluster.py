@@ -17,7 +17,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from owpc_ltr.engine.defaults import the_index
 from owpc_ltr.engine.deployment.upload import upload
 from owpc_ltr.engine.deployment.verify import verify
 from owpc_ltr.engine.explain_search import explain_search
@@ -27,6 +26,7 @@ from owpc_ltr.engine.live_queries import check_judgments
 from owpc_ltr.engine.live_results.compare_live import compare_live
 from owpc_ltr.engine.live_results.evaluate_live import evaluate_live
 from owpc_ltr.engine.live_results.judge_pool import judge_pool
+from owpc_ltr.engine.omitted_arguments import the_index
 from owpc_ltr.engine.options import Authority, Insecure, StoreKind, StoreName, Url
 from owpc_ltr.engine.profile import profile
 from owpc_ltr.engine.search.request import request

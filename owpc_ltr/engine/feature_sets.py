@@ -116,8 +116,8 @@ def push(
     field that a template names and the index's mapping does not have, unless `allow_unmapped`: an
     engine would answer that nothing matches.
     """
-    from owpc_ltr.engine.defaults import the_index
     from owpc_ltr.engine.deployment.model_lifecycle import refuse_replacing
+    from owpc_ltr.engine.omitted_arguments import the_index
     from owpc_ltr.engine.stores.index_fields import refuse_unmapped
     from owpc_ltr.engine.stores.trial import derived_cautions, put_tried, trial_params
     from owpc_ltr.errors import give_warnings

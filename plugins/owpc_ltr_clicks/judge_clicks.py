@@ -27,7 +27,6 @@ from owpc_ltr_clicks.cleaning import (
     MAX_CLICKS_PER_SESSION,
     MAX_RANK,
     MAX_SESSIONS_PER_CLIENT,
-    MIN_PEOPLE,
     EventOptions,
     parse_actions,
     parse_columns,
@@ -35,6 +34,7 @@ from owpc_ltr_clicks.cleaning import (
 from owpc_ltr_clicks.grading import (
     CLIP,
     GRADES,
+    MIN_PEOPLE,
     SRW_MAX_RANK,
     GradingOptions,
     QueryWeights,

@@ -10,11 +10,11 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from owpc_ltr.engine.defaults import MAX_DRIFT, PARITY_TOLERANCE
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.deployment.parity import logged
 from owpc_ltr.engine.deployment.serving_mode import Budget
 from owpc_ltr.engine.deployment.verify import verify_model
-from owpc_ltr.engine.options import MAX_DRIFT, PARITY_TOLERANCE
 from owpc_ltr.engine.search.request import SearchRequest, request_body
 from owpc_ltr.engine.search.search import search_stored
 from owpc_ltr.engine.stores.store import Store

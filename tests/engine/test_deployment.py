@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from owpc_ltr.engine.defaults import PARITY_TOLERANCE
 from owpc_ltr.engine.deployment.alias import CHALLENGER, Alias, Aliases
 from owpc_ltr.engine.deployment.model_upload import upload_model
 from owpc_ltr.engine.deployment.parity import check_parity
-from owpc_ltr.engine.options import PARITY_TOLERANCE
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused
 from owpc_ltr.models.model_file import with_record
 from tests.engine.deployed import KINDS, liar, put, state

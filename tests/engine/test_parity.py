@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
+from owpc_ltr.engine.defaults import MAX_DRIFT
 from owpc_ltr.engine.deployment.feature_drift import (
     drift_refusal,
     moved_features,
     moved_rankings,
 )
 from owpc_ltr.engine.deployment.parity import Answered, parity_of
-from owpc_ltr.engine.options import MAX_DRIFT
 from owpc_ltr.metrics import parse_metric
 
 few = st.lists(st.integers(-3, 3), min_size=2, max_size=9)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from owpc_ltr.engine.defaults import PARITY_TOLERANCE
 from owpc_ltr.engine.deployment.alias import Aliases
 from owpc_ltr.engine.deployment.deployment_record import Certificates, differences, provenance
 from owpc_ltr.engine.deployment.feature_drift import moved_features
@@ -16,7 +17,6 @@ from owpc_ltr.engine.deployment.model_lifecycle import prunable, prune
 from owpc_ltr.engine.deployment.model_upload import Uploaded, upload_model
 from owpc_ltr.engine.deployment.parity import Answered
 from owpc_ltr.engine.deployment.verify import Verification, verify_model
-from owpc_ltr.engine.options import PARITY_TOLERANCE
 from owpc_ltr.errors import BadInput, Refused
 from owpc_ltr.features.feature_set import Feature
 from tests.engine.small_cluster import FEATURESET, Small, fill, linear, small_cluster

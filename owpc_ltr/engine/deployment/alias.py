@@ -32,7 +32,7 @@ from owpc_ltr.engine.client.responses import (
     hits_of,
     part_of,
 )
-from owpc_ltr.engine.defaults import only_one
+from owpc_ltr.engine.omitted_arguments import only_one
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError
 from owpc_ltr.formats.stored_model import StoredModel

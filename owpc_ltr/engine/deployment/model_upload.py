@@ -13,6 +13,7 @@ import numpy as np
 from owpc_ltr.arrays import Matrix
 from owpc_ltr.data.external_features.columns import ExternalColumns
 from owpc_ltr.engine.client.engine import Engine
+from owpc_ltr.engine.defaults import MAX_DRIFT, MIN_PROOF_COVERAGE, PARITY_TOLERANCE
 from owpc_ltr.engine.deployment.alias import (
     CHALLENGER,
     CHAMPION,
@@ -47,7 +48,6 @@ from owpc_ltr.engine.deployment.serving_mode import (
     with_fewer_features,
 )
 from owpc_ltr.engine.feature_log.environment import observe
-from owpc_ltr.engine.options import MAX_DRIFT, MIN_PROOF_COVERAGE, PARITY_TOLERANCE
 from owpc_ltr.engine.search.capacity import check_room
 from owpc_ltr.engine.stores.store import Absent, Store
 from owpc_ltr.errors import BadInput, EngineUnavailable, OwpcLtrError, Refused, UsageError

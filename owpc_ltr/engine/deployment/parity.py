@@ -17,7 +17,7 @@ from owpc_ltr.data.external_features.columns import ExternalColumns
 from owpc_ltr.data.external_features.source import external_names, in_words
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import hits_of
-from owpc_ltr.engine.options import MIN_PROOF_COVERAGE
+from owpc_ltr.engine.defaults import MIN_PROOF_COVERAGE
 from owpc_ltr.engine.search.request import rescore_clauses
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import Refused, UsageError

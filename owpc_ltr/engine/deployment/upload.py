@@ -11,13 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import Topics
-from owpc_ltr.engine.defaults import tables_of, the_featureset, the_index
+from owpc_ltr.engine.defaults import DEFAULT_WINDOW, MAX_DRIFT, MIN_PROOF_COVERAGE, PARITY_TOLERANCE
 from owpc_ltr.engine.live_queries import IN_FLIGHT, InFlight, LiveQueries
+from owpc_ltr.engine.omitted_arguments import tables_of, the_featureset, the_index
 from owpc_ltr.engine.options import (
-    DEFAULT_WINDOW,
-    MAX_DRIFT,
-    MIN_PROOF_COVERAGE,
-    PARITY_TOLERANCE,
     ExtraFeatures,
     MaxDrift,
     MinProofCoverage,
@@ -47,10 +44,10 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.deployment.gate import Gate
     from owpc_ltr.engine.deployment.live_gate import GateResult, LiveGate
     from owpc_ltr.engine.deployment.model_upload import Uploaded
-    from owpc_ltr.engine.live_queries import Judged
     from owpc_ltr.engine.search.live_evaluation import LiveQuestion
     from owpc_ltr.features.feature_set import FeatureSet
     from owpc_ltr.metrics import Metric
+    from owpc_ltr.plugin_checks.judgment_readers import Judged
     from owpc_ltr.protocols import Model
 
 _ALL_FIELDS = (

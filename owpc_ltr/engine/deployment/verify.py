@@ -8,19 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.refusals import EngineRefusal
-from owpc_ltr.engine.defaults import tables_of
+from owpc_ltr.engine.defaults import MAX_DRIFT, MIN_PROOF_COVERAGE, PARITY_TOLERANCE
 from owpc_ltr.engine.deployment.alias import the_name
 from owpc_ltr.engine.deployment.deployment_record import Certificate, Certificates
 from owpc_ltr.engine.feature_log.environment import Environment, observe
-from owpc_ltr.engine.options import (
-    MAX_DRIFT,
-    MIN_PROOF_COVERAGE,
-    PARITY_TOLERANCE,
-    ExtraFeatures,
-    MaxDrift,
-    MinProofCoverage,
-    Tolerance,
-)
+from owpc_ltr.engine.omitted_arguments import tables_of
+from owpc_ltr.engine.options import ExtraFeatures, MaxDrift, MinProofCoverage, Tolerance
 from owpc_ltr.engine.stores.store import Store
 from owpc_ltr.errors import BadInput, OwpcLtrError, Refused, give_warnings
 from owpc_ltr.features.feature_set import FeatureSet

@@ -95,8 +95,8 @@ def log_features(
     Python: `extra_features` may also be data frames. `attempts`, `pause` (seconds) and `chunk`
     (documents) are those of `LogOptions`.
     """
-    from owpc_ltr.engine.defaults import tables_of, the_featureset, the_index
     from owpc_ltr.engine.feature_log.log import run_log
+    from owpc_ltr.engine.omitted_arguments import tables_of, the_featureset, the_index
     from owpc_ltr.files.output import output_file
 
     tables = extra_features if isinstance(extra_features, list | tuple) else [extra_features]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from owpc_ltr.data.options import Topics
+from owpc_ltr.engine.defaults import DEFAULT_WINDOW
 from owpc_ltr.engine.live_queries import (
     IN_FLIGHT,
     InFlight,
@@ -14,14 +15,7 @@ from owpc_ltr.engine.live_queries import (
     LiveQueries,
     ModelFeatureSet,
 )
-from owpc_ltr.engine.options import (
-    DEFAULT_WINDOW,
-    ExtraFeatures,
-    Params,
-    QueryTemplate,
-    SearchIndex,
-    Window,
-)
+from owpc_ltr.engine.options import ExtraFeatures, Params, QueryTemplate, SearchIndex, Window
 from owpc_ltr.evaluation.options import (
     METRICS,
     WORST_QUERIES,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from owpc_ltr.engine.defaults import DEFAULT_WINDOW
 from owpc_ltr.engine.live_queries import (
     IN_FLIGHT,
     InFlight,
@@ -15,14 +16,7 @@ from owpc_ltr.engine.live_queries import (
     judged_queries,
     with_params,
 )
-from owpc_ltr.engine.options import (
-    DEFAULT_WINDOW,
-    ExtraFeatures,
-    Params,
-    QueryTemplate,
-    SearchIndex,
-    Window,
-)
+from owpc_ltr.engine.options import ExtraFeatures, Params, QueryTemplate, SearchIndex, Window
 from owpc_ltr.errors import BadInput, UsageError
 from owpc_ltr.host.report import ReportPage, write_report
 from owpc_ltr.signatures import Help, Progress, Reads, Seed, Writes, job, silent
@@ -111,7 +105,7 @@ def judge_pool(
     from dataclasses import replace
 
     from owpc_ltr.data.judgments.pools import write_sheet
-    from owpc_ltr.engine.defaults import tables_of, the_index
+    from owpc_ltr.engine.omitted_arguments import tables_of, the_index
     from owpc_ltr.engine.search.judgment_pool import PoolPlan, pool
 
     wanted = _read_queries(queries) if isinstance(queries, Path | str) else list(queries)
@@ -239,8 +233,8 @@ def _read_ranker(ranker: Any) -> Any:
 def _on_trial(
     cluster: Cluster, model: Any, featureset: str | None, tables: Sequence[ExternalTable]
 ) -> Any:
-    from owpc_ltr.engine.defaults import the_featureset
     from owpc_ltr.engine.deployment.serving_mode import on_trial
+    from owpc_ltr.engine.omitted_arguments import the_featureset
 
     if not hasattr(model, "record"):
         raise BadInput(f"{model!r} is no ranker: give a query, a model, a name or a TREC run")

@@ -15,7 +15,7 @@ import numpy as np
 from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import search_hits
-from owpc_ltr.engine.options import DEFAULT_WINDOW
+from owpc_ltr.engine.defaults import DEFAULT_WINDOW
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, serve_all
 from owpc_ltr.plain_text import wrapped_text

@@ -18,7 +18,7 @@ from owpc_ltr.data.judgments import JudgedQuery
 from owpc_ltr.data.judgments.topics import query_text
 from owpc_ltr.data.judgments.types import share_by_clicks
 from owpc_ltr.data.judgments.weights import importance_of
-from owpc_ltr.engine.options import DEFAULT_WINDOW
+from owpc_ltr.engine.defaults import DEFAULT_WINDOW
 from owpc_ltr.engine.search.request import SearchRequest
 from owpc_ltr.engine.search.serving import Serve, Served, serve_all
 from owpc_ltr.errors import Refused

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from owpc_ltr.data.external_features.columns import ExternalColumns, columns_for, refuse_unused
 from owpc_ltr.engine.client.engine import Engine
 from owpc_ltr.engine.client.responses import search_hits, strange
-from owpc_ltr.engine.defaults import tables_of, the_index
+from owpc_ltr.engine.defaults import DEFAULT_WINDOW
+from owpc_ltr.engine.omitted_arguments import tables_of, the_index
 from owpc_ltr.engine.options import (
-    DEFAULT_WINDOW,
     ExtraFeatures,
     Params,
     QueryTemplate,
