@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     from owpc_ltr.engine.deployment.gate import Gate
     from owpc_ltr.engine.deployment.live_gate import GateResult, LiveGate
     from owpc_ltr.engine.deployment.model_upload import Uploaded
+    from owpc_ltr.engine.live_queries import Judged
     from owpc_ltr.engine.search.live_evaluation import LiveQuestion
     from owpc_ltr.features.feature_set import FeatureSet
     from owpc_ltr.metrics import Metric
-    from owpc_ltr.plugin_checks.judgment_readers import Judged
     from owpc_ltr.protocols import Model
 
 _ALL_FIELDS = (
