@@ -11,6 +11,7 @@ from owpc_ltr.data.options import MaxFeatures, Memory
 from owpc_ltr.errors import UsageError
 from owpc_ltr.evaluation.options import (
     METRICS,
+    RESAMPLES,
     WORST_QUERIES,
     Baseline,
     Documents,
@@ -25,7 +26,6 @@ from owpc_ltr.evaluation.options import (
     Unweighted,
     Worst,
 )
-from owpc_ltr.evaluation.resampling import RESAMPLES
 from owpc_ltr.host.report import ReportPage, write_report
 from owpc_ltr.signatures import Plugins, Progress, Reads, Seed, job, silent, spelled
 

@@ -18,8 +18,9 @@ from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import Refused
 from owpc_ltr.evaluation.comparison import ComparedRanker, MeanInterval, RankerComparison
 from owpc_ltr.evaluation.measurement import Measured, RankerValues
+from owpc_ltr.evaluation.options import RESAMPLES
 from owpc_ltr.evaluation.pairs import ComparedPair
-from owpc_ltr.evaluation.resampling import RESAMPLES, Interval, bca_intervals, mean_of, sign_flips
+from owpc_ltr.evaluation.resampling import Interval, bca_intervals, mean_of, sign_flips
 from owpc_ltr.evaluation.significance import (
     Comparison,
     Paired,

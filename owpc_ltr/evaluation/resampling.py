@@ -28,8 +28,6 @@ from owpc_ltr.arrays import Vector
 Matrix = NDArray[np.float64]
 """One resample a row, one query a column."""
 
-RESAMPLES = 10_000
-"""Permutations of a test, and bootstrap samples of an interval."""
 ROUNDING = 1e-12
 """Sums that differ by less than this share of their terms are equal but for rounding."""
 

@@ -10,9 +10,10 @@ import numpy as np
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.evaluation.comparison import RankerComparison
+from owpc_ltr.evaluation.options import RESAMPLES
 from owpc_ltr.evaluation.pairs import SYMMETRY, ComparedPair, disagreements, outcomes_of
 from owpc_ltr.evaluation.prediction_powered import Agreement, Estimate, PredictionPowered
-from owpc_ltr.evaluation.resampling import RESAMPLES, bca_interval
+from owpc_ltr.evaluation.resampling import bca_interval
 from owpc_ltr.evaluation.verdict import LEVEL, Outcome, decide
 from owpc_ltr.metrics import Metric
 from owpc_ltr_report.blocks import (

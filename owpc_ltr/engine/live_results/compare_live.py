@@ -18,6 +18,7 @@ from owpc_ltr.engine.live_queries import (
 from owpc_ltr.engine.options import ExtraFeatures, Params, QueryTemplate, SearchIndex, Window
 from owpc_ltr.evaluation.options import (
     METRICS,
+    RESAMPLES,
     WORST_QUERIES,
     Baseline,
     LatexTable,
@@ -29,7 +30,6 @@ from owpc_ltr.evaluation.options import (
     Unweighted,
     Worst,
 )
-from owpc_ltr.evaluation.resampling import RESAMPLES
 from owpc_ltr.host.report import ReportPage, write_report
 from owpc_ltr.signatures import Plugins, Progress, Reads, Seed, job, silent
 
