@@ -172,14 +172,14 @@ def resampled(
     strength = np.mean([one.strength for one in found])
     share = np.median([n / one.n_worth for one in found])
     return (
-        f"{strength:5.2f}  {covered['powered']:8.1%}  {covered['by_human']:5.1%}  "
+        f"{strength:5.2f}  {covered['by_both']:8.1%}  {covered['by_human']:5.1%}  "
         f"{covered['by_proxy']:5.1%}  {covered['fitted']:6.1%}  "
-        f"{widths['powered'] / widths['by_human']:5.2f}  "
+        f"{widths['by_both'] / widths['by_human']:5.2f}  "
         f"{widths['unpaired'] / widths['by_human']:8.2f}  {share:9.2f}"
     )
 
 
-_KINDS = ("powered", "by_human", "by_proxy")
+_KINDS = ("by_both", "by_human", "by_proxy")
 
 
 def _ends(found: PredictionPowered, kind: str) -> tuple[float, float]:

@@ -78,8 +78,8 @@ def compared(
     truth = float(human.mean())
     alone = mean_width(found[WAYS[0]], "by_human")
     for way, told in found.items():
-        both, people = (covered(told, kind, truth) for kind in ("powered", "by_human"))
-        ratio = mean_width(told, "powered") / alone
+        both, people = (covered(told, kind, truth) for kind in ("by_both", "by_human"))
+        ratio = mean_width(told, "by_both") / alone
         strength = np.mean([one.strength for one in told])
         yield f"{way:<16} {strength:5.2f} {both:9.1%} {people:6.1%} {ratio:6.2f} {ratio**2:10.2f}"
 

@@ -142,7 +142,7 @@ def test_where_nothing_is_known_of_the_training_all_queries_count_and_it_is_said
     assert "flatter" in chosen.warnings[0]
     with pytest.raises(Refused, match="nothing tells the test queries of this data"):
         choose_queries({"m": {}}, asked(["a"]), "test")
-    with pytest.raises(UsageError, match="no side"):
+    with pytest.raises(UsageError, match="unknown split"):
         choose_queries({"m": {}}, asked(["a"]), "left")
     inside = [name for name in map(str, range(50)) if HashSplit().sides_of([name])[0] == "train"]
     with pytest.raises(Refused, match="no query is held out from m"):

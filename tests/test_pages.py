@@ -97,9 +97,11 @@ def test_a_page_shows_each_example_whole_and_its_project_offers_it(example: Path
     shown = [block for page in PAGES for block in blocks_of(page) if block.title == example.name]
     assert [block.source for block in shown] == [example.read_text()]
     project = tomllib.loads((example.parent / "pyproject.toml").read_text())
-    (entry,) = project["project"]["entry-points"]["owpc_ltr"].items()
+    (group,) = project["project"]["entry-points"].items()
+    (entry,) = group[1].items()
     assert entry[1] == example.stem
-    assert f'name: ClassVar[str] = "{entry[0]}"' in example.read_text()
+    named = {"owpc_ltr": 'name: ClassVar[str] = "{}"', "owpc_ltr.commands": 'Command("{}"'}
+    assert named[group[0]].format(entry[0]) in example.read_text()
     assert project["project"]["name"] == example.parent.name
     built = project["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
     assert built == [example.name]

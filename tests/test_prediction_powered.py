@@ -42,7 +42,7 @@ def found(cheap: Vector, human: Vector, **how: Any) -> PredictionPowered:
 
 
 def alike(one: PredictionPowered, other: PredictionPowered) -> None:
-    for name in ("powered", "by_human"):
+    for name in ("by_both", "by_human"):
         for mine, theirs in zip(
             dataclasses.astuple(getattr(one, name)),
             dataclasses.astuple(getattr(other, name)),

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from owpc_ltr.arrays import Vector
 from owpc_ltr.errors import UsageError
+from owpc_ltr.signatures import spelled
 
 if TYPE_CHECKING:
     from owpc_ltr.data.click_counts import ClickCounts
@@ -155,7 +156,7 @@ class EffectiveSample:
         if self.share < _SMALL_SAMPLE:
             found.append(
                 f"{self.clicks:,} clicks, weighted, are worth {self.effective:,.0f} equal ones: a "
-                "few of them decide; lower {spelled('clip')}, or collect more"
+                f"few of them decide; lower {spelled('clip')}, or collect more"
             )
         if self.silent > self.queries:
             found.append(

@@ -428,7 +428,7 @@ def test_the_command_has_the_workers_ask(
         "--index",
         INDEX,
     ]
-    words += ["--cluster", "local:3", "--url", node_url, "--featureset", featureset().name]
+    words += ["--dask", "local:3", "--url", node_url, "--featureset", featureset().name]
     result = CliRunner().invoke(app, [*map(str, words), "--store-kind", "plugin-free"])
     assert result.exit_code == 0, result.output
     assert (places, len(workers.sent)) == (["local:3"], 1)

@@ -19,7 +19,15 @@ ENGINES = (
     *("opensearch:2.19.6", "opensearch:3.4.0", "opensearch:3.8.0"),
 )
 HALF = (
-    *("aliases", "client_scored", "deployment", "feature_kinds", "filling", "gate", "indexing"),
+    *(
+        "aliases",
+        "client_scored",
+        "deployment",
+        "feature_kinds",
+        "bulk_load",
+        "gate",
+        "bulk_requests",
+    ),
     *("known_items", "live", "log_on_node", "model_lifecycle", "plugin_free", "profiling", "push"),
     *("search", "stores", "verify", "window"),
 )

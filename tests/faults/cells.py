@@ -108,7 +108,7 @@ def small_chunks() -> Iterator[None]:
         return LogOptions(**{"chunk": 24, "pause": 0.01, **given})  # type: ignore[arg-type]
 
     with (
-        mock.patch("owpc_ltr.engine.feature_log.LogOptions", options),
+        mock.patch("owpc_ltr.engine.feature_log.log_features.LogOptions", options),
         mock.patch("owpc_ltr_clicks.ubi.snapshot.PAGE", 15),
     ):
         yield

@@ -1,7 +1,7 @@
 """The mean hinge over a query's worst pairs: what a stranger writes to add a loss.
 
 The mean of the largest values of convex functions is convex (Rockafellar & Uryasev 2000 call it
-the conditional value at risk), so `larank` solves it to a certificate. Plain NumPy is enough.
+the conditional value at risk), so `larank` solves it to a duality gap. Plain NumPy is enough.
 """
 
 from dataclasses import dataclass

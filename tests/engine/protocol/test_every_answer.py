@@ -20,8 +20,10 @@ def test_every_recorded_answer_is_understood(protocol: dict[str, Exchange]) -> N
     with FakeEngine() as fake:
         engine = Engine(ConnectionSettings(fake.url))
         for number, exchange in protocol.items():
+            if exchange.method == "HEAD":
+                continue  # the client sends none
             path = quote(exchange.path)
-            for method in ("GET", "PUT", "POST", "DELETE", "HEAD"):
+            for method in ("GET", "PUT", "POST", "DELETE"):
                 fake.on(method, "*", Reply(exchange.answer, exchange.status))
             body = exchange.body if isinstance(exchange.body, dict) else None
             try:
