@@ -73,6 +73,7 @@ def test_a_bug_is_one_line_and_a_traceback_that_only_its_owner_reads(
     environ |= {"OWPC_LTR_PASSWORD": SECRET, "HTTPS_PROXY": f"http://a:{SECRET}@proxy"}
     error = "KeyError('a\\x1b[31m\\n' + hidden + ' at https://me:' + hidden + '@host')"
     before = f"{failing(error)}\nimport os; os.umask(0)"
+    (tmp_path / SECRET).parent.mkdir()
     (tmp_path / SECRET).write_text("")
     words = ["plugins", f"--plugin={SECRET}", SECRET]
     ended = driven(before, words, environ)

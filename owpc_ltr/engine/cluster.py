@@ -28,16 +28,36 @@ from owpc_ltr.engine.live_results.evaluate_live import evaluate_live
 from owpc_ltr.engine.live_results.judge_pool import judge_pool
 from owpc_ltr.engine.omitted_arguments import the_index
 from owpc_ltr.engine.options import Authority, Insecure, StoreKind, StoreName, Url
-from owpc_ltr.engine.profile import profile
-from owpc_ltr.engine.search.request import request
-from owpc_ltr.engine.search.search import search
 from owpc_ltr.engine.workbench import judgments
 
 if TYPE_CHECKING:
     from owpc_ltr.engine.client.engine import Engine
     from owpc_ltr.engine.deployment.uploaded_models import UploadedModels
     from owpc_ltr.engine.feature_sets import FeatureSets
+    from owpc_ltr.engine.profile import profile
+    from owpc_ltr.engine.search.request import request
+    from owpc_ltr.engine.search.search import search
     from owpc_ltr.engine.stores.store import Store
+else:
+
+    class _Method:
+        """A method whose module, which imports numpy, is imported with the first call."""
+
+        def __init__(self, module: str) -> None:
+            self._module = module
+
+        def __set_name__(self, owner: type, name: str) -> None:
+            self._name = name
+
+        def __get__(self, cluster: Any, owner: type | None = None) -> Any:
+            from importlib import import_module
+
+            function = getattr(import_module(self._module), self._name)
+            return function if cluster is None else function.__get__(cluster, owner)
+
+    profile = _Method("owpc_ltr.engine.profile")
+    request = _Method("owpc_ltr.engine.search.request")
+    search = _Method("owpc_ltr.engine.search.search")
 
 
 def connect(
