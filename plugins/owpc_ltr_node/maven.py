@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from owpc_ltr.errors import EngineUnavailable
+from owpc_ltr.errors import EngineUnavailable, UsageError
 from owpc_ltr.files.output import write_atomically
 from owpc_ltr.sanitization import redacted
 from owpc_ltr_node.folders import make_folder, writing_to
@@ -73,7 +73,7 @@ class Maven:
             from jgo.constants import MAVEN_CENTRAL_URL
             from jgo.maven import MavenContext, PythonResolver
         except ImportError as error:
-            raise EngineUnavailable(MISSING) from error
+            raise UsageError(MISSING) from error
 
         maven = self
         self.folder = folder
