@@ -409,7 +409,7 @@ def test_the_command_has_the_workers_ask(
     workers, places = Written(), []
 
     @contextmanager
-    def given(place: str, *, plugins: Sequence[Path]) -> Iterator[Written]:
+    def given(place: str, *, plugins: Sequence[Path] = ()) -> Iterator[Written]:
         del plugins
         places.append(place)
         yield workers

@@ -141,7 +141,7 @@ def test_few_clicks_that_decide_and_silent_queries_are_warned_of() -> None:
     assert EffectiveSample(100, 90.0, 0, 10, 2).warnings == ()
     (few,) = EffectiveSample(100, 12.4, 0, 10, 2).warnings
     assert few == (
-        "100 clicks, weighted, are worth 12 equal ones: a few of them decide; lower --clip, or "
+        "100 clicks, weighted, are worth 12 equal ones: a few of them decide; lower clip=, or "
         "collect more"
     )
     (silent,) = EffectiveSample(100, 90.0, 0, 4, 6).warnings
