@@ -509,10 +509,3 @@ class ClickFit:
         rank = np.minimum(lists.rank, len(self.examination)) - 1
         found: Vector = self.attractiveness[lists.pair] * self.examination[rank]
         return found
-
-
-@runtime_checkable
-class Named(Protocol):
-    """What every plugin class has: the name that the command line uses."""
-
-    name: ClassVar[str]
