@@ -34,5 +34,5 @@ LOCAL_STAGES = [
     _learning("explain", "explain", "learnt-a.json", "learn.letor", "--query-id", "3",
               "--json"),
     _learning("report", "report", "learnt-a.json", "feature:1", "--data", "learn.letor",
-              "--queries", "all", "--out", "report.html", out="report.html"),
+              "--split", "all", "--out", "report.html", out="report.html"),
 ]  # fmt: skip
