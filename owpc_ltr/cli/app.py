@@ -174,7 +174,12 @@ COMMANDS = (
         "owpc_ltr.engine.deployment.uploaded_models:prune",
         "Delete unused models; without MODEL or --yes, list them.",
     ),
-    Command("featureset", "", "Feature sets: push, show, list, delete."),
+    Command("featureset", "", "Feature sets: suggest, push, show, list, delete."),
+    Command(
+        "featureset suggest",
+        "owpc_ltr.engine.suggested_features:suggest",
+        "Write a first feature set for an index, by the types of its fields.",
+    ),
     Command(
         "featureset push",
         "owpc_ltr.engine.feature_sets:push",

@@ -9,6 +9,7 @@ from dataclasses import replace as with_changes
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from owpc_ltr.engine.suggested_features import suggest
 from owpc_ltr.features.parameters import Params
 from owpc_ltr.signatures import NO_FEATURE_SET, Help, Reads, job
 
@@ -201,6 +202,7 @@ class FeatureSets:
         """The feature sets of the store that has this one."""
         return FeatureSets(self.engine, lambda: self._holding(featureset))
 
+    suggest = suggest
     push = push
     get = get
     names = names

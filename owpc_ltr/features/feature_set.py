@@ -140,7 +140,8 @@ def _feature(place: str, position: int, content: Any) -> Feature:
     where = f"{place}: feature {position + 1}"
     if isinstance(content, dict) and isinstance(content.get("name"), str):
         where = f"{place}: feature '{content['name']}'"
-    keys = {"name", "params", "template", "template_language"}
+    # A description is for readers of the file; the engine does not store it.
+    keys = {"name", "params", "template", "template_language", "description"}
     _check(where, content, keys, ("name", "template"))
     params = content.get("params", [])
     if not isinstance(params, list) or not all(isinstance(name, str) for name in params):

@@ -62,11 +62,24 @@ class IndexFields:
 
 def index_fields(engine: Engine, index: str) -> IndexFields:
     """The fields that the mapping of an index, or of those behind an alias, has now."""
+    return flattened(_mappings(engine, index))
+
+
+def field_types(engine: Engine, index: str) -> dict[str, str]:
+    """Each field and object that the mapping of an index has, with its type, parents first."""
+    types: dict[str, str] = {}
+    for mapping in _mappings(engine, index):
+        for name, kind in _properties(mapping.get("properties"), ""):
+            types.setdefault(name, kind)
+    return types
+
+
+def _mappings(engine: Engine, index: str) -> list[dict[str, Any]]:
     answer = engine.request("GET", f"/{quote(index, safe='')}/_mapping")
     if not isinstance(answer, dict):
         raise Refused(f"the mapping of '{index}' is not an object: is an engine at this address?")
     mappings = [found.get("mappings") for found in answer.values() if isinstance(found, dict)]
-    return flattened(mapping for mapping in mappings if isinstance(mapping, dict))
+    return [mapping for mapping in mappings if isinstance(mapping, dict)]
 
 
 def flattened(mappings: Iterable[Mapping[str, Any]]) -> IndexFields:
