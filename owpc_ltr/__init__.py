@@ -1,4 +1,30 @@
-"""owpc-ltr: from judged queries to a ranker in OpenSearch or Elasticsearch."""
+"""Train a ranker from judged queries and run it inside OpenSearch or Elasticsearch.
+
+    import owpc_ltr as ltr
+
+    data = ltr.read_dataset("train.txt")       # LETOR text or Parquet; or make_dataset, from_frame
+    model = ltr.train(data)                    # keeps a fifth of the queries out for evaluation
+    print(ltr.evaluate(model, data))           # on the queries that were kept out
+    print(ltr.compare({"owpc": model, "other": "other.json"}, data=data))
+    model.save("model.json")
+
+    cluster = ltr.connect("http://127.0.0.1:9200")
+    cluster.featuresets.push("features.json", index="docs")
+    cluster.log_features(judgments="judgments.csv", index="docs", out="train.parquet")
+    cluster.upload(model, index="docs", name="docs-ranker")
+    cluster.search("red shoes", index="docs", model="docs-ranker")
+
+Data         read_dataset, make_dataset, from_frame, open_dataset, read_judgments, inspect
+Training     train, train_reranker, select, average, load_model, save_model, Ranker, OwpcRanker
+Evaluation   evaluate, compare, explain, explain_metric, read_run
+Cluster      connect, Cluster; its models and featuresets
+Other tools  import_model, export_model, upgrade_check
+Plugins      plugins, hookimpl
+Errors       OwpcLtrError and its kinds: UsageError, BadInput, EngineUnavailable, Refused, …
+
+`help(owpc_ltr.train)` describes each parameter of a function. `owpc_ltr.types` has the classes that
+signatures mention. Anything that is in neither module may change without notice.
+"""
 
 from __future__ import annotations
 
@@ -140,7 +166,11 @@ def __getattr__(name: str) -> Any:
         value = _of_a_plugin(name)
         if value is None:
             raise AttributeError(f"module 'owpc_ltr' has no attribute '{name}'")
-    globals()[name] = value
+    from owpc_ltr.python_help import with_help
+
+    globals()[name] = with_help(value)
+    if name == "connect":
+        with_help(__getattr__("Cluster"))
     return value
 
 

@@ -66,6 +66,8 @@ class Help:
     min: float | None = None
     max: float | None = None
     required: bool = False
+    python: str = ""
+    """The text for Python, where it differs."""
 
 
 @dataclass(frozen=True)
@@ -309,7 +311,7 @@ class _AnyName(type):
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        return cls
+        return type(cls)(name, (), {})
 
     def __getitem__(cls, _: Any) -> Any:
         return cls
@@ -318,12 +320,9 @@ class _AnyName(type):
         raise NameError("a text of a Help uses a name that its module does not import")
 
 
-class _Unknown(metaclass=_AnyName):
-    """Any type, with any parameters."""
-
-
 class _Names(dict[str, Any]):
     """The names that an annotation may use: those of the module, and any other."""
 
     def __missing__(self, name: str) -> Any:
-        return getattr(builtins, name, _Unknown)
+        # An unknown type keeps its name, which help() shows.
+        return getattr(builtins, name, None) or _AnyName(name, (), {})

@@ -150,7 +150,9 @@ def partition(
     buckets: Annotated[
         int, Help("Shares of a split that are multiples of 1/BUCKETS are whole buckets.")
     ] = DEFAULT_BUCKETS,
-    n_features: int | None = None,
+    n_features: Annotated[
+        int | None, "Features of LETOR text; default: the largest number in it."
+    ] = None,
     max_features: MaxFeatures = None,
     progress: Progress = silent,
 ) -> PartitionedDataset:

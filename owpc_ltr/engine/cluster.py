@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from owpc_ltr.engine.deployment.upload import upload
 from owpc_ltr.engine.deployment.verify import verify
@@ -52,7 +52,9 @@ else:
         def __get__(self, cluster: Any, owner: type | None = None) -> Any:
             from importlib import import_module
 
-            function = getattr(import_module(self._module), self._name)
+            from owpc_ltr.python_help import with_help
+
+            function = with_help(getattr(import_module(self._module), self._name))
             return function if cluster is None else function.__get__(cluster, owner)
 
     profile = _Method("owpc_ltr.engine.profile")
@@ -67,7 +69,9 @@ def connect(
     store: StoreName = None,
     ca: Authority = None,
     insecure: Insecure = False,
-    caution: Callable[[str], None] | None = None,
+    caution: Annotated[
+        Callable[[str], None] | None, "Called with what the user must know; default: a warning."
+    ] = None,
 ) -> Cluster:
     """The cluster at `url`, of the environment or the configuration file, else the local node.
 
@@ -193,8 +197,9 @@ class Cluster:
     def featuresets(self) -> FeatureSets:
         """The feature sets of the store: push, get, list, delete."""
         from owpc_ltr.engine.feature_sets import FeatureSets
+        from owpc_ltr.python_help import with_help
 
-        return FeatureSets(
+        return with_help(FeatureSets)(  # type: ignore[no-any-return]
             self.engine, lambda: self.store, lambda name: self.holding_set(name).store
         )
 
@@ -202,8 +207,9 @@ class Cluster:
     def models(self) -> UploadedModels:
         """The models of the store and their names: list, show, promote, roll back, delete."""
         from owpc_ltr.engine.deployment.uploaded_models import UploadedModels
+        from owpc_ltr.python_help import with_help
 
-        return UploadedModels(self)
+        return with_help(UploadedModels)(self)  # type: ignore[no-any-return]
 
     def template(
         self, index: str, query: Mapping[str, Any] | Path | str | None

@@ -117,7 +117,9 @@ def judge_sample(
         ),
     ] = None,
     strata: Strata = None,
-    strata_out: Path | str | None = None,
+    strata_out: Annotated[
+        Path | str | None, "The file of the strata; default: beside `out`."
+    ] = None,
     n: Annotated[int, Help("How many queries.", min=1)] = SAMPLED_QUERIES,
     depth: Annotated[int, Help("How many of each ranker's documents.", min=1)] = SHEET_DEPTH,
     metric: Annotated[Any, Help("The metric whose difference is estimated.", cli=str)] = METRIC,

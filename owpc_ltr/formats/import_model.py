@@ -74,7 +74,7 @@ def import_model(
         Literal["as-trained", "zero"],
         Help("zero: it was trained with 0 where a value was missing."),
     ] = "as-trained",
-    source: str = "",
+    source: Annotated[str, "What the model's record calls its file; default: its name."] = "",
     out: Annotated[Path | str | None, Writes("Where the model goes (JSON).", required=True)] = None,
 ) -> Model:
     """Read a model of another library, and say what changed.

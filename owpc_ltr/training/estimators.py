@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from owpc_ltr.errors import UsageError
 from owpc_ltr.training.defaults import (
@@ -16,12 +16,8 @@ from owpc_ltr.training.defaults import (
 
 try:
     from sklearn.base import BaseEstimator
-    from sklearn.utils.validation import check_is_fitted
-except ImportError as error:
-    raise ImportError(
-        "Ranker and OwpcRanker are estimators of scikit-learn, which is not installed: "
-        "pip install scikit-learn, or use owpc_ltr.train"
-    ) from error
+except ImportError:
+    BaseEstimator = object  # The classes can be looked at; only making one needs scikit-learn.
 
 if TYPE_CHECKING:
     from owpc_ltr.arrays import Vector
@@ -44,6 +40,16 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     In a GridSearchCV take `GroupKFold` and the query ids as groups; either X has the column `qid`,
     or metadata routing hands it on (`set_fit_request(qid=True).set_score_request(qid=True)`).
     """
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        """Raise ImportError where scikit-learn is not installed."""
+        if BaseEstimator is object:
+            raise ImportError(
+                f"{cls.__name__} is an estimator of scikit-learn, which is not installed: "
+                "pip install scikit-learn, or use owpc_ltr.train"
+            )
+        made: Self = super().__new__(cls)
+        return made
 
     def __init__(
         self,
@@ -72,11 +78,25 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self.settings = {**self.settings, **params}
         return self
 
-    def fit(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> Ranker:
-        """Learn from one row a document: features, grades, query ids, document weights."""
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        qid: Any = None,
+        sample_weight: Any = None,
+        *,
+        validation: tuple[Any, ...] | None = None,
+    ) -> Ranker:
+        """Learn from one row per document: features, labels, query ids, document weights.
+
+        `validation` is (X, y, qid) of other queries; qid may be left out where X has the column.
+        `metric` on them chooses C and the number of trees or epochs. Without it a fifth of the
+        queries is taken where C has to be chosen.
+        """
         from owpc_ltr.training.train import train
 
         data = self._dataset(X, y, qid, sample_weight)
+        chosen_on = None if validation is None else self._dataset(*_three(validation), None)
         settings = self._settings()
         self.model_: Model = train(
             data,
@@ -85,6 +105,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             settings=settings,
             metric=self.metric,
             normalise=self.normalise,
+            validation=chosen_on,
             validation_share=VALIDATION_SHARE if self._chooses(settings) else 0.0,
             test_share=0.0,
             seed=self.seed,
@@ -98,7 +119,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> Vector:
-        """One score a row, higher first."""
+        """One score per row; documents with higher scores rank first."""
+        from sklearn.utils.validation import check_is_fitted
+
         check_is_fitted(self)
         return self.model_.score(_without_ids(X)[0])
 
@@ -172,6 +195,14 @@ class OwpcRanker(Ranker):
             **super()._settings(),
             **{name: value for name, value in given.items() if value is not None},
         }
+
+
+def _three(validation: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+    """X, y and qid of validation queries."""
+    if not isinstance(validation, tuple) or len(validation) not in {2, 3}:
+        raise UsageError("validation= is a tuple: (X, y, qid), or (X, y) with a column 'qid' in X")
+    features, labels, *ids = validation
+    return features, labels, ids[0] if ids else None
 
 
 def _without_ids(X: Any) -> tuple[Any, Any]:

@@ -28,6 +28,7 @@ Settings = Annotated[
         cli=list[str],
         parse=named_settings,
         panel="Model",
+        python='Settings by name: {"C": 10, "loss.generator": "top"}.',
     ),
 ]
 Grid = Annotated[
@@ -38,6 +39,7 @@ Grid = Annotated[
         cli=list[str],
         parse=named_grids,
         panel="Model",
+        python='Values to choose among: {"C": "1e-3..1e3", "generator": ["constant", "inverse"]}.',
     ),
 ]
 TrainingData = Annotated[

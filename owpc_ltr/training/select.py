@@ -96,7 +96,7 @@ def select(
     max_features: MaxFeatures = None,
     memory: Memory = None,
     dask: Dask = None,
-    workers: Any = None,
+    workers: Annotated[Any, "What `use_workers` returned, for fits by Dask workers."] = None,
     seed: Seed = 0,
     plugins: Plugins = (),
     progress: Progress = silent,

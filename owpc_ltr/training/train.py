@@ -164,7 +164,9 @@ def train(
     test_share: TestShare = TEST_SHARE,
     max_features: MaxFeatures = None,
     memory: Memory = None,
-    source: Mapping[str, Any] | None = None,
+    source: Annotated[
+        Mapping[str, Any] | None, "What the model's record says of where the data are from."
+    ] = None,
     report: ReportPage = None,
     dask: Dask = None,
     seed: Seed = 0,

@@ -115,7 +115,9 @@ def train_reranker(
     test_share: TestShare = TEST_SHARE,
     max_features: MaxFeatures = None,
     memory: Memory = None,
-    source: Mapping[str, Any] | None = None,
+    source: Annotated[
+        Mapping[str, Any] | None, "What the model's record says of where the data are from."
+    ] = None,
     report: ReportPage = None,
     seed: Seed = 0,
     threads: Threads = 1,

@@ -81,9 +81,11 @@ def log_features(
             cli=str,
         ),
     ] = None,
-    attempts: int = LogOptions.attempts,
-    pause: float = LogOptions.pause,
-    chunk: int = LogOptions.chunk,
+    attempts: Annotated[int, "How often a request is made before the log fails."] = (
+        LogOptions.attempts
+    ),
+    pause: Annotated[float, "Seconds before the second attempt."] = LogOptions.pause,
+    chunk: Annotated[int, "Documents per request, at most."] = LogOptions.chunk,
     progress: Progress = silent,
 ) -> LogReport:
     """Log the features of judged documents out of the engine.

@@ -1,0 +1,155 @@
+"""What `help()` and the Python reference show of a public function, made from its signature.
+
+The docstring is written once, with the options of the command line. Here they become parameters,
+and each parameter is listed with its type, its default and the text of its `Help`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Iterator
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from owpc_ltr.signatures import described, help_of
+
+_WIDTH = 80
+_INDENT = "    "
+_EXAMPLES = re.compile(r"^>>> ", re.MULTILINE)
+_RAISES = re.compile(r"(?:^|(?<=[.:]\s))Raises ", re.MULTILINE)
+
+
+def with_help(public: Any) -> Any:
+    """The same function or class, with the help of its parameters.
+
+    Of a class, the methods that are jobs get it. Everything else is returned as it is.
+    """
+    if inspect.isclass(public):
+        for member in list(vars(public).values()):
+            if hasattr(member, "shows"):
+                with_help(member)
+    elif inspect.isfunction(public) and not hasattr(public, "__signature__") and _has_help(public):
+        signature = described(public)
+        public.__doc__ = python_docstring(public)
+        vars(public)["__signature__"] = inspect.Signature(
+            [
+                one.replace(annotation=inspect.Parameter.empty, default=_readable(one.default))
+                for one in signature.parameters.values()
+            ]
+        )
+    return public
+
+
+def _has_help(function: Callable[..., Any]) -> bool:
+    return any(map(help_of, described(function).parameters.values()))
+
+
+def python_docstring(function: Callable[..., Any]) -> str:
+    """The docstring of a public function with its parameters, in the words of Python."""
+    bare = inspect.unwrap(function)
+    text = inspect.getdoc(bare) or ""
+    found = _EXAMPLES.search(text)
+    told, examples = (text[: found.start()], text[found.start() :]) if found else (text, "")
+    raised = _RAISES.search(told)
+    told, raises = (told[: raised.start()], told[raised.start() :]) if raised else (told, "")
+    parts = [
+        in_python(told, bare).replace("\nPython: ", "\n").strip(),
+        "Parameters\n----------\n" + "\n".join(parameter_lines(bare)),
+        in_python(raises, bare).strip(),
+        examples.strip(),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def parameter_lines(function: Callable[..., Any]) -> Iterator[str]:
+    """Two lines or more for each parameter: its type and default, then what it means."""
+    for name, parameter in described(function).parameters.items():
+        if name in {"self", "cluster"}:
+            continue
+        default = ""
+        if parameter.default is not inspect.Parameter.empty:
+            default = f", default {_default_text(parameter.default)}"
+        yield f"{name} : {type_text(parameter.annotation)}{default}"
+        text = _meaning(parameter)
+        if text:
+            yield textwrap.fill(
+                in_python(text, function), _WIDTH, initial_indent=_INDENT,
+                subsequent_indent=_INDENT, break_long_words=False, break_on_hyphens=False,
+            )  # fmt: skip
+
+
+def _meaning(parameter: inspect.Parameter) -> str:
+    """What a parameter means: of its `Help`, or of a text in its annotation."""
+    about = help_of(parameter)
+    if about is not None:
+        return about.python or about.text.replace("; may be repeated", "")
+    if parameter.name == "progress":
+        return "Called with what is being done and the share of it that is done, or None."
+    marks = getattr(parameter.annotation, "__metadata__", ())
+    return next((mark for mark in marks if isinstance(mark, str)), "")
+
+
+def in_python(text: str, function: Callable[..., Any]) -> str:
+    """A text of the command line with its options as parameters: `out` for --out.
+
+    What stands between backticks stays.
+    """
+    names: dict[str, str] = {}
+    for name, parameter in described(function).parameters.items():
+        about = help_of(parameter)
+        if about is not None:
+            names[about.flag or f"--{name.replace('_', '-')}"] = name
+            names[name.upper().replace("_", "-")] = name
+            if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and about.metavar:
+                names[about.metavar] = name
+    if not names:
+        return text
+    longest_first = sorted(names, key=len, reverse=True)
+    word = re.compile(rf"`[^`]*`|(?<![\w-])(?:{'|'.join(map(re.escape, longest_first))})(?![\w-])")
+    return word.sub(lambda found: f"`{names[found[0]]}`" if found[0] in names else found[0], text)
+
+
+_TYPE_NAMES = {None: "None", NoneType: "None", Any: "any", Ellipsis: "..."}
+
+
+def type_text(annotation: Any) -> str:
+    """A type as a reader writes it.
+
+    >>> type_text(Annotated[str | None, "text"])
+    'str | None'
+    """
+    if isinstance(annotation, list):
+        return f"[{', '.join(map(type_text, annotation))}]"
+    if annotation in _TYPE_NAMES:
+        return _TYPE_NAMES[annotation]
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return type_text(inner[0])
+    if origin is Literal:
+        return " | ".join(map(repr, inner))
+    if origin in {Union, UnionType}:
+        return " | ".join(dict.fromkeys(map(type_text, inner)))
+    name = str(getattr(annotation, "__name__", annotation))
+    return f"{name}[{', '.join(map(type_text, inner))}]" if inner else name
+
+
+def _default_text(default: Any) -> str:
+    shown = _readable(default)
+    return repr(getattr(shown, "value", shown))
+
+
+class _Named:
+    """A default whose own repr has an address."""
+
+    def __init__(self, value: Any) -> None:
+        self.name = getattr(value, "__name__", str(value))
+
+    def __repr__(self) -> str:
+        return str(self.name)
+
+
+def _readable(default: Any) -> Any:
+    is_empty = default is inspect.Parameter.empty
+    return _Named(default) if callable(default) and not is_empty else default

@@ -1,0 +1,92 @@
+"""`help()` of the public functions: every parameter, in the words of Python."""
+
+from __future__ import annotations
+
+import inspect
+import pydoc
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import owpc_ltr as ltr
+from owpc_ltr.engine.deployment.uploaded_models import UploadedModels
+from owpc_ltr.engine.feature_sets import FeatureSets
+from owpc_ltr.python_help import in_python, python_docstring, with_help
+from owpc_ltr.signatures import described, help_of
+
+
+def documented() -> Iterator[tuple[str, Callable[..., Any]]]:
+    owners: list[tuple[str, Any]] = [("owpc_ltr", ltr), ("Cluster", ltr.Cluster)]
+    owners += [("FeatureSets", FeatureSets), ("UploadedModels", UploadedModels)]
+    for place, owner in owners:
+        for name in ltr.__all__ if owner is ltr else vars(owner):
+            found = getattr(owner, name)
+            if inspect.isfunction(found) and not name.startswith("_"):
+                marks = map(help_of, described(found).parameters.values())
+                if any(mark is not None for mark in marks):
+                    yield f"{place}.{name}", found
+
+
+FUNCTIONS = dict(documented())
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_every_parameter_has_a_type_and_a_meaning(name: str) -> None:
+    function = FUNCTIONS[name]
+    text = python_docstring(function)
+    for parameter in described(function).parameters:
+        if parameter in {"self", "cluster"}:
+            continue
+        assert re.search(rf"^{parameter} : .+\n    \S", text, re.MULTILINE), parameter
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_no_option_of_its_command_line_is_named(name: str) -> None:
+    function = FUNCTIONS[name]
+    outside_commands = re.sub(r"`[^`]*`", "", python_docstring(function))
+    options = {
+        mark.flag or f"--{parameter.replace('_', '-')}"
+        for parameter, signature in described(function).parameters.items()
+        if (mark := help_of(signature)) is not None
+    }
+    assert not options & set(re.findall(r"--[a-z-]+", outside_commands))
+
+
+def test_an_option_becomes_its_parameter_but_not_inside_a_command() -> None:
+    text = "Without --validation DATA are split; see `owpc-ltr train DATA --validation FILE`."
+    assert in_python(text, ltr.train) == (
+        "Without `validation` `data` are split; see `owpc-ltr train DATA --validation FILE`."
+    )
+
+
+def test_help_is_the_same_when_it_is_made_again() -> None:
+    first = with_help(ltr.connect).__doc__
+    assert with_help(ltr.connect).__doc__ == first
+    assert "Parameters" in str(first)
+
+
+def test_help_of_the_package_shows_its_functions() -> None:
+    text = pydoc.plain(pydoc.render_doc(ltr))
+    assert "cluster = ltr.connect" in text
+    assert "Validation queries" in text
+
+
+def test_nothing_is_imported_that_is_missing() -> None:
+    code = (
+        "import sys; sys.modules['sklearn'] = None\n"
+        "import pydoc, owpc_ltr\n"
+        "from owpc_ltr import *\n"
+        "assert hasattr(owpc_ltr, 'Ranker')\n"
+        "assert 'scikit-learn' in pydoc.plain(pydoc.render_doc(owpc_ltr))\n"
+        "try: owpc_ltr.Ranker()\n"
+        "except ImportError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == (
+        "Ranker is an estimator of scikit-learn, which is not installed: "
+        "pip install scikit-learn, or use owpc_ltr.train"
+    )
